@@ -1,0 +1,1 @@
+//! Configuration of a gateway, read from TOML.

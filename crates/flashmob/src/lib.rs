@@ -1,0 +1,5 @@
+//! flashmob's shell: sockets, files, threads, configuration and the command line around
+//! [`flashmob_core`].
+
+pub mod config;
+pub mod store;

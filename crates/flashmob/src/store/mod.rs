@@ -1,0 +1,1 @@
+//! Where an extent's bytes live, and how system calls reach them.
