@@ -11,3 +11,4 @@ pub mod checksum;
 pub mod op;
 pub mod request;
 pub mod units;
+pub mod wire;

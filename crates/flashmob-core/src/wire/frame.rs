@@ -1,0 +1,308 @@
+//! A frame's header: where it starts, how long it is, whether it arrived undamaged.
+
+use super::{HEADER_BYTES, MAGIC, META_BYTES_MAX, PAYLOAD_BYTES_MAX, VERSION};
+use crate::checksum::{checksum, checksum_of_two};
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Gateway to node, first on a link: who I am and what I expect.
+    Hello = 1,
+    /// Node to gateway: the answer to a hello that is accepted.
+    Welcome = 2,
+    /// Node to gateway: the answer to a hello that is not, with the reason; the link ends.
+    Refuse = 3,
+    /// Gateway to node: pieces to serve.
+    Batch = 4,
+    /// Node to gateway: pieces that were served.
+    Replies = 5,
+    /// Either way: what was wrong with your bytes, as text; the link ends.
+    Error = 6,
+}
+
+impl FrameKind {
+    /// All of them.
+    pub const ALL: [FrameKind; 6] = [
+        FrameKind::Hello,
+        FrameKind::Welcome,
+        FrameKind::Refuse,
+        FrameKind::Batch,
+        FrameKind::Replies,
+        FrameKind::Error,
+    ];
+}
+
+/// Why bytes from a peer are not a frame, or not one that makes sense. The link cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The peer does not speak this protocol at all.
+    #[error("not a flashmob frame (starts with {0:#06x}, expected {MAGIC:#06x}); is this the right port?")]
+    Magic(u16),
+    /// The peer speaks another version of it.
+    #[error(
+        "the peer speaks version {0} of the batch protocol, this end version {VERSION}; run the same release on both"
+    )]
+    Version(u8),
+    /// A kind that this version does not know.
+    #[error("unknown frame kind {0}")]
+    Kind(u8),
+    /// More bytes than a frame may have.
+    #[error("a frame of {meta} + {payload} bytes is over the limit of {META_BYTES_MAX} + {PAYLOAD_BYTES_MAX}")]
+    TooLarge {
+        /// Announced bytes of meta.
+        meta: u32,
+        /// Announced bytes of payload.
+        payload: u32,
+    },
+    /// Header or meta arrived damaged.
+    #[error("the frame's header or meta is damaged (checksum)")]
+    MetaChecksum,
+    /// The payload arrived damaged.
+    #[error("the frame's payload is damaged (checksum)")]
+    PayloadChecksum,
+    /// Undamaged, but without meaning.
+    #[error("malformed {0}")]
+    Malformed(&'static str),
+}
+
+/// A whole frame, borrowed from where it was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What it is.
+    pub kind: FrameKind,
+    /// What is asked or answered.
+    pub meta: &'a [u8],
+    /// Bytes of the volume.
+    pub payload: &'a [u8],
+}
+
+/// What the bytes at hand amount to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decoded<'a> {
+    /// Not yet a frame: at least so many bytes are wanted in all.
+    NeedMore(usize),
+    /// A frame, and how many bytes it takes.
+    Frame(Frame<'a>, usize),
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Decodes the frame at the start of `data`. A wrong header is reported as soon as it is there, before
+/// anything is waited for that it announces.
+pub fn decode_frame(data: &[u8]) -> Result<Decoded<'_>, WireError> {
+    if data.len() < HEADER_BYTES {
+        if data.len() >= 2 && u16_at(data, 0) != MAGIC {
+            return Err(WireError::Magic(u16_at(data, 0)));
+        }
+        return Ok(Decoded::NeedMore(HEADER_BYTES));
+    }
+    if u16_at(data, 0) != MAGIC {
+        return Err(WireError::Magic(u16_at(data, 0)));
+    }
+    if data[2] != VERSION {
+        return Err(WireError::Version(data[2]));
+    }
+    let kind = FrameKind::ALL.into_iter().find(|&k| k as u8 == data[3]).ok_or(WireError::Kind(data[3]))?;
+    let (meta_len, payload_len) = (u32_at(data, 4), u32_at(data, 8));
+    if meta_len as usize > META_BYTES_MAX || payload_len as usize > PAYLOAD_BYTES_MAX {
+        return Err(WireError::TooLarge { meta: meta_len, payload: payload_len });
+    }
+    let payload_at = HEADER_BYTES + meta_len as usize;
+    let total = payload_at + payload_len as usize;
+    if data.len() < total {
+        return Ok(Decoded::NeedMore(total));
+    }
+    let meta = &data[HEADER_BYTES..payload_at];
+    let payload = &data[payload_at..total];
+    if checksum_of_two(&data[..16], meta) != u32_at(data, 16) {
+        return Err(WireError::MetaChecksum);
+    }
+    if payload_len != 0 && checksum(payload) != u32_at(data, 12) {
+        return Err(WireError::PayloadChecksum);
+    }
+    Ok(Decoded::Frame(Frame { kind, meta, payload }, total))
+}
+
+/// Appends a frame to `out`: `meta` and then `payload` append their bytes, the header is filled in after.
+/// The caller keeps to the limits; exceeding them is a bug and panics in debug builds.
+pub fn encode_frame(
+    out: &mut Vec<u8>,
+    kind: FrameKind,
+    meta: impl FnOnce(&mut Vec<u8>),
+    payload: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    meta(out);
+    let payload_at = out.len();
+    payload(out);
+    seal_frame(&mut out[start..], kind, payload_at - start - HEADER_BYTES);
+}
+
+/// Fills in the header of a frame that lies ready in `frame`: [`HEADER_BYTES`] of room, `meta_len` bytes of
+/// meta, and payload to the end.
+pub fn seal_frame(frame: &mut [u8], kind: FrameKind, meta_len: usize) {
+    let payload_at = HEADER_BYTES + meta_len;
+    let payload_len = frame.len() - payload_at;
+    debug_assert!(
+        meta_len <= META_BYTES_MAX && payload_len <= PAYLOAD_BYTES_MAX,
+        "frame of {meta_len} + {payload_len} bytes"
+    );
+    let payload_sum = if payload_len == 0 { 0 } else { checksum(&frame[payload_at..]) };
+    frame[0..2].copy_from_slice(&MAGIC.to_le_bytes());
+    frame[2] = VERSION;
+    frame[3] = kind as u8;
+    frame[4..8].copy_from_slice(&(meta_len as u32).to_le_bytes());
+    frame[8..12].copy_from_slice(&(payload_len as u32).to_le_bytes());
+    frame[12..16].copy_from_slice(&payload_sum.to_le_bytes());
+    let sum = checksum_of_two(&frame[..16], &frame[HEADER_BYTES..payload_at]);
+    frame[16..20].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Appends an [`FrameKind::Error`] frame with a text for people, cut to 1,024 bytes.
+pub fn encode_error(out: &mut Vec<u8>, text: &str) {
+    let mut end = text.len().min(1024);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    encode_frame(out, FrameKind::Error, |meta| meta.extend_from_slice(&text.as_bytes()[..end]), |_| ());
+}
+
+/// Reads little-endian fields off the front of a frame's meta.
+#[derive(Debug, Clone)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(meta: &'a [u8], what: &'static str) -> Fields<'a> {
+        Fields { rest: meta, what }
+    }
+
+    pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8], WireError> {
+        let (head, rest) = self.rest.split_at_checked(n).ok_or(WireError::Malformed(self.what))?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(N)?);
+        Ok(array)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, WireError> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, WireError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A text with a two-byte length before it.
+    pub(crate) fn text(&mut self) -> Result<String, WireError> {
+        let len = self.u16()?;
+        let bytes = self.bytes(usize::from(len))?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| WireError::Malformed(self.what))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Checks that nothing is left.
+    pub(crate) fn end(self) -> Result<(), WireError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(WireError::Malformed(self.what)) }
+    }
+}
+
+/// Appends a text with a two-byte length before it, cut to 255 bytes at a character boundary.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+    let mut end = text.len().min(255);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.extend_from_slice(&(end as u16).to_le_bytes());
+    out.extend_from_slice(&text.as_bytes()[..end]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(meta: &[u8], payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode_frame(&mut out, FrameKind::Batch, |m| m.extend_from_slice(meta), |p| p.extend_from_slice(payload));
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn frames_round_trip_and_are_wanted_whole(meta in prop::collection::vec(any::<u8>(), 0..300), payload in prop::collection::vec(any::<u8>(), 0..300), cut in any::<prop::sample::Index>()) {
+            let bytes = frame(&meta, &payload);
+            prop_assert_eq!(decode_frame(&bytes), Ok(Decoded::Frame(Frame { kind: FrameKind::Batch, meta: &meta, payload: &payload }, bytes.len())));
+            let cut = cut.index(bytes.len());
+            match decode_frame(&bytes[..cut]) {
+                Ok(Decoded::NeedMore(n)) => prop_assert!(n > cut && n <= bytes.len()),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+
+        #[test]
+        fn no_damaged_frame_is_taken_for_whole(meta in prop::collection::vec(any::<u8>(), 0..60), payload in prop::collection::vec(any::<u8>(), 0..60), at in any::<prop::sample::Index>(), flip in 1u8..) {
+            let mut bytes = frame(&meta, &payload);
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            prop_assert!(!matches!(decode_frame(&bytes), Ok(Decoded::Frame(..))));
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = decode_frame(&bytes);
+        }
+    }
+
+    #[test]
+    fn sizes_are_held_below_at_and_above_their_limits() {
+        for (meta, payload, ok) in [
+            (META_BYTES_MAX, 0, true),
+            (META_BYTES_MAX + 1, 0, false),
+            (0, PAYLOAD_BYTES_MAX, true),
+            (0, PAYLOAD_BYTES_MAX + 1, false),
+        ] {
+            let mut header = frame(&[], &[]);
+            header[4..8].copy_from_slice(&(meta as u32).to_le_bytes());
+            header[8..12].copy_from_slice(&(payload as u32).to_le_bytes());
+            match decode_frame(&header) {
+                Ok(Decoded::NeedMore(n)) => assert!(ok && n == HEADER_BYTES + meta + payload),
+                Err(WireError::TooLarge { .. }) => assert!(!ok),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_told_by_its_first_bytes() {
+        assert_eq!(decode_frame(b"GET / HTTP/1.1"), Err(WireError::Magic(u16::from_le_bytes(*b"GE"))));
+        let mut other = frame(&[], &[]);
+        other[2] = VERSION + 1;
+        assert_eq!(decode_frame(&other), Err(WireError::Version(VERSION + 1)));
+    }
+}

@@ -1,0 +1,223 @@
+//! The first frames of a link: a gateway says who it is and what it expects, a node agrees or says why not.
+//!
+//! They also fence. A node that answers a hello with a welcome has finished, or dropped for good,
+//! everything that came over an earlier link with the same gateway, session and number, and over all links
+//! of that gateway's earlier sessions. Only so may the gateway send a write again.
+
+use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
+
+/// What a gateway says first on every link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Which gateway, across its restarts.
+    pub gateway_id: [u8; 16],
+    /// Which start of it; a later start has a larger number.
+    pub session: u64,
+    /// Which of the gateway's links to this node.
+    pub link: u16,
+    /// Which attempt at this link; a later one has a larger number.
+    pub attempt: u32,
+    /// The volume's identity.
+    pub volume_id: String,
+    /// Which of the volume's extents this node is to be.
+    pub extent: u32,
+    /// How many extents the volume has.
+    pub extents: u32,
+    /// The volume's layout, as [`crate::layout::Layout::describe`] writes it.
+    pub layout: String,
+    /// Size that the extent must have, in bytes; 0 if the gateway takes what there is.
+    pub size_bytes: u64,
+}
+
+/// A node's agreement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// Which extent this is, for ever.
+    pub extent_id: [u8; 16],
+    /// Which start of the node's operating system; when it changes, unflushed writes are gone.
+    pub boot_id: [u8; 16],
+    /// Size of the extent in bytes.
+    pub size_bytes: u64,
+    /// The node answers without touching its store (P1's no-I/O mode); what it returns is not data.
+    pub no_io: bool,
+}
+
+/// Why a node refuses a hello.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RefuseReason {
+    /// Its extent belongs to another volume, or to another place in this one.
+    Identity = 1,
+    /// Its extent has another size.
+    Size = 2,
+    /// A later session or attempt of the same gateway is here already.
+    Superseded = 3,
+    /// It has as many links as it allows.
+    Busy = 4,
+    /// Its store failed.
+    Store = 5,
+    /// It is shutting down.
+    ShuttingDown = 6,
+}
+
+impl RefuseReason {
+    /// All of them.
+    pub const ALL: [RefuseReason; 6] = [
+        RefuseReason::Identity,
+        RefuseReason::Size,
+        RefuseReason::Superseded,
+        RefuseReason::Busy,
+        RefuseReason::Store,
+        RefuseReason::ShuttingDown,
+    ];
+
+    /// Whether only a person can help, so that trying again soon is of no use.
+    #[must_use]
+    pub fn is_permanent(self) -> bool {
+        matches!(self, RefuseReason::Identity | RefuseReason::Size)
+    }
+}
+
+/// A node's refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refuse {
+    /// The kind of reason.
+    pub reason: RefuseReason,
+    /// What does not fit, for people.
+    pub text: String,
+}
+
+const WELCOME_NO_IO: u8 = 1;
+
+impl Hello {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let meta = |meta: &mut Vec<u8>| {
+            meta.extend_from_slice(&self.gateway_id);
+            meta.extend_from_slice(&self.session.to_le_bytes());
+            meta.extend_from_slice(&self.link.to_le_bytes());
+            meta.extend_from_slice(&self.attempt.to_le_bytes());
+            meta.extend_from_slice(&self.extent.to_le_bytes());
+            meta.extend_from_slice(&self.extents.to_le_bytes());
+            meta.extend_from_slice(&self.size_bytes.to_le_bytes());
+            put_text(meta, &self.volume_id);
+            put_text(meta, &self.layout);
+        };
+        encode_frame(out, FrameKind::Hello, meta, |_| ());
+    }
+
+    /// Decodes the frame's meta.
+    pub fn decode(meta: &[u8]) -> Result<Hello, WireError> {
+        let mut fields = Fields::new(meta, "hello");
+        let hello = Hello {
+            gateway_id: fields.array()?,
+            session: fields.u64()?,
+            link: fields.u16()?,
+            attempt: fields.u32()?,
+            extent: fields.u32()?,
+            extents: fields.u32()?,
+            size_bytes: fields.u64()?,
+            volume_id: fields.text()?,
+            layout: fields.text()?,
+        };
+        fields.end()?;
+        if hello.extent >= hello.extents || hello.volume_id.is_empty() {
+            return Err(WireError::Malformed("hello"));
+        }
+        Ok(hello)
+    }
+}
+
+impl Welcome {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let meta = |meta: &mut Vec<u8>| {
+            meta.extend_from_slice(&self.extent_id);
+            meta.extend_from_slice(&self.boot_id);
+            meta.extend_from_slice(&self.size_bytes.to_le_bytes());
+            meta.push(if self.no_io { WELCOME_NO_IO } else { 0 });
+        };
+        encode_frame(out, FrameKind::Welcome, meta, |_| ());
+    }
+
+    /// Decodes the frame's meta.
+    pub fn decode(meta: &[u8]) -> Result<Welcome, WireError> {
+        let mut fields = Fields::new(meta, "welcome");
+        let (extent_id, boot_id, size_bytes) = (fields.array()?, fields.array()?, fields.u64()?);
+        let flags = fields.u8()?;
+        fields.end()?;
+        if flags & !WELCOME_NO_IO != 0 || size_bytes == 0 || size_bytes > i64::MAX as u64 {
+            return Err(WireError::Malformed("welcome"));
+        }
+        Ok(Welcome { extent_id, boot_id, size_bytes, no_io: flags & WELCOME_NO_IO != 0 })
+    }
+}
+
+impl Refuse {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let meta = |meta: &mut Vec<u8>| {
+            meta.push(self.reason as u8);
+            put_text(meta, &self.text);
+        };
+        encode_frame(out, FrameKind::Refuse, meta, |_| ());
+    }
+
+    /// Decodes the frame's meta.
+    pub fn decode(meta: &[u8]) -> Result<Refuse, WireError> {
+        let mut fields = Fields::new(meta, "refusal");
+        let byte = fields.u8()?;
+        let reason = RefuseReason::ALL.into_iter().find(|&r| r as u8 == byte);
+        let refuse = Refuse { reason: reason.ok_or(WireError::Malformed("refusal"))?, text: fields.text()? };
+        fields.end()?;
+        Ok(refuse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::{Decoded, Frame, decode_frame};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn meta_of(bytes: &[u8]) -> &[u8] {
+        match decode_frame(bytes) {
+            Ok(Decoded::Frame(Frame { meta, .. }, _)) => meta,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}") {
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout };
+            let mut bytes = Vec::new();
+            hello.encode(&mut bytes);
+            prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
+        }
+
+        #[test]
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, reason in 0usize..6, text in "\\PC{0,60}") {
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io };
+            let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
+            let (mut a, mut b) = (Vec::new(), Vec::new());
+            welcome.encode(&mut a);
+            refuse.encode(&mut b);
+            prop_assert_eq!(Welcome::decode(meta_of(&a)), Ok(welcome));
+            prop_assert_eq!(Refuse::decode(meta_of(&b)), Ok(refuse));
+        }
+
+        #[test]
+        fn garbage_never_panics(meta in prop::collection::vec(any::<u8>(), 0..120)) {
+            let _ = (Hello::decode(&meta), Welcome::decode(&meta), Refuse::decode(&meta));
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let refuse = Refuse { reason: RefuseReason::Size, text: "é".repeat(200) };
+        let mut bytes = Vec::new();
+        refuse.encode(&mut bytes);
+        assert_eq!(Refuse::decode(meta_of(&bytes)).map(|r| r.text.len()), Ok(254));
+    }
+}
