@@ -5,7 +5,7 @@
 //! equal lengths take no bytes at all. A hundred 1-byte reads of a 10 GB extent take about 5.3 bytes each.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame};
-use super::{BATCH_PIECES_MAX, HEADER_BYTES, PIECE_BYTES_MAX};
+use super::{BATCH_PIECES_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX};
 use crate::op::{Op, OpFlags};
 
 /// Bytes before the first group: sequence number, count of groups.
@@ -113,7 +113,8 @@ fn put_group(meta: &mut Vec<u8>, group: &[WirePiece]) {
 /// Decodes a batch's meta into `pieces` (cleared first) and returns its sequence number.
 ///
 /// Checks everything that can be checked without knowing the extent: known operations and flags, lengths
-/// within limits, no address beyond 2^63, payload exactly as long as the writes say.
+/// within limits, no address beyond 2^63, payload exactly as long as the writes say, and no more asked for than
+/// one reply's payload may carry.
 pub fn decode_batch(meta: &[u8], payload_len: usize, pieces: &mut Vec<WirePiece>) -> Result<u32, WireError> {
     pieces.clear();
     let mut fields = Fields::new(meta, "batch");
@@ -124,6 +125,9 @@ pub fn decode_batch(meta: &[u8], payload_len: usize, pieces: &mut Vec<WirePiece>
         payload_sum += decode_group(&mut fields, pieces)?;
     }
     fields.end()?;
+    if pieces.iter().map(|p| p.reply_bytes() as usize).sum::<usize>() > PAYLOAD_BYTES_MAX {
+        return Err(WireError::Malformed("batch that asks for more than one reply may carry"));
+    }
     if pieces.is_empty() {
         return Err(WireError::Malformed("batch without pieces"));
     }
@@ -189,7 +193,7 @@ mod tests {
 
     fn piece() -> impl Strategy<Value = WirePiece> {
         let op = prop::sample::select(Op::ALL.to_vec());
-        (op, 0u8..4, 0u64..1 << 62, 1u32..=PIECE_BYTES_MAX).prop_map(|(op, flags, offset_bytes, len)| WirePiece {
+        (op, 0u8..4, 0u64..1 << 62, 1u32..=5000).prop_map(|(op, flags, offset_bytes, len)| WirePiece {
             op,
             flags: OpFlags(flags),
             offset_bytes,
@@ -246,6 +250,8 @@ mod tests {
         assert!(decodes(&[read(PIECE_BYTES_MAX)]));
         assert!(!decodes(&[read(PIECE_BYTES_MAX + 1)]));
         assert!(!decodes(&[read(0)]));
+        assert!(decodes(&[read(PIECE_BYTES_MAX); 4]), "a full reply");
+        assert!(!decodes(&[read(PIECE_BYTES_MAX), read(PIECE_BYTES_MAX), read(PIECE_BYTES_MAX), read(PIECE_BYTES_MAX), read(1)]));
         assert!(decodes(&vec![read(1); BATCH_PIECES_MAX]));
         assert!(!decodes(&vec![read(1); BATCH_PIECES_MAX + 1]));
         let last = WirePiece { offset_bytes: i64::MAX as u64 - 1, ..read(1) };

@@ -1,0 +1,347 @@
+//! Clients: NBD connections and native callers, and the requests that they bring.
+
+use std::collections::VecDeque;
+
+use super::request::Incoming;
+use super::volume::ExportTable;
+use super::{Action, Completion, Gateway};
+use crate::buffers::{OutQueue, RxBuf};
+use crate::nbd;
+use crate::op::{Failure, Op, OpFlags};
+use crate::request::REQUEST_BYTES_MAX;
+use crate::units::Time;
+
+/// Names a client; a later client in the same place has another serial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientId {
+    /// Its place.
+    pub index: usize,
+    /// Which client in that place.
+    pub serial: u32,
+}
+
+/// Most requests in hand per client; more wait in its connection.
+const CLIENT_REQUESTS_MAX: usize = 4096;
+/// Most calls of a native client that wait for memory, beyond those in hand.
+const NATIVE_CALL_COST_BYTES: u64 = 256;
+/// What one span of a native call costs beside its bytes: its piece in the queue and in a batch.
+const SPAN_COST_BYTES: u64 = 96;
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub serial: u32,
+    pub kind: ClientKind,
+    /// The volume it uses, once it has chosen.
+    pub volume: Option<usize>,
+    /// Requests not yet answered.
+    pub in_hand: usize,
+    /// What its unwritten answers hold of the budget.
+    pub unwritten_bytes: u64,
+    /// Losses of acknowledged changes that it was told of.
+    pub losses_told: u64,
+    /// Held back by a limit.
+    pub blocked: bool,
+    pub closing: bool,
+    /// In the gateway's list of clients with something to write.
+    pub is_dirty: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum ClientKind {
+    Nbd(Box<NbdClient>),
+    /// Calls that wait for memory.
+    Native(VecDeque<NativeCall>),
+}
+
+#[derive(Debug)]
+pub(super) struct NbdClient {
+    pub session: nbd::Session,
+    pub rx: RxBuf,
+}
+
+/// One call of a native client.
+#[derive(Debug)]
+pub struct NativeCall {
+    /// What the client calls it.
+    pub cookie: u64,
+    /// What it asks for.
+    pub op: Op,
+    /// Modifiers.
+    pub flags: OpFlags,
+    /// What it concerns: offset in bytes and length in bytes of each part. A flush has none.
+    pub spans: Vec<(u64, u32)>,
+    /// A write's bytes, those of all parts one after the other.
+    pub payload: Vec<u8>,
+}
+
+impl Client {
+    pub fn is_native(&self) -> bool {
+        matches!(self.kind, ClientKind::Native(_))
+    }
+
+    pub fn is_idle(&self) -> bool {
+        let waiting = match &self.kind {
+            ClientKind::Nbd(nbd) => !nbd.session.out().is_empty(),
+            ClientKind::Native(calls) => !calls.is_empty(),
+        };
+        self.in_hand == 0 && !waiting
+    }
+}
+
+impl Gateway {
+    /// An NBD client connected; `None` if there are as many as allowed.
+    pub fn client_opened(&mut self) -> Option<ClientId> {
+        let nbd = NbdClient { session: nbd::Session::new(), rx: RxBuf::new() };
+        let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None)?;
+        self.mark_client(id);
+        Some(id)
+    }
+
+    /// A native client of a volume begins; `None` if there are as many clients as allowed or no such volume.
+    pub fn native_opened(&mut self, volume: usize) -> Option<ClientId> {
+        self.volumes.get(volume)?;
+        self.insert_client(ClientKind::Native(VecDeque::new()), Some(volume))
+    }
+
+    fn insert_client(&mut self, kind: ClientKind, volume: Option<usize>) -> Option<ClientId> {
+        if self.clients.len() >= self.config.clients_max || self.draining {
+            return None;
+        }
+        self.client_serial = self.client_serial.wrapping_add(1);
+        let serial = self.client_serial;
+        let losses_told = volume.map_or(0, |v| self.volumes[v].losses_told);
+        let client = Client {
+            serial,
+            kind,
+            volume,
+            in_hand: 0,
+            unwritten_bytes: 0,
+            losses_told,
+            blocked: false,
+            closing: false,
+            is_dirty: false,
+        };
+        Some(ClientId { index: self.clients.insert(client), serial })
+    }
+
+    fn client(&self, id: ClientId) -> Option<&Client> {
+        self.clients.get(id.index).filter(|c| c.serial == id.serial)
+    }
+
+    fn client_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.get_mut(id.index).filter(|c| c.serial == id.serial)
+    }
+
+    fn mark_client(&mut self, id: ClientId) {
+        if let Some(client) = self.client_mut(id)
+            && !client.is_dirty
+        {
+            client.is_dirty = true;
+            self.dirty_clients.push(id);
+        }
+    }
+
+    /// The client's connection has ended. What it asked for and was not begun is dropped.
+    pub fn client_closed(&mut self, id: ClientId) {
+        if self.client(id).is_none() {
+            return;
+        }
+        let mut client = self.clients.remove(id.index);
+        if let ClientKind::Nbd(nbd) = &mut client.kind {
+            nbd.session.abandon(&mut self.budget);
+        }
+        self.budget.release(client.unwritten_bytes);
+        self.drop_requests_of(id);
+    }
+
+    /// Where bytes received from an NBD client go. Follow it with [`Gateway::process_client`].
+    pub fn client_rx(&mut self, id: ClientId) -> Option<&mut RxBuf> {
+        match &mut self.client_mut(id)?.kind {
+            ClientKind::Nbd(nbd) => Some(&mut nbd.rx),
+            ClientKind::Native(_) => None,
+        }
+    }
+
+    /// Whether the gateway takes more bytes from this client now. While it does not, leave them in the socket.
+    #[must_use]
+    pub fn client_wants_bytes(&self, id: ClientId) -> bool {
+        self.client(id).is_some_and(|c| !c.blocked && !c.closing)
+    }
+
+    /// What an NBD client's socket is to take.
+    pub fn client_out(&mut self, id: ClientId) -> Option<&mut OutQueue> {
+        match &mut self.client_mut(id)?.kind {
+            ClientKind::Nbd(nbd) => Some(nbd.session.out_mut()),
+            ClientKind::Native(_) => None,
+        }
+    }
+
+    /// The socket took `n` bytes of [`Gateway::client_out`].
+    pub fn client_wrote(&mut self, id: ClientId, n: usize) {
+        let Some(client) = self.client_mut(id) else { return };
+        let ClientKind::Nbd(nbd) = &mut client.kind else { return };
+        nbd.session.out_mut().advance(n);
+        let left = client.unwritten_bytes;
+        let written = if nbd.session.out().is_empty() { left } else { left.min(n as u64) };
+        client.unwritten_bytes -= written;
+        self.budget.release(written);
+    }
+
+    /// Decodes what was received from an NBD client, as far as limits allow, and queues its requests.
+    pub fn process_client(&mut self, now: Time, id: ClientId) {
+        while let Some(event) = self.next_event(id) {
+            match event {
+                Ok(nbd::Event::Request { request, reserved_bytes }) => self.accept_request(now, id, request, reserved_bytes),
+                Ok(nbd::Event::Opened { export }) => {
+                    let losses_told = self.volumes[export].losses_told;
+                    if let Some(client) = self.client_mut(id) {
+                        client.volume = Some(export);
+                        client.losses_told = losses_told;
+                    }
+                }
+                Ok(nbd::Event::Closed) => self.close_client(id, None),
+                Ok(nbd::Event::Blocked | nbd::Event::NeedMore) => {}
+                Err(error) => {
+                    self.counters.client_errors += 1;
+                    self.close_client(id, Some(error.to_string()));
+                }
+            }
+        }
+        // Refusals and the handshake are answered by the session itself.
+        if self.client(id).is_some_and(|c| matches!(&c.kind, ClientKind::Nbd(n) if !n.session.out().is_empty())) {
+            self.mark_client(id);
+        }
+    }
+
+    /// The next event of a session; `None` when nothing more can be done now.
+    fn next_event(&mut self, id: ClientId) -> Option<Result<nbd::Event, nbd::SessionError>> {
+        let draining = self.draining;
+        let client = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial)?;
+        client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || draining;
+        if client.closing || client.blocked {
+            return None;
+        }
+        let ClientKind::Nbd(nbd) = &mut client.kind else { return None };
+        let event = nbd.session.next(&mut nbd.rx, &ExportTable(&self.volumes), &mut self.budget);
+        match event {
+            Ok(nbd::Event::NeedMore) => None,
+            Ok(nbd::Event::Blocked) => {
+                client.blocked = true;
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    fn accept_request(&mut self, now: Time, id: ClientId, request: crate::request::Request, reserved_bytes: u64) {
+        let Some(client) = self.client_mut(id) else { return };
+        client.in_hand += 1;
+        let volume = client.volume.unwrap_or_default();
+        let span = [(request.offset_bytes, request.len_bytes)];
+        let spans = if request.op == Op::Flush { &[][..] } else { &span[..] };
+        let incoming = Incoming {
+            client: id,
+            cookie: request.cookie,
+            volume,
+            op: request.op,
+            flags: request.flags,
+            spans,
+            payload: request.payload,
+            reserved_bytes,
+        };
+        self.start_request(now, incoming);
+    }
+
+    fn close_client(&mut self, id: ClientId, reason: Option<String>) {
+        if let Some(client) = self.client_mut(id)
+            && !client.closing
+        {
+            client.closing = true;
+            self.actions.push_back(Action::CloseClient(id, reason));
+        }
+    }
+
+    /// Goes on with clients that a limit held back.
+    pub(super) fn resume_clients(&mut self, now: Time) {
+        let blocked: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(_, c)| c.blocked)
+            .map(|(index, c)| ClientId { index, serial: c.serial })
+            .collect();
+        for id in blocked {
+            if self.client(id).is_some_and(Client::is_native) {
+                self.start_native(now, id);
+            } else {
+                self.process_client(now, id);
+            }
+        }
+    }
+
+    /// A native client makes a call. Its result is among [`Gateway::completions`] later.
+    pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall) {
+        if let Some(failure) = self.check_call(id, &call) {
+            self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
+            return;
+        }
+        if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.client_mut(id) {
+            calls.push_back(call);
+        }
+        self.start_native(now, id);
+    }
+
+    fn check_call(&self, id: ClientId, call: &NativeCall) -> Option<Failure> {
+        let volume = &self.volumes[self.client(id)?.volume?];
+        let Some(layout) = &volume.layout else { return Some(Failure::Io) };
+        if self.draining {
+            return Some(Failure::ShuttingDown);
+        }
+        if call.op.mutates() && volume.spec.read_only {
+            return Some(Failure::NotPermitted);
+        }
+        let total: u64 = call.spans.iter().map(|s| u64::from(s.1)).sum();
+        let carries = matches!(call.op, Op::Read | Op::Write);
+        if carries && total > u64::from(REQUEST_BYTES_MAX) {
+            return Some(Failure::TooLarge);
+        }
+        let outside = |&(offset, len): &(u64, u32)| {
+            len == 0 || offset.checked_add(u64::from(len)).is_none_or(|end| end > layout.size_bytes())
+        };
+        let wrong_payload = call.op == Op::Write && call.payload.len() as u64 != total;
+        let no_spans = call.spans.is_empty() != (call.op == Op::Flush);
+        (no_spans || wrong_payload || call.spans.iter().any(outside)).then_some(Failure::Invalid)
+    }
+
+    /// Starts calls of a native client, as far as limits allow.
+    fn start_native(&mut self, now: Time, id: ClientId) {
+        loop {
+            let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
+            let ClientKind::Native(calls) = &mut client.kind else { return };
+            let Some(call) = calls.front() else {
+                client.blocked = false;
+                return;
+            };
+            let data_bytes: u64 = if matches!(call.op, Op::Read | Op::Write) { call.spans.iter().map(|s| u64::from(s.1)).sum() } else { 0 };
+            let reserved_bytes = NATIVE_CALL_COST_BYTES + call.spans.len() as u64 * SPAN_COST_BYTES + data_bytes;
+            client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || !self.budget.try_reserve(reserved_bytes);
+            if client.blocked {
+                return;
+            }
+            let Some(call) = calls.pop_front() else { return };
+            client.in_hand += 1;
+            let volume = client.volume.unwrap_or_default();
+            let incoming = Incoming {
+                client: id,
+                cookie: call.cookie,
+                volume,
+                op: call.op,
+                flags: call.flags,
+                spans: &call.spans,
+                payload: call.payload,
+                reserved_bytes,
+            };
+            self.start_request(now, incoming);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The way back: an answered piece completes its request, and a completed request is replied to.
+
+use super::client::ClientKind;
+use super::queue::Piece;
+use super::request::{InHand, RequestKey};
+use super::{Completion, Gateway};
+use crate::op::{Failure, Op};
+use crate::stages::Interval;
+use crate::units::Time;
+
+impl Gateway {
+    /// A node has answered a piece; `data` is what it read.
+    pub(super) fn complete_piece(&mut self, now: Time, node: usize, piece: &Piece, result: Result<&[u8], Failure>) {
+        if piece.op != Op::Read {
+            self.settle_change(node, piece, result.is_ok());
+        }
+        let Some(request) = self.requests.get_mut(piece.request) else { return };
+        match result {
+            Err(failure) => request.failure = request.failure.or(Some(failure)),
+            Ok(data) if piece.op == Op::Read => {
+                if request.buffer.is_empty() {
+                    return self.reply_read(now, piece.request, data);
+                }
+                let at = piece.buffer_at as usize;
+                request.buffer[at..at + data.len()].copy_from_slice(data);
+            }
+            Ok(_) => {}
+        }
+        request.pieces_left -= 1;
+        if request.pieces_left == 0 {
+            self.finish_request(now, piece.request);
+        }
+    }
+
+    /// A change or flush has ended at its node.
+    fn settle_change(&mut self, node: usize, piece: &Piece, succeeded: bool) {
+        let queue = &mut self.nodes[node].queue;
+        if piece.op.mutates() {
+            queue.change_ended(piece);
+        } else if succeeded {
+            queue.flushed(piece);
+        }
+        if queue.has_ready() {
+            self.feed(node);
+        }
+    }
+
+    /// Replies to a read that was one piece, straight from where it was received.
+    fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
+        let Some(request) = self.requests.remove(key) else { return };
+        self.stages.record_n(Interval::Total, now.nanos_since(request.received), 1);
+        self.with_client(&request, |client| {
+            if let ClientKind::Nbd(nbd) = &mut client.kind {
+                nbd.session.reply_read(request.cookie, request.offset_bytes, data);
+            }
+        });
+    }
+
+    /// Replies to a request none of whose pieces is awaited any more.
+    pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
+        let Some(mut request) = self.requests.remove(key) else { return };
+        self.stages.record_n(Interval::Total, now.nanos_since(request.received), 1);
+        if request.op == Op::Flush && request.failure.is_none() {
+            request.failure = self.untold_loss(&request);
+        }
+        if request.failure.is_some() {
+            self.counters.failures += 1;
+        }
+        let data = std::mem::take(&mut request.buffer);
+        let mut completion = None;
+        self.with_client(&request, |client| match &mut client.kind {
+            ClientKind::Nbd(nbd) => match (request.failure, request.op) {
+                (Some(failure), op) => nbd.session.reply_error(request.cookie, failure, op == Op::Read),
+                (None, Op::Read) => nbd.session.reply_read_buffer(request.cookie, request.offset_bytes, data),
+                (None, _) => nbd.session.reply_done(request.cookie),
+            },
+            ClientKind::Native(_) => {
+                let read = if request.op == Op::Read { data } else { Vec::new() };
+                let result = request.failure.map_or(Ok(read), Err);
+                completion = Some(Completion { client: request.client, cookie: request.cookie, result });
+            }
+        });
+        self.completions.extend(completion);
+    }
+
+    /// A flush must not succeed over changes that a device lost: every client hears of that once.
+    fn untold_loss(&mut self, request: &InHand) -> Option<Failure> {
+        let volume = &mut self.volumes[request.volume as usize];
+        let client = self.clients.get_mut(request.client.index).filter(|c| c.serial == request.client.serial)?;
+        if client.losses_told >= volume.losses {
+            return None;
+        }
+        client.losses_told = volume.losses;
+        volume.losses_told = volume.losses;
+        Some(Failure::Io)
+    }
+
+    /// Lets a request's client take its answer, if it is still there, and moves what the request held of the
+    /// budget to the answer, or gives it back.
+    fn with_client(&mut self, request: &InHand, reply: impl FnOnce(&mut super::client::Client)) {
+        let id = request.client;
+        let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else {
+            self.budget.release(request.reserved_bytes);
+            return;
+        };
+        reply(client);
+        client.in_hand -= 1;
+        if client.is_native() {
+            self.budget.release(request.reserved_bytes);
+        } else {
+            client.unwritten_bytes += request.reserved_bytes;
+            if !client.is_dirty {
+                client.is_dirty = true;
+                self.dirty_clients.push(id);
+            }
+        }
+    }
+}

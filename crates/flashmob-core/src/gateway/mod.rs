@@ -1,0 +1,386 @@
+//! The gateway: presents volumes, cuts requests into pieces, and sends them to nodes in batches.
+//!
+//! P1's queues are here by name: requests come in one way ([`client`], `request.rs`), every node has a
+//! queue (`queue.rs`), and links drain it (`link.rs`). Batching clocks itself: a link has a few batches
+//! out, and while they are, pieces gather; when one returns, everything gathered goes. No timer ever
+//! delays a piece.
+//!
+//! The shell's turn: feed received bytes ([`Gateway::process_client`], [`Gateway::process_link`]); then
+//! [`Gateway::turn`]; write what [`Gateway::client_out`] and [`Gateway::link_out`] have for each of
+//! [`Gateway::take_dirty`], and report it; do what [`Gateway::poll_action`] says; call
+//! [`Gateway::handle_timeout`] no later than [`Gateway::next_timeout`].
+//!
+//! Invariants: every request of a client that lives is answered exactly once; a write is sent again only
+//! after the node has confirmed that the earlier attempt is over (see [`crate::wire::hello`]); two changes that
+//! overlap are never on their way together; what is held in memory stays within the budget.
+
+pub mod client;
+mod complete;
+pub mod link;
+mod queue;
+mod request;
+mod status;
+mod volume;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::buffers::Budget;
+use crate::layout::{Layout, LayoutError, LayoutKind};
+use crate::op::Failure;
+use crate::stages::StageHistograms;
+use crate::units::Time;
+use crate::wire::batch::WirePiece;
+
+pub use client::ClientId;
+use client::{Client, NativeCall};
+pub use link::LinkId;
+use link::Link;
+use queue::{BatchLimits, NodeQueue, Piece};
+use request::Requests;
+pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
+use volume::Volume;
+
+/// How many pieces travel together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchMode {
+    /// Everything that gathered while earlier batches were out.
+    Auto,
+    /// At most so many, as P1 does (k = 1, 10, 100).
+    Fixed(u16),
+}
+
+/// One extent of a volume, as the gateway expects it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtentSpec {
+    /// What messages call its node: an address or a path.
+    pub name: String,
+    /// The size that it must have, in bytes; `None` takes what the node has.
+    pub size_bytes: Option<u64>,
+}
+
+/// One volume, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeSpec {
+    /// The export's name.
+    pub name: String,
+    /// The identity that nodes remember.
+    pub id: String,
+    /// For people.
+    pub description: String,
+    /// Refuse everything that changes it.
+    pub read_only: bool,
+    /// How extents make up the volume.
+    pub layout: LayoutKind,
+    /// How many pieces travel together.
+    pub batch: BatchMode,
+    /// Most bytes of payload that a batch brings or asks for.
+    pub batch_bytes: u64,
+    /// Links per node (P1's m).
+    pub links: u16,
+    /// Batches out at once per link.
+    pub outstanding_batches: usize,
+    /// How long a request may take before it fails.
+    pub timeout: Duration,
+    /// How long a connection, and then a welcome, may take.
+    pub connect_timeout: Duration,
+    /// Pause after the first failed attempt at a link; it doubles from attempt to attempt.
+    pub reconnect_min: Duration,
+    /// The longest such pause.
+    pub reconnect_max: Duration,
+    /// Its extents in the order of the layout.
+    pub extents: Vec<ExtentSpec>,
+}
+
+/// What a gateway is told when it is made.
+#[derive(Debug, Clone)]
+pub struct GatewayConfig {
+    /// Which gateway this is, across its restarts.
+    pub id: [u8; 16],
+    /// Which start of it: larger than all earlier ones.
+    pub session: u64,
+    /// Most bytes of requests and replies held at once.
+    pub memory_bytes: u64,
+    /// Most clients at once.
+    pub clients_max: usize,
+    /// Where the jitter of reconnects comes from.
+    pub seed: u64,
+    /// Its volumes.
+    pub volumes: Vec<VolumeSpec>,
+}
+
+/// Something for the shell to do or to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Connect this link to node `node` (counted over all volumes), then call
+    /// [`Gateway::link_connected`] or [`Gateway::link_closed`].
+    Connect {
+        /// Which link.
+        link: LinkId,
+        /// Which node.
+        node: usize,
+    },
+    /// Close this link's connection; the gateway has already forgotten it.
+    Disconnect(LinkId),
+    /// Write what is queued, then close this client's connection. With a reason if the client is to blame.
+    CloseClient(ClientId, Option<String>),
+    /// Something that an operator wants to know.
+    Tell(Event),
+}
+
+/// Something that an operator wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A volume can be used from now on: its name, bytes, nodes.
+    VolumeReady(String, u64, usize),
+    /// Every node of a volume has a link: its name.
+    VolumeLinked(String),
+    /// A node's first link is up: its name, whether it runs without I/O.
+    NodeUp(String, bool),
+    /// A node has no link any more: its name, why.
+    NodeDown(String, String),
+    /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
+    NodeRefused(String, String),
+    /// A node's device restarted with changes that were acknowledged but not flushed: its name.
+    ChangesLost(String),
+    /// So many requests of a volume failed because they took too long.
+    TimedOut(String, usize),
+}
+
+/// One node as the gateway sees it.
+#[derive(Debug)]
+struct Node {
+    volume: usize,
+    /// Which of the volume's extents.
+    extent: u32,
+    name: String,
+    queue: NodeQueue,
+    links: std::ops::Range<usize>,
+    /// Where the search for a free link begins.
+    next_link: usize,
+    limits: BatchLimits,
+    /// Known since the first welcome.
+    extent_id: Option<[u8; 16]>,
+    boot_id: Option<[u8; 16]>,
+    no_io: bool,
+    refusal: Option<String>,
+    links_up: usize,
+    /// In [`Gateway::fed`] already.
+    is_fed: bool,
+}
+
+/// A finished call of a native client.
+#[derive(Debug)]
+pub struct Completion {
+    /// Whose call.
+    pub client: ClientId,
+    /// What the client calls it.
+    pub cookie: u64,
+    /// What was read (empty for other operations), or why it failed.
+    pub result: Result<Vec<u8>, Failure>,
+}
+
+/// The state machine of one gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    config: GatewayConfig,
+    volumes: Vec<Volume>,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    clients: Slab<Client>,
+    client_serial: u32,
+    requests: Requests,
+    budget: Budget,
+    actions: VecDeque<Action>,
+    completions: Vec<Completion>,
+    stages: StageHistograms,
+    counters: status::Counters,
+    draining: bool,
+    random: u64,
+    /// Nodes whose queue got something this turn.
+    fed: Vec<usize>,
+    /// Clients and links that have bytes to write since they were last asked for.
+    dirty_clients: Vec<ClientId>,
+    dirty_links: Vec<LinkId>,
+    next_sweep: Time,
+    // Memory that is used again.
+    wire_pieces: Vec<WirePiece>,
+    pieces_pool: Vec<Vec<Piece>>,
+}
+
+/// How often timeouts are looked for: a request fails at most this much late.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+
+impl Gateway {
+    /// A gateway that wants to connect all its links.
+    pub fn new(config: GatewayConfig) -> Result<Gateway, LayoutError> {
+        let (mut volumes, mut nodes, mut links) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, spec) in config.volumes.iter().enumerate() {
+            let volume = Volume::new(spec.clone(), nodes.len())?;
+            for (extent, extent_spec) in spec.extents.iter().enumerate() {
+                let first = links.len();
+                links.extend((0..spec.links.max(1)).map(|number| Link::new(nodes.len(), number)));
+                nodes.push(Node {
+                    volume: index,
+                    extent: extent as u32,
+                    name: extent_spec.name.clone(),
+                    queue: NodeQueue::default(),
+                    links: first..links.len(),
+                    next_link: first,
+                    limits: BatchLimits {
+                        pieces: volume.batch_pieces_max(),
+                        bytes: spec.batch_bytes.clamp(1, crate::wire::PAYLOAD_BYTES_MAX as u64),
+                    },
+                    extent_id: None,
+                    boot_id: None,
+                    no_io: false,
+                    refusal: None,
+                    links_up: 0,
+                    is_fed: false,
+                });
+            }
+            volumes.push(volume);
+        }
+        let mut gateway = Gateway {
+            budget: Budget::new(config.memory_bytes),
+            random: config.seed | 1,
+            config,
+            volumes,
+            nodes,
+            links,
+            clients: Slab::new(),
+            client_serial: 0,
+            requests: Requests::default(),
+            actions: VecDeque::new(),
+            completions: Vec::new(),
+            stages: StageHistograms::new(),
+            counters: status::Counters::default(),
+            draining: false,
+            fed: Vec::new(),
+            dirty_clients: Vec::new(),
+            dirty_links: Vec::new(),
+            next_sweep: Time::default(),
+            wire_pieces: Vec::new(),
+            pieces_pool: Vec::new(),
+        };
+        for index in 0..gateway.volumes.len() {
+            gateway.tell_if_ready(index, gateway.volumes[index].layout.is_some());
+        }
+        Ok(gateway)
+    }
+
+    /// Goes on with clients that limits held back, and sends what gathered in the queues. Call it once per turn
+    /// of the loop, after all received bytes were processed.
+    pub fn turn(&mut self, now: Time) {
+        self.resume_clients(now);
+        self.pump(now);
+    }
+
+    /// Lets every link that has room take a batch from its node's queue.
+    fn pump(&mut self, now: Time) {
+        let mut fed = std::mem::take(&mut self.fed);
+        for node in fed.drain(..) {
+            self.nodes[node].is_fed = false;
+            while self.nodes[node].queue.has_ready() {
+                let Some(link) = self.free_link(node) else { break };
+                if !self.send_batch(now, link) {
+                    break;
+                }
+            }
+        }
+        self.fed = fed;
+    }
+
+    /// Marks a node whose queue may have something for its links.
+    fn feed(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        if !state.is_fed {
+            state.is_fed = true;
+            self.fed.push(node);
+        }
+    }
+
+    /// The next thing for the shell to do or to tell.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Clients and links that have something to write since this was last asked.
+    pub fn take_dirty(&mut self, clients: &mut Vec<ClientId>, links: &mut Vec<LinkId>) {
+        clients.clear();
+        links.clear();
+        std::mem::swap(&mut self.dirty_clients, clients);
+        std::mem::swap(&mut self.dirty_links, links);
+        for id in clients.iter() {
+            if let Some(client) = self.clients.get_mut(id.index) {
+                client.is_dirty = false;
+            }
+        }
+        for id in links.iter() {
+            self.links[id.0].is_dirty = false;
+        }
+    }
+
+    /// Finished calls of native clients.
+    pub fn completions(&mut self) -> &mut Vec<Completion> {
+        &mut self.completions
+    }
+
+    /// When [`Gateway::handle_timeout`] is to be called at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let links = self.links.iter().filter_map(Link::deadline).min();
+        let sweep = (!self.requests.is_empty()).then_some(self.next_sweep);
+        links.into_iter().chain(sweep).min()
+    }
+
+    /// Begins connects that are due, gives up on those that took too long, and fails requests that did.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for link in 0..self.links.len() {
+            self.link_timeout(now, LinkId(link));
+        }
+        if now >= self.next_sweep {
+            self.next_sweep = now + SWEEP_INTERVAL;
+            self.fail_late_requests(now);
+        }
+    }
+
+    /// Takes no new clients and no new requests; what is in hand is finished.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether every request is answered and every answer written.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.clients.iter().all(|(_, c)| c.is_idle())
+    }
+
+    /// The layout of a volume, once it is known.
+    #[must_use]
+    pub fn layout(&self, volume: usize) -> Option<&Layout> {
+        self.volumes.get(volume).and_then(|v| v.layout.as_ref())
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.actions.push_back(Action::Tell(event));
+    }
+
+    fn tell_if_ready(&mut self, volume: usize, became_ready: bool) {
+        let volume = &self.volumes[volume];
+        if let Some(layout) = volume.layout.as_ref().filter(|_| became_ready) {
+            let event = Event::VolumeReady(volume.spec.name.clone(), layout.size_bytes(), volume.spec.extents.len());
+            self.tell(event);
+        }
+    }
+
+    /// A pseudo-random number: xorshift64, Marsaglia 2003.
+    fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

@@ -1,0 +1,233 @@
+//! Requests in hand: checked, cut into pieces, queued; and those that took too long.
+
+use slab::Slab;
+
+use super::client::ClientId;
+use super::queue::Piece;
+use super::{Event, Gateway};
+use crate::op::{Failure, Op, OpFlags};
+use crate::units::Time;
+use crate::wire::PIECE_BYTES_MAX;
+
+/// Names a request in hand; a later request in the same place has another serial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct RequestKey {
+    pub index: u32,
+    pub serial: u32,
+}
+
+/// A request in hand.
+#[derive(Debug)]
+pub(super) struct InHand {
+    pub serial: u32,
+    pub client: ClientId,
+    pub cookie: u64,
+    pub op: Op,
+    pub volume: u32,
+    /// First byte of the volume.
+    pub offset_bytes: u64,
+    /// Bytes of the answer to a read.
+    pub answer_bytes: u32,
+    /// Pieces not yet answered.
+    pub pieces_left: u32,
+    /// The first failure of a piece.
+    pub failure: Option<Failure>,
+    /// A write's bytes; or where the pieces of a read are put together, if there are several.
+    pub buffer: Vec<u8>,
+    /// What it holds of the budget.
+    pub reserved_bytes: u64,
+    pub received: Time,
+}
+
+/// All requests in hand.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    slots: Slab<InHand>,
+    next_serial: u32,
+}
+
+impl Requests {
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn insert(&mut self, mut request: InHand) -> RequestKey {
+        self.next_serial = self.next_serial.wrapping_add(1);
+        request.serial = self.next_serial;
+        RequestKey { index: self.slots.insert(request) as u32, serial: self.next_serial }
+    }
+
+    pub fn get(&self, key: RequestKey) -> Option<&InHand> {
+        self.slots.get(key.index as usize).filter(|r| r.serial == key.serial)
+    }
+
+    pub fn get_mut(&mut self, key: RequestKey) -> Option<&mut InHand> {
+        self.slots.get_mut(key.index as usize).filter(|r| r.serial == key.serial)
+    }
+
+    pub fn remove(&mut self, key: RequestKey) -> Option<InHand> {
+        self.get(key)?;
+        self.slots.try_remove(key.index as usize)
+    }
+
+    fn keys_where(&self, wanted: impl Fn(&InHand) -> bool) -> Vec<RequestKey> {
+        self.slots
+            .iter()
+            .filter(|(_, r)| wanted(r))
+            .map(|(index, r)| RequestKey { index: index as u32, serial: r.serial })
+            .collect()
+    }
+}
+
+/// A request whose form is checked, on its way to be cut.
+#[derive(Debug)]
+pub(super) struct Incoming<'a> {
+    pub client: ClientId,
+    pub cookie: u64,
+    pub volume: usize,
+    pub op: Op,
+    pub flags: OpFlags,
+    /// What it concerns: offset and length of each part, all within the volume.
+    pub spans: &'a [(u64, u32)],
+    /// A write's bytes.
+    pub payload: Vec<u8>,
+    pub reserved_bytes: u64,
+}
+
+impl Gateway {
+    /// Cuts a request into pieces and queues them: the one way in.
+    pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes } = incoming;
+        let answer_bytes = if op == Op::Read { spans.iter().map(|s| s.1).sum() } else { 0 };
+        let key = self.requests.insert(InHand {
+            serial: 0,
+            client,
+            cookie,
+            op,
+            volume: volume as u32,
+            offset_bytes: spans.first().map_or(0, |s| s.0),
+            answer_bytes,
+            pieces_left: 0,
+            failure: None,
+            buffer: payload,
+            reserved_bytes,
+            received: now,
+        });
+        self.counters.requests[op as usize] += 1;
+        if self.requests.len() == 1 {
+            self.next_sweep = self.next_sweep.max(now);
+        }
+        let pieces = match op {
+            Op::Read | Op::Write => self.queue_data(key, volume, op, flags, spans),
+            Op::Flush => self.queue_flush(key, volume),
+            Op::Trim | Op::WriteZeroes => self.queue_ranges(key, volume, op, flags, spans),
+        };
+        let Some(request) = self.requests.get_mut(key) else { return };
+        request.pieces_left = pieces;
+        if pieces == 0 {
+            self.finish_request(now, key);
+        } else if op == Op::Read && (pieces > 1 || self.clients[client.index].is_native()) {
+            request.buffer = vec![0; answer_bytes as usize];
+        }
+    }
+
+    /// Queues the pieces of a read or write: cut where extents end and where pieces would be too long.
+    fn queue_data(&mut self, key: RequestKey, volume: usize, op: Op, flags: OpFlags, spans: &[(u64, u32)]) -> u32 {
+        let Some(layout) = &self.volumes[volume].layout else { return 0 };
+        let first_node = self.volumes[volume].first_node;
+        let (mut count, mut buffer_at) = (0, 0);
+        for &(offset, len) in spans {
+            for span in layout.split(offset, u64::from(len)) {
+                let node = first_node + span.extent as usize;
+                let (mut at, end) = (span.extent_offset_bytes, span.extent_offset_bytes + span.len_bytes);
+                while at < end {
+                    let len_bytes = (end - at).min(u64::from(PIECE_BYTES_MAX)) as u32;
+                    let state = &mut self.nodes[node];
+                    state.queue.push(Piece { request: key, serial: 0, op, flags, offset_bytes: at, len_bytes, buffer_at, answered: false });
+                    if !state.is_fed {
+                        state.is_fed = true;
+                        self.fed.push(node);
+                    }
+                    at += u64::from(len_bytes);
+                    buffer_at += len_bytes;
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// Queues a flush for every node that may hold something unflushed.
+    fn queue_flush(&mut self, key: RequestKey, volume: usize) -> u32 {
+        let first = self.volumes[volume].first_node;
+        let mut count = 0;
+        for node in first..first + self.volumes[volume].spec.extents.len() {
+            if self.nodes[node].queue.is_dirty() {
+                self.queue_piece(node, key, Op::Flush, OpFlags::NONE, 0, 0);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Queues the pieces of a request without payload, which may be long: parts that touch on an extent are one.
+    fn queue_ranges(&mut self, key: RequestKey, volume: usize, op: Op, flags: OpFlags, spans: &[(u64, u32)]) -> u32 {
+        let Some(layout) = &self.volumes[volume].layout else { return 0 };
+        let first_node = self.volumes[volume].first_node;
+        let mut joined: Vec<(usize, u64, u64)> = Vec::new();
+        let mut last_of_extent: std::collections::HashMap<u32, usize> = std::collections::HashMap::new();
+        for span in spans.iter().flat_map(|&(offset, len)| layout.split(offset, u64::from(len))) {
+            let (start, len) = (span.extent_offset_bytes, span.len_bytes);
+            match last_of_extent.get(&span.extent).map(|&i| &mut joined[i]) {
+                Some((_, at, so_far)) if *at + *so_far == start && *so_far + len <= u64::from(u32::MAX) => *so_far += len,
+                _ => {
+                    last_of_extent.insert(span.extent, joined.len());
+                    joined.push((first_node + span.extent as usize, start, len));
+                }
+            }
+        }
+        for &(node, offset, len) in &joined {
+            self.queue_piece(node, key, op, flags, offset, len as u32);
+        }
+        joined.len() as u32
+    }
+
+    fn queue_piece(&mut self, node: usize, request: RequestKey, op: Op, flags: OpFlags, offset_bytes: u64, len_bytes: u32) {
+        let piece = Piece { request, serial: 0, op, flags, offset_bytes, len_bytes, buffer_at: 0, answered: false };
+        self.nodes[node].queue.push(piece);
+        self.feed(node);
+    }
+
+    /// Fails every request that has taken longer than its volume allows. Its pieces stay where they are and
+    /// come to nothing; a change keeps others from overlapping it until its fate is known.
+    pub(super) fn fail_late_requests(&mut self, now: Time) {
+        let volumes = &self.volumes;
+        let late = self.requests.keys_where(|r| now - r.received >= volumes[r.volume as usize].spec.timeout);
+        let mut per_volume = vec![0usize; self.volumes.len()];
+        for key in late {
+            if let Some(request) = self.requests.get_mut(key) {
+                request.failure = Some(Failure::Io);
+                per_volume[request.volume as usize] += 1;
+            }
+            self.finish_request(now, key);
+        }
+        for (volume, count) in per_volume.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            self.counters.timeouts += count as u64;
+            let event = Event::TimedOut(self.volumes[volume].spec.name.clone(), count);
+            self.tell(event);
+        }
+    }
+
+    /// Drops the requests of a client that is gone.
+    pub(super) fn drop_requests_of(&mut self, client: ClientId) {
+        for key in self.requests.keys_where(|r| r.client == client) {
+            if let Some(request) = self.requests.remove(key) {
+                self.budget.release(request.reserved_bytes);
+            }
+        }
+    }
+}

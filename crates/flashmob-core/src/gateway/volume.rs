@@ -1,0 +1,86 @@
+//! A volume: its layout over extents, and whether it can be used yet.
+
+use super::{BatchMode, VolumeSpec};
+use crate::layout::{Layout, LayoutError};
+use crate::nbd::{ExportInfo, Exports, FindError};
+
+/// A volume as the gateway runs it.
+#[derive(Debug)]
+pub(super) struct Volume {
+    pub spec: VolumeSpec,
+    /// Its first node; the others follow.
+    pub first_node: usize,
+    /// Known once every extent's size is.
+    pub layout: Option<Layout>,
+    /// Sizes of the extents, as far as they are known.
+    pub sizes_bytes: Vec<Option<u64>>,
+    /// How often a device lost changes that were acknowledged but not flushed.
+    pub losses: u64,
+    /// The last of those that some client was told of.
+    pub losses_told: u64,
+}
+
+impl Volume {
+    pub fn new(spec: VolumeSpec, first_node: usize) -> Result<Volume, LayoutError> {
+        let sizes_bytes = spec.extents.iter().map(|e| e.size_bytes).collect();
+        let mut volume = Volume { spec, first_node, layout: None, sizes_bytes, losses: 0, losses_told: 0 };
+        volume.settle_layout()?;
+        Ok(volume)
+    }
+
+    /// Makes the layout if every size is known now. True if it just became known.
+    pub fn settle_layout(&mut self) -> Result<bool, LayoutError> {
+        let known: Option<Vec<u64>> = self.sizes_bytes.iter().copied().collect();
+        match known {
+            Some(sizes) if self.layout.is_none() => {
+                self.layout = Some(Layout::new(self.spec.layout, &sizes)?);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Most pieces in one batch.
+    pub fn batch_pieces_max(&self) -> usize {
+        match self.spec.batch {
+            BatchMode::Auto => crate::wire::BATCH_PIECES_MAX,
+            BatchMode::Fixed(k) => usize::from(k).clamp(1, crate::wire::BATCH_PIECES_MAX),
+        }
+    }
+
+    fn missing(&self) -> String {
+        let names: Vec<&str> = self
+            .spec
+            .extents
+            .iter()
+            .zip(&self.sizes_bytes)
+            .filter(|(_, size)| size.is_none())
+            .map(|(extent, _)| extent.name.as_str())
+            .collect();
+        format!("volume '{}' waits for its node{} {}", self.spec.name, if names.len() == 1 { "" } else { "s" }, names.join(", "))
+    }
+}
+
+/// The volumes as NBD exports.
+pub(super) struct ExportTable<'a>(pub &'a [Volume]);
+
+impl Exports for ExportTable<'_> {
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|v| v.spec.name.clone()).collect()
+    }
+
+    /// The empty name is the only volume, or the first of several.
+    fn find(&self, name: &str) -> Result<(usize, ExportInfo), FindError> {
+        let index = if name.is_empty() { Some(0) } else { self.0.iter().position(|v| v.spec.name == name) };
+        let (index, volume) =
+            index.and_then(|i| self.0.get(i).map(|v| (i, v))).ok_or(FindError::Unknown)?;
+        let layout = volume.layout.as_ref().ok_or_else(|| FindError::NotReady(volume.missing()))?;
+        let info = ExportInfo {
+            name: volume.spec.name.clone(),
+            description: volume.spec.description.clone(),
+            size_bytes: layout.size_bytes(),
+            read_only: volume.spec.read_only,
+        };
+        Ok((index, info))
+    }
+}

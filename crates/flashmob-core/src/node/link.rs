@@ -1,0 +1,253 @@
+//! A node's end of a link: the hello, its fence, and the end.
+
+use std::collections::HashMap;
+
+use super::reply::Replies;
+use super::{Host, Node, NodeEvent};
+use crate::buffers::{OutQueue, RxBuf};
+use crate::wire::frame;
+use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
+
+/// Names a link of this node. Not used again before the link is wholly gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub usize);
+
+/// Most gateways whose sessions are remembered; the one that was silent longest is forgotten first.
+const GATEWAYS_MAX: usize = 256;
+
+/// Where a link is in its life.
+#[derive(Debug)]
+pub(super) enum LinkState {
+    /// No hello yet.
+    New,
+    /// The hello was accepted; earlier links of the same gateway are still being finished.
+    Fencing(Box<Hello>),
+    /// Batches are served.
+    Ready,
+    /// What is queued is still written, nothing more is read.
+    Closing,
+    /// The connection is gone; operations in the store may remain.
+    Dead,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeLink {
+    pub rx: RxBuf,
+    pub out: OutQueue,
+    pub state: LinkState,
+    /// Who is at the other end, once it said hello.
+    pub peer: Option<Peer>,
+    pub replies: Replies,
+    /// Pieces taken and not yet answered.
+    pub pieces_in_hand: usize,
+    /// Pieces that are in the store.
+    pub pieces_in_store: usize,
+    /// Bytes wait that limits do not yet allow to decode.
+    pub blocked: bool,
+    /// What the blocked batch needs: pieces, bytes.
+    pub blocked_need: (usize, u64),
+    /// What this link holds of the budget.
+    pub reserved_bytes: u64,
+    /// How much of that are answers made and not yet written.
+    pub unwritten_reply_bytes: u64,
+    pub rx_wanted: usize,
+    pub frames_received: u64,
+    pub pieces_served: u64,
+}
+
+/// Identifies a link across its attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub gateway_id: [u8; 16],
+    pub session: u64,
+    pub link: u16,
+    pub attempt: u32,
+}
+
+impl NodeLink {
+    pub fn new() -> NodeLink {
+        NodeLink {
+            rx: RxBuf::new(),
+            out: OutQueue::new(),
+            state: LinkState::New,
+            peer: None,
+            replies: Replies::default(),
+            pieces_in_hand: 0,
+            pieces_in_store: 0,
+            blocked: false,
+            blocked_need: (0, 0),
+            reserved_bytes: 0,
+            unwritten_reply_bytes: 0,
+            rx_wanted: 0,
+            frames_received: 0,
+            pieces_served: 0,
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        !matches!(self.state, LinkState::Closing | LinkState::Dead)
+    }
+}
+
+/// The latest session of each gateway and the latest attempt of each of its links, so that a hello that
+/// was long on its way does not fence its successors.
+#[derive(Debug, Default)]
+pub(super) struct Fences {
+    gateways: HashMap<[u8; 16], Seen>,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    session: u64,
+    attempts: HashMap<u16, u32>,
+    used: u64,
+}
+
+impl Fences {
+    /// Records a hello; false if a later one was seen before.
+    fn admit(&mut self, hello: &Hello) -> bool {
+        self.clock += 1;
+        if self.gateways.len() >= GATEWAYS_MAX && !self.gateways.contains_key(&hello.gateway_id) {
+            let oldest = self.gateways.iter().min_by_key(|(_, s)| s.used).map(|(id, _)| *id);
+            self.gateways.remove(&oldest.unwrap_or_default());
+        }
+        let seen = self.gateways.entry(hello.gateway_id).or_insert_with(|| Seen {
+            session: hello.session,
+            attempts: HashMap::new(),
+            used: 0,
+        });
+        if hello.session < seen.session {
+            return false;
+        }
+        if hello.session > seen.session {
+            seen.session = hello.session;
+            seen.attempts.clear();
+        }
+        seen.used = self.clock;
+        match seen.attempts.get(&hello.link) {
+            Some(&latest) if latest >= hello.attempt => false,
+            _ => {
+                seen.attempts.insert(hello.link, hello.attempt);
+                true
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn handle_hello(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) {
+        if let Err((reason, text)) = self.check_hello(&hello, host) {
+            if let Some(link) = self.links.get_mut(id.0) {
+                let refuse = Refuse { reason, text: text.clone() };
+                link.out.append(512, |out| refuse.encode(out));
+            }
+            self.close_link(id, format!("refused: {text}"));
+            return;
+        }
+        let peer = Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt };
+        let fenced: Vec<LinkId> = self
+            .links
+            .iter()
+            .filter(|&(other, l)| other != id.0 && l.peer.is_some_and(|p| is_fenced_by(&p, &peer)))
+            .map(|(other, _)| LinkId(other))
+            .collect();
+        for other in fenced {
+            self.drop_waiting(other);
+            if self.links.get(other.0).is_some_and(NodeLink::is_open) {
+                self.close_link(other, "the gateway linked anew".to_string());
+            }
+        }
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.peer = Some(peer);
+            link.state = LinkState::Fencing(Box::new(hello));
+        }
+        self.settle_fences();
+    }
+
+    fn check_hello(&mut self, hello: &Hello, host: &mut impl Host) -> Result<(), (RefuseReason, String)> {
+        if self.draining {
+            return Err((RefuseReason::ShuttingDown, "the node is shutting down".to_string()));
+        }
+        let open = self.links.iter().filter(|(_, l)| l.is_open()).count();
+        if open > self.config.links_max {
+            return Err((RefuseReason::Busy, format!("the node has {} links, its limit", self.config.links_max)));
+        }
+        let size = self.config.size_bytes;
+        if hello.size_bytes != 0 && hello.size_bytes != size {
+            let text = format!("the extent has {size} bytes, the gateway's configuration says {}", hello.size_bytes);
+            return Err((RefuseReason::Size, text));
+        }
+        host.adopt(hello)?;
+        if !self.fences.admit(hello) {
+            return Err((RefuseReason::Superseded, "a later link of the same gateway is here already".to_string()));
+        }
+        Ok(())
+    }
+
+    /// Welcomes the links whose fence holds: nothing that they fence is in the store any more. Forgets links
+    /// that are gone.
+    pub(super) fn settle_fences(&mut self) {
+        if self.links.iter().all(|(_, l)| !matches!(l.state, LinkState::Fencing(_) | LinkState::Dead)) {
+            return;
+        }
+        self.links.retain(|_, l| !matches!(l.state, LinkState::Dead) || l.pieces_in_store > 0);
+        let ready: Vec<LinkId> = self
+            .links
+            .iter()
+            .filter(|(_, l)| matches!(l.state, LinkState::Fencing(_)))
+            .filter(|&(id, l)| l.peer.is_some_and(|peer| !self.is_fence_busy(id, &peer)))
+            .map(|(id, _)| LinkId(id))
+            .collect();
+        for id in ready {
+            self.welcome(id);
+        }
+    }
+
+    fn is_fence_busy(&self, id: usize, peer: &Peer) -> bool {
+        self.links
+            .iter()
+            .any(|(other, l)| other != id && l.pieces_in_store > 0 && l.peer.is_some_and(|p| is_fenced_by(&p, peer)))
+    }
+
+    fn welcome(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        let LinkState::Fencing(hello) = std::mem::replace(&mut link.state, LinkState::Ready) else { return };
+        let welcome = Welcome {
+            extent_id: self.config.extent_id,
+            boot_id: self.config.boot_id,
+            size_bytes: self.config.size_bytes,
+            no_io: self.config.no_io,
+        };
+        link.out.append(128, |out| welcome.encode(out));
+        // What came behind the hello was left alone until now.
+        link.blocked = !link.rx.is_empty();
+        self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });
+    }
+
+    /// Tells the peer what was wrong with its bytes, and ends the link.
+    pub(super) fn fail_link(&mut self, id: LinkId, text: &str) {
+        self.counters.protocol_errors += 1;
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.out.append(2048, |out| frame::encode_error(out, text));
+        }
+        self.close_link(id, format!("dropped: {text}"));
+    }
+
+    /// Ends a link once what is queued is written. The shell answers with [`Node::link_closed`].
+    pub(super) fn close_link(&mut self, id: LinkId, reason: String) {
+        if let Some(link) = self.links.get_mut(id.0)
+            && link.is_open()
+        {
+            link.state = LinkState::Closing;
+            self.events.push_back(NodeEvent::Close { link: id, reason });
+        }
+    }
+}
+
+/// Whether what came over `old` must be over before `new` is welcomed.
+fn is_fenced_by(old: &Peer, new: &Peer) -> bool {
+    old.gateway_id == new.gateway_id
+        && (old.session < new.session
+            || (old.session == new.session && old.link == new.link && old.attempt < new.attempt))
+}

@@ -1,0 +1,381 @@
+//! A node: serves one extent to the gateways that are linked to it.
+//!
+//! The way of a batch: bytes received on a link are decoded here ([`Node::process`]); reads are first tried
+//! without blocking (`serve.rs`), what misses waits in the [elevator](crate::elevator) and goes to the store as
+//! [`StoreOp`]s in ascending order; what is done is gathered (`reply.rs`) and leaves as one frame per turn.
+//!
+//! The shell's turn: feed received bytes and [`Node::process`]; [`Node::store_done`] for what the store
+//! finished; then [`Node::turn`], hand [`Node::store_ops`] to the store, write every link's [`Node::out`] and
+//! report it with [`Node::wrote`]; last, look at [`Node::poll_event`].
+//!
+//! Invariants: every piece taken from a link that lives is answered exactly once; nothing of a link that a
+//! welcome fenced is executed afterwards; memory stays within the budget however peers behave.
+
+mod link;
+mod reply;
+mod serve;
+mod status;
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use crate::buffers::{Budget, OutQueue, RxBuf};
+use crate::elevator::{Elevator, ElevatorConfig, Entry, Issue};
+use crate::op::{Failure, Op, OpFlags};
+use crate::stages::{Interval, StageHistograms};
+use crate::units::{MIB, Time};
+use crate::wire::batch::WirePiece;
+use crate::wire::hello::{Hello, RefuseReason};
+use crate::wire::replies::RepliesEncoder;
+use crate::wire::{PIECE_BYTES_MAX, frame};
+
+pub use link::LinkId;
+use link::{LinkState, NodeLink};
+use serve::{Batch, PieceRef};
+pub use status::{LinkStatus, NodeStatus};
+
+/// What a node is told when it is made.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// Which extent this is, for ever.
+    pub extent_id: [u8; 16],
+    /// Which start of the operating system this is.
+    pub boot_id: [u8; 16],
+    /// Size of the extent in bytes.
+    pub size_bytes: u64,
+    /// The store answers without touching anything (P1's no-I/O mode).
+    pub no_io: bool,
+    /// Everything that the node may hold in memory, in bytes; at least [`MEMORY_BYTES_MIN`].
+    pub memory_bytes: u64,
+    /// Most links at once.
+    pub links_max: usize,
+    /// Two operations in one block of this many bytes never run together (1, or a disk's block for O_DIRECT).
+    pub align_bytes: u64,
+    /// Most operations in the store at once; more wait in the elevator, where they can be sorted.
+    pub store_depth: usize,
+}
+
+/// The least memory that a node can work in, in bytes.
+pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
+/// Most pieces in hand per link; a peer that sends more is read from again when some are done.
+const LINK_PIECES_MAX: usize = 16 * 1024;
+/// What a piece in hand costs, in bytes: itself, its place in the elevator, its place in a reply.
+const PIECE_COST_BYTES: u64 = 128;
+
+/// What a read that must not block came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TryRead {
+    /// The buffer is filled.
+    Hit,
+    /// It would have had to wait; hand it to the store.
+    Miss,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// What a node asks of its surroundings while it works, each answered at once.
+pub trait Host {
+    /// Reads without blocking, or says that it cannot.
+    fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead;
+    /// Agrees to serve the volume that the hello names, and remembers it durably; or says why not.
+    fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
+    /// Whether [`Host::try_read`] can ever hit; if not it is not asked.
+    fn has_fast_reads(&self) -> bool;
+    /// The time now, for stage histograms only.
+    fn now(&mut self) -> Time;
+}
+
+/// One operation for the store.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StoreOp {
+    /// To be handed back with the result.
+    pub id: u64,
+    /// What to do.
+    pub op: Op,
+    /// Modifiers.
+    pub flags: OpFlags,
+    /// First byte of the extent.
+    pub offset_bytes: u64,
+    /// How many bytes; 0 for a flush.
+    pub len_bytes: u32,
+    /// A write's bytes; for a read a buffer to fill; else empty.
+    pub data: Vec<u8>,
+}
+
+/// How the store ended an operation.
+#[derive(Debug)]
+pub struct StoreDone {
+    /// Whose end it is.
+    pub id: u64,
+    /// How it ended.
+    pub result: Result<(), Failure>,
+    /// The operation's buffer; for a read it holds what was read.
+    pub data: Vec<u8>,
+    /// When the system call began.
+    pub started: Time,
+    /// When it ended.
+    pub finished: Time,
+}
+
+/// Something for the shell to do or to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeEvent {
+    /// A gateway was accepted on this link.
+    Linked {
+        /// Which link.
+        link: LinkId,
+        /// The volume it serves.
+        volume_id: String,
+        /// Which of the volume's extents this node is.
+        extent: u32,
+    },
+    /// Write what is queued, then close the link, for this reason.
+    Close {
+        /// Which link.
+        link: LinkId,
+        /// Why, for the log.
+        reason: String,
+    },
+}
+
+/// An operation that is in the store, and the pieces that wait for it.
+#[derive(Debug)]
+struct InStore {
+    issue: Issue,
+    parts: Vec<Entry<PieceRef>>,
+    scheduled: Time,
+}
+
+/// The state machine of one node.
+#[derive(Debug)]
+pub struct Node {
+    config: NodeConfig,
+    links: Slab<NodeLink>,
+    batches: Slab<Batch>,
+    elevator: Elevator<PieceRef>,
+    in_store: Slab<InStore>,
+    ops: Vec<StoreOp>,
+    budget: Budget,
+    fences: link::Fences,
+    events: VecDeque<NodeEvent>,
+    stages: StageHistograms,
+    counters: status::Counters,
+    draining: bool,
+    /// Bytes of buffers that are in the store.
+    store_bytes: u64,
+    /// Which link's waiting bytes are looked at first, so that none is always last.
+    turn_first: usize,
+    // Memory that is used again from batch to batch.
+    parts_pool: Vec<Vec<Entry<PieceRef>>>,
+    pieces_pool: Vec<Vec<WirePiece>>,
+    fast_missed: Vec<u16>,
+    fast_hits: Vec<u16>,
+    encoder: RepliesEncoder,
+}
+
+impl Node {
+    /// A node with no links.
+    #[must_use]
+    pub fn new(config: NodeConfig) -> Node {
+        let elevator = Elevator::new(ElevatorConfig {
+            align_bytes: config.align_bytes,
+            merge_bytes_max: PIECE_BYTES_MAX,
+            merge_parts_max: 64,
+        });
+        // Half of the memory is for pieces and payloads in hand; receive and send buffers of the links, the
+        // buffers inside the store and the process itself share the rest.
+        let budget = Budget::new(config.memory_bytes.max(MEMORY_BYTES_MIN) / 2);
+        Node {
+            config,
+            links: Slab::new(),
+            batches: Slab::new(),
+            elevator,
+            in_store: Slab::new(),
+            ops: Vec::new(),
+            budget,
+            fences: link::Fences::default(),
+            events: VecDeque::new(),
+            stages: StageHistograms::new(),
+            counters: status::Counters::default(),
+            draining: false,
+            store_bytes: 0,
+            turn_first: 0,
+            parts_pool: Vec::new(),
+            pieces_pool: Vec::new(),
+            fast_missed: Vec::new(),
+            fast_hits: Vec::new(),
+            encoder: RepliesEncoder::default(),
+        }
+    }
+
+    /// A peer connected.
+    pub fn link_opened(&mut self) -> LinkId {
+        LinkId(self.links.insert(NodeLink::new()))
+    }
+
+    /// A link's connection has ended. What was read from it and has not begun is dropped; what is in the
+    /// store ends there, unanswered.
+    pub fn link_closed(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        link.state = LinkState::Dead;
+        let unwritten_bytes = std::mem::take(&mut link.unwritten_reply_bytes);
+        self.release(id, 0, unwritten_bytes);
+        self.drop_waiting(id);
+        self.settle_fences();
+    }
+
+    /// Where bytes received on a link go. Follow it with [`Node::process`].
+    pub fn rx(&mut self, id: LinkId) -> Option<&mut RxBuf> {
+        self.links.get_mut(id.0).map(|l| &mut l.rx)
+    }
+
+    /// Whether the node takes more bytes from this link now. While it does not, leave them in the socket:
+    /// that slows the peer down.
+    #[must_use]
+    pub fn wants_bytes(&self, id: LinkId) -> bool {
+        self.links.get(id.0).is_some_and(|l| l.is_open() && !l.blocked)
+    }
+
+    /// Decodes what was received on a link, as far as limits allow.
+    pub fn process(&mut self, now: Time, id: LinkId, host: &mut impl Host) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        let mut rx = std::mem::take(&mut link.rx);
+        let result = self.decode(now, id, &mut rx, host);
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.rx = rx;
+        }
+        if let Err(error) = result {
+            self.fail_link(id, &error.to_string());
+        }
+    }
+
+    fn decode(&mut self, now: Time, id: LinkId, rx: &mut RxBuf, host: &mut impl Host) -> Result<(), frame::WireError> {
+        use frame::{Decoded, FrameKind, WireError};
+        loop {
+            let Some(link) = self.links.get_mut(id.0) else { return Ok(()) };
+            link.blocked = false;
+            if !link.is_open() {
+                rx.consume(rx.len());
+                return Ok(());
+            }
+            if matches!(link.state, LinkState::Fencing(_)) {
+                // Nothing is served before the welcome; more than a frame or two is not expected either.
+                link.blocked = !rx.is_empty();
+                return Ok(());
+            }
+            let (frame, taken) = match frame::decode_frame(rx.data())? {
+                Decoded::NeedMore(total) => {
+                    link.rx_wanted = total - rx.len();
+                    return Ok(());
+                }
+                Decoded::Frame(frame, taken) => (frame, taken),
+            };
+            match (&link.state, frame.kind) {
+                (LinkState::New, FrameKind::Hello) => {
+                    let hello = Hello::decode(frame.meta)?;
+                    self.handle_hello(id, hello, host);
+                }
+                (LinkState::Ready, FrameKind::Batch) => {
+                    if !self.accept_batch(now, id, frame.meta, frame.payload, host)? {
+                        if let Some(link) = self.links.get_mut(id.0) {
+                            link.blocked = true;
+                        }
+                        return Ok(());
+                    }
+                }
+                (_, FrameKind::Error) => {
+                    let text = String::from_utf8_lossy(frame.meta).into_owned();
+                    self.close_link(id, format!("the gateway reports: {text}"));
+                }
+                _ => return Err(WireError::Malformed("order of frames")),
+            }
+            rx.consume(taken);
+            if let Some(link) = self.links.get_mut(id.0) {
+                link.frames_received += 1;
+            }
+        }
+    }
+
+    /// Goes on with what limits held back, fills the store, and makes frames of what is done. Call it once per
+    /// turn of the loop.
+    pub fn turn(&mut self, now: Time, host: &mut impl Host) {
+        self.resume_blocked(now, host);
+        self.feed_store(now);
+        self.flush_replies(now);
+    }
+
+    fn resume_blocked(&mut self, now: Time, host: &mut impl Host) {
+        let first = self.turn_first;
+        let mut blocked: Vec<usize> =
+            self.links.iter().filter(|(_, l)| l.blocked && self.may_unblock(l)).map(|(id, _)| id).collect();
+        if blocked.is_empty() {
+            return;
+        }
+        // Begin behind the link that was served first last time.
+        let split = blocked.partition_point(|&id| id <= first);
+        blocked.rotate_left(split);
+        self.turn_first = blocked[0];
+        for id in blocked {
+            self.process(now, LinkId(id), host);
+        }
+    }
+
+    /// Operations that the store should begin, in this order.
+    pub fn store_ops(&mut self) -> &mut Vec<StoreOp> {
+        &mut self.ops
+    }
+
+    /// The store has ended an operation.
+    pub fn store_done(&mut self, done: StoreDone) {
+        let Ok(key) = usize::try_from(done.id) else { return };
+        let Some(mut op) = self.in_store.try_remove(key) else { return };
+        self.elevator.complete(op.issue.ticket);
+        let count = op.parts.len() as u64;
+        self.stages.record_n(Interval::FlashStart, done.started.nanos_since(op.scheduled), count);
+        self.stages.record_n(Interval::FlashDone, done.finished.nanos_since(done.started), count);
+        self.counters.store_ops += 1;
+        self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
+        self.finish_parts(&mut op, done);
+        self.parts_pool.push(op.parts);
+        self.settle_fences();
+    }
+
+    /// What a link's socket is to take.
+    pub fn out(&mut self, id: LinkId) -> Option<&mut OutQueue> {
+        self.links.get_mut(id.0).map(|l| &mut l.out)
+    }
+
+    /// The socket took `n` bytes of [`Node::out`].
+    pub fn wrote(&mut self, id: LinkId, n: usize) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        link.out.advance(n);
+        let unwritten_bytes = link.unwritten_reply_bytes;
+        let written_bytes =
+            if link.out.is_empty() && link.replies.is_empty() { unwritten_bytes } else { unwritten_bytes.min(n as u64) };
+        link.unwritten_reply_bytes -= written_bytes;
+        self.release(id, 0, written_bytes);
+    }
+
+    /// The next thing for the shell to do or to tell.
+    pub fn poll_event(&mut self) -> Option<NodeEvent> {
+        self.events.pop_front()
+    }
+
+    /// Takes no new links and hellos; links end when what they sent is answered.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether nothing is left to do for any gateway.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.batches.is_empty() && self.in_store.is_empty() && self.links.iter().all(|(_, l)| l.out.is_empty())
+    }
+
+    /// How many more bytes make up the frame that a link is in the middle of: a hint for reading.
+    #[must_use]
+    pub fn rx_wanted(&self, id: LinkId) -> usize {
+        self.links.get(id.0).map_or(0, |l| l.rx_wanted)
+    }
+}

@@ -1,0 +1,112 @@
+//! What is done on a link goes back together: answers gather during a turn and leave as few frames.
+
+use super::Node;
+use super::link::LinkId;
+use crate::op::Failure;
+use crate::stages::Interval;
+use crate::units::Time;
+use crate::wire::PAYLOAD_BYTES_MAX;
+use crate::wire::frame::{FrameKind, encode_frame};
+use crate::wire::replies::RepliesEncoder;
+
+/// One answered piece.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub seq: u32,
+    pub index: u16,
+    pub outcome: Result<(), Failure>,
+    pub received: Time,
+    /// What was read, if that succeeded.
+    pub data: Option<Vec<u8>>,
+}
+
+impl Done {
+    fn data_bytes(&self) -> usize {
+        self.data.as_ref().map_or(0, Vec::len)
+    }
+
+    fn sort_key(&self) -> (u32, u8, u16) {
+        (self.seq, self.outcome.err().map_or(0, |f| f as u8), self.index)
+    }
+}
+
+/// The answers that gathered on one link.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    done: Vec<Done>,
+}
+
+impl Replies {
+    pub fn push(&mut self, done: Done) {
+        self.done.push(done);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.done.clear();
+    }
+}
+
+impl Node {
+    /// Turns the answers that gathered on each link into frames.
+    pub(super) fn flush_replies(&mut self, now: Time) {
+        let waiting: Vec<usize> = self.links.iter().filter(|(_, l)| !l.replies.is_empty()).map(|(i, _)| i).collect();
+        for id in waiting {
+            self.flush_link(now, LinkId(id));
+        }
+    }
+
+    fn flush_link(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        let mut done = std::mem::take(&mut link.replies.done);
+        done.sort_unstable_by_key(Done::sort_key);
+        let mut rest = &done[..];
+        while !rest.is_empty() {
+            let (count, payload_bytes) = fill_frame(&mut self.encoder, rest, now);
+            let (frame, later) = rest.split_at(count);
+            let encoder = &mut self.encoder;
+            link.out.append(payload_bytes + encoder.finish().len() + 64, |out| {
+                let payload = |out: &mut Vec<u8>| frame.iter().flat_map(|d| &d.data).for_each(|d| out.extend_from_slice(d));
+                encode_frame(out, FrameKind::Replies, |meta| meta.extend_from_slice(encoder.finish()), payload);
+            });
+            rest = later;
+        }
+        for d in &done {
+            self.stages.record_n(Interval::NodeTotal, now.nanos_since(d.received), 1);
+        }
+        done.clear();
+        link.replies.done = done;
+    }
+}
+
+/// Puts as many answers as fit one frame into the encoder; returns their number and their bytes.
+fn fill_frame(encoder: &mut RepliesEncoder, sorted: &[Done], now: Time) -> (usize, usize) {
+    encoder.clear();
+    let (mut count, mut bytes) = (0, 0);
+    let mut indices: Vec<u16> = Vec::new();
+    for group in sorted.chunk_by(|a, b| (a.seq, a.outcome) == (b.seq, b.outcome)) {
+        if !encoder.has_room_for(group.len()) {
+            break;
+        }
+        indices.clear();
+        let mut oldest = now;
+        for done in group {
+            if bytes + done.data_bytes() > PAYLOAD_BYTES_MAX {
+                break;
+            }
+            bytes += done.data_bytes();
+            oldest = oldest.min(done.received);
+            indices.push(done.index);
+        }
+        let node_time_us = (now.nanos_since(oldest) / 1000).min(u64::from(u32::MAX)) as u32;
+        encoder.push(group[0].seq, &indices, group[0].outcome, node_time_us);
+        count += indices.len();
+        if indices.len() < group.len() {
+            break;
+        }
+    }
+    (count, bytes)
+}

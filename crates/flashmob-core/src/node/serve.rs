@@ -1,0 +1,356 @@
+//! How a batch is served: fast reads at once, the rest through the elevator and the store.
+
+use super::link::{LinkId, LinkState, NodeLink};
+use super::reply::Done;
+use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
+use crate::elevator::Entry;
+use crate::op::{Failure, Op};
+use crate::stages::Interval;
+use crate::units::{MIB, Time};
+use crate::wire::batch::{WirePiece, decode_batch};
+use crate::wire::frame::{FrameKind, WireError, seal_frame};
+use crate::wire::replies::{RUN_BYTES, RepliesEncoder};
+use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
+
+/// Most bytes of buffers inside the store at once; what is beyond waits in the elevator.
+const STORE_BYTES_MAX: u64 = 8 * MIB;
+/// The least share of the budget that a link may hold, in bytes: one full batch each way.
+const LINK_SHARE_BYTES_MIN: u64 = 2 * MIB + (1 << 19);
+
+/// A batch of which some pieces are not yet answered.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub link: LinkId,
+    pub seq: u32,
+    pub received: Time,
+    pub pieces: Vec<WirePiece>,
+    /// The bytes of its writes, in order.
+    pub payload: Vec<u8>,
+    /// Where each piece's bytes begin in `payload`; empty if there are no writes.
+    pub payload_at: Vec<u32>,
+    /// Pieces not yet answered or dropped.
+    pub left: usize,
+    /// What it holds of the budget, answers not counted.
+    pub reserved_bytes: u64,
+}
+
+/// Names a piece of a batch in hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PieceRef {
+    pub batch: usize,
+    pub index: u16,
+}
+
+impl Node {
+    /// Takes a batch if limits allow, and serves what can be served at once. False: not now, try again.
+    pub(super) fn accept_batch(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        meta: &[u8],
+        payload: &[u8],
+        host: &mut impl Host,
+    ) -> Result<bool, WireError> {
+        let mut pieces = self.pieces_pool.pop().unwrap_or_default();
+        let seq = decode_batch(meta, payload.len(), &mut pieces)?;
+        let reserved_bytes = pieces.len() as u64 * PIECE_COST_BYTES + payload.len() as u64;
+        let reply_bytes: u64 = pieces.iter().map(|p| u64::from(p.reply_bytes())).sum();
+        if !self.reserve(id, pieces.len(), reserved_bytes + reply_bytes) {
+            self.pieces_pool.push(pieces);
+            return Ok(false);
+        }
+        self.counters.batches += 1;
+        self.counters.pieces += pieces.len() as u64;
+        self.counters.write_bytes += payload.len() as u64;
+        self.counters.read_bytes += reply_bytes;
+        let fast = self.fast_prefix(&pieces, host);
+        let missed = self.read_fast(now, id, seq, &pieces[..fast], host);
+        self.fast_missed = missed;
+        let left = self.fast_missed.len() + pieces.len() - fast;
+        if left == 0 {
+            self.release(id, pieces.len(), reserved_bytes);
+            pieces.clear();
+            self.pieces_pool.push(pieces);
+            return Ok(true);
+        }
+        let batch = self.batches.insert(Batch {
+            link: id,
+            seq,
+            received: now,
+            payload_at: payload_starts(&pieces),
+            payload: payload.to_vec(),
+            pieces,
+            left,
+            reserved_bytes,
+        });
+        self.enqueue(batch, fast);
+        Ok(true)
+    }
+
+    /// Takes `pieces` and `bytes` from the limits, if the node, and this link's share of it, has room.
+    fn reserve(&mut self, id: LinkId, pieces: usize, bytes: u64) -> bool {
+        let links = self.links.iter().filter(|(_, l)| l.is_open()).count().max(1) as u64;
+        let share = (self.budget.limit_bytes() / links).max(LINK_SHARE_BYTES_MIN);
+        let Some(link) = self.links.get_mut(id.0) else { return false };
+        let has_room = link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX;
+        let in_share = link.reserved_bytes == 0 || link.reserved_bytes + bytes <= share;
+        link.blocked_need = (pieces, bytes);
+        if !has_room || !in_share || !self.budget.try_reserve(bytes) {
+            return false;
+        }
+        link.pieces_in_hand += pieces;
+        link.reserved_bytes += bytes;
+        true
+    }
+
+    /// Whether a blocked link's next batch would find room now. Spares decoding it again each turn.
+    pub(super) fn may_unblock(&self, link: &NodeLink) -> bool {
+        let (pieces, bytes) = link.blocked_need;
+        let has_room = link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX;
+        has_room && (self.budget.used_bytes() == 0 || self.budget.used_bytes() + bytes <= self.budget.limit_bytes())
+    }
+
+    /// Gives back what pieces of a link held.
+    pub(super) fn release(&mut self, id: LinkId, pieces: usize, bytes: u64) {
+        self.budget.release(bytes);
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.pieces_in_hand -= pieces;
+            link.reserved_bytes -= bytes;
+        }
+    }
+
+    /// How many pieces at the front may be tried without blocking: reads that no waiting change concerns.
+    fn fast_prefix(&self, pieces: &[WirePiece], host: &mut impl Host) -> usize {
+        if !host.has_fast_reads() {
+            return 0;
+        }
+        let reads = pieces.iter().take_while(|p| p.op == Op::Read);
+        if self.elevator.has_mutations() {
+            reads.take_while(|p| !self.elevator.overlaps_mutation(p.offset_bytes, u64::from(p.len_bytes))).count()
+        } else {
+            reads.count()
+        }
+    }
+
+    /// Tries reads without blocking, straight into the link's queue as one frame. Returns the indices of
+    /// those that missed; all others are answered.
+    fn read_fast(&mut self, now: Time, id: LinkId, seq: u32, pieces: &[WirePiece], host: &mut impl Host) -> Vec<u16> {
+        let mut missed = std::mem::take(&mut self.fast_missed);
+        missed.clear();
+        let Some(link) = self.links.get_mut(id.0) else { return missed };
+        if pieces.is_empty() {
+            return missed;
+        }
+        let size = self.config.size_bytes;
+        let payload_bytes: usize = pieces.iter().map(|p| p.len_bytes as usize).sum();
+        let meta_bytes = 2 + RUN_BYTES;
+        let (encoder, hits) = (&mut self.encoder, &mut self.fast_hits);
+        hits.clear();
+        let started = host.now();
+        link.out.append(HEADER_BYTES + meta_bytes + payload_bytes, |out| {
+            let start = out.len();
+            let payload_at = start + HEADER_BYTES + meta_bytes;
+            out.resize(payload_at + payload_bytes, 0);
+            let mut end = payload_at;
+            for (index, piece) in pieces.iter().enumerate() {
+                let next = end + piece.len_bytes as usize;
+                let result = if piece.offset_bytes + u64::from(piece.len_bytes) > size {
+                    TryRead::Failed(Failure::Invalid)
+                } else {
+                    host.try_read(piece.offset_bytes, &mut out[end..next])
+                };
+                match result {
+                    TryRead::Hit => {
+                        hits.push(index as u16);
+                        end = next;
+                    }
+                    // Failures are rare: let the store find out again and say it.
+                    TryRead::Miss | TryRead::Failed(_) => missed.push(index as u16),
+                }
+            }
+            let node_time_us = (host.now().nanos_since(now) / 1000).min(u64::from(u32::MAX)) as u32;
+            out.truncate(end);
+            seal_fast(out, start, seq, hits, encoder, node_time_us);
+        });
+        let count = hits.len() as u64;
+        let bytes: u64 = hits.iter().map(|&i| u64::from(pieces[usize::from(i)].len_bytes)).sum();
+        link.unwritten_reply_bytes += bytes;
+        link.pieces_served += count;
+        let finished = host.now();
+        self.stages.record_n(Interval::Scheduled, started.nanos_since(now), count);
+        let each = finished.nanos_since(started) / (pieces.len() as u64);
+        self.stages.record_n(Interval::FlashDone, each, count);
+        self.stages.record_n(Interval::NodeTotal, finished.nanos_since(now), count);
+        self.counters.fast_reads += count;
+        missed
+    }
+
+    /// Puts into the elevator what the fast reads of a batch missed, and all that follows them.
+    fn enqueue(&mut self, batch: usize, fast: usize) {
+        let missed = std::mem::take(&mut self.fast_missed);
+        let count = self.batches.get(batch).map_or(0, |b| b.pieces.len());
+        for index in missed.iter().copied().chain(fast as u16..count as u16) {
+            let tag = PieceRef { batch, index };
+            let Some(piece) = self.batches.get(batch).map(|b| b.pieces[usize::from(index)]) else { continue };
+            if piece.offset_bytes + u64::from(piece.len_bytes) > self.config.size_bytes {
+                self.answer(tag, Err(Failure::Invalid), None);
+                continue;
+            }
+            let WirePiece { op, flags, offset_bytes, len_bytes } = piece;
+            self.elevator.push(Entry { op, flags, offset_bytes, len_bytes, tag });
+        }
+        self.fast_missed = missed;
+    }
+
+    /// Moves operations from the elevator to the store while it has room for them.
+    pub(super) fn feed_store(&mut self, now: Time) {
+        while self.in_store.len() < self.config.store_depth && self.store_bytes < STORE_BYTES_MAX {
+            let mut parts = self.parts_pool.pop().unwrap_or_default();
+            let Some(issue) = self.elevator.next(&mut parts) else {
+                self.parts_pool.push(parts);
+                return;
+            };
+            let data = self.buffer_for(&parts, issue.len_bytes, now);
+            self.store_bytes += data.len() as u64;
+            let entry = self.in_store.vacant_entry();
+            self.ops.push(StoreOp {
+                id: entry.key() as u64,
+                op: issue.op,
+                flags: issue.flags,
+                offset_bytes: issue.offset_bytes,
+                len_bytes: issue.len_bytes,
+                data,
+            });
+            entry.insert(InStore { issue, parts, scheduled: now });
+        }
+    }
+
+    /// The buffer of an operation: a write's bytes joined, or room for a read. Counts its pieces as in the store.
+    fn buffer_for(&mut self, parts: &[Entry<PieceRef>], len_bytes: u32, now: Time) -> Vec<u8> {
+        let mut data = Vec::new();
+        for part in parts {
+            let Some(batch) = self.batches.get(part.tag.batch) else { continue };
+            if let Some(link) = self.links.get_mut(batch.link.0) {
+                link.pieces_in_store += 1;
+            }
+            self.stages.record_n(Interval::Scheduled, now.nanos_since(batch.received), 1);
+            if part.op == Op::Write {
+                data.reserve(len_bytes as usize);
+                let at = batch.payload_at[usize::from(part.tag.index)] as usize;
+                data.extend_from_slice(&batch.payload[at..at + part.len_bytes as usize]);
+            }
+        }
+        if parts.first().is_some_and(|p| p.op == Op::Read) {
+            data.resize(len_bytes as usize, 0);
+        }
+        data
+    }
+
+    /// Answers the pieces of an operation that the store has ended.
+    pub(super) fn finish_parts(&mut self, op: &mut InStore, mut done: StoreDone) {
+        let is_read = op.issue.op == Op::Read;
+        let single = op.parts.len() == 1;
+        for part in op.parts.drain(..) {
+            let Some(link) = self.batches.get(part.tag.batch).map(|b| b.link) else { continue };
+            if let Some(link) = self.links.get_mut(link.0) {
+                link.pieces_in_store -= 1;
+            }
+            let data = if !is_read || done.result.is_err() {
+                None
+            } else if single {
+                Some(std::mem::take(&mut done.data))
+            } else {
+                let at = (part.offset_bytes - op.issue.offset_bytes) as usize;
+                Some(done.data[at..at + part.len_bytes as usize].to_vec())
+            };
+            self.answer(part.tag, done.result, data);
+        }
+    }
+
+    /// Queues the answer of one piece, or forgets it if its link is gone.
+    fn answer(&mut self, tag: PieceRef, outcome: Result<(), Failure>, data: Option<Vec<u8>>) {
+        let Some(batch) = self.batches.get(tag.batch) else { return };
+        let (id, piece) = (batch.link, batch.pieces[usize::from(tag.index)]);
+        let done = Done { seq: batch.seq, index: tag.index, outcome, received: batch.received, data };
+        let reply_bytes = u64::from(piece.reply_bytes());
+        let mut unused_bytes = reply_bytes;
+        if outcome.is_err() {
+            self.counters.failures += 1;
+        }
+        if let Some(link) = self.links.get_mut(id.0)
+            && !matches!(link.state, LinkState::Dead)
+        {
+            if done.data.is_some() {
+                link.unwritten_reply_bytes += reply_bytes;
+                unused_bytes = 0;
+            }
+            link.pieces_served += 1;
+            link.replies.push(done);
+        }
+        self.forget_piece(tag, unused_bytes);
+    }
+
+    /// One piece less to answer in a batch; `unused_bytes` of room for its answer are given back.
+    fn forget_piece(&mut self, tag: PieceRef, unused_bytes: u64) {
+        let Some(batch) = self.batches.get_mut(tag.batch) else { return };
+        batch.left -= 1;
+        let id = batch.link;
+        if unused_bytes > 0 {
+            self.release(id, 0, unused_bytes);
+        }
+        if self.batches[tag.batch].left == 0 {
+            let mut batch = self.batches.remove(tag.batch);
+            self.release(id, batch.pieces.len(), batch.reserved_bytes);
+            batch.pieces.clear();
+            self.pieces_pool.push(batch.pieces);
+        }
+    }
+
+    /// Drops everything of a link that has not begun.
+    pub(super) fn drop_waiting(&mut self, id: LinkId) {
+        let batches = &self.batches;
+        let dropped = self.elevator.remove_where(|tag| batches.get(tag.batch).is_some_and(|b| b.link == id));
+        for entry in dropped {
+            let reply_bytes = if entry.op == Op::Read { u64::from(entry.len_bytes) } else { 0 };
+            self.forget_piece(entry.tag, reply_bytes);
+        }
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.replies.clear();
+        }
+    }
+}
+
+/// Where each piece's bytes begin in the payload; nothing if no piece has any.
+fn payload_starts(pieces: &[WirePiece]) -> Vec<u32> {
+    if pieces.iter().all(|p| p.payload_bytes() == 0) {
+        return Vec::new();
+    }
+    let mut at = 0;
+    pieces
+        .iter()
+        .map(|p| {
+            let start = at;
+            at += p.payload_bytes();
+            start
+        })
+        .collect()
+}
+
+/// Finishes a frame of fast reads that begins at `start` of `out`: room for header and one run, then the bytes
+/// of those that hit. Takes the frame away again if none did.
+fn seal_fast(out: &mut Vec<u8>, start: usize, seq: u32, hits: &[u16], encoder: &mut RepliesEncoder, node_time_us: u32) {
+    if hits.is_empty() {
+        out.truncate(start);
+        return;
+    }
+    encoder.clear();
+    encoder.push(seq, hits, Ok(()), node_time_us);
+    let meta = encoder.finish();
+    let (room, meta_at) = (2 + RUN_BYTES, start + HEADER_BYTES);
+    debug_assert!(out.len() - meta_at - room <= PAYLOAD_BYTES_MAX);
+    if meta.len() > room {
+        out.splice(meta_at..meta_at, std::iter::repeat_n(0, meta.len() - room));
+    }
+    out[meta_at..meta_at + meta.len()].copy_from_slice(meta);
+    seal_frame(&mut out[start..], FrameKind::Replies, meta.len());
+}

@@ -1,0 +1,104 @@
+//! What a node tells about itself: counters and stage histograms, for `/status` and `/metrics`.
+
+use super::link::{LinkId, LinkState};
+use super::Node;
+use crate::stages::StageHistograms;
+
+#[derive(Debug, Default, Clone)]
+pub(super) struct Counters {
+    pub batches: u64,
+    pub pieces: u64,
+    pub fast_reads: u64,
+    pub store_ops: u64,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    pub failures: u64,
+    pub protocol_errors: u64,
+}
+
+/// A node's state at one moment. Counters count from its start.
+#[derive(Debug, Clone)]
+pub struct NodeStatus {
+    /// Batches received.
+    pub batches: u64,
+    /// Pieces received.
+    pub pieces: u64,
+    /// Reads answered without blocking, from the page cache.
+    pub fast_reads: u64,
+    /// Operations that went to the store, after merging.
+    pub store_ops: u64,
+    /// Bytes asked for by reads.
+    pub read_bytes: u64,
+    /// Bytes brought by writes.
+    pub write_bytes: u64,
+    /// Pieces answered with a failure.
+    pub failures: u64,
+    /// Links dropped because of what they sent.
+    pub protocol_errors: u64,
+    /// Pieces waiting in the elevator.
+    pub waiting: usize,
+    /// Operations in the store.
+    pub in_store: usize,
+    /// Bytes held of the budget, the most ever held, and the budget.
+    pub memory_bytes: (u64, u64, u64),
+    /// Each open link.
+    pub links: Vec<LinkStatus>,
+}
+
+/// One link's state at one moment.
+#[derive(Debug, Clone)]
+pub struct LinkStatus {
+    /// Which link.
+    pub link: LinkId,
+    /// Whether batches are served on it.
+    pub ready: bool,
+    /// Pieces taken and not yet answered.
+    pub pieces_in_hand: usize,
+    /// Pieces answered.
+    pub pieces_served: u64,
+    /// Frames received.
+    pub frames_received: u64,
+    /// Bytes that wait for the socket.
+    pub out_bytes: usize,
+}
+
+impl Node {
+    /// The state now.
+    #[must_use]
+    pub fn status(&self) -> NodeStatus {
+        let c = &self.counters;
+        let links = self
+            .links
+            .iter()
+            .filter(|(_, l)| l.is_open())
+            .map(|(id, l)| LinkStatus {
+                link: LinkId(id),
+                ready: matches!(l.state, LinkState::Ready),
+                pieces_in_hand: l.pieces_in_hand,
+                pieces_served: l.pieces_served,
+                frames_received: l.frames_received,
+                out_bytes: l.out.len(),
+            })
+            .collect();
+        NodeStatus {
+            batches: c.batches,
+            pieces: c.pieces,
+            fast_reads: c.fast_reads,
+            store_ops: c.store_ops,
+            read_bytes: c.read_bytes,
+            write_bytes: c.write_bytes,
+            failures: c.failures,
+            protocol_errors: c.protocol_errors,
+            waiting: self.elevator.len(),
+            in_store: self.in_store.len(),
+            memory_bytes: (self.budget.used_bytes(), self.budget.peak_bytes(), self.budget.limit_bytes()),
+            links,
+        }
+    }
+
+    /// How long pieces took from stage to stage.
+    #[must_use]
+    pub fn stages(&self) -> &StageHistograms {
+        &self.stages
+    }
+}
