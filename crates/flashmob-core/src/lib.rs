@@ -11,5 +11,6 @@ pub mod checksum;
 pub mod layout;
 pub mod op;
 pub mod request;
+pub mod stages;
 pub mod units;
 pub mod wire;
