@@ -8,7 +8,11 @@
 
 pub mod buffers;
 pub mod checksum;
+pub mod elevator;
+pub mod gateway;
 pub mod layout;
+pub mod nbd;
+pub mod node;
 pub mod op;
 pub mod request;
 pub mod stages;

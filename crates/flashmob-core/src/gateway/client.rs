@@ -258,7 +258,10 @@ impl Gateway {
             && !client.closing
         {
             client.closing = true;
-            self.actions.push_back(Action::CloseClient(id, reason));
+            // A clean end waits for what is in hand; `with_client` sees to it.
+            if client.in_hand == 0 || reason.is_some() {
+                self.actions.push_back(Action::CloseClient(id, reason));
+            }
         }
     }
 

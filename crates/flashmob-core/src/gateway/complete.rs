@@ -3,7 +3,7 @@
 use super::client::ClientKind;
 use super::queue::Piece;
 use super::request::{InHand, RequestKey};
-use super::{Completion, Gateway};
+use super::{Action, Completion, Gateway};
 use crate::op::{Failure, Op};
 use crate::stages::Interval;
 use crate::units::Time;
@@ -105,6 +105,9 @@ impl Gateway {
         };
         reply(client);
         client.in_hand -= 1;
+        if client.closing && client.in_hand == 0 {
+            self.actions.push_back(Action::CloseClient(id, None));
+        }
         if client.is_native() {
             self.budget.release(request.reserved_bytes);
         } else {

@@ -1,0 +1,487 @@
+//! A gateway's end of a link: connect, hello, batches out, replies in, and what happens when it breaks.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::queue::Piece;
+use super::{Action, Event, Gateway};
+use crate::buffers::{OutQueue, RxBuf};
+use crate::op::Op;
+use crate::stages::Interval;
+use crate::units::Time;
+use crate::wire::batch::{WirePiece, encode_batch, encoded_bytes_max};
+use crate::wire::frame::{self, Decoded, FrameKind, WireError};
+use crate::wire::hello::{Hello, Refuse, Welcome};
+use crate::wire::replies::{RepliesDecoder, Run};
+
+/// Names a link, counted over all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub usize);
+
+/// Pause before the next attempt at a node that is the wrong one: only a person can help.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+
+/// Where a link is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not connected; the next attempt begins then.
+    Waiting(Time),
+    /// The shell is connecting, until then at most.
+    Connecting(Time),
+    /// The hello was sent, the welcome is awaited, until then at most.
+    Greeting(Time),
+    /// Batches travel.
+    Ready,
+}
+
+/// A batch that is out.
+#[derive(Debug)]
+pub(super) struct SentBatch {
+    seq: u32,
+    pieces: Vec<Piece>,
+    left: usize,
+    sent: Time,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub node: usize,
+    /// Which of its node's links.
+    pub number: u16,
+    pub state: State,
+    pub rx: RxBuf,
+    pub out: OutQueue,
+    /// Batches out, oldest first.
+    pub sent: VecDeque<SentBatch>,
+    /// Changes that were out when the link broke. They wait for the next welcome, which says that they are over.
+    pub unresolved: Vec<Piece>,
+    /// Attempts at this link so far, which the hello carries.
+    attempt: u32,
+    /// Failed attempts since it was last ready.
+    failures: u32,
+    next_seq: u32,
+    /// When something was last heard, or the first batch after silence sent.
+    progress: Time,
+    pub is_dirty: bool,
+    pub counters: LinkCounters,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct LinkCounters {
+    pub batches: u64,
+    pub pieces: u64,
+    pub bytes_out: u64,
+    pub bytes_in: u64,
+    pub reply_frames: u64,
+    pub resent: u64,
+    pub breaks: u64,
+}
+
+impl Link {
+    pub fn new(node: usize, number: u16) -> Link {
+        Link {
+            node,
+            number,
+            state: State::Waiting(Time::default()),
+            rx: RxBuf::new(),
+            out: OutQueue::new(),
+            sent: VecDeque::new(),
+            unresolved: Vec::new(),
+            attempt: 0,
+            failures: 0,
+            next_seq: 0,
+            progress: Time::default(),
+            is_dirty: false,
+            counters: LinkCounters::default(),
+        }
+    }
+
+    /// When it wants to be looked at again; a ready link with batches out is looked at by the caller's sweep.
+    pub fn deadline(&self) -> Option<Time> {
+        match self.state {
+            State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
+            State::Ready => None,
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(self.state, State::Greeting(_) | State::Ready)
+    }
+}
+
+impl Gateway {
+    /// How many links there are, over all nodes: [`LinkId`]s run from 0.
+    #[must_use]
+    pub fn links_count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The shell has connected a link.
+    pub fn link_connected(&mut self, now: Time, id: LinkId) {
+        if !matches!(self.links[id.0].state, State::Connecting(_)) {
+            return;
+        }
+        let node = &self.nodes[self.links[id.0].node];
+        let volume = &self.volumes[node.volume];
+        let link = &mut self.links[id.0];
+        let hello = Hello {
+            gateway_id: self.config.id,
+            session: self.config.session,
+            link: link.number,
+            attempt: link.attempt,
+            volume_id: volume.spec.id.clone(),
+            extent: node.extent,
+            extents: volume.spec.extents.len() as u32,
+            layout: volume.spec.layout.to_string(),
+            size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
+        };
+        link.state = State::Greeting(now + volume.spec.connect_timeout);
+        link.out.append(1024, |out| hello.encode(out));
+        self.mark_link(id);
+    }
+
+    /// A link's connection has ended or could not be made.
+    pub fn link_closed(&mut self, now: Time, id: LinkId, reason: &str) {
+        self.break_link(now, id, reason, None);
+    }
+
+    /// Where bytes received on a link go. Follow it with [`Gateway::process_link`].
+    pub fn link_rx(&mut self, id: LinkId) -> &mut RxBuf {
+        &mut self.links[id.0].rx
+    }
+
+    /// What a link's socket is to take.
+    pub fn link_out(&mut self, id: LinkId) -> &mut OutQueue {
+        &mut self.links[id.0].out
+    }
+
+    /// The socket took `n` bytes of [`Gateway::link_out`].
+    pub fn link_wrote(&mut self, id: LinkId, n: usize) {
+        let link = &mut self.links[id.0];
+        link.out.advance(n);
+        link.counters.bytes_out += n as u64;
+    }
+
+    /// Decodes what was received on a link, and completes the pieces that are answered.
+    pub fn process_link(&mut self, now: Time, id: LinkId) {
+        let mut rx = std::mem::take(&mut self.links[id.0].rx);
+        self.links[id.0].progress = now;
+        let result = self.decode_link(now, id, &mut rx);
+        if self.links[id.0].is_connected() {
+            self.links[id.0].rx = rx;
+        }
+        if let Err(error) = result {
+            self.counters.link_errors += 1;
+            self.disconnect(now, id, &error.to_string());
+        }
+    }
+
+    fn decode_link(&mut self, now: Time, id: LinkId, rx: &mut RxBuf) -> Result<(), WireError> {
+        while self.links[id.0].is_connected() {
+            let (frame, taken) = match frame::decode_frame(rx.data())? {
+                Decoded::NeedMore(_) => return Ok(()),
+                Decoded::Frame(frame, taken) => (frame, taken),
+            };
+            self.links[id.0].counters.bytes_in += taken as u64;
+            match (self.links[id.0].state, frame.kind) {
+                (State::Greeting(_), FrameKind::Welcome) => self.welcomed(now, id, &Welcome::decode(frame.meta)?),
+                (State::Greeting(_), FrameKind::Refuse) => self.refused(now, id, &Refuse::decode(frame.meta)?),
+                (State::Ready, FrameKind::Replies) => self.handle_replies(now, id, frame.meta, frame.payload)?,
+                (_, FrameKind::Error) => {
+                    let text = String::from_utf8_lossy(frame.meta).into_owned();
+                    self.disconnect(now, id, &format!("the node reports: {text}"));
+                }
+                _ => return Err(WireError::Malformed("order of frames")),
+            }
+            rx.consume(taken);
+        }
+        Ok(())
+    }
+
+    /// The node agrees. Everything that was sent on this link before is over.
+    fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        if let Err(text) = self.check_welcome(id, welcome) {
+            self.refuse_node(now, id, text);
+            return;
+        }
+        let node_index = self.links[id.0].node;
+        let link = &mut self.links[id.0];
+        link.state = State::Ready;
+        link.failures = 0;
+        let unresolved = std::mem::take(&mut link.unresolved);
+        link.counters.resent += unresolved.len() as u64;
+        let (live, gone): (Vec<Piece>, Vec<Piece>) =
+            unresolved.into_iter().partition(|p| self.requests.get(p.request).is_some());
+        let node = &mut self.nodes[node_index];
+        for piece in &gone {
+            node.queue.change_ended(piece);
+        }
+        node.queue.requeue(live);
+        node.refusal = None;
+        node.links_up += 1;
+        node.no_io = welcome.no_io;
+        if node.links_up == 1 {
+            let event = Event::NodeUp(node.name.clone(), welcome.no_io);
+            self.tell(event);
+        }
+        self.learn_size(now, node_index, welcome.size_bytes);
+        self.tell_if_linked(node_index);
+        self.feed(node_index);
+    }
+
+    /// Checks a welcome against what is known of the node.
+    fn check_welcome(&mut self, id: LinkId, welcome: &Welcome) -> Result<(), String> {
+        let node = &mut self.nodes[self.links[id.0].node];
+        let volume = &mut self.volumes[node.volume];
+        let expected = volume.sizes_bytes[node.extent as usize];
+        if let Some(expected) = expected.filter(|&e| e != welcome.size_bytes) {
+            return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
+        }
+        if node.extent_id.is_some_and(|known| known != welcome.extent_id) {
+            return Err("it serves another extent than before; was the data file replaced? restart the gateway to accept it".to_string());
+        }
+        let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
+        node.extent_id = Some(welcome.extent_id);
+        node.boot_id = Some(welcome.boot_id);
+        if rebooted && node.queue.has_unflushed_changes() {
+            volume.losses += 1;
+            self.counters.losses += 1;
+            let event = Event::ChangesLost(node.name.clone());
+            self.actions.push_back(Action::Tell(event));
+        }
+        Ok(())
+    }
+
+    fn learn_size(&mut self, now: Time, node: usize, size_bytes: u64) {
+        let (index, extent) = (self.nodes[node].volume, self.nodes[node].extent as usize);
+        let volume = &mut self.volumes[index];
+        volume.sizes_bytes[extent] = Some(size_bytes);
+        match volume.settle_layout() {
+            Ok(became_ready) => self.tell_if_ready(index, became_ready),
+            Err(error) => {
+                let first_link = self.nodes[node].links.start;
+                self.refuse_node(now, LinkId(first_link), error.to_string());
+            }
+        }
+    }
+
+    fn tell_if_linked(&mut self, node: usize) {
+        let volume = &self.volumes[self.nodes[node].volume];
+        let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
+        if self.nodes[node].links_up == 1 && nodes.iter().all(|n| n.links_up > 0) {
+            let event = Event::VolumeLinked(volume.spec.name.clone());
+            self.tell(event);
+        }
+    }
+
+    fn refused(&mut self, now: Time, id: LinkId, refuse: &Refuse) {
+        if refuse.reason.is_permanent() {
+            self.refuse_node(now, id, refuse.text.clone());
+        } else {
+            self.disconnect(now, id, &format!("refused: {}", refuse.text));
+        }
+    }
+
+    /// Gives up on a node that is the wrong one, until a person has helped; looks again from time to time.
+    fn refuse_node(&mut self, now: Time, id: LinkId, text: String) {
+        let node = &mut self.nodes[self.links[id.0].node];
+        let is_news = node.refusal.as_ref() != Some(&text);
+        node.refusal = Some(text.clone());
+        let name = node.name.clone();
+        self.break_link(now, id, &text, Some(REFUSED_PAUSE));
+        self.actions.push_back(Action::Disconnect(id));
+        if is_news {
+            self.tell(Event::NodeRefused(name, text));
+        }
+    }
+
+    /// Ends a link from this side.
+    fn disconnect(&mut self, now: Time, id: LinkId, reason: &str) {
+        self.break_link(now, id, reason, None);
+        self.actions.push_back(Action::Disconnect(id));
+    }
+
+    /// Puts a broken link's pieces where they belong and plans the next attempt.
+    fn break_link(&mut self, now: Time, id: LinkId, reason: &str, pause: Option<Duration>) {
+        let was_ready = match self.links[id.0].state {
+            State::Waiting(_) => return,
+            state => state == State::Ready,
+        };
+        let pause = pause.unwrap_or_else(|| self.backoff(id));
+        let link = &mut self.links[id.0];
+        link.state = State::Waiting(now + pause);
+        link.failures += 1;
+        link.counters.breaks += 1;
+        link.rx = RxBuf::new();
+        link.out.clear();
+        let node_index = link.node;
+        let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
+        // Reads and flushes may go again at once, on any link; changes only when this one is welcomed anew.
+        let (changes, others): (Vec<Piece>, Vec<Piece>) = open.into_iter().partition(|p| p.op.mutates());
+        link.unresolved.extend(changes);
+        link.counters.resent += others.len() as u64;
+        self.nodes[node_index].queue.requeue(others);
+        self.feed(node_index);
+        if was_ready {
+            let node = &mut self.nodes[node_index];
+            node.links_up -= 1;
+            if node.links_up == 0 {
+                let event = Event::NodeDown(node.name.clone(), reason.to_string());
+                self.tell(event);
+            }
+        }
+    }
+
+    /// The pause before the next attempt: doubling from the shortest to the longest, less up to a half at
+    /// random, so that the links of many nodes do not all come at once.
+    fn backoff(&mut self, id: LinkId) -> Duration {
+        let spec = &self.volumes[self.nodes[self.links[id.0].node].volume].spec;
+        let (min, max) = (spec.reconnect_min, spec.reconnect_max);
+        let doubled = min.saturating_mul(1 << self.links[id.0].failures.min(16)).min(max);
+        let part = 512 + self.next_random() % 512;
+        doubled.mul_f64(part as f64 / 1024.0)
+    }
+
+    /// Looks at a link's deadlines.
+    pub(super) fn link_timeout(&mut self, now: Time, id: LinkId) {
+        let link = &mut self.links[id.0];
+        let spec = &self.volumes[self.nodes[link.node].volume].spec;
+        match link.state {
+            State::Waiting(at) if now >= at && !self.draining => {
+                link.attempt += 1;
+                link.state = State::Connecting(now + spec.connect_timeout);
+                let node = link.node;
+                self.actions.push_back(Action::Connect { link: id, node });
+            }
+            State::Connecting(at) if now >= at => self.disconnect(now, id, "no connection in time"),
+            State::Greeting(at) if now >= at => self.disconnect(now, id, "no answer to the hello in time"),
+            State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout => {
+                self.disconnect(now, id, "no answer in time");
+            }
+            _ => {}
+        }
+    }
+
+    /// A ready link of a node with room for a batch, taking them in turn.
+    pub(super) fn free_link(&mut self, node: usize) -> Option<LinkId> {
+        let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
+        let state = &mut self.nodes[node];
+        let links = state.links.clone();
+        let found = (state.next_link..links.end)
+            .chain(links.start..state.next_link)
+            .find(|&i| self.links[i].state == State::Ready && self.links[i].sent.len() < window)?;
+        state.next_link = if found + 1 < links.end { found + 1 } else { links.start };
+        Some(LinkId(found))
+    }
+
+    /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.
+    pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
+        let mut pieces = self.pieces_pool.pop().unwrap_or_default();
+        let node = &mut self.nodes[self.links[id.0].node];
+        let requests = &self.requests;
+        node.queue.take_batch(node.limits, |p| requests.get(p.request).is_some(), &mut pieces);
+        if pieces.is_empty() {
+            self.pieces_pool.push(pieces);
+            return false;
+        }
+        self.wire_pieces.clear();
+        let mut payload_bytes = 0;
+        for piece in &pieces {
+            let Piece { op, flags, offset_bytes, len_bytes, .. } = *piece;
+            let wire = WirePiece { op, flags, offset_bytes, len_bytes };
+            payload_bytes += wire.payload_bytes() as usize;
+            self.wire_pieces.push(wire);
+            if let Some(request) = requests.get(piece.request) {
+                self.stages.record_n(Interval::Batched, now.nanos_since(request.received), 1);
+            }
+        }
+        let link = &mut self.links[id.0];
+        link.next_seq = link.next_seq.wrapping_add(1);
+        let (seq, wire_pieces) = (link.next_seq, &self.wire_pieces);
+        link.out.append(encoded_bytes_max(pieces.len(), payload_bytes), |out| {
+            encode_batch(out, seq, wire_pieces, |out| {
+                for piece in pieces.iter().filter(|p| p.op == Op::Write) {
+                    let at = piece.buffer_at as usize;
+                    let bytes = requests.get(piece.request).map_or(&[][..], |r| &r.buffer[at..at + piece.len_bytes as usize]);
+                    out.extend_from_slice(bytes);
+                }
+            });
+        });
+        if link.sent.is_empty() {
+            link.progress = now;
+        }
+        link.counters.batches += 1;
+        link.counters.pieces += pieces.len() as u64;
+        let left = pieces.len();
+        link.sent.push_back(SentBatch { seq, pieces, left, sent: now });
+        self.mark_link(id);
+        true
+    }
+
+    fn handle_replies(&mut self, now: Time, id: LinkId, meta: &[u8], payload: &[u8]) -> Result<(), WireError> {
+        let mut runs = RepliesDecoder::new(meta)?;
+        let mut rest = payload;
+        let node = self.links[id.0].node;
+        self.links[id.0].counters.reply_frames += 1;
+        while let Some(run) = runs.next_run()? {
+            self.handle_run(now, id, node, &run, &mut rest)?;
+        }
+        if !rest.is_empty() {
+            return Err(WireError::Malformed("replies: more payload than pieces"));
+        }
+        if self.nodes[node].queue.has_ready() {
+            self.feed(node);
+        }
+        Ok(())
+    }
+
+    fn handle_run(&mut self, now: Time, id: LinkId, node: usize, run: &Run<'_>, rest: &mut &[u8]) -> Result<(), WireError> {
+        let unknown = WireError::Malformed("replies: unknown batch or piece");
+        let at = self.links[id.0].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
+        // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
+        let mut pieces = std::mem::take(&mut self.links[id.0].sent[at].pieces);
+        let sent = self.links[id.0].sent[at].sent;
+        let mut count = 0;
+        let mut result = Ok(());
+        for index in run.indices() {
+            match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
+                Some(piece) => {
+                    let len = if piece.op == Op::Read && run.outcome.is_ok() { piece.len_bytes as usize } else { 0 };
+                    let Some((data, later)) = rest.split_at_checked(len) else {
+                        result = Err(WireError::Malformed("replies: less payload than pieces"));
+                        break;
+                    };
+                    piece.answered = true;
+                    let piece = *piece;
+                    *rest = later;
+                    count += 1;
+                    self.complete_piece(now, node, &piece, run.outcome.map(|()| data));
+                }
+                None => {
+                    result = Err(unknown);
+                    break;
+                }
+            }
+        }
+        self.stages.record_n(Interval::Replied, now.nanos_since(sent), count as u64);
+        self.stages.record_n(Interval::AtNode, u64::from(run.node_time_us) * 1000, count as u64);
+        let link = &mut self.links[id.0];
+        link.sent[at].left -= count;
+        link.sent[at].pieces = pieces;
+        if link.sent[at].left == 0
+            && let Some(mut batch) = link.sent.remove(at)
+        {
+            batch.pieces.clear();
+            self.pieces_pool.push(batch.pieces);
+        }
+        result
+    }
+
+    pub(super) fn mark_link(&mut self, id: LinkId) {
+        let link = &mut self.links[id.0];
+        if !link.is_dirty {
+            link.is_dirty = true;
+            self.dirty_links.push(id);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a gateway tells about itself: counters, queues and stage histograms, for `/status` and `/metrics`.
+
+use super::Gateway;
+use super::link::{LinkId, State};
+use crate::op::Op;
+use crate::stages::StageHistograms;
+
+#[derive(Debug, Default, Clone)]
+pub(super) struct Counters {
+    /// By the operation's wire number.
+    pub requests: [u64; 6],
+    pub failures: u64,
+    pub timeouts: u64,
+    pub client_errors: u64,
+    pub link_errors: u64,
+    pub losses: u64,
+}
+
+/// Where a link is in its life, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkPhase {
+    /// Waits before the next attempt.
+    Waiting,
+    /// Connects.
+    Connecting,
+    /// Waits for the node's welcome.
+    Greeting,
+    /// Carries batches.
+    Ready,
+}
+
+/// A gateway's state at one moment. Counters count from its start.
+#[derive(Debug, Clone)]
+pub struct GatewayStatus {
+    /// Requests accepted, by operation.
+    pub requests: Vec<(Op, u64)>,
+    /// Requests that ended with an error.
+    pub failures: u64,
+    /// Those of them that took too long.
+    pub timeouts: u64,
+    /// Clients dropped because of what they sent.
+    pub client_errors: u64,
+    /// Links dropped because of what the node sent.
+    pub link_errors: u64,
+    /// How often a device lost unflushed changes.
+    pub losses: u64,
+    /// Clients connected.
+    pub clients: usize,
+    /// Requests in hand.
+    pub in_hand: usize,
+    /// Bytes held of the budget, the most ever held, and the budget.
+    pub memory_bytes: (u64, u64, u64),
+    /// Each volume.
+    pub volumes: Vec<VolumeStatus>,
+}
+
+/// One volume's state.
+#[derive(Debug, Clone)]
+pub struct VolumeStatus {
+    /// The export's name.
+    pub name: String,
+    /// Its size in bytes, once known.
+    pub size_bytes: Option<u64>,
+    /// Its nodes in the order of the layout.
+    pub nodes: Vec<NodeStatus>,
+}
+
+/// One node as the gateway sees it.
+#[derive(Debug, Clone)]
+pub struct NodeStatus {
+    /// Its address or path.
+    pub name: String,
+    /// Size of its extent in bytes, once known.
+    pub size_bytes: Option<u64>,
+    /// Pieces that wait in its queue.
+    pub queue_depth: usize,
+    /// It answers without touching its store.
+    pub no_io: bool,
+    /// Why it cannot be used until a person helps.
+    pub refusal: Option<String>,
+    /// Its links.
+    pub links: Vec<LinkStatus>,
+}
+
+/// One link's state.
+#[derive(Debug, Clone)]
+pub struct LinkStatus {
+    /// Which link, over all nodes.
+    pub link: LinkId,
+    /// Where it is in its life.
+    pub phase: LinkPhase,
+    /// Batches out.
+    pub outstanding_batches: usize,
+    /// Batches sent.
+    pub batches: u64,
+    /// Pieces sent.
+    pub pieces: u64,
+    /// Frames of replies received.
+    pub reply_frames: u64,
+    /// Bytes written, framing included.
+    pub bytes_out: u64,
+    /// Bytes received, framing included.
+    pub bytes_in: u64,
+    /// Pieces sent again after a break.
+    pub resent: u64,
+    /// How often it broke or could not be made.
+    pub breaks: u64,
+}
+
+impl Gateway {
+    /// The state now.
+    #[must_use]
+    pub fn status(&self) -> GatewayStatus {
+        let c = &self.counters;
+        GatewayStatus {
+            requests: Op::ALL.into_iter().map(|op| (op, c.requests[op as usize])).collect(),
+            failures: c.failures,
+            timeouts: c.timeouts,
+            client_errors: c.client_errors,
+            link_errors: c.link_errors,
+            losses: c.losses,
+            clients: self.clients.len(),
+            in_hand: self.requests.len(),
+            memory_bytes: (self.budget.used_bytes(), self.budget.peak_bytes(), self.budget.limit_bytes()),
+            volumes: (0..self.volumes.len()).map(|v| self.volume_status(v)).collect(),
+        }
+    }
+
+    fn volume_status(&self, index: usize) -> VolumeStatus {
+        let volume = &self.volumes[index];
+        let nodes = self.nodes[volume.first_node..].iter().take(volume.spec.extents.len());
+        let nodes = nodes.map(|node| NodeStatus {
+            name: node.name.clone(),
+            size_bytes: volume.sizes_bytes[node.extent as usize],
+            queue_depth: node.queue.len(),
+            no_io: node.no_io,
+            refusal: node.refusal.clone(),
+            links: node.links.clone().map(|link| self.link_status(LinkId(link))).collect(),
+        });
+        let size_bytes = volume.layout.as_ref().map(|l| l.size_bytes());
+        VolumeStatus { name: volume.spec.name.clone(), size_bytes, nodes: nodes.collect() }
+    }
+
+    fn link_status(&self, id: LinkId) -> LinkStatus {
+        let link = &self.links[id.0];
+        let c = &link.counters;
+        LinkStatus {
+            link: id,
+            phase: match link.state {
+                State::Waiting(_) => LinkPhase::Waiting,
+                State::Connecting(_) => LinkPhase::Connecting,
+                State::Greeting(_) => LinkPhase::Greeting,
+                State::Ready => LinkPhase::Ready,
+            },
+            outstanding_batches: link.sent.len(),
+            batches: c.batches,
+            pieces: c.pieces,
+            reply_frames: c.reply_frames,
+            bytes_out: c.bytes_out,
+            bytes_in: c.bytes_in,
+            resent: c.resent,
+            breaks: c.breaks,
+        }
+    }
+
+    /// How long requests took from stage to stage.
+    #[must_use]
+    pub fn stages(&self) -> &StageHistograms {
+        &self.stages
+    }
+}

@@ -1,0 +1,292 @@
+//! The client's side of NBD, as much as generating load and testing a server need.
+//!
+//! [`ClientHandshake`] opens an export by `OPT_GO`; afterwards requests are
+//! [`RequestHeader::encode`](super::request::RequestHeader::encode)d one after the other and the headers of replies
+//! decoded by [`ReplyHeader::decode`]. It keeps no account of outstanding requests: who sends them knows best. It
+//! must never trust a server's lengths further than its limits.
+
+use super::fields::Fields;
+use super::protocol::*;
+use crate::buffers::{OutQueue, RxBuf};
+
+/// The most bytes of data that a reply to an option may have here.
+pub const OPTION_REPLY_BYTES_MAX: u32 = 64 * 1024;
+
+/// Why a server cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The greeting is not that of an NBD server of this century.
+    #[error("server greets with {0:#018x} {1:#018x}, which is not newstyle NBD")]
+    Greeting(u64, u64),
+    /// The server cannot refuse options, so it has no `OPT_GO`.
+    #[error("server does not speak fixed newstyle NBD")]
+    NotFixedNewstyle,
+    /// The name is longer than a string may be.
+    #[error("export name has {0} bytes, more than {max}", max = STRING_BYTES_MAX)]
+    NameTooLong(usize),
+    /// Something other than a reply to an option came.
+    #[error("a reply to an option starts with {0:#018x}, which is not NBD's magic number")]
+    OptionReplyMagic(u64),
+    /// A reply to another option than the one that was sent.
+    #[error("server replies to option {got} instead of {sent}")]
+    OtherOption {
+        /// The option that was sent.
+        sent: u32,
+        /// The option that the reply names.
+        got: u32,
+    },
+    /// A reply that is longer than any sensible one.
+    #[error("a reply to an option has {0} bytes, more than {max}", max = OPTION_REPLY_BYTES_MAX)]
+    OptionReplyTooLong(u32),
+    /// The server said no.
+    #[error("server refuses option {option} with error {reply:#x}: {text}")]
+    Refused {
+        /// The option that was refused.
+        option: u32,
+        /// A `REP_ERR_` number.
+        reply: u32,
+        /// The server's explanation, perhaps empty.
+        text: String,
+    },
+    /// A reply that has no meaning at this point, or whose data is malformed.
+    #[error("server replies to option {option} with {reply:#x}, which makes no sense there")]
+    Senseless {
+        /// The option that was sent.
+        option: u32,
+        /// A `REP_` number.
+        reply: u32,
+    },
+    /// Something other than a reply to a request came.
+    #[error("a reply starts with {0:#010x}, which is not NBD's magic number")]
+    ReplyMagic(u32),
+    /// An error chunk that is too short, or whose message does not fit it.
+    #[error("an error chunk of {0} bytes is malformed")]
+    ErrorChunk(usize),
+}
+
+/// What was agreed on with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// The export's size.
+    pub size_bytes: u64,
+    /// `FLAG_` bits of the transmission phase.
+    pub transmission_flags: u16,
+    /// Whether reads are answered by structured replies.
+    pub structured: bool,
+}
+
+/// The way from a fresh connection to an open export.
+#[derive(Debug)]
+pub struct ClientHandshake {
+    name: String,
+    want_structured: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Greeting,
+    /// `OPT_STRUCTURED_REPLY` is sent.
+    Structured,
+    /// `OPT_GO` is sent; size and flags once they were told.
+    Go {
+        structured: bool,
+        export: Option<(u64, u16)>,
+    },
+}
+
+impl ClientHandshake {
+    /// A handshake that will open the export of that name ("" is the server's default), asking for structured
+    /// replies or not.
+    pub fn new(name: &str, want_structured: bool) -> Result<ClientHandshake, ClientError> {
+        if name.len() > STRING_BYTES_MAX {
+            return Err(ClientError::NameTooLong(name.len()));
+        }
+        Ok(ClientHandshake { name: name.to_string(), want_structured, state: State::Greeting })
+    }
+
+    /// Takes what the server sent from `rx` and queues what is to be sent in `out`; the result once the export is
+    /// open, `None` while more bytes are needed. Not to be called again after either a result or an error.
+    pub fn next(&mut self, rx: &mut RxBuf, out: &mut OutQueue) -> Result<Option<Connected>, ClientError> {
+        loop {
+            let done = match self.state {
+                State::Greeting => self.greeting(rx, out)?,
+                State::Structured | State::Go { .. } => {
+                    let Some(reply) = OptionReply::take(rx)? else { return Ok(None) };
+                    if let Some(connected) = self.reply(&reply, out)? {
+                        return Ok(Some(connected));
+                    }
+                    true
+                }
+            };
+            if !done {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Answers the greeting; false if it is not all there.
+    fn greeting(&mut self, rx: &mut RxBuf, out: &mut OutQueue) -> Result<bool, ClientError> {
+        let mut fields = Fields(rx.data());
+        let (Some(first), Some(second), Some(flags)) = (fields.u64(), fields.u64(), fields.u16()) else {
+            return Ok(false);
+        };
+        if (first, second) != (GREETING_MAGIC, OPTION_MAGIC) {
+            return Err(ClientError::Greeting(first, second));
+        }
+        if flags & FLAG_FIXED_NEWSTYLE == 0 {
+            return Err(ClientError::NotFixedNewstyle);
+        }
+        rx.consume(GREETING_BYTES);
+        let no_zeroes = if flags & FLAG_NO_ZEROES == 0 { 0 } else { FLAG_C_NO_ZEROES };
+        out.push_bytes(&(FLAG_C_FIXED_NEWSTYLE | no_zeroes).to_be_bytes());
+        if self.want_structured {
+            push_option(out, OPT_STRUCTURED_REPLY, &[]);
+            self.state = State::Structured;
+        } else {
+            self.go(out, false);
+        }
+        Ok(true)
+    }
+
+    fn go(&mut self, out: &mut OutQueue, structured: bool) {
+        let name = self.name.as_bytes();
+        push_option(out, OPT_GO, &[&(name.len() as u32).to_be_bytes(), name, &0u16.to_be_bytes()]);
+        self.state = State::Go { structured, export: None };
+    }
+
+    fn reply(&mut self, reply: &OptionReply, out: &mut OutQueue) -> Result<Option<Connected>, ClientError> {
+        let sent = if matches!(self.state, State::Structured) { OPT_STRUCTURED_REPLY } else { OPT_GO };
+        if reply.option != sent {
+            return Err(ClientError::OtherOption { sent, got: reply.option });
+        }
+        let senseless = ClientError::Senseless { option: sent, reply: reply.kind };
+        match &mut self.state {
+            State::Structured if reply.kind == REP_ACK => self.go(out, true),
+            // A server without structured replies says so; simple ones do as well.
+            State::Structured if reply.kind & REP_FLAG_ERROR != 0 => self.go(out, false),
+            State::Go { export, .. } if reply.kind == REP_INFO => {
+                let mut fields = Fields(&reply.data);
+                let kind = fields.u16().ok_or(senseless.clone())?;
+                if kind == INFO_EXPORT {
+                    let (Some(size_bytes), Some(flags)) = (fields.u64(), fields.u16()) else { return Err(senseless) };
+                    *export = Some((size_bytes, flags));
+                }
+            }
+            State::Go { structured, export } if reply.kind == REP_ACK => {
+                let (size_bytes, transmission_flags) = export.ok_or(senseless)?;
+                return Ok(Some(Connected { size_bytes, transmission_flags, structured: *structured }));
+            }
+            State::Go { .. } if reply.kind & REP_FLAG_ERROR != 0 => {
+                let text = String::from_utf8_lossy(&reply.data).into_owned();
+                return Err(ClientError::Refused { option: sent, reply: reply.kind, text });
+            }
+            _ => return Err(senseless),
+        }
+        Ok(None)
+    }
+}
+
+/// Appends an option, its data given in parts.
+pub fn push_option(out: &mut OutQueue, option: u32, parts: &[&[u8]]) {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    out.append(OPTION_HEADER_BYTES + len, |to| {
+        to.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+        to.extend_from_slice(&option.to_be_bytes());
+        to.extend_from_slice(&(len as u32).to_be_bytes());
+        parts.iter().for_each(|part| to.extend_from_slice(part));
+    });
+}
+
+/// One reply to an option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionReply {
+    /// The option that is answered.
+    pub option: u32,
+    /// A `REP_` number.
+    pub kind: u32,
+    /// What comes with it; a message for a human being if it is an error.
+    pub data: Vec<u8>,
+}
+
+impl OptionReply {
+    /// Takes the reply at the front of `rx`; `None` if it is not all there.
+    pub fn take(rx: &mut RxBuf) -> Result<Option<OptionReply>, ClientError> {
+        let mut fields = Fields(rx.data());
+        let (Some(magic), Some(option), Some(kind), Some(len_bytes)) =
+            (fields.u64(), fields.u32(), fields.u32(), fields.u32())
+        else {
+            return Ok(None);
+        };
+        if magic != OPTION_REPLY_MAGIC {
+            return Err(ClientError::OptionReplyMagic(magic));
+        }
+        if len_bytes > OPTION_REPLY_BYTES_MAX {
+            return Err(ClientError::OptionReplyTooLong(len_bytes));
+        }
+        let Some(data) = fields.bytes(len_bytes as usize) else { return Ok(None) };
+        let reply = OptionReply { option, kind, data: data.to_vec() };
+        rx.consume(OPTION_REPLY_HEADER_BYTES + len_bytes as usize);
+        Ok(Some(reply))
+    }
+}
+
+/// The header of a reply to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyHeader {
+    /// A simple reply. If `errno` is 0 and it answers a read, the data follows.
+    Simple {
+        /// One of the document's error values, 0 for success.
+        errno: u32,
+        /// As in the request.
+        cookie: u64,
+    },
+    /// One chunk of a structured reply; its payload follows.
+    Chunk {
+        /// `REPLY_FLAG_` bits.
+        flags: u16,
+        /// A `REPLY_TYPE_` number.
+        kind: u16,
+        /// As in the request.
+        cookie: u64,
+        /// Length of the payload that follows, the 8 bytes of an offset included.
+        len_bytes: u32,
+    },
+}
+
+impl ReplyHeader {
+    /// Decodes the header at the front of `data`, and says how many bytes it has; `None` if it is not all there.
+    pub fn decode(data: &[u8]) -> Result<Option<(ReplyHeader, usize)>, ClientError> {
+        let mut fields = Fields(data);
+        let Some(magic) = fields.u32() else { return Ok(None) };
+        let mut decode = |len: usize| -> Option<(ReplyHeader, usize)> {
+            let header = if magic == SIMPLE_REPLY_MAGIC {
+                ReplyHeader::Simple { errno: fields.u32()?, cookie: fields.u64()? }
+            } else {
+                ReplyHeader::Chunk {
+                    flags: fields.u16()?,
+                    kind: fields.u16()?,
+                    cookie: fields.u64()?,
+                    len_bytes: fields.u32()?,
+                }
+            };
+            Some((header, len))
+        };
+        match magic {
+            SIMPLE_REPLY_MAGIC => Ok(decode(SIMPLE_REPLY_BYTES)),
+            STRUCTURED_REPLY_MAGIC => Ok(decode(CHUNK_HEADER_BYTES)),
+            _ => Err(ClientError::ReplyMagic(magic)),
+        }
+    }
+}
+
+/// The error value and the message in the payload of an error chunk.
+pub fn decode_error_chunk(payload: &[u8]) -> Result<(u32, String), ClientError> {
+    let mut fields = Fields(payload);
+    let mut decode = || {
+        let errno = fields.u32()?;
+        let len = usize::from(fields.u16()?);
+        Some((errno, String::from_utf8_lossy(fields.bytes(len)?).into_owned()))
+    };
+    decode().ok_or(ClientError::ErrorChunk(payload.len()))
+}

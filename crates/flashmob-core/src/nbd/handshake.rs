@@ -1,0 +1,267 @@
+//! From the greeting to an open export: the client's flags, then its options one by one.
+//!
+//! Fixed newstyle only, without TLS and without metadata contexts. A refused option gets an error reply with a
+//! text and haggling goes on. It must never wait for more of an option than it keeps: what is refused is skipped as it
+//! streams in.
+
+use super::fields::Fields;
+use super::protocol::*;
+use super::reply::clip;
+use super::request::Terms;
+use super::session::{SessionError, UNREAD_BYTES_MAX};
+use super::{BLOCK_BYTES_MIN, BLOCK_BYTES_PREFERRED, ExportInfo, Exports};
+use crate::buffers::{OutQueue, RxBuf};
+use crate::request::REQUEST_BYTES_MAX;
+
+/// The most bytes of data that an option may have. The longest sensible one is a name and a few numbers.
+pub const OPTION_BYTES_MAX: u32 = 64 * 1024;
+/// The most options that a client may send, so that it cannot haggle for ever.
+pub const OPTIONS_MAX: u32 = 1024;
+
+/// How far the haggling has come.
+#[derive(Debug, Default)]
+pub(super) struct Handshake {
+    /// The client's flags, once they have come.
+    flags: Option<u32>,
+    /// How many options have come.
+    options: u32,
+    /// Whether structured replies were asked for and promised.
+    structured: bool,
+}
+
+/// What became of the bytes that were there.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Nothing: the next message is not whole yet.
+    NeedMore,
+    /// Nothing: the client must first read what it was told before.
+    Blocked,
+    /// A message was dealt with; so many bytes that follow it are to be skipped.
+    Done { skip_bytes: u64 },
+    /// The export with this index is open under these terms.
+    Opened { export: usize, terms: Terms },
+    /// The client ended the session.
+    Aborted,
+}
+
+/// Queues the greeting, with which the server begins.
+pub(super) fn greet(out: &mut OutQueue) {
+    out.append(GREETING_BYTES, |to| {
+        to.extend_from_slice(&GREETING_MAGIC.to_be_bytes());
+        to.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+        to.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
+    });
+}
+
+impl Handshake {
+    /// Deals with the one message at the front of `rx`.
+    pub(super) fn step(
+        &mut self,
+        rx: &mut RxBuf,
+        out: &mut OutQueue,
+        exports: &dyn Exports,
+    ) -> Result<Step, SessionError> {
+        let mut fields = Fields(rx.data());
+        let Some(flags) = self.flags else {
+            let Some(flags) = fields.u32() else { return Ok(Step::NeedMore) };
+            if flags & !(FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES) != 0 {
+                return Err(SessionError::ClientFlags(flags));
+            }
+            rx.consume(CLIENT_FLAGS_BYTES);
+            self.flags = Some(flags);
+            return Ok(Step::Done { skip_bytes: 0 });
+        };
+        let (Some(magic), Some(option), Some(len_bytes)) = (fields.u64(), fields.u32(), fields.u32()) else {
+            return Ok(Step::NeedMore);
+        };
+        if magic != OPTION_MAGIC {
+            return Err(SessionError::OptionMagic(magic));
+        }
+        let takes_data = matches!(option, OPT_EXPORT_NAME | OPT_INFO | OPT_GO);
+        let mut data: &[u8] = &[];
+        if takes_data && len_bytes <= OPTION_BYTES_MAX {
+            match fields.bytes(len_bytes as usize) {
+                Some(whole) => data = whole,
+                None => return Ok(Step::NeedMore),
+            }
+        }
+        if out.len() >= UNREAD_BYTES_MAX {
+            return Ok(Step::Blocked);
+        }
+        self.options += 1;
+        if self.options > OPTIONS_MAX {
+            return Err(SessionError::TooManyOptions);
+        }
+        let option = Haggle { number: option, len_bytes, data, flags };
+        let step = self.answer(&option, out, exports)?;
+        rx.consume(OPTION_HEADER_BYTES + option.data.len());
+        Ok(step)
+    }
+
+    fn answer(&mut self, option: &Haggle<'_>, out: &mut OutQueue, exports: &dyn Exports) -> Result<Step, SessionError> {
+        match option.number {
+            OPT_EXPORT_NAME => return self.export_name(option, out, exports),
+            OPT_ABORT => {
+                option.reply(out, REP_ACK, &[]);
+                return Ok(Step::Aborted);
+            }
+            _ if option.flags & FLAG_C_FIXED_NEWSTYLE == 0 => {
+                option.refuse(out, REP_ERR_INVALID, "client did not announce fixed newstyle");
+            }
+            _ if option.len_bytes > OPTION_BYTES_MAX => {
+                option.refuse(out, REP_ERR_TOO_BIG, "option has more than 64 KiB of data");
+            }
+            OPT_INFO | OPT_GO => {
+                if let Some((export, terms)) = self.info(option, out, exports)
+                    && option.number == OPT_GO
+                {
+                    return Ok(Step::Opened { export, terms });
+                }
+            }
+            OPT_LIST | OPT_STRUCTURED_REPLY if option.len_bytes != 0 => {
+                option.refuse(out, REP_ERR_INVALID, "option must not have data");
+            }
+            OPT_LIST => {
+                for name in exports.names() {
+                    let name = clip(&name);
+                    option.reply(out, REP_SERVER, &[&(name.len() as u32).to_be_bytes(), name.as_bytes()]);
+                }
+                option.reply(out, REP_ACK, &[]);
+            }
+            OPT_STRUCTURED_REPLY => {
+                self.structured = true;
+                option.reply(out, REP_ACK, &[]);
+            }
+            _ => option.refuse(out, REP_ERR_UNSUP, "option is not supported"),
+        }
+        Ok(Step::Done { skip_bytes: u64::from(option.len_bytes) - option.data.len() as u64 })
+    }
+
+    fn terms(&self, info: &ExportInfo) -> Terms {
+        Terms { size_bytes: info.size_bytes, read_only: info.read_only, structured: self.structured }
+    }
+
+    /// The one option that has no error reply: what cannot be opened ends the session.
+    fn export_name(
+        &self,
+        option: &Haggle<'_>,
+        out: &mut OutQueue,
+        exports: &dyn Exports,
+    ) -> Result<Step, SessionError> {
+        if option.len_bytes as usize > STRING_BYTES_MAX {
+            return Err(SessionError::ExportNameTooLong(option.len_bytes));
+        }
+        let refused = |reason: String| SessionError::ExportRefused { name: shown(option.data), reason };
+        let name = parse_name(option.data).map_err(|reason| refused(reason.to_string()))?;
+        let (export, info) = exports.find(name).map_err(|error| refused(error.to_string()))?;
+        let terms = self.terms(&info);
+        let zeroes = if option.flags & FLAG_C_NO_ZEROES == 0 { EXPORT_NAME_ZEROES_BYTES } else { 0 };
+        out.append(10 + zeroes, |to| {
+            to.extend_from_slice(&info.size_bytes.to_be_bytes());
+            to.extend_from_slice(&terms.transmission_flags().to_be_bytes());
+            to.resize(to.len() + zeroes, 0);
+        });
+        Ok(Step::Opened { export, terms })
+    }
+
+    /// Answers `OPT_INFO` and `OPT_GO`; the export if the answer was an acknowledgement.
+    fn info(&self, option: &Haggle<'_>, out: &mut OutQueue, exports: &dyn Exports) -> Option<(usize, Terms)> {
+        let wanted = match InfoRequest::parse(option.data) {
+            Ok(wanted) => wanted,
+            Err((kind, text)) => {
+                option.refuse(out, kind, text);
+                return None;
+            }
+        };
+        let (export, info) = match exports.find(wanted.name) {
+            Ok(found) => found,
+            Err(error) => {
+                option.refuse(out, REP_ERR_UNKNOWN, &error.to_string());
+                return None;
+            }
+        };
+        let terms = self.terms(&info);
+        let tell = |out: &mut OutQueue, kind: u16, parts: [&[u8]; 3]| {
+            option.reply(out, REP_INFO, &[&kind.to_be_bytes(), parts[0], parts[1], parts[2]]);
+        };
+        tell(out, INFO_EXPORT, [&info.size_bytes.to_be_bytes(), &terms.transmission_flags().to_be_bytes(), &[]]);
+        let sizes = [BLOCK_BYTES_MIN, BLOCK_BYTES_PREFERRED, REQUEST_BYTES_MAX].map(u32::to_be_bytes);
+        tell(out, INFO_BLOCK_SIZE, [&sizes[0], &sizes[1], &sizes[2]]);
+        if wanted.asks_for(INFO_NAME) {
+            tell(out, INFO_NAME, [clip(&info.name).as_bytes(), &[], &[]]);
+        }
+        if wanted.asks_for(INFO_DESCRIPTION) {
+            tell(out, INFO_DESCRIPTION, [clip(&info.description).as_bytes(), &[], &[]]);
+        }
+        option.reply(out, REP_ACK, &[]);
+        Some((export, terms))
+    }
+}
+
+/// One option that came. `data` is empty for options whose data is not looked at or is too long.
+struct Haggle<'a> {
+    number: u32,
+    len_bytes: u32,
+    data: &'a [u8],
+    /// The client's flags.
+    flags: u32,
+}
+
+impl Haggle<'_> {
+    fn reply(&self, out: &mut OutQueue, kind: u32, parts: &[&[u8]]) {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        out.append(OPTION_REPLY_HEADER_BYTES + len, |to| {
+            to.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
+            to.extend_from_slice(&self.number.to_be_bytes());
+            to.extend_from_slice(&kind.to_be_bytes());
+            to.extend_from_slice(&(len as u32).to_be_bytes());
+            parts.iter().for_each(|part| to.extend_from_slice(part));
+        });
+    }
+
+    fn refuse(&self, out: &mut OutQueue, kind: u32, text: &str) {
+        self.reply(out, kind, &[clip(text).as_bytes()]);
+    }
+}
+
+/// The data of `OPT_INFO` and `OPT_GO`.
+struct InfoRequest<'a> {
+    name: &'a str,
+    /// The `INFO_` numbers that are asked for, 16 bits each.
+    kinds: &'a [u8],
+}
+
+impl InfoRequest<'_> {
+    fn parse(data: &[u8]) -> Result<InfoRequest<'_>, (u32, &'static str)> {
+        let mut fields = Fields(data);
+        let short = || (REP_ERR_INVALID, "option's data is shorter than it says");
+        let name_len = fields.u32().ok_or_else(short)? as usize;
+        if name_len > STRING_BYTES_MAX {
+            return Err((REP_ERR_TOO_BIG, "export name is longer than 4096 bytes"));
+        }
+        let name = fields.bytes(name_len).ok_or_else(short)?;
+        let name = parse_name(name).map_err(|text| (REP_ERR_INVALID, text))?;
+        let count = usize::from(fields.u16().ok_or_else(short)?);
+        let kinds = fields.bytes(2 * count).ok_or_else(short)?;
+        if !fields.0.is_empty() {
+            return Err((REP_ERR_INVALID, "option's data is longer than it says"));
+        }
+        Ok(InfoRequest { name, kinds })
+    }
+
+    fn asks_for(&self, kind: u16) -> bool {
+        self.kinds.chunks_exact(2).any(|bytes| bytes == kind.to_be_bytes())
+    }
+}
+
+fn parse_name(bytes: &[u8]) -> Result<&str, &'static str> {
+    if bytes.contains(&0) {
+        return Err("export name contains a NUL");
+    }
+    std::str::from_utf8(bytes).map_err(|_| "export name is not UTF-8")
+}
+
+/// The beginning of a name, for a message.
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).chars().take(64).collect()
+}

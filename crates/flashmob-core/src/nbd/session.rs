@@ -1,0 +1,283 @@
+//! One client's connection, from the greeting to its end.
+//!
+//! It decodes, checks, refuses what must be refused, and encodes the caller's answers. It never waits for anything
+//! but bytes: what a request asks for is done elsewhere, in any order. What it holds is limited: bytes for a request
+//! are reserved from a [`Budget`] before memory is taken, and a client that does not read its refusals is not heard
+//! further until it does.
+
+use super::handshake::{Handshake, OPTIONS_MAX, Step, greet};
+use super::protocol::{CMD_DISC, REQUEST_HEADER_BYTES};
+use super::reply::{self, READ_HEADER_BYTES_MAX};
+use super::request::{RequestHeader, Terms, check};
+use super::{Exports, protocol::STRING_BYTES_MAX};
+use crate::buffers::{Budget, OutQueue, RxBuf};
+use crate::op::{Failure, Op};
+use crate::request::Request;
+
+/// What a request costs of the budget beside its data, in bytes: about what the gateway keeps for it.
+pub const REQUEST_COST_BYTES: u64 = 256;
+
+/// While so many bytes wait to be sent, [`Session::next`] adds no answer of its own making: a client that sends
+/// nonsense and never reads cannot make the queue grow.
+pub const UNREAD_BYTES_MAX: usize = 1 << 20;
+
+/// What [`Session::next`] found in the bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing whole is left: call again when more bytes have come.
+    NeedMore,
+    /// What comes next does not fit the budget, or its answer the queue: call again when some of the budget was
+    /// given back or some of the queue was sent. Nothing is lost.
+    Blocked,
+    /// The client opened the export with this index; only requests and the end follow.
+    Opened {
+        /// As [`Exports::find`] gave it.
+        export: usize,
+    },
+    /// A request, checked against the export. Answer it exactly once, with one of the `reply_` methods.
+    Request {
+        /// What is asked for, its payload included.
+        request: Request,
+        /// What it took of the budget; the caller gives it back when the answer is sent or dropped.
+        reserved_bytes: u64,
+    },
+    /// The client ended the session as the protocol wants it. What is owed may still be answered and sent.
+    Closed,
+}
+
+/// Why a session cannot go on: the client speaks something else, or asked for what has no polite refusal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// Bits that the protocol document does not have: it wants the connection dropped.
+    #[error("client flags {0:#010x} have bits that NBD does not define")]
+    ClientFlags(u32),
+    /// Something other than an option came.
+    #[error("an option starts with {0:#018x}, which is not NBD's magic number")]
+    OptionMagic(u64),
+    /// The client goes on haggling.
+    #[error("client sent more than {max} options without opening an export", max = OPTIONS_MAX)]
+    TooManyOptions,
+    /// `OPT_EXPORT_NAME` with more bytes than a string may have.
+    #[error("client asked for an export by a name of {0} bytes, more than {max}", max = STRING_BYTES_MAX)]
+    ExportNameTooLong(u32),
+    /// `OPT_EXPORT_NAME` of what cannot be opened; the option has no error reply.
+    #[error("client asked for export {name:?}: {reason}")]
+    ExportRefused {
+        /// The beginning of the name.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Something other than a request came.
+    #[error("a request starts with {0:#010x}, which is not NBD's magic number")]
+    RequestMagic(u32),
+}
+
+/// One client's connection.
+///
+/// Poll order: after bytes came in, call [`Session::next`] until it gives [`Event::NeedMore`],
+/// [`Event::Blocked`] or [`Event::Closed`], or fails; then send [`Session::out`]. Before dropping it call
+/// [`Session::abandon`].
+#[derive(Debug)]
+pub struct Session {
+    out: OutQueue,
+    phase: Phase,
+    structured: bool,
+    /// Bytes of a refused option or request that are still to come and to be ignored.
+    skip_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Handshake),
+    Transmission { terms: Terms, arriving: Option<Arriving> },
+    Closed,
+}
+
+/// A write whose payload has not all come. Its payload has room for all of it from the start.
+#[derive(Debug)]
+struct Arriving {
+    request: Request,
+    reserved_bytes: u64,
+}
+
+impl Default for Session {
+    fn default() -> Session {
+        Session::new()
+    }
+}
+
+impl Session {
+    /// A connection on which nothing has been said; the greeting is in [`Session::out`].
+    #[must_use]
+    pub fn new() -> Session {
+        let mut out = OutQueue::new();
+        greet(&mut out);
+        Session { out, phase: Phase::Handshake(Handshake::default()), structured: false, skip_bytes: 0 }
+    }
+
+    /// What is to be sent to the client.
+    #[must_use]
+    pub fn out(&self) -> &OutQueue {
+        &self.out
+    }
+
+    /// What is to be sent to the client, to be advanced.
+    pub fn out_mut(&mut self) -> &mut OutQueue {
+        &mut self.out
+    }
+
+    /// Whether an export is open: before, a patient server still has a deadline.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Transmission { .. })
+    }
+
+    /// Whether structured replies were agreed on.
+    #[must_use]
+    pub fn structured(&self) -> bool {
+        self.structured
+    }
+
+    /// Decodes as much of `rx` as makes one event.
+    ///
+    /// A request takes [`REQUEST_COST_BYTES`] of `budget`, and a read or write its length on top, before any memory
+    /// is taken for it; if that is refused its header stays in `rx`. Requests that must be refused are answered here
+    /// and make no event. After an error, and after the end, every further call gives [`Event::Closed`].
+    pub fn next(&mut self, rx: &mut RxBuf, exports: &dyn Exports, budget: &mut Budget) -> Result<Event, SessionError> {
+        let event = self.decode(rx, exports, budget);
+        if matches!(event, Ok(Event::Closed) | Err(_)) {
+            self.phase = Phase::Closed;
+        }
+        event
+    }
+
+    fn decode(&mut self, rx: &mut RxBuf, exports: &dyn Exports, budget: &mut Budget) -> Result<Event, SessionError> {
+        loop {
+            if self.skip_bytes > 0 {
+                let n = usize::try_from(self.skip_bytes).unwrap_or(usize::MAX).min(rx.len());
+                rx.consume(n);
+                self.skip_bytes -= n as u64;
+                if self.skip_bytes > 0 {
+                    return Ok(Event::NeedMore);
+                }
+            }
+            match &mut self.phase {
+                Phase::Transmission { terms, arriving } => {
+                    if arriving.is_some() {
+                        return Ok(arrive(arriving, rx).unwrap_or(Event::NeedMore));
+                    }
+                    let Some(header) = RequestHeader::decode(rx.data()).map_err(SessionError::RequestMagic)? else {
+                        return Ok(Event::NeedMore);
+                    };
+                    if header.command == CMD_DISC {
+                        rx.consume(REQUEST_HEADER_BYTES);
+                        return Ok(Event::Closed);
+                    }
+                    let (op, flags) = match check(&header, terms) {
+                        Ok(accepted) => accepted,
+                        Err(refusal) if self.out.len() < UNREAD_BYTES_MAX => {
+                            rx.consume(REQUEST_HEADER_BYTES);
+                            self.skip_bytes = u64::from(header.payload_bytes());
+                            reply::error(&mut self.out, self.structured, header.cookie, refusal.errno, refusal.text);
+                            continue;
+                        }
+                        Err(_) => return Ok(Event::Blocked),
+                    };
+                    let carries_data = matches!(op, Op::Read | Op::Write);
+                    let reserved_bytes =
+                        REQUEST_COST_BYTES + if carries_data { u64::from(header.len_bytes) } else { 0 };
+                    if !budget.try_reserve(reserved_bytes) {
+                        return Ok(Event::Blocked);
+                    }
+                    rx.consume(REQUEST_HEADER_BYTES);
+                    let is_flush = op == Op::Flush;
+                    let request = Request {
+                        cookie: header.cookie,
+                        op,
+                        flags,
+                        offset_bytes: if is_flush { 0 } else { header.offset_bytes },
+                        len_bytes: if is_flush { 0 } else { header.len_bytes },
+                        payload: Vec::with_capacity(header.payload_bytes() as usize),
+                    };
+                    if op == Op::Write {
+                        *arriving = Some(Arriving { request, reserved_bytes });
+                        continue;
+                    }
+                    return Ok(Event::Request { request, reserved_bytes });
+                }
+                Phase::Handshake(handshake) => match handshake.step(rx, &mut self.out, exports)? {
+                    Step::NeedMore => return Ok(Event::NeedMore),
+                    Step::Blocked => return Ok(Event::Blocked),
+                    Step::Done { skip_bytes } => self.skip_bytes = skip_bytes,
+                    Step::Aborted => return Ok(Event::Closed),
+                    Step::Opened { export, terms } => {
+                        self.structured = terms.structured;
+                        self.phase = Phase::Transmission { terms, arriving: None };
+                        return Ok(Event::Opened { export });
+                    }
+                },
+                Phase::Closed => return Ok(Event::Closed),
+            }
+        }
+    }
+
+    /// Gives back what a half-received write took of the budget. Call it when the connection is gone, in
+    /// whatever way it went; the session is closed then.
+    pub fn abandon(&mut self, budget: &mut Budget) {
+        if let Phase::Transmission { arriving: Some(arriving), .. } = &self.phase {
+            budget.release(arriving.reserved_bytes);
+        }
+        self.phase = Phase::Closed;
+    }
+
+    /// Answers a request other than a read: it is done.
+    pub fn reply_done(&mut self, cookie: u64) {
+        self.out.push_bytes(&reply::simple(0, cookie));
+    }
+
+    /// Answers a read with a copy of `data`, all that was asked for, from `offset_bytes` on.
+    pub fn reply_read(&mut self, cookie: u64, offset_bytes: u64, data: &[u8]) {
+        let structured = self.structured;
+        self.out.append(READ_HEADER_BYTES_MAX + data.len(), |to| {
+            reply::read_header(to, structured, cookie, offset_bytes, data.len() as u32);
+            to.extend_from_slice(data);
+        });
+    }
+
+    /// Answers a read with `data`, all that was asked for, from `offset_bytes` on; if it is large it is sent from
+    /// where it is.
+    pub fn reply_read_buffer(&mut self, cookie: u64, offset_bytes: u64, data: Vec<u8>) {
+        let structured = self.structured;
+        self.out.append(READ_HEADER_BYTES_MAX, |to| {
+            reply::read_header(to, structured, cookie, offset_bytes, data.len() as u32);
+        });
+        self.out.push_buffer(data);
+    }
+
+    /// Answers a request with an error; `is_read` says whether it was a read. See [`reply::errno`].
+    pub fn reply_error(&mut self, cookie: u64, failure: Failure, is_read: bool) {
+        // The failures' texts are short: this does not touch the hot path.
+        self.reply_error_text(cookie, failure, is_read, &failure.to_string());
+    }
+
+    /// The same with a text for the user, such as "node b has not answered for 10 s".
+    pub fn reply_error_text(&mut self, cookie: u64, failure: Failure, is_read: bool, text: &str) {
+        let errno = reply::errno(failure, is_read, self.structured);
+        reply::error(&mut self.out, self.structured, cookie, errno, text);
+    }
+}
+
+/// Moves payload from `rx` into the arriving write; the write once it is whole.
+fn arrive(arriving: &mut Option<Arriving>, rx: &mut RxBuf) -> Option<Event> {
+    let Arriving { request, .. } = arriving.as_mut()?;
+    let missing = request.len_bytes as usize - request.payload.len();
+    let n = missing.min(rx.len());
+    request.payload.extend_from_slice(&rx.data()[..n]);
+    rx.consume(n);
+    if n < missing {
+        return None;
+    }
+    let Arriving { request, reserved_bytes } = arriving.take()?;
+    Some(Event::Request { request, reserved_bytes })
+}
