@@ -8,6 +8,7 @@
 
 pub mod buffers;
 pub mod checksum;
+pub mod layout;
 pub mod op;
 pub mod request;
 pub mod units;

@@ -1,0 +1,397 @@
+//! Where a byte of the volume lies: volume address -> extent and offset in it, and back.
+//!
+//! A layout is arithmetic only. It must never know which node serves an extent, nor hold state that
+//! changes: the same kind and the same sizes give the same addresses for ever, because data lies there.
+//!
+//! # Linear
+//!
+//! Extents laid end to end, each used to its last byte. With extents of 10 GB, addresses from 20 GB up to
+//! 30 GB belong to the third node (P1).
+//!
+//! ```text
+//! volume   0         10         20         30 GB
+//!          |--- 0 ---|--- 1 ---|--- 2 ---|        number: extent
+//! ```
+//!
+//! # Striped
+//!
+//! Whole stripes go round over all extents while all have room, then over those that still have, and so on.
+//! Each such stretch of the volume is a *zone*. A row is one stripe of each member of the zone. Within a row the
+//! larger extent comes first, and the lower number among equals, so the members of each zone are a prefix
+//! of one order and the tables stay as small as the list of extents.
+//! What remains of an extent after its last whole stripe (`x`) is unused.
+//!
+//! Extents of 3.5, 5 and 2 stripes; the cells are stripes of the volume:
+//!
+//! ```text
+//!             row 0   row 1   row 2   row 3   row 4
+//! extent 1  |   0   |   3   |   6   |   8   |   9   |
+//! extent 0  |   1   |   4   |   7   |xxx
+//! extent 2  |   2   |   5   |
+//!            '--- zone 0 --' 'zone 1' '--- zone 2 --'
+//!              3 members       2          1
+//! ```
+
+use std::fmt;
+use std::iter::FusedIterator;
+
+use crate::units::GIB;
+
+/// The most extents that a volume may have.
+pub const EXTENTS_MAX: usize = 4096;
+/// The smallest stripe, in bytes: a sector.
+pub const STRIPE_BYTES_MIN: u64 = 512;
+/// The largest stripe, in bytes.
+pub const STRIPE_BYTES_MAX: u64 = GIB;
+/// The largest volume, in bytes: what a signed 64-bit file offset can address.
+pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// How extents make up a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LayoutKind {
+    /// Extents end to end.
+    Linear,
+    /// Stripes in turn over the extents.
+    Striped {
+        /// Bytes that lie together on one extent: a power of two, [`STRIPE_BYTES_MIN`] to [`STRIPE_BYTES_MAX`].
+        stripe_bytes: u64,
+    },
+}
+
+/// The canonical text, such as `linear` or `striped:65536`. Nodes remember it: it must not change.
+impl fmt::Display for LayoutKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutKind::Linear => f.write_str("linear"),
+            LayoutKind::Striped { stripe_bytes } => write!(f, "striped:{stripe_bytes}"),
+        }
+    }
+}
+
+/// Why extents do not make a volume.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// An empty list.
+    #[error("a volume needs at least one extent")]
+    NoExtents,
+    /// A list longer than [`EXTENTS_MAX`].
+    #[error("{count} extents are more than {EXTENTS_MAX}")]
+    TooManyExtents {
+        /// How many there are.
+        count: usize,
+    },
+    /// An extent without a byte.
+    #[error("extent {extent} is empty")]
+    EmptyExtent {
+        /// Which one, from 0.
+        extent: usize,
+    },
+    /// The sizes add up to more than [`VOLUME_BYTES_MAX`].
+    #[error("the extents add up to more than {VOLUME_BYTES_MAX} bytes")]
+    TooLarge,
+    /// A stripe that is no power of two or out of range.
+    #[error("a stripe of {stripe_bytes} bytes is not a power of two between {STRIPE_BYTES_MIN} and {STRIPE_BYTES_MAX}")]
+    StripeBytes {
+        /// The stripe asked for.
+        stripe_bytes: u64,
+    },
+    /// An extent of which no byte would be used.
+    #[error("extent {extent} has {size_bytes} bytes, less than one stripe of {stripe_bytes}")]
+    ExtentBelowStripe {
+        /// Which one, from 0.
+        extent: usize,
+        /// Its size.
+        size_bytes: u64,
+        /// The stripe asked for.
+        stripe_bytes: u64,
+    },
+}
+
+/// A part of a request that lies together on one extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The extent, from 0.
+    pub extent: u32,
+    /// Where the part begins in the extent.
+    pub extent_offset_bytes: u64,
+    /// How long it is; never 0.
+    pub len_bytes: u64,
+    /// Where it begins in the request.
+    pub request_offset_bytes: u64,
+}
+
+/// The map from a volume's addresses to its extents.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    kind: LayoutKind,
+    extent_sizes_bytes: Vec<u64>,
+    size_bytes: u64,
+    map: Map,
+}
+
+#[derive(Clone, Debug)]
+enum Map {
+    /// Extents of one size: a division finds the extent.
+    LinearEqual { extent_bytes: u64 },
+    /// `starts_bytes[i]` is the volume address of extent `i`.
+    LinearUnequal { starts_bytes: Vec<u64> },
+    /// See the module's drawing.
+    Striped(Stripes),
+}
+
+#[derive(Clone, Debug)]
+struct Stripes {
+    /// log2 of the stripe's bytes.
+    shift: u32,
+    zones: Vec<Zone>,
+    /// The extents, larger ones first; the members of a zone are a prefix of it.
+    order: Vec<u32>,
+    /// The place of each extent in `order`.
+    ranks: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Zone {
+    start_bytes: u64,
+    end_bytes: u64,
+    first_row: u64,
+    end_row: u64,
+    members: u64,
+}
+
+/// Where a byte lies, and for how many bytes from there volume and extent run together.
+struct Run {
+    extent: u32,
+    extent_offset_bytes: u64,
+    left_bytes: u64,
+}
+
+impl Layout {
+    /// A volume of `extent_sizes_bytes.len()` extents with these sizes.
+    pub fn new(kind: LayoutKind, extent_sizes_bytes: &[u64]) -> Result<Layout, LayoutError> {
+        let total_bytes = check_extents(extent_sizes_bytes)?;
+        let (size_bytes, map) = match kind {
+            LayoutKind::Linear => (total_bytes, linear(extent_sizes_bytes)),
+            LayoutKind::Striped { stripe_bytes } => {
+                let stripes = Stripes::new(stripe_bytes, extent_sizes_bytes)?;
+                (stripes.zones.last().map_or(0, |z| z.end_bytes), Map::Striped(stripes))
+            }
+        };
+        Ok(Layout { kind, extent_sizes_bytes: extent_sizes_bytes.to_vec(), size_bytes, map })
+    }
+
+    /// How the extents make up the volume.
+    #[must_use]
+    pub fn kind(&self) -> LayoutKind {
+        self.kind
+    }
+
+    /// Bytes of the volume: the sum of what is used of each extent.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// How many extents there are.
+    #[must_use]
+    pub fn extents(&self) -> u32 {
+        self.extent_sizes_bytes.len() as u32
+    }
+
+    /// Bytes of extent `extent`, as given; `None` if there is no such extent.
+    #[must_use]
+    pub fn extent_size_bytes(&self, extent: u32) -> Option<u64> {
+        self.extent_sizes_bytes.get(extent as usize).copied()
+    }
+
+    /// The canonical text of its kind, such as `linear` or `striped:65536`, which nodes remember.
+    /// The sizes of the extents are no part of it.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.kind.to_string()
+    }
+
+    /// The extent and the offset in it that hold the byte at `offset_bytes`; `None` beyond the end.
+    #[must_use]
+    pub fn locate(&self, offset_bytes: u64) -> Option<(u32, u64)> {
+        self.run_at(offset_bytes).map(|run| (run.extent, run.extent_offset_bytes))
+    }
+
+    /// The volume address of a byte of an extent: the inverse of [`Layout::locate`]. `None` if the
+    /// volume does not use that byte, or there is no such extent.
+    #[must_use]
+    pub fn volume_offset(&self, extent: u32, extent_offset_bytes: u64) -> Option<u64> {
+        if extent_offset_bytes >= self.extent_size_bytes(extent)? {
+            return None;
+        }
+        match &self.map {
+            Map::LinearEqual { extent_bytes } => Some(u64::from(extent) * extent_bytes + extent_offset_bytes),
+            Map::LinearUnequal { starts_bytes } => Some(starts_bytes.get(extent as usize)? + extent_offset_bytes),
+            Map::Striped(stripes) => stripes.volume_offset(extent, extent_offset_bytes),
+        }
+    }
+
+    /// Cuts `[offset_bytes, offset_bytes + len_bytes)` into spans, in ascending order of the volume's
+    /// addresses, without allocating. Callers check requests against the size first; what lies beyond the end of the
+    /// volume gives no span.
+    #[must_use]
+    pub fn split(&self, offset_bytes: u64, len_bytes: u64) -> Split<'_> {
+        let left_bytes = len_bytes.min(self.size_bytes.saturating_sub(offset_bytes));
+        Split { layout: self, offset_bytes, left_bytes, request_offset_bytes: 0 }
+    }
+
+    #[inline]
+    fn run_at(&self, offset_bytes: u64) -> Option<Run> {
+        if offset_bytes >= self.size_bytes {
+            return None;
+        }
+        Some(match &self.map {
+            Map::LinearEqual { extent_bytes } => {
+                let extent_offset_bytes = offset_bytes % extent_bytes;
+                Run {
+                    extent: (offset_bytes / extent_bytes) as u32,
+                    extent_offset_bytes,
+                    left_bytes: extent_bytes - extent_offset_bytes,
+                }
+            }
+            Map::LinearUnequal { starts_bytes } => {
+                let extent = starts_bytes.partition_point(|&start| start <= offset_bytes) - 1;
+                let extent_offset_bytes = offset_bytes - starts_bytes[extent];
+                let left_bytes = self.extent_sizes_bytes[extent] - extent_offset_bytes;
+                Run { extent: extent as u32, extent_offset_bytes, left_bytes }
+            }
+            Map::Striped(stripes) => stripes.run_at(offset_bytes),
+        })
+    }
+}
+
+/// Checks what holds for every kind of layout; returns the sum of the sizes.
+fn check_extents(sizes_bytes: &[u64]) -> Result<u64, LayoutError> {
+    if sizes_bytes.is_empty() {
+        return Err(LayoutError::NoExtents);
+    }
+    if sizes_bytes.len() > EXTENTS_MAX {
+        return Err(LayoutError::TooManyExtents { count: sizes_bytes.len() });
+    }
+    if let Some(extent) = sizes_bytes.iter().position(|&size| size == 0) {
+        return Err(LayoutError::EmptyExtent { extent });
+    }
+    let total = sizes_bytes.iter().try_fold(0u64, |sum, &size| sum.checked_add(size));
+    total.filter(|&total| total <= VOLUME_BYTES_MAX).ok_or(LayoutError::TooLarge)
+}
+
+fn linear(sizes_bytes: &[u64]) -> Map {
+    match sizes_bytes {
+        [first, rest @ ..] if rest.iter().all(|size| size == first) => Map::LinearEqual { extent_bytes: *first },
+        _ => {
+            let starts = sizes_bytes.iter().scan(0, |end, &size| {
+                let start = *end;
+                *end += size;
+                Some(start)
+            });
+            Map::LinearUnequal { starts_bytes: starts.collect() }
+        }
+    }
+}
+
+impl Stripes {
+    fn new(stripe_bytes: u64, sizes_bytes: &[u64]) -> Result<Stripes, LayoutError> {
+        if !stripe_bytes.is_power_of_two() || !(STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes) {
+            return Err(LayoutError::StripeBytes { stripe_bytes });
+        }
+        if let Some(extent) = sizes_bytes.iter().position(|&size| size < stripe_bytes) {
+            let size_bytes = sizes_bytes[extent];
+            return Err(LayoutError::ExtentBelowStripe { extent, size_bytes, stripe_bytes });
+        }
+        let shift = stripe_bytes.trailing_zeros();
+        let rows = |extent: u32| sizes_bytes[extent as usize] >> shift;
+        let mut order: Vec<u32> = (0..sizes_bytes.len() as u32).collect();
+        // Rows, not bytes: what is left over after the last stripe must not change who comes first.
+        order.sort_by_key(|&extent| std::cmp::Reverse(rows(extent)));
+        let mut ranks = vec![0; order.len()];
+        for (rank, &extent) in order.iter().enumerate() {
+            ranks[extent as usize] = rank as u32;
+        }
+        let mut zones: Vec<Zone> = Vec::new();
+        for (rank, &extent) in order.iter().enumerate().rev() {
+            let (start_bytes, first_row) = zones.last().map_or((0, 0), |z| (z.end_bytes, z.end_row));
+            let end_row = rows(extent);
+            if end_row > first_row {
+                let members = rank as u64 + 1;
+                let end_bytes = start_bytes + (((end_row - first_row) * members) << shift);
+                zones.push(Zone { start_bytes, end_bytes, first_row, end_row, members });
+            }
+        }
+        Ok(Stripes { shift, zones, order, ranks })
+    }
+
+    /// `offset_bytes` must lie in the volume.
+    #[inline]
+    fn run_at(&self, offset_bytes: u64) -> Run {
+        // Nearly always there is one zone, or the first is by far the largest.
+        let zone = match &self.zones[0] {
+            first if offset_bytes < first.end_bytes => first,
+            _ => &self.zones[self.zones.partition_point(|z| z.end_bytes <= offset_bytes)],
+        };
+        let in_zone_bytes = offset_bytes - zone.start_bytes;
+        let stripe_bytes = 1 << self.shift;
+        let in_stripe_bytes = in_zone_bytes & (stripe_bytes - 1);
+        let stripe = in_zone_bytes >> self.shift;
+        let row = zone.first_row + stripe / zone.members;
+        Run {
+            extent: self.order[(stripe % zone.members) as usize],
+            extent_offset_bytes: (row << self.shift) + in_stripe_bytes,
+            // One extent alone: its stripes lie end to end.
+            left_bytes: if zone.members == 1 { zone.end_bytes - offset_bytes } else { stripe_bytes - in_stripe_bytes },
+        }
+    }
+
+    fn volume_offset(&self, extent: u32, extent_offset_bytes: u64) -> Option<u64> {
+        let row = extent_offset_bytes >> self.shift;
+        let rank = u64::from(*self.ranks.get(extent as usize)?);
+        let zone = self.zones.get(self.zones.partition_point(|z| z.end_row <= row))?;
+        if rank >= zone.members {
+            return None;
+        }
+        let stripe = (row - zone.first_row) * zone.members + rank;
+        let in_stripe_bytes = extent_offset_bytes & ((1 << self.shift) - 1);
+        Some(zone.start_bytes + (stripe << self.shift) + in_stripe_bytes)
+    }
+}
+
+/// The spans of a request: see [`Layout::split`].
+#[derive(Clone, Debug)]
+pub struct Split<'a> {
+    layout: &'a Layout,
+    offset_bytes: u64,
+    left_bytes: u64,
+    request_offset_bytes: u64,
+}
+
+impl Iterator for Split<'_> {
+    type Item = Span;
+
+    #[inline]
+    fn next(&mut self) -> Option<Span> {
+        if self.left_bytes == 0 {
+            return None;
+        }
+        let run = self.layout.run_at(self.offset_bytes)?;
+        let len_bytes = run.left_bytes.min(self.left_bytes);
+        let span = Span {
+            extent: run.extent,
+            extent_offset_bytes: run.extent_offset_bytes,
+            len_bytes,
+            request_offset_bytes: self.request_offset_bytes,
+        };
+        self.offset_bytes += len_bytes;
+        self.left_bytes -= len_bytes;
+        self.request_offset_bytes += len_bytes;
+        Some(span)
+    }
+}
+
+impl FusedIterator for Split<'_> {}
+
+#[cfg(test)]
+mod tests;
