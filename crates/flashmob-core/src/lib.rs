@@ -8,6 +8,7 @@
 
 pub mod buffers;
 pub mod checksum;
+pub mod elevator;
 pub mod layout;
 pub mod op;
 pub mod request;
