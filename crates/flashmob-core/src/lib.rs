@@ -12,4 +12,5 @@ pub mod elevator;
 pub mod layout;
 pub mod op;
 pub mod request;
+pub mod stages;
 pub mod units;
