@@ -1,0 +1,92 @@
+//! Which flush waits for which mutations.
+//!
+//! Time is cut into epochs by the flushes that have to wait: a mutation belongs to the epoch in which it
+//! arrived, and a flush ends its epoch. A flush is ready once no mutation of its epoch or an earlier one is
+//! unfinished. So a flush costs one counter, however many mutations it waits for.
+
+use std::collections::VecDeque;
+
+/// The number of an epoch, from the start of time.
+pub(super) type Epoch = u64;
+
+/// The epochs that are not over: unfinished mutations, and the flushes behind them.
+#[derive(Debug, Default)]
+pub(super) struct Epochs {
+    /// Those that a flush has ended, oldest first; the first of them has an unfinished mutation.
+    ended: VecDeque<Ended>,
+    /// The number of `ended[0]`.
+    first: Epoch,
+    /// Unfinished mutations of the epoch that runs now.
+    mutations: usize,
+}
+
+#[derive(Debug)]
+struct Ended {
+    mutations: usize,
+    /// The flush that ended it; `None` once that has been taken back.
+    flush: Option<u32>,
+}
+
+impl Epochs {
+    fn running(&self) -> Epoch {
+        self.first + self.ended.len() as u64
+    }
+
+    /// Where `epoch` is in `ended`; `None` if it runs now or is over.
+    fn ended_at(&mut self, epoch: Epoch) -> Option<&mut Ended> {
+        let index = epoch.checked_sub(self.first)?;
+        self.ended.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// A mutation has arrived. It belongs to the epoch returned.
+    pub(super) fn enter(&mut self) -> Epoch {
+        self.mutations += 1;
+        self.running()
+    }
+
+    /// A mutation of `epoch` has ended; adds the flushes that it was the last to hold up to `ready`.
+    pub(super) fn leave(&mut self, epoch: Epoch, ready: &mut Vec<u32>) {
+        match self.ended_at(epoch) {
+            Some(ended) => ended.mutations -= 1,
+            // An epoch with an unfinished mutation is never over: it runs.
+            None => self.mutations -= 1,
+        }
+        while let Some(front) = self.ended.front()
+            && front.mutations == 0
+        {
+            ready.extend(front.flush);
+            self.ended.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// A flush has arrived. Returns the epoch that it waits for, `None` if it may go at once.
+    pub(super) fn end(&mut self, flush: u32) -> Option<Epoch> {
+        if self.ended.is_empty() && self.mutations == 0 {
+            return None;
+        }
+        let epoch = self.running();
+        self.ended.push_back(Ended { mutations: self.mutations, flush: Some(flush) });
+        self.mutations = 0;
+        Some(epoch)
+    }
+
+    /// The flush that ended `epoch` is taken back, be it ready or not.
+    pub(super) fn forget(&mut self, epoch: Epoch) {
+        if let Some(ended) = self.ended_at(epoch) {
+            ended.flush = None;
+        }
+        // Reopen what nobody waits for, so that flushes which come and go leave nothing behind.
+        while self.mutations == 0
+            && let Some(last) = self.ended.pop_back_if(|last| last.flush.is_none())
+        {
+            self.mutations = last.mutations;
+        }
+    }
+
+    /// Whether no mutation is unfinished and no flush waits.
+    #[cfg(test)]
+    pub(super) fn is_blank(&self) -> bool {
+        self.ended.is_empty() && self.mutations == 0
+    }
+}

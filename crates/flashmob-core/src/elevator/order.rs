@@ -1,0 +1,219 @@
+//! What must wait for what: the constraints between entries that touch the same bytes.
+//!
+//! A map from byte ranges to owners holds, for every byte, the last unfinished mutation that covers it. An arrival
+//! waits for the owners of its range. That is enough, for an owner in turn waited for whoever owned its
+//! bytes before. Every constraint points to an earlier arrival, so there is no cycle and no deadlock.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use slab::Slab;
+
+use super::epochs::{Epoch, Epochs};
+use crate::op::Op;
+
+/// A read over more owned ranges than this becomes the owner of its range itself. It keeps the number of
+/// constraints proportional to the number of entries, where many large reads lie over many small writes;
+/// the price is that what arrives later on that range waits for this read too.
+const READ_OWNERS_MAX: usize = 32;
+
+/// What ties an entry to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// Nothing.
+    Free,
+    /// It waits for others, or others may wait for it.
+    Node(u32),
+    /// It is a flush that waits for the mutations up to this epoch.
+    Flush(Epoch),
+}
+
+/// The constraints between unfinished entries.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    nodes: Slab<Node>,
+    /// Start of a range -> its end and owner. Ranges do not overlap.
+    owners: BTreeMap<u64, Owned>,
+    epochs: Epochs,
+    /// Owned ranges under consideration: start, end, owner.
+    found: Vec<(u64, u64, u32)>,
+    /// Nodes about to be finished.
+    ended: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Owned {
+    end: u64,
+    node: u32,
+}
+
+#[derive(Debug)]
+struct Node {
+    /// The entry it stands for; `None` once that was taken back: the node then only passes constraints on.
+    entry: Option<u32>,
+    range: Range<u64>,
+    /// How many ranges it owns.
+    owned: usize,
+    /// How many unfinished nodes it waits for.
+    blockers: usize,
+    /// Who waits for it.
+    dependents: Vec<u32>,
+    /// For a mutation whose entry was not taken back: the epoch of its arrival.
+    epoch: Option<Epoch>,
+    /// Another node that is in flight within the same issue.
+    next_in_flight: Option<u32>,
+}
+
+impl Order {
+    /// Takes in `entry`, which concerns `range` (nothing, for a flush). Returns what ties it, and whether it may go at once.
+    #[inline]
+    pub(super) fn admit(&mut self, op: Op, range: Range<u64>, entry: u32) -> (Tie, bool) {
+        match op {
+            Op::Read if self.owners.is_empty() => (Tie::Free, true),
+            Op::Flush => self.epochs.end(entry).map_or((Tie::Free, true), |epoch| (Tie::Flush(epoch), false)),
+            _ => self.tie(op, range, entry),
+        }
+    }
+
+    fn tie(&mut self, op: Op, range: Range<u64>, entry: u32) -> (Tie, bool) {
+        self.find(&range);
+        if op == Op::Read && self.found.is_empty() {
+            return (Tie::Free, true);
+        }
+        let epoch = op.mutates().then(|| self.epochs.enter());
+        let node = self.nodes.insert(Node {
+            entry: Some(entry),
+            range: range.clone(),
+            owned: 0,
+            blockers: 0,
+            dependents: Vec::new(),
+            epoch,
+            next_in_flight: None,
+        }) as u32;
+        let mut blockers = 0;
+        for &(_, _, owner) in &self.found {
+            let dependents = &mut self.nodes[owner as usize].dependents;
+            // An owner may own several ranges: it is waited for once.
+            if dependents.last() != Some(&node) {
+                dependents.push(node);
+                blockers += 1;
+            }
+        }
+        self.nodes[node as usize].blockers = blockers;
+        if op.mutates() || self.found.len() > READ_OWNERS_MAX {
+            self.own(node, range);
+        }
+        (Tie::Node(node), blockers == 0)
+    }
+
+    /// Fills `found` with the owned ranges that overlap `range`, ascending.
+    fn find(&mut self, range: &Range<u64>) {
+        self.found.clear();
+        if range.is_empty() {
+            return;
+        }
+        if let Some((&start, owned)) = self.owners.range(..range.start).next_back()
+            && owned.end > range.start
+        {
+            self.found.push((start, owned.end, owned.node));
+        }
+        self.found.extend(self.owners.range(range.clone()).map(|(&start, owned)| (start, owned.end, owned.node)));
+    }
+
+    /// Makes `node` the owner of `range`, of which `found` tells the owners until now.
+    fn own(&mut self, node: u32, range: Range<u64>) {
+        for &(start, end, owner) in &self.found {
+            let owned = &mut self.nodes[owner as usize].owned;
+            if start < range.start {
+                self.owners.insert(start, Owned { end: range.start, node: owner });
+            } else {
+                self.owners.remove(&start);
+                *owned -= 1;
+            }
+            if end > range.end {
+                self.owners.insert(range.end, Owned { end, node: owner });
+                *owned += 1;
+            }
+        }
+        if !range.is_empty() {
+            self.owners.insert(range.start, Owned { end: range.end, node });
+            self.nodes[node as usize].owned = 1;
+        }
+    }
+
+    /// Removes the ranges that `node` still owns within `range`.
+    fn disown(&mut self, node: u32, range: Range<u64>, owned: usize) {
+        if owned == 0 {
+            return;
+        }
+        self.found.clear();
+        let mine = self.owners.range(range).filter(|(_, o)| o.node == node).take(owned);
+        self.found.extend(mine.map(|(&start, o)| (start, o.end, node)));
+        for (start, _, _) in &self.found {
+            self.owners.remove(start);
+        }
+    }
+
+    /// The entry of `node` has ended, or was taken back while it waited for nobody. Adds the entries
+    /// that may go now to `ready`.
+    pub(super) fn finish(&mut self, node: u32, ready: &mut Vec<u32>) {
+        self.ended.push(node);
+        while let Some(node) = self.ended.pop() {
+            let finished = self.nodes.remove(node as usize);
+            self.disown(node, finished.range, finished.owned);
+            if let Some(epoch) = finished.epoch {
+                self.epochs.leave(epoch, ready);
+            }
+            for dependent in finished.dependents {
+                let waiting = &mut self.nodes[dependent as usize];
+                waiting.blockers -= 1;
+                if waiting.blockers == 0 {
+                    match waiting.entry {
+                        Some(entry) => ready.push(entry),
+                        None => self.ended.push(dependent),
+                    }
+                }
+            }
+        }
+    }
+
+    /// An entry that was not issued is taken back. Whoever waits for it goes on to wait for what it waited for.
+    pub(super) fn take_back(&mut self, tie: Tie, ready: &mut Vec<u32>) {
+        match tie {
+            Tie::Free => {}
+            Tie::Flush(epoch) => self.epochs.forget(epoch),
+            Tie::Node(index) => {
+                let node = &mut self.nodes[index as usize];
+                if node.blockers == 0 {
+                    return self.finish(index, ready);
+                }
+                node.entry = None;
+                if let Some(epoch) = node.epoch.take() {
+                    self.epochs.leave(epoch, ready);
+                }
+            }
+        }
+    }
+
+    /// Puts `node` in front of the list of nodes in flight together that begins with `head`.
+    pub(super) fn link(&mut self, node: u32, head: Option<u32>) {
+        self.nodes[node as usize].next_in_flight = head;
+    }
+
+    /// The next of a list of nodes in flight together.
+    pub(super) fn linked(&self, node: u32) -> Option<u32> {
+        self.nodes[node as usize].next_in_flight
+    }
+
+    /// Whether nothing is remembered about anybody.
+    #[cfg(test)]
+    pub(super) fn is_blank(&self) -> bool {
+        self.nodes.is_empty() && self.owners.is_empty() && self.epochs.is_blank()
+    }
+
+    /// How many constraints are remembered.
+    #[cfg(test)]
+    pub(super) fn constraints(&self) -> usize {
+        self.nodes.iter().map(|(_, node)| node.dependents.len()).sum()
+    }
+}
