@@ -197,6 +197,13 @@ impl<T> Elevator<T> {
         self.waiting_mutations > 0
     }
 
+    /// Whether a read of that range would have to wait for a mutation that is waiting or in flight.
+    #[inline]
+    #[must_use]
+    pub fn overlaps_mutation(&self, offset_bytes: u64, len_bytes: u32) -> bool {
+        self.order.is_owned(self.widen(offset_bytes, len_bytes))
+    }
+
     /// Takes in an entry. The order of calls is the order of arrival.
     #[inline]
     pub fn push(&mut self, entry: Entry<T>) {

@@ -106,6 +106,16 @@ impl Order {
         (Tie::Node(node), blockers == 0)
     }
 
+    /// Whether an unfinished mutation, or what stands for one, covers a byte of `range`.
+    #[inline]
+    pub(super) fn is_owned(&self, range: Range<u64>) -> bool {
+        if self.owners.is_empty() || range.is_empty() {
+            return false;
+        }
+        let before = self.owners.range(..range.start).next_back().is_some_and(|(_, owned)| owned.end > range.start);
+        before || self.owners.range(range).next().is_some()
+    }
+
     /// Fills `found` with the owned ranges that overlap `range`, ascending.
     fn find(&mut self, range: &Range<u64>) {
         self.found.clear();

@@ -51,7 +51,7 @@ pub(super) struct Client {
 pub(super) enum ClientKind {
     Nbd(Box<NbdClient>),
     /// Calls that wait for memory.
-    Native(VecDeque<NativeCall>),
+    Native(VecDeque<(Time, NativeCall)>),
 }
 
 #[derive(Debug)]
@@ -192,7 +192,9 @@ impl Gateway {
     pub fn process_client(&mut self, now: Time, id: ClientId) {
         while let Some(event) = self.next_event(id) {
             match event {
-                Ok(nbd::Event::Request { request, reserved_bytes }) => self.accept_request(now, id, request, reserved_bytes),
+                Ok(nbd::Event::Request { request, reserved_bytes }) => {
+                    self.accept_request(now, id, request, reserved_bytes)
+                }
                 Ok(nbd::Event::Opened { export }) => {
                     let losses_told = self.volumes[export].losses_told;
                     if let Some(client) = self.client_mut(id) {
@@ -249,6 +251,7 @@ impl Gateway {
             spans,
             payload: request.payload,
             reserved_bytes,
+            received: now,
         };
         self.start_request(now, incoming);
     }
@@ -289,7 +292,7 @@ impl Gateway {
             return;
         }
         if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.client_mut(id) {
-            calls.push_back(call);
+            calls.push_back((now, call));
         }
         self.start_native(now, id);
     }
@@ -321,17 +324,21 @@ impl Gateway {
         loop {
             let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
             let ClientKind::Native(calls) = &mut client.kind else { return };
-            let Some(call) = calls.front() else {
+            let Some((_, call)) = calls.front() else {
                 client.blocked = false;
                 return;
             };
-            let data_bytes: u64 = if matches!(call.op, Op::Read | Op::Write) { call.spans.iter().map(|s| u64::from(s.1)).sum() } else { 0 };
+            let data_bytes: u64 = if matches!(call.op, Op::Read | Op::Write) {
+                call.spans.iter().map(|s| u64::from(s.1)).sum()
+            } else {
+                0
+            };
             let reserved_bytes = NATIVE_CALL_COST_BYTES + call.spans.len() as u64 * SPAN_COST_BYTES + data_bytes;
             client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || !self.budget.try_reserve(reserved_bytes);
             if client.blocked {
                 return;
             }
-            let Some(call) = calls.pop_front() else { return };
+            let Some((received, call)) = calls.pop_front() else { return };
             client.in_hand += 1;
             let volume = client.volume.unwrap_or_default();
             let incoming = Incoming {
@@ -343,6 +350,7 @@ impl Gateway {
                 spans: &call.spans,
                 payload: call.payload,
                 reserved_bytes,
+                received,
             };
             self.start_request(now, incoming);
         }

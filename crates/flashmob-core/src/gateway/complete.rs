@@ -5,7 +5,7 @@ use super::queue::Piece;
 use super::request::{InHand, RequestKey};
 use super::{Action, Completion, Gateway};
 use crate::op::{Failure, Op};
-use crate::stages::Interval;
+use crate::stages::GatewayInterval;
 use crate::units::Time;
 
 impl Gateway {
@@ -48,7 +48,7 @@ impl Gateway {
     /// Replies to a read that was one piece, straight from where it was received.
     fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
         let Some(request) = self.requests.remove(key) else { return };
-        self.stages.record_n(Interval::Total, now.nanos_since(request.received), 1);
+        self.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
         self.with_client(&request, |client| {
             if let ClientKind::Nbd(nbd) = &mut client.kind {
                 nbd.session.reply_read(request.cookie, request.offset_bytes, data);
@@ -59,7 +59,7 @@ impl Gateway {
     /// Replies to a request none of whose pieces is awaited any more.
     pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
         let Some(mut request) = self.requests.remove(key) else { return };
-        self.stages.record_n(Interval::Total, now.nanos_since(request.received), 1);
+        self.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
         if request.op == Op::Flush && request.failure.is_none() {
             request.failure = self.untold_loss(&request);
         }

@@ -7,7 +7,7 @@ use super::queue::Piece;
 use super::{Action, Event, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::op::Op;
-use crate::stages::Interval;
+use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::batch::{WirePiece, encode_batch, encoded_bytes_max};
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
@@ -40,7 +40,9 @@ pub(super) struct SentBatch {
     seq: u32,
     pieces: Vec<Piece>,
     left: usize,
+    /// When it was made, and once it is written, when that was.
     sent: Time,
+    written: bool,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ pub(super) struct LinkCounters {
     pub bytes_out: u64,
     pub bytes_in: u64,
     pub reply_frames: u64,
+    pub node_nanos: u64,
     pub resent: u64,
     pub breaks: u64,
 }
@@ -156,10 +159,16 @@ impl Gateway {
     }
 
     /// The socket took `n` bytes of [`Gateway::link_out`].
-    pub fn link_wrote(&mut self, id: LinkId, n: usize) {
+    pub fn link_wrote(&mut self, now: Time, id: LinkId, n: usize) {
         let link = &mut self.links[id.0];
         link.out.advance(n);
         link.counters.bytes_out += n as u64;
+        if link.out.is_empty() {
+            for batch in link.sent.iter_mut().rev().take_while(|b| !b.written) {
+                self.stages.record_n(GatewayInterval::Sent, now.nanos_since(batch.sent), batch.pieces.len() as u64);
+                (batch.written, batch.sent) = (true, now);
+            }
+        }
     }
 
     /// Decodes what was received on a link, and completes the pieces that are answered.
@@ -238,7 +247,10 @@ impl Gateway {
             return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
         }
         if node.extent_id.is_some_and(|known| known != welcome.extent_id) {
-            return Err("it serves another extent than before; was the data file replaced? restart the gateway to accept it".to_string());
+            return Err(
+                "it serves another extent than before; was the data file replaced? restart the gateway to accept it"
+                    .to_string(),
+            );
         }
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
         node.extent_id = Some(welcome.extent_id);
@@ -392,7 +404,7 @@ impl Gateway {
             payload_bytes += wire.payload_bytes() as usize;
             self.wire_pieces.push(wire);
             if let Some(request) = requests.get(piece.request) {
-                self.stages.record_n(Interval::Batched, now.nanos_since(request.received), 1);
+                self.stages.record_n(GatewayInterval::Batched, now.nanos_since(request.received), 1);
             }
         }
         let link = &mut self.links[id.0];
@@ -402,7 +414,8 @@ impl Gateway {
             encode_batch(out, seq, wire_pieces, |out| {
                 for piece in pieces.iter().filter(|p| p.op == Op::Write) {
                     let at = piece.buffer_at as usize;
-                    let bytes = requests.get(piece.request).map_or(&[][..], |r| &r.buffer[at..at + piece.len_bytes as usize]);
+                    let bytes =
+                        requests.get(piece.request).map_or(&[][..], |r| &r.buffer[at..at + piece.len_bytes as usize]);
                     out.extend_from_slice(bytes);
                 }
             });
@@ -413,7 +426,7 @@ impl Gateway {
         link.counters.batches += 1;
         link.counters.pieces += pieces.len() as u64;
         let left = pieces.len();
-        link.sent.push_back(SentBatch { seq, pieces, left, sent: now });
+        link.sent.push_back(SentBatch { seq, pieces, left, sent: now, written: false });
         self.mark_link(id);
         true
     }
@@ -435,7 +448,14 @@ impl Gateway {
         Ok(())
     }
 
-    fn handle_run(&mut self, now: Time, id: LinkId, node: usize, run: &Run<'_>, rest: &mut &[u8]) -> Result<(), WireError> {
+    fn handle_run(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        node: usize,
+        run: &Run<'_>,
+        rest: &mut &[u8],
+    ) -> Result<(), WireError> {
         let unknown = WireError::Malformed("replies: unknown batch or piece");
         let at = self.links[id.0].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
         // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
@@ -463,8 +483,8 @@ impl Gateway {
                 }
             }
         }
-        self.stages.record_n(Interval::Replied, now.nanos_since(sent), count as u64);
-        self.stages.record_n(Interval::AtNode, u64::from(run.node_time_us) * 1000, count as u64);
+        self.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
+        self.links[id.0].counters.node_nanos += u64::from(run.node_time_us) * 1000 * count as u64;
         let link = &mut self.links[id.0];
         link.sent[at].left -= count;
         link.sent[at].pieces = pieces;

@@ -14,9 +14,9 @@
 //! after the node has confirmed that the earlier attempt is over (see [`crate::wire::hello`]); two changes that
 //! overlap are never on their way together; what is held in memory stays within the budget.
 
-pub mod client;
+mod client;
 mod complete;
-pub mod link;
+mod link;
 mod queue;
 mod request;
 mod status;
@@ -30,14 +30,14 @@ use slab::Slab;
 use crate::buffers::Budget;
 use crate::layout::{Layout, LayoutError, LayoutKind};
 use crate::op::Failure;
-use crate::stages::StageHistograms;
+use crate::stages::{GatewayInterval, StageHistograms};
 use crate::units::Time;
 use crate::wire::batch::WirePiece;
 
-pub use client::ClientId;
-use client::{Client, NativeCall};
-pub use link::LinkId;
+use client::Client;
+pub use client::{ClientId, NativeCall};
 use link::Link;
+pub use link::LinkId;
 use queue::{BatchLimits, NodeQueue, Piece};
 use request::Requests;
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
@@ -195,7 +195,7 @@ pub struct Gateway {
     budget: Budget,
     actions: VecDeque<Action>,
     completions: Vec<Completion>,
-    stages: StageHistograms,
+    stages: StageHistograms<GatewayInterval>,
     counters: status::Counters,
     draining: bool,
     random: u64,

@@ -6,6 +6,7 @@ use super::client::ClientId;
 use super::queue::Piece;
 use super::{Event, Gateway};
 use crate::op::{Failure, Op, OpFlags};
+use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::PIECE_BYTES_MAX;
 
@@ -26,8 +27,6 @@ pub(super) struct InHand {
     pub volume: u32,
     /// First byte of the volume.
     pub offset_bytes: u64,
-    /// Bytes of the answer to a read.
-    pub answer_bytes: u32,
     /// Pieces not yet answered.
     pub pieces_left: u32,
     /// The first failure of a piece.
@@ -96,12 +95,13 @@ pub(super) struct Incoming<'a> {
     /// A write's bytes.
     pub payload: Vec<u8>,
     pub reserved_bytes: u64,
+    pub received: Time,
 }
 
 impl Gateway {
     /// Cuts a request into pieces and queues them: the one way in.
     pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>) {
-        let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes } = incoming;
+        let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received } = incoming;
         let answer_bytes = if op == Op::Read { spans.iter().map(|s| s.1).sum() } else { 0 };
         let key = self.requests.insert(InHand {
             serial: 0,
@@ -110,14 +110,14 @@ impl Gateway {
             op,
             volume: volume as u32,
             offset_bytes: spans.first().map_or(0, |s| s.0),
-            answer_bytes,
             pieces_left: 0,
             failure: None,
             buffer: payload,
             reserved_bytes,
-            received: now,
+            received,
         });
         self.counters.requests[op as usize] += 1;
+        self.stages.record(GatewayInterval::Queued, now.nanos_since(received));
         if self.requests.len() == 1 {
             self.next_sweep = self.next_sweep.max(now);
         }
@@ -147,7 +147,16 @@ impl Gateway {
                 while at < end {
                     let len_bytes = (end - at).min(u64::from(PIECE_BYTES_MAX)) as u32;
                     let state = &mut self.nodes[node];
-                    state.queue.push(Piece { request: key, serial: 0, op, flags, offset_bytes: at, len_bytes, buffer_at, answered: false });
+                    state.queue.push(Piece {
+                        request: key,
+                        serial: 0,
+                        op,
+                        flags,
+                        offset_bytes: at,
+                        len_bytes,
+                        buffer_at,
+                        answered: false,
+                    });
                     if !state.is_fed {
                         state.is_fed = true;
                         self.fed.push(node);
@@ -183,7 +192,9 @@ impl Gateway {
         for span in spans.iter().flat_map(|&(offset, len)| layout.split(offset, u64::from(len))) {
             let (start, len) = (span.extent_offset_bytes, span.len_bytes);
             match last_of_extent.get(&span.extent).map(|&i| &mut joined[i]) {
-                Some((_, at, so_far)) if *at + *so_far == start && *so_far + len <= u64::from(u32::MAX) => *so_far += len,
+                Some((_, at, so_far)) if *at + *so_far == start && *so_far + len <= u64::from(u32::MAX) => {
+                    *so_far += len
+                }
                 _ => {
                     last_of_extent.insert(span.extent, joined.len());
                     joined.push((first_node + span.extent as usize, start, len));
@@ -196,7 +207,15 @@ impl Gateway {
         joined.len() as u32
     }
 
-    fn queue_piece(&mut self, node: usize, request: RequestKey, op: Op, flags: OpFlags, offset_bytes: u64, len_bytes: u32) {
+    fn queue_piece(
+        &mut self,
+        node: usize,
+        request: RequestKey,
+        op: Op,
+        flags: OpFlags,
+        offset_bytes: u64,
+        len_bytes: u32,
+    ) {
         let piece = Piece { request, serial: 0, op, flags, offset_bytes, len_bytes, buffer_at: 0, answered: false };
         self.nodes[node].queue.push(piece);
         self.feed(node);

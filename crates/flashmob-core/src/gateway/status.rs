@@ -3,7 +3,7 @@
 use super::Gateway;
 use super::link::{LinkId, State};
 use crate::op::Op;
-use crate::stages::StageHistograms;
+use crate::stages::{GatewayInterval, StageHistograms};
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counters {
@@ -101,6 +101,8 @@ pub struct LinkStatus {
     pub bytes_out: u64,
     /// Bytes received, framing included.
     pub bytes_in: u64,
+    /// Time that answered pieces spent at the node, in nanoseconds, added up.
+    pub node_nanos: u64,
     /// Pieces sent again after a break.
     pub resent: u64,
     /// How often it broke or could not be made.
@@ -158,6 +160,7 @@ impl Gateway {
             reply_frames: c.reply_frames,
             bytes_out: c.bytes_out,
             bytes_in: c.bytes_in,
+            node_nanos: c.node_nanos,
             resent: c.resent,
             breaks: c.breaks,
         }
@@ -165,7 +168,7 @@ impl Gateway {
 
     /// How long requests took from stage to stage.
     #[must_use]
-    pub fn stages(&self) -> &StageHistograms {
+    pub fn stages(&self) -> &StageHistograms<GatewayInterval> {
         &self.stages
     }
 }

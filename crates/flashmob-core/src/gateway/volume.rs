@@ -57,7 +57,12 @@ impl Volume {
             .filter(|(_, size)| size.is_none())
             .map(|(extent, _)| extent.name.as_str())
             .collect();
-        format!("volume '{}' waits for its node{} {}", self.spec.name, if names.len() == 1 { "" } else { "s" }, names.join(", "))
+        format!(
+            "volume '{}' waits for its node{} {}",
+            self.spec.name,
+            if names.len() == 1 { "" } else { "s" },
+            names.join(", ")
+        )
     }
 }
 
@@ -72,8 +77,7 @@ impl Exports for ExportTable<'_> {
     /// The empty name is the only volume, or the first of several.
     fn find(&self, name: &str) -> Result<(usize, ExportInfo), FindError> {
         let index = if name.is_empty() { Some(0) } else { self.0.iter().position(|v| v.spec.name == name) };
-        let (index, volume) =
-            index.and_then(|i| self.0.get(i).map(|v| (i, v))).ok_or(FindError::Unknown)?;
+        let (index, volume) = index.and_then(|i| self.0.get(i).map(|v| (i, v))).ok_or(FindError::Unknown)?;
         let layout = volume.layout.as_ref().ok_or_else(|| FindError::NotReady(volume.missing()))?;
         let info = ExportInfo {
             name: volume.spec.name.clone(),

@@ -145,7 +145,8 @@ impl Node {
             self.close_link(id, format!("refused: {text}"));
             return;
         }
-        let peer = Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt };
+        let peer =
+            Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt };
         let fenced: Vec<LinkId> = self
             .links
             .iter()

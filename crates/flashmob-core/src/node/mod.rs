@@ -23,7 +23,7 @@ use slab::Slab;
 use crate::buffers::{Budget, OutQueue, RxBuf};
 use crate::elevator::{Elevator, ElevatorConfig, Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
-use crate::stages::{Interval, StageHistograms};
+use crate::stages::{NodeInterval, StageHistograms};
 use crate::units::{MIB, Time};
 use crate::wire::batch::WirePiece;
 use crate::wire::hello::{Hello, RefuseReason};
@@ -159,7 +159,7 @@ pub struct Node {
     budget: Budget,
     fences: link::Fences,
     events: VecDeque<NodeEvent>,
-    stages: StageHistograms,
+    stages: StageHistograms<NodeInterval>,
     counters: status::Counters,
     draining: bool,
     /// Bytes of buffers that are in the store.
@@ -332,8 +332,8 @@ impl Node {
         let Some(mut op) = self.in_store.try_remove(key) else { return };
         self.elevator.complete(op.issue.ticket);
         let count = op.parts.len() as u64;
-        self.stages.record_n(Interval::FlashStart, done.started.nanos_since(op.scheduled), count);
-        self.stages.record_n(Interval::FlashDone, done.finished.nanos_since(done.started), count);
+        self.stages.record_n(NodeInterval::FlashStart, done.started.nanos_since(op.scheduled), count);
+        self.stages.record_n(NodeInterval::FlashDone, done.finished.nanos_since(done.started), count);
         self.counters.store_ops += 1;
         self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
         self.finish_parts(&mut op, done);
@@ -351,8 +351,11 @@ impl Node {
         let Some(link) = self.links.get_mut(id.0) else { return };
         link.out.advance(n);
         let unwritten_bytes = link.unwritten_reply_bytes;
-        let written_bytes =
-            if link.out.is_empty() && link.replies.is_empty() { unwritten_bytes } else { unwritten_bytes.min(n as u64) };
+        let written_bytes = if link.out.is_empty() && link.replies.is_empty() {
+            unwritten_bytes
+        } else {
+            unwritten_bytes.min(n as u64)
+        };
         link.unwritten_reply_bytes -= written_bytes;
         self.release(id, 0, written_bytes);
     }

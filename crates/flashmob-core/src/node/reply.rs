@@ -3,7 +3,7 @@
 use super::Node;
 use super::link::LinkId;
 use crate::op::Failure;
-use crate::stages::Interval;
+use crate::stages::NodeInterval;
 use crate::units::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
 use crate::wire::frame::{FrameKind, encode_frame};
@@ -69,13 +69,14 @@ impl Node {
             let (frame, later) = rest.split_at(count);
             let encoder = &mut self.encoder;
             link.out.append(payload_bytes + encoder.finish().len() + 64, |out| {
-                let payload = |out: &mut Vec<u8>| frame.iter().flat_map(|d| &d.data).for_each(|d| out.extend_from_slice(d));
+                let payload =
+                    |out: &mut Vec<u8>| frame.iter().flat_map(|d| &d.data).for_each(|d| out.extend_from_slice(d));
                 encode_frame(out, FrameKind::Replies, |meta| meta.extend_from_slice(encoder.finish()), payload);
             });
             rest = later;
         }
         for d in &done {
-            self.stages.record_n(Interval::NodeTotal, now.nanos_since(d.received), 1);
+            self.stages.record_n(NodeInterval::Total, now.nanos_since(d.received), 1);
         }
         done.clear();
         link.replies.done = done;

@@ -5,7 +5,7 @@ use super::reply::Done;
 use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
 use crate::elevator::Entry;
 use crate::op::{Failure, Op};
-use crate::stages::Interval;
+use crate::stages::NodeInterval;
 use crate::units::{MIB, Time};
 use crate::wire::batch::{WirePiece, decode_batch};
 use crate::wire::frame::{FrameKind, WireError, seal_frame};
@@ -125,11 +125,7 @@ impl Node {
             return 0;
         }
         let reads = pieces.iter().take_while(|p| p.op == Op::Read);
-        if self.elevator.has_mutations() {
-            reads.take_while(|p| !self.elevator.overlaps_mutation(p.offset_bytes, u64::from(p.len_bytes))).count()
-        } else {
-            reads.count()
-        }
+        reads.take_while(|p| !self.elevator.overlaps_mutation(p.offset_bytes, p.len_bytes)).count()
     }
 
     /// Tries reads without blocking, straight into the link's queue as one frame. Returns the indices of
@@ -177,10 +173,10 @@ impl Node {
         link.unwritten_reply_bytes += bytes;
         link.pieces_served += count;
         let finished = host.now();
-        self.stages.record_n(Interval::Scheduled, started.nanos_since(now), count);
+        self.stages.record_n(NodeInterval::Scheduled, started.nanos_since(now), count);
         let each = finished.nanos_since(started) / (pieces.len() as u64);
-        self.stages.record_n(Interval::FlashDone, each, count);
-        self.stages.record_n(Interval::NodeTotal, finished.nanos_since(now), count);
+        self.stages.record_n(NodeInterval::FlashDone, each, count);
+        self.stages.record_n(NodeInterval::Total, finished.nanos_since(now), count);
         self.counters.fast_reads += count;
         missed
     }
@@ -233,7 +229,7 @@ impl Node {
             if let Some(link) = self.links.get_mut(batch.link.0) {
                 link.pieces_in_store += 1;
             }
-            self.stages.record_n(Interval::Scheduled, now.nanos_since(batch.received), 1);
+            self.stages.record_n(NodeInterval::Scheduled, now.nanos_since(batch.received), 1);
             if part.op == Op::Write {
                 data.reserve(len_bytes as usize);
                 let at = batch.payload_at[usize::from(part.tag.index)] as usize;

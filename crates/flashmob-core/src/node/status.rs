@@ -1,8 +1,8 @@
 //! What a node tells about itself: counters and stage histograms, for `/status` and `/metrics`.
 
-use super::link::{LinkId, LinkState};
 use super::Node;
-use crate::stages::StageHistograms;
+use super::link::{LinkId, LinkState};
+use crate::stages::{NodeInterval, StageHistograms};
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counters {
@@ -98,7 +98,7 @@ impl Node {
 
     /// How long pieces took from stage to stage.
     #[must_use]
-    pub fn stages(&self) -> &StageHistograms {
+    pub fn stages(&self) -> &StageHistograms<NodeInterval> {
         &self.stages
     }
 }

@@ -251,7 +251,13 @@ mod tests {
         assert!(!decodes(&[read(PIECE_BYTES_MAX + 1)]));
         assert!(!decodes(&[read(0)]));
         assert!(decodes(&[read(PIECE_BYTES_MAX); 4]), "a full reply");
-        assert!(!decodes(&[read(PIECE_BYTES_MAX), read(PIECE_BYTES_MAX), read(PIECE_BYTES_MAX), read(PIECE_BYTES_MAX), read(1)]));
+        assert!(!decodes(&[
+            read(PIECE_BYTES_MAX),
+            read(PIECE_BYTES_MAX),
+            read(PIECE_BYTES_MAX),
+            read(PIECE_BYTES_MAX),
+            read(1)
+        ]));
         assert!(decodes(&vec![read(1); BATCH_PIECES_MAX]));
         assert!(!decodes(&vec![read(1); BATCH_PIECES_MAX + 1]));
         let last = WirePiece { offset_bytes: i64::MAX as u64 - 1, ..read(1) };
