@@ -1,5 +1,6 @@
 //! flashmob's shell: sockets, files, threads, configuration and the command line around
 //! [`flashmob_core`].
 
+pub mod admin;
 pub mod config;
 pub mod store;

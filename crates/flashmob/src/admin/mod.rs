@@ -1,0 +1,44 @@
+//! The administrative side: what a running process tells about itself over HTTP, and the command that shows it.
+
+pub mod report;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use report::Report;
+
+/// Asks the event loop for a report, from any thread.
+#[derive(Clone)]
+pub struct Reporter {
+    asks: SyncSender<SyncSender<Report>>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reporter").finish_non_exhaustive()
+    }
+}
+
+/// Most questions that wait for the loop at once.
+const ASKS_MAX: usize = 16;
+/// How long the loop may take to answer.
+const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A reporter, and the end at which the event loop finds its questions after `wake` was called.
+#[must_use]
+pub fn reporter(wake: impl Fn() + Send + Sync + 'static) -> (Reporter, Receiver<SyncSender<Report>>) {
+    let (asks, questions) = sync_channel(ASKS_MAX);
+    (Reporter { asks, wake: Arc::new(wake) }, questions)
+}
+
+impl Reporter {
+    /// The state now; `None` if the loop does not answer in time (it is ending, or badly overloaded).
+    #[must_use]
+    pub fn ask(&self) -> Option<Report> {
+        let (answer, report) = sync_channel(1);
+        self.asks.try_send(answer).ok()?;
+        (self.wake)();
+        report.recv_timeout(ANSWER_TIMEOUT).ok()
+    }
+}

@@ -1,0 +1,239 @@
+//! What a running gateway or node tells about itself: the JSON of `/status`, and the source of `/metrics`
+//! and of `flashmob status`.
+//!
+//! Counters count from the start of the process. Field names carry their units. Fields may be added; none changes its
+//! meaning without a new `schema`.
+
+use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
+use serde::{Deserialize, Serialize};
+
+/// The version of this form.
+pub const SCHEMA: u32 = 1;
+
+/// The state of one process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// flashmob's version.
+    pub version: String,
+    /// Seconds since the process started.
+    pub uptime_seconds: f64,
+    /// What an operator should know, for people.
+    pub warnings: Vec<String>,
+    /// What is held in memory for requests and replies.
+    pub memory: MemoryReport,
+    /// How long requests (gateway) or pieces (node) took from stage to stage.
+    pub stages: Vec<StageReport>,
+    /// Present in a gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayReport>,
+    /// Present in a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeReport>,
+}
+
+/// Bytes held for requests and replies.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// Now.
+    pub used_bytes: u64,
+    /// The most at once since the start.
+    pub peak_bytes: u64,
+    /// The limit.
+    pub limit_bytes: u64,
+}
+
+/// One interval between two stages.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StageReport {
+    /// The stage that ends it, or `total`.
+    pub name: String,
+    /// How often it was passed.
+    pub count: u64,
+    /// All of it added up.
+    pub sum_seconds: f64,
+    /// Half of all took at most this.
+    pub p50_seconds: f64,
+    /// 90 % took at most this.
+    pub p90_seconds: f64,
+    /// 99 % took at most this.
+    pub p99_seconds: f64,
+    /// The longest, within the histogram's resolution.
+    pub max_seconds: f64,
+    /// Upper bound in seconds, and how many took at most that.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// A gateway's state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GatewayReport {
+    /// Clients connected now.
+    pub clients: usize,
+    /// Requests not yet answered.
+    pub in_hand: usize,
+    /// Requests accepted, by operation.
+    pub requests: Vec<(String, u64)>,
+    /// Requests that ended with an error.
+    pub failures: u64,
+    /// Those of them that took too long.
+    pub timeouts: u64,
+    /// Clients dropped because of what they sent.
+    pub client_errors: u64,
+    /// Links dropped because of what the node sent.
+    pub link_errors: u64,
+    /// How often a device lost changes that were acknowledged but not flushed.
+    pub losses: u64,
+    /// Each volume.
+    pub volumes: Vec<VolumeReport>,
+}
+
+/// One volume.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct VolumeReport {
+    /// The export's name.
+    pub name: String,
+    /// Its size, once known.
+    pub size_bytes: Option<u64>,
+    /// Its nodes, in the order of the layout.
+    pub nodes: Vec<NodeOfVolume>,
+}
+
+/// One node as its gateway sees it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeOfVolume {
+    /// Its address or path.
+    pub name: String,
+    /// `ready`, `connecting`, `waiting` or `refused`.
+    pub state: String,
+    /// Size of its extent, once known.
+    pub size_bytes: Option<u64>,
+    /// Pieces in its queue.
+    pub queue_depth: usize,
+    /// It answers without touching its store.
+    pub no_io: bool,
+    /// Why it cannot be used until a person helps.
+    pub refusal: Option<String>,
+    /// Its links.
+    pub links: Vec<LinkReport>,
+}
+
+/// One link.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Which of the node's links.
+    pub number: usize,
+    /// `ready`, `greeting`, `connecting` or `waiting`.
+    pub state: String,
+    /// Batches out now.
+    pub outstanding_batches: usize,
+    /// Batches sent.
+    pub batches: u64,
+    /// Pieces sent.
+    pub pieces: u64,
+    /// Pieces per batch so far.
+    pub pieces_per_batch: f64,
+    /// Frames of replies received.
+    pub reply_frames: u64,
+    /// Bytes sent, framing included.
+    pub bytes_out: u64,
+    /// Bytes received, framing included.
+    pub bytes_in: u64,
+    /// Time that answered pieces spent at the node, added up.
+    pub node_seconds: f64,
+    /// Pieces sent again after a break.
+    pub resent: u64,
+    /// How often it broke or could not be made.
+    pub breaks: u64,
+    /// What TCP says of the connection; absent for links inside the process.
+    pub tcp: Option<TcpReport>,
+}
+
+/// From the kernel's TCP_INFO, of the present connection, as seen from this end.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TcpReport {
+    /// Smoothed round-trip time.
+    pub rtt_us: u64,
+    /// Its variation.
+    pub rtt_variation_us: u64,
+    /// The least round-trip time seen.
+    pub min_rtt_us: u64,
+    /// Segments sent, acknowledgements included.
+    pub segments_out: u64,
+    /// Segments received, acknowledgements included.
+    pub segments_in: u64,
+    /// Segments sent with data in them.
+    pub data_segments_out: u64,
+    /// Segments received with data in them.
+    pub data_segments_in: u64,
+    /// Bytes of data sent, retransmitted ones included.
+    pub bytes_out: u64,
+    /// Bytes of data received.
+    pub bytes_in: u64,
+    /// Mean bytes of data in a segment sent that has any.
+    pub mean_segment_out_bytes: f64,
+    /// Mean bytes of data in a segment received that has any.
+    pub mean_segment_in_bytes: f64,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Congestion window, in segments.
+    pub congestion_window_segments: u64,
+    /// Maximum segment size for sending.
+    pub mss_bytes: u64,
+}
+
+/// A node's state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Which extent, in hexadecimal.
+    pub extent_id: String,
+    /// Its data file or device.
+    pub path: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// It answers without touching its store.
+    pub no_io: bool,
+    /// The volume that it belongs to, once a gateway claimed it.
+    pub volume: Option<String>,
+    /// Links open now.
+    pub links: usize,
+    /// Batches received.
+    pub batches: u64,
+    /// Pieces received.
+    pub pieces: u64,
+    /// Reads answered from the page cache without blocking.
+    pub fast_reads: u64,
+    /// Operations that went to the store, after merging.
+    pub store_ops: u64,
+    /// Bytes asked for by reads.
+    pub read_bytes: u64,
+    /// Bytes brought by writes.
+    pub write_bytes: u64,
+    /// Pieces answered with a failure.
+    pub failures: u64,
+    /// Links dropped because of what they sent.
+    pub protocol_errors: u64,
+    /// Pieces that wait in the elevator.
+    pub waiting: usize,
+    /// Operations in the store now.
+    pub in_store: usize,
+}
+
+/// The stages of a process as reports.
+#[must_use]
+pub fn stage_reports<I: Interval>(stages: &StageHistograms<I>) -> Vec<StageReport> {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    I::ALL
+        .iter()
+        .map(|&interval| StageReport {
+            name: interval.name().to_string(),
+            count: stages.count(interval),
+            sum_seconds: seconds(stages.sum_nanos(interval)),
+            p50_seconds: seconds(stages.quantile(interval, 0.5)),
+            p90_seconds: seconds(stages.quantile(interval, 0.9)),
+            p99_seconds: seconds(stages.quantile(interval, 0.99)),
+            max_seconds: seconds(stages.quantile(interval, 1.0)),
+            buckets: BUCKET_BOUNDS_NANOS.iter().map(|&n| seconds(n)).zip(stages.cumulative(interval)).collect(),
+        })
+        .collect()
+}
