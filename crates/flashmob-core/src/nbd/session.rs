@@ -90,11 +90,19 @@ pub struct Session {
 #[derive(Debug)]
 enum Phase {
     Handshake(Handshake),
-    Transmission { terms: Terms, arriving: Option<Arriving> },
+    Transmission(Transmission),
     Closed,
 }
 
-/// A write whose payload has not all come. Its payload has room for all of it from the start.
+/// The phase in which requests come.
+#[derive(Debug)]
+struct Transmission {
+    terms: Terms,
+    /// A write whose payload has not all come.
+    arriving: Option<Arriving>,
+}
+
+/// A write and what it took of the budget. Its payload has room for all of it from the start.
 #[derive(Debug)]
 struct Arriving {
     request: Request,
@@ -130,7 +138,7 @@ impl Session {
     /// Whether an export is open: before, a patient server still has a deadline.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Transmission { .. })
+        matches!(self.phase, Phase::Transmission(_))
     }
 
     /// Whether structured replies were agreed on.
@@ -163,49 +171,10 @@ impl Session {
                 }
             }
             match &mut self.phase {
-                Phase::Transmission { terms, arriving } => {
-                    if arriving.is_some() {
-                        return Ok(arrive(arriving, rx).unwrap_or(Event::NeedMore));
-                    }
-                    let Some(header) = RequestHeader::decode(rx.data()).map_err(SessionError::RequestMagic)? else {
-                        return Ok(Event::NeedMore);
-                    };
-                    if header.command == CMD_DISC {
-                        rx.consume(REQUEST_HEADER_BYTES);
-                        return Ok(Event::Closed);
-                    }
-                    let (op, flags) = match check(&header, terms) {
-                        Ok(accepted) => accepted,
-                        Err(refusal) if self.out.len() < UNREAD_BYTES_MAX => {
-                            rx.consume(REQUEST_HEADER_BYTES);
-                            self.skip_bytes = u64::from(header.payload_bytes());
-                            reply::error(&mut self.out, self.structured, header.cookie, refusal.errno, refusal.text);
-                            continue;
-                        }
-                        Err(_) => return Ok(Event::Blocked),
-                    };
-                    let carries_data = matches!(op, Op::Read | Op::Write);
-                    let reserved_bytes =
-                        REQUEST_COST_BYTES + if carries_data { u64::from(header.len_bytes) } else { 0 };
-                    if !budget.try_reserve(reserved_bytes) {
-                        return Ok(Event::Blocked);
-                    }
-                    rx.consume(REQUEST_HEADER_BYTES);
-                    let is_flush = op == Op::Flush;
-                    let request = Request {
-                        cookie: header.cookie,
-                        op,
-                        flags,
-                        offset_bytes: if is_flush { 0 } else { header.offset_bytes },
-                        len_bytes: if is_flush { 0 } else { header.len_bytes },
-                        payload: Vec::with_capacity(header.payload_bytes() as usize),
-                    };
-                    if op == Op::Write {
-                        *arriving = Some(Arriving { request, reserved_bytes });
-                        continue;
-                    }
-                    return Ok(Event::Request { request, reserved_bytes });
-                }
+                Phase::Transmission(transmission) => match transmission.step(rx, &mut self.out, budget)? {
+                    Decoded::Event(event) => return Ok(event),
+                    Decoded::Refused { skip_bytes } => self.skip_bytes = skip_bytes,
+                },
                 Phase::Handshake(handshake) => match handshake.step(rx, &mut self.out, exports)? {
                     Step::NeedMore => return Ok(Event::NeedMore),
                     Step::Blocked => return Ok(Event::Blocked),
@@ -213,7 +182,7 @@ impl Session {
                     Step::Aborted => return Ok(Event::Closed),
                     Step::Opened { export, terms } => {
                         self.structured = terms.structured;
-                        self.phase = Phase::Transmission { terms, arriving: None };
+                        self.phase = Phase::Transmission(Transmission { terms, arriving: None });
                         return Ok(Event::Opened { export });
                     }
                 },
@@ -225,7 +194,7 @@ impl Session {
     /// Gives back what a half-received write took of the budget. Call it when the connection is gone, in
     /// whatever way it went; the session is closed then.
     pub fn abandon(&mut self, budget: &mut Budget) {
-        if let Phase::Transmission { arriving: Some(arriving), .. } = &self.phase {
+        if let Phase::Transmission(Transmission { arriving: Some(arriving), .. }) = &self.phase {
             budget.release(arriving.reserved_bytes);
         }
         self.phase = Phase::Closed;
@@ -268,16 +237,67 @@ impl Session {
     }
 }
 
-/// Moves payload from `rx` into the arriving write; the write once it is whole.
-fn arrive(arriving: &mut Option<Arriving>, rx: &mut RxBuf) -> Option<Event> {
-    let Arriving { request, .. } = arriving.as_mut()?;
-    let missing = request.len_bytes as usize - request.payload.len();
-    let n = missing.min(rx.len());
-    request.payload.extend_from_slice(&rx.data()[..n]);
-    rx.consume(n);
-    if n < missing {
-        return None;
+/// What became of the bytes at the front in the transmission phase.
+enum Decoded {
+    Event(Event),
+    /// A request was answered with an error; so many bytes of its payload are to be skipped.
+    Refused {
+        skip_bytes: u64,
+    },
+}
+
+impl Transmission {
+    /// Deals with the request at the front of `rx`, or with the payload of the one before.
+    fn step(&mut self, rx: &mut RxBuf, out: &mut OutQueue, budget: &mut Budget) -> Result<Decoded, SessionError> {
+        if self.arriving.is_some() {
+            return Ok(Decoded::Event(self.arrive(rx)));
+        }
+        let Some(header) = RequestHeader::decode(rx.data()).map_err(SessionError::RequestMagic)? else {
+            return Ok(Decoded::Event(Event::NeedMore));
+        };
+        if header.command == CMD_DISC {
+            rx.consume(REQUEST_HEADER_BYTES);
+            return Ok(Decoded::Event(Event::Closed));
+        }
+        let (op, flags) = match check(&header, &self.terms) {
+            Ok(accepted) => accepted,
+            Err(_) if out.len() >= UNREAD_BYTES_MAX => return Ok(Decoded::Event(Event::Blocked)),
+            Err(refusal) => {
+                rx.consume(REQUEST_HEADER_BYTES);
+                reply::error(out, self.terms.structured, header.cookie, refusal.errno, refusal.text);
+                return Ok(Decoded::Refused { skip_bytes: u64::from(header.payload_bytes()) });
+            }
+        };
+        let data_bytes = if matches!(op, Op::Read | Op::Write) { header.len_bytes } else { 0 };
+        let reserved_bytes = REQUEST_COST_BYTES + u64::from(data_bytes);
+        if !budget.try_reserve(reserved_bytes) {
+            return Ok(Decoded::Event(Event::Blocked));
+        }
+        rx.consume(REQUEST_HEADER_BYTES);
+        // What a flush says about a range has no meaning: nobody further on shall see it.
+        let (offset_bytes, len_bytes) = if op == Op::Flush { (0, 0) } else { (header.offset_bytes, header.len_bytes) };
+        let payload = Vec::with_capacity(header.payload_bytes() as usize);
+        let request = Request { cookie: header.cookie, op, flags, offset_bytes, len_bytes, payload };
+        if op == Op::Write {
+            self.arriving = Some(Arriving { request, reserved_bytes });
+            return Ok(Decoded::Event(self.arrive(rx)));
+        }
+        Ok(Decoded::Event(Event::Request { request, reserved_bytes }))
     }
-    let Arriving { request, reserved_bytes } = arriving.take()?;
-    Some(Event::Request { request, reserved_bytes })
+
+    /// Moves payload from `rx` into the arriving write; gives it out when it is whole.
+    fn arrive(&mut self, rx: &mut RxBuf) -> Event {
+        let Some(mut arriving) = self.arriving.take() else { return Event::NeedMore };
+        let request = &mut arriving.request;
+        let missing = request.len_bytes as usize - request.payload.len();
+        let n = missing.min(rx.len());
+        request.payload.extend_from_slice(&rx.data()[..n]);
+        rx.consume(n);
+        if n < missing {
+            self.arriving = Some(arriving);
+            return Event::NeedMore;
+        }
+        let Arriving { request, reserved_bytes } = arriving;
+        Event::Request { request, reserved_bytes }
+    }
 }
