@@ -51,9 +51,10 @@ struct Owned {
 struct Node {
     /// The entry it stands for; `None` once that was taken back: the node then only passes constraints on.
     entry: Option<u32>,
-    range: Range<u64>,
-    /// How many ranges it owns.
-    owned: usize,
+    /// Where the ranges begin that it has come to own: its own, and what was left of it behind a later arrival.
+    /// Whoever came later may have taken them since. Kept so that it never has to search among the ranges of others.
+    start: u64,
+    rest_starts: Vec<u64>,
     /// How many unfinished nodes it waits for.
     blockers: usize,
     /// Who waits for it.
@@ -83,8 +84,8 @@ impl Order {
         let epoch = op.mutates().then(|| self.epochs.enter());
         let node = self.nodes.insert(Node {
             entry: Some(entry),
-            range: range.clone(),
-            owned: 0,
+            start: range.start,
+            rest_starts: Vec::new(),
             blockers: 0,
             dependents: Vec::new(),
             epoch,
@@ -123,34 +124,25 @@ impl Order {
     /// Makes `node` the owner of `range`, of which `found` tells the owners until now.
     fn own(&mut self, node: u32, range: Range<u64>) {
         for &(start, end, owner) in &self.found {
-            let owned = &mut self.nodes[owner as usize].owned;
             if start < range.start {
                 self.owners.insert(start, Owned { end: range.start, node: owner });
             } else {
                 self.owners.remove(&start);
-                *owned -= 1;
             }
             if end > range.end {
                 self.owners.insert(range.end, Owned { end, node: owner });
-                *owned += 1;
+                self.nodes[owner as usize].rest_starts.push(range.end);
             }
         }
         if !range.is_empty() {
             self.owners.insert(range.start, Owned { end: range.end, node });
-            self.nodes[node as usize].owned = 1;
         }
     }
 
-    /// Removes the ranges that `node` still owns within `range`.
-    fn disown(&mut self, node: u32, range: Range<u64>, owned: usize) {
-        if owned == 0 {
-            return;
-        }
-        self.found.clear();
-        let mine = self.owners.range(range).filter(|(_, o)| o.node == node).take(owned);
-        self.found.extend(mine.map(|(&start, o)| (start, o.end, node)));
-        for (start, _, _) in &self.found {
-            self.owners.remove(start);
+    /// Removes the range at `start` if `node` still owns it.
+    fn disown(&mut self, node: u32, start: u64) {
+        if self.owners.get(&start).is_some_and(|owned| owned.node == node) {
+            self.owners.remove(&start);
         }
     }
 
@@ -160,7 +152,8 @@ impl Order {
         self.ended.push(node);
         while let Some(node) = self.ended.pop() {
             let finished = self.nodes.remove(node as usize);
-            self.disown(node, finished.range, finished.owned);
+            self.disown(node, finished.start);
+            finished.rest_starts.into_iter().for_each(|start| self.disown(node, start));
             if let Some(epoch) = finished.epoch {
                 self.epochs.leave(epoch, ready);
             }
