@@ -12,6 +12,8 @@ const SEGMENT_BYTES: usize = 64 * 1024;
 /// Buffers of at least this many bytes are chained, smaller ones are copied: below it one copy costs
 /// less than another entry in a gathering write.
 const CHAIN_BYTES: usize = 16 * 1024;
+/// Most drained segments kept by one queue.
+const SPARES_MAX: usize = 2;
 /// First size of a receive buffer, in bytes.
 const RX_BYTES_INITIAL: usize = 64 * 1024;
 
@@ -109,8 +111,8 @@ pub struct OutQueue {
     /// Bytes of the first segment that are already written.
     head: usize,
     bytes: usize,
-    /// A drained segment, kept for the next message.
-    spare: Option<Vec<u8>>,
+    /// Drained segments, kept for the next messages.
+    spares: Vec<Vec<u8>>,
 }
 
 impl OutQueue {
@@ -137,8 +139,7 @@ impl OutQueue {
     pub fn append(&mut self, hint: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let fits = self.segments.back().is_some_and(|s| s.capacity() - s.len() >= hint);
         if !fits {
-            let mut segment = self.spare.take().unwrap_or_default();
-            segment.clear();
+            let mut segment = self.spares.pop().unwrap_or_default();
             segment.reserve(hint.max(SEGMENT_BYTES));
             self.segments.push_back(segment);
         }
@@ -197,10 +198,10 @@ impl OutQueue {
             self.head = 0;
             if let Some(mut segment) = self.segments.pop_front()
                 && segment.capacity() <= 2 * SEGMENT_BYTES
-                && self.spare.is_none()
+                && self.spares.len() < SPARES_MAX
             {
                 segment.clear();
-                self.spare = Some(segment);
+                self.spares.push(segment);
             }
         }
     }

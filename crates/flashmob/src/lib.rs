@@ -3,4 +3,5 @@
 
 pub mod admin;
 pub mod config;
+pub mod net;
 pub mod store;

@@ -1,0 +1,11 @@
+//! Sockets: how bytes get between a peer and a state machine's buffers, and what the kernel knows of a connection.
+//! Nothing here knows a protocol.
+
+pub mod clock;
+pub mod listen;
+pub mod stream;
+pub mod tcp_info;
+
+pub use clock::Clock;
+pub use listen::{ListenAddr, Listener};
+pub use stream::{Filled, SocketOptions, Stream};

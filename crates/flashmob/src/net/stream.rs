@@ -1,0 +1,173 @@
+//! One connection, TCP or unix: filling a receive buffer, draining a queue, and the options of its socket.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use flashmob_core::buffers::{OutQueue, RxBuf};
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
+
+/// Most bytes read from one socket before others have their turn.
+const READ_BYTES: usize = 256 * 1024;
+/// Most slices in one gathering write.
+const SLICES: usize = 64;
+
+/// What is set on a socket. `None` leaves what the system does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// Send buffer in bytes.
+    pub send_buffer_bytes: Option<usize>,
+    /// Receive buffer in bytes.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Congestion control, such as `bbr`.
+    pub congestion: Option<String>,
+    /// Silence after which the kernel asks whether the peer still lives.
+    pub keepalive: Option<Duration>,
+}
+
+/// A connected, non-blocking socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// Over a unix socket.
+    Unix(UnixStream),
+}
+
+/// What filling a buffer came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// So many bytes came, and for now there are no more.
+    Drained(usize),
+    /// So many bytes came, and there may be more.
+    More(usize),
+    /// The peer has ended the connection.
+    End,
+}
+
+impl Stream {
+    /// Reads once, as much as is there up to a limit. `wanted` more bytes make up a message: a hint.
+    pub fn fill(&mut self, rx: &mut RxBuf, wanted: usize) -> io::Result<Filled> {
+        let room = rx.space(wanted.clamp(READ_BYTES / 4, 2 * READ_BYTES));
+        let limit = room.len().min(2 * READ_BYTES);
+        let room = &mut room[..limit];
+        loop {
+            let result = match self {
+                Stream::Tcp(s) => s.read(room),
+                Stream::Unix(s) => s.read(room),
+            };
+            match result {
+                Ok(0) => return Ok(Filled::End),
+                Ok(n) => {
+                    rx.filled(n);
+                    // A stream socket that gave less than asked for is empty; epoll tells when more comes.
+                    return Ok(if n < limit { Filled::Drained(n) } else { Filled::More(n) });
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Drained(0)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Writes what waits in one gathering write. Returns the bytes taken; 0 if the socket takes none now.
+    pub fn drain_once(&mut self, out: &OutQueue) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = out.fill_slices(&mut slices);
+        loop {
+            let result = match self {
+                Stream::Tcp(s) => s.write_vectored(&slices[..count]),
+                Stream::Unix(s) => s.write_vectored(&slices[..count]),
+            };
+            match result {
+                Ok(n) => return Ok(n),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// The error that a connection attempt ended with, if any.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        match self {
+            Stream::Tcp(s) => s.take_error(),
+            Stream::Unix(s) => s.take_error(),
+        }
+    }
+
+    /// Whether the connection is established.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        match self {
+            Stream::Tcp(s) => s.peer_addr().is_ok(),
+            Stream::Unix(s) => s.peer_addr().is_ok(),
+        }
+    }
+
+    /// Who is at the other end, for messages.
+    #[must_use]
+    pub fn peer(&self) -> String {
+        match self {
+            Stream::Tcp(s) => s.peer_addr().map_or_else(|_| "a TCP peer".to_string(), |a| a.to_string()),
+            Stream::Unix(_) => "a unix socket".to_string(),
+        }
+    }
+
+    /// What the kernel knows of the connection; `None` if it is not TCP.
+    #[must_use]
+    pub fn tcp_info(&self) -> Option<crate::admin::report::TcpReport> {
+        match self {
+            Stream::Tcp(s) => super::tcp_info::tcp_info(s.as_fd()),
+            Stream::Unix(_) => None,
+        }
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Stream::Tcp(s) => s,
+            Stream::Unix(s) => s,
+        }
+    }
+
+    /// Asks for events under `token`.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
+    }
+}
+
+/// Begins a TCP connection. The options that decide the window must be set before it is made.
+pub fn connect(addr: SocketAddr, options: &SocketOptions) -> io::Result<Stream> {
+    let domain = if addr.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+    let socket =
+        socket2::Socket::new(domain, socket2::Type::STREAM.cloexec().nonblocking(), Some(socket2::Protocol::TCP))?;
+    configure(&SockRef::from(&socket), options)?;
+    match socket.connect(&addr.into()) {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
+        Err(e) => return Err(e),
+    }
+    Ok(Stream::Tcp(TcpStream::from_std(socket.into())))
+}
+
+/// Sets the options of a TCP socket: always no Nagle, for what is to travel together is gathered before.
+pub fn configure(socket: &SockRef<'_>, options: &SocketOptions) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    if let Some(bytes) = options.send_buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.receive_buffer_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if let Some(congestion) = &options.congestion {
+        socket.set_tcp_congestion(congestion.as_bytes())?;
+    }
+    if let Some(time) = options.keepalive {
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time).with_retries(3))?;
+    }
+    Ok(())
+}
