@@ -38,13 +38,14 @@
 
 mod epochs;
 mod order;
+mod removal;
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use slab::Slab;
 
-use self::order::{Order, Tie};
+use self::order::Order;
 use crate::op::{Op, OpFlags};
 use crate::units::KIB;
 
@@ -65,6 +66,22 @@ pub struct ElevatorConfig {
 impl Default for ElevatorConfig {
     fn default() -> ElevatorConfig {
         ElevatorConfig { align_bytes: 1, merge_bytes_max: 256 * KIB as u32, merge_parts_max: 64 }
+    }
+}
+
+impl ElevatorConfig {
+    /// The bytes that an entry concerns, widened; none for a flush.
+    #[inline]
+    fn range<T>(&self, entry: &Entry<T>) -> Range<u64> {
+        if entry.op == Op::Flush {
+            return 0..0;
+        }
+        let (start, align) = (entry.offset_bytes, self.align_bytes);
+        let end = start.saturating_add(u64::from(entry.len_bytes));
+        if align <= 1 || entry.len_bytes == 0 {
+            return start..end;
+        }
+        start - start % align..end.checked_next_multiple_of(align).unwrap_or(u64::MAX)
     }
 }
 
@@ -110,7 +127,7 @@ pub struct Elevator<T> {
     gathered: Vec<Key>,
     order: Order,
     flights: Slab<Flight>,
-    arrivals: u32,
+    arrivals: u64,
     issues: u32,
     waiting_mutations: usize,
     /// Entries that have just become ready; kept for its memory only.
@@ -120,8 +137,18 @@ pub struct Elevator<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     entry: Entry<T>,
-    key: Key,
-    tie: Tie,
+    arrival: u64,
+    /// Whether it is in the sweep or gathered for the next, rather than held up.
+    ready: bool,
+    /// Its node in `order`, if it needs one.
+    node: Option<u32>,
+}
+
+impl<T> Waiting<T> {
+    fn key(&self, slot: u32) -> Key {
+        let place_bytes = if self.entry.op == Op::Flush { 0 } else { self.entry.offset_bytes };
+        Key::new(place_bytes, self.arrival, slot)
+    }
 }
 
 /// An issue that has not completed.
@@ -134,14 +161,14 @@ struct Flight {
 
 /// Offset, then arrival, then slot in `entries`, as one number: sorting compares nothing else.
 ///
-/// Arrivals wrap after 2^32. That only touches the order of entries with equal offsets in one sweep, and never that of
+/// Arrivals are cut to 32 bits and wrap. That only touches the order of entries with equal offsets in one sweep, and never that of
 /// overlapping mutations, as these are never in one sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
 impl Key {
-    fn new(offset_bytes: u64, arrival: u32, slot: u32) -> Key {
-        Key(u128::from(offset_bytes) << 64 | u128::from(arrival) << 32 | u128::from(slot))
+    fn new(place_bytes: u64, arrival: u64, slot: u32) -> Key {
+        Key(u128::from(place_bytes) << 64 | u128::from(arrival as u32) << 32 | u128::from(slot))
     }
 
     fn slot(self) -> usize {
@@ -208,18 +235,15 @@ impl<T> Elevator<T> {
     #[inline]
     pub fn push(&mut self, entry: Entry<T>) {
         let slot = self.entries.vacant_key() as u32;
-        let (range, place_bytes) = match entry.op {
-            Op::Flush => (0..0, 0),
-            _ => (self.widen(entry.offset_bytes, entry.len_bytes), entry.offset_bytes),
-        };
+        let arrival = self.arrivals;
+        self.arrivals += 1;
         self.waiting_mutations += usize::from(entry.op.mutates());
-        let (tie, ready) = self.order.admit(entry.op, range, slot);
-        let key = Key::new(place_bytes, self.arrivals, slot);
-        self.arrivals = self.arrivals.wrapping_add(1);
+        let (node, ready) = self.order.admit(entry.op, self.config.range(&entry), arrival, slot);
+        let waiting = Waiting { entry, arrival, ready, node };
         if ready {
-            self.gathered.push(key);
+            self.gathered.push(waiting.key(slot));
         }
-        self.entries.insert(Waiting { entry, key, tie });
+        self.entries.insert(waiting);
     }
 
     /// The next operation for the store, with its entries in `parts` by ascending offset (what was in
@@ -264,39 +288,20 @@ impl<T> Elevator<T> {
             next = self.order.linked(node);
             self.order.finish(node, &mut self.ready);
         }
-        self.gather_ready();
+        for slot in self.ready.drain(..) {
+            let waiting = &mut self.entries[slot as usize];
+            waiting.ready = true;
+            self.gathered.push(waiting.key(slot));
+        }
         true
-    }
-
-    /// Takes back the entries that are not yet issued and whose tag `unwanted` says true to (a link died), in no
-    /// particular order. The order of all others stays as it was.
-    pub fn remove_where(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<Entry<T>> {
-        let slots: Vec<usize> =
-            self.entries.iter().filter(|(_, w)| unwanted(&w.entry.tag)).map(|(slot, _)| slot).collect();
-        if slots.is_empty() {
-            return Vec::new();
-        }
-        let mut removed = Vec::with_capacity(slots.len());
-        for slot in slots {
-            let Waiting { entry, tie, .. } = self.entries.remove(slot);
-            self.waiting_mutations -= usize::from(entry.op.mutates());
-            self.order.take_back(tie, &mut self.ready);
-            removed.push(entry);
-        }
-        // What one removal made ready, a later one may have removed.
-        self.ready.retain(|&slot| self.entries.contains(slot as usize));
-        self.sweep.retain(|key| self.entries.contains(key.slot()));
-        self.gathered.retain(|key| self.entries.contains(key.slot()));
-        self.gather_ready();
-        removed
     }
 
     /// Moves an entry out of the queue, and its node, if it has one, to the front of `nodes`.
     #[inline]
     fn take(&mut self, key: Key, nodes: &mut Option<u32>) -> Entry<T> {
-        let Waiting { entry, tie, .. } = self.entries.remove(key.slot());
+        let Waiting { entry, node, .. } = self.entries.remove(key.slot());
         self.waiting_mutations -= usize::from(entry.op.mutates());
-        if let Tie::Node(node) = tie {
+        if let Some(node) = node {
             self.order.link(node, *nodes);
             *nodes = Some(node);
         }
@@ -315,22 +320,6 @@ impl<T> Elevator<T> {
         let touches = if op == Op::Read { skip <= len_bytes } else { skip == len_bytes };
         let merged = skip.checked_add(next.len_bytes)?.max(len_bytes);
         (touches && merged <= self.config.merge_bytes_max).then_some(merged)
-    }
-
-    fn gather_ready(&mut self) {
-        for slot in self.ready.drain(..) {
-            self.gathered.push(self.entries[slot as usize].key);
-        }
-    }
-
-    #[inline]
-    fn widen(&self, offset_bytes: u64, len_bytes: u32) -> Range<u64> {
-        let end = offset_bytes.saturating_add(u64::from(len_bytes));
-        let align = self.config.align_bytes;
-        if align <= 1 || len_bytes == 0 {
-            return offset_bytes..end;
-        }
-        offset_bytes - offset_bytes % align..end.checked_next_multiple_of(align).unwrap_or(u64::MAX)
     }
 }
 

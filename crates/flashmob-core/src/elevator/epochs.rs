@@ -23,8 +23,8 @@ pub(super) struct Epochs {
 #[derive(Debug)]
 struct Ended {
     mutations: usize,
-    /// The flush that ended it; `None` once that has been taken back.
-    flush: Option<u32>,
+    /// The flush that ended it.
+    flush: u32,
 }
 
 impl Epochs {
@@ -54,34 +54,20 @@ impl Epochs {
         while let Some(front) = self.ended.front()
             && front.mutations == 0
         {
-            ready.extend(front.flush);
+            ready.push(front.flush);
             self.ended.pop_front();
             self.first += 1;
         }
     }
 
-    /// A flush has arrived. Returns the epoch that it waits for, `None` if it may go at once.
-    pub(super) fn end(&mut self, flush: u32) -> Option<Epoch> {
-        if self.ended.is_empty() && self.mutations == 0 {
-            return None;
+    /// A flush has arrived. Returns whether it may go at once.
+    pub(super) fn end(&mut self, flush: u32) -> bool {
+        let at_once = self.ended.is_empty() && self.mutations == 0;
+        if !at_once {
+            self.ended.push_back(Ended { mutations: self.mutations, flush });
+            self.mutations = 0;
         }
-        let epoch = self.running();
-        self.ended.push_back(Ended { mutations: self.mutations, flush: Some(flush) });
-        self.mutations = 0;
-        Some(epoch)
-    }
-
-    /// The flush that ended `epoch` is taken back, be it ready or not.
-    pub(super) fn forget(&mut self, epoch: Epoch) {
-        if let Some(ended) = self.ended_at(epoch) {
-            ended.flush = None;
-        }
-        // Reopen what nobody waits for, so that flushes which come and go leave nothing behind.
-        while self.mutations == 0
-            && let Some(last) = self.ended.pop_back_if(|last| last.flush.is_none())
-        {
-            self.mutations = last.mutations;
-        }
+        at_once
     }
 
     /// Whether no mutation is unfinished and no flush waits.

@@ -17,17 +17,6 @@ use crate::op::Op;
 /// the price is that what arrives later on that range waits for this read too.
 const READ_OWNERS_MAX: usize = 32;
 
-/// What ties an entry to others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tie {
-    /// Nothing.
-    Free,
-    /// It waits for others, or others may wait for it.
-    Node(u32),
-    /// It is a flush that waits for the mutations up to this epoch.
-    Flush(Epoch),
-}
-
 /// The constraints between unfinished entries.
 #[derive(Debug, Default)]
 pub(super) struct Order {
@@ -37,8 +26,6 @@ pub(super) struct Order {
     epochs: Epochs,
     /// Owned ranges under consideration: start, end, owner.
     found: Vec<(u64, u64, u32)>,
-    /// Nodes about to be finished.
-    ended: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -49,48 +36,43 @@ struct Owned {
 
 #[derive(Debug)]
 struct Node {
-    /// The entry it stands for; `None` once that was taken back: the node then only passes constraints on.
-    entry: Option<u32>,
-    /// Where the ranges begin that it has come to own: its own, and what was left of it behind a later arrival.
-    /// Whoever came later may have taken them since. Kept so that it never has to search among the ranges of others.
-    start: u64,
+    /// The entry it stands for.
+    entry: u32,
+    arrival: u64,
+    range: Range<u64>,
+    /// Where what was left of its range behind a later arrival begins. Whoever came after that may have taken it since.
+    /// Kept so that it never has to search for what it owns among the ranges of others.
     rest_starts: Vec<u64>,
     /// How many unfinished nodes it waits for.
     blockers: usize,
     /// Who waits for it.
     dependents: Vec<u32>,
-    /// For a mutation whose entry was not taken back: the epoch of its arrival.
+    /// For a mutation: the epoch of its arrival.
     epoch: Option<Epoch>,
     /// Another node that is in flight within the same issue.
     next_in_flight: Option<u32>,
 }
 
 impl Order {
-    /// Takes in `entry`, which concerns `range` (nothing, for a flush). Returns what ties it, and whether it may go at once.
+    /// Takes in `entry`, which concerns `range` (nothing, for a flush). Returns its node, if it waits for a range or others may
+    /// wait for its range, and whether it may go at once.
     #[inline]
-    pub(super) fn admit(&mut self, op: Op, range: Range<u64>, entry: u32) -> (Tie, bool) {
+    pub(super) fn admit(&mut self, op: Op, range: Range<u64>, arrival: u64, entry: u32) -> (Option<u32>, bool) {
         match op {
-            Op::Read if self.owners.is_empty() => (Tie::Free, true),
-            Op::Flush => self.epochs.end(entry).map_or((Tie::Free, true), |epoch| (Tie::Flush(epoch), false)),
-            _ => self.tie(op, range, entry),
+            Op::Read if self.owners.is_empty() => (None, true),
+            Op::Flush => (None, self.epochs.end(entry)),
+            _ => self.admit_range(op, range, arrival, entry),
         }
     }
 
-    fn tie(&mut self, op: Op, range: Range<u64>, entry: u32) -> (Tie, bool) {
+    fn admit_range(&mut self, op: Op, range: Range<u64>, arrival: u64, entry: u32) -> (Option<u32>, bool) {
         self.find(&range);
         if op == Op::Read && self.found.is_empty() {
-            return (Tie::Free, true);
+            return (None, true);
         }
+        let owns = op.mutates() || self.found.len() > READ_OWNERS_MAX;
         let epoch = op.mutates().then(|| self.epochs.enter());
-        let node = self.nodes.insert(Node {
-            entry: Some(entry),
-            start: range.start,
-            rest_starts: Vec::new(),
-            blockers: 0,
-            dependents: Vec::new(),
-            epoch,
-            next_in_flight: None,
-        }) as u32;
+        let node = self.insert(range, arrival, entry, epoch);
         let mut blockers = 0;
         for &(_, _, owner) in &self.found {
             let dependents = &mut self.nodes[owner as usize].dependents;
@@ -101,10 +83,39 @@ impl Order {
             }
         }
         self.nodes[node as usize].blockers = blockers;
-        if op.mutates() || self.found.len() > READ_OWNERS_MAX {
-            self.own(node, range);
+        if owns {
+            self.own(node);
         }
-        (Tie::Node(node), blockers == 0)
+        (Some(node), blockers == 0)
+    }
+
+    /// Takes in a mutation that is known to wait for nobody, as it was ready before.
+    pub(super) fn admit_ready(&mut self, range: Range<u64>, arrival: u64, entry: u32) -> u32 {
+        self.find(&range);
+        let epoch = self.epochs.enter();
+        let node = self.insert(range, arrival, entry, Some(epoch));
+        self.own(node);
+        node
+    }
+
+    fn insert(&mut self, range: Range<u64>, arrival: u64, entry: u32, epoch: Option<Epoch>) -> u32 {
+        self.nodes.insert(Node {
+            entry,
+            arrival,
+            range,
+            rest_starts: Vec::new(),
+            blockers: 0,
+            dependents: Vec::new(),
+            epoch,
+            next_in_flight: None,
+        }) as u32
+    }
+
+    /// Forgets everybody, so that those who remain can be taken in anew.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.owners.clear();
+        self.epochs = Epochs::default();
     }
 
     /// Whether an unfinished mutation, or what stands for one, covers a byte of `range`.
@@ -131,8 +142,9 @@ impl Order {
         self.found.extend(self.owners.range(range.clone()).map(|(&start, owned)| (start, owned.end, owned.node)));
     }
 
-    /// Makes `node` the owner of `range`, of which `found` tells the owners until now.
-    fn own(&mut self, node: u32, range: Range<u64>) {
+    /// Makes `node` the owner of its range, of which `found` tells the owners until now.
+    fn own(&mut self, node: u32) {
+        let range = self.nodes[node as usize].range.clone();
         for &(start, end, owner) in &self.found {
             if start < range.start {
                 self.owners.insert(start, Owned { end: range.start, node: owner });
@@ -156,46 +168,27 @@ impl Order {
         }
     }
 
-    /// The entry of `node` has ended, or was taken back while it waited for nobody. Adds the entries
-    /// that may go now to `ready`.
+    /// The entry of `node` has ended. Adds the entries that may go now to `ready`.
     pub(super) fn finish(&mut self, node: u32, ready: &mut Vec<u32>) {
-        self.ended.push(node);
-        while let Some(node) = self.ended.pop() {
-            let finished = self.nodes.remove(node as usize);
-            self.disown(node, finished.start);
-            finished.rest_starts.into_iter().for_each(|start| self.disown(node, start));
-            if let Some(epoch) = finished.epoch {
-                self.epochs.leave(epoch, ready);
-            }
-            for dependent in finished.dependents {
-                let waiting = &mut self.nodes[dependent as usize];
-                waiting.blockers -= 1;
-                if waiting.blockers == 0 {
-                    match waiting.entry {
-                        Some(entry) => ready.push(entry),
-                        None => self.ended.push(dependent),
-                    }
-                }
+        let finished = self.nodes.remove(node as usize);
+        self.disown(node, finished.range.start);
+        finished.rest_starts.into_iter().for_each(|start| self.disown(node, start));
+        if let Some(epoch) = finished.epoch {
+            self.epochs.leave(epoch, ready);
+        }
+        for dependent in finished.dependents {
+            let waiting = &mut self.nodes[dependent as usize];
+            waiting.blockers -= 1;
+            if waiting.blockers == 0 {
+                ready.push(waiting.entry);
             }
         }
     }
 
-    /// An entry that was not issued is taken back. Whoever waits for it goes on to wait for what it waited for.
-    pub(super) fn take_back(&mut self, tie: Tie, ready: &mut Vec<u32>) {
-        match tie {
-            Tie::Free => {}
-            Tie::Flush(epoch) => self.epochs.forget(epoch),
-            Tie::Node(index) => {
-                let node = &mut self.nodes[index as usize];
-                if node.blockers == 0 {
-                    return self.finish(index, ready);
-                }
-                node.entry = None;
-                if let Some(epoch) = node.epoch.take() {
-                    self.epochs.leave(epoch, ready);
-                }
-            }
-        }
+    /// The arrival and the range of `node` if it stands for a mutation.
+    pub(super) fn mutation(&self, node: u32) -> Option<(u64, Range<u64>)> {
+        let node = &self.nodes[node as usize];
+        node.epoch.is_some().then(|| (node.arrival, node.range.clone()))
     }
 
     /// Puts `node` in front of the list of nodes in flight together that begins with `head`.

@@ -1,0 +1,84 @@
+//! Taking back what was not yet issued, when the link that it came over has died.
+//!
+//! Afterwards the elevator is as if what was taken back had never come: constraints are built anew from what
+//! remains. A dead link is rare, so that may cost a sort; nothing is left behind that could pile up.
+
+use std::ops::Range;
+
+use super::{Elevator, Entry, Waiting};
+
+/// What has to be taken in anew.
+enum Remaining {
+    /// A mutation with this range, part of the flight in that slot.
+    InFlight(usize, Range<u64>),
+    /// The entry in that slot.
+    Waiting(usize),
+}
+
+impl<T> Elevator<T> {
+    /// Takes back the entries that are not yet issued and whose tag `unwanted` says true to, in no particular order.
+    /// Constraints between all others stay, also those that came about through an entry taken back.
+    pub fn remove_where(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<Entry<T>> {
+        let slots: Vec<usize> =
+            self.entries.iter().filter(|(_, w)| unwanted(&w.entry.tag)).map(|(slot, _)| slot).collect();
+        if slots.is_empty() {
+            return Vec::new();
+        }
+        let mut tied = false;
+        let mut removed = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let Waiting { entry, ready, node, .. } = self.entries.remove(slot);
+            tied |= node.is_some() || !ready;
+            self.waiting_mutations -= usize::from(entry.op.mutates());
+            removed.push(entry);
+        }
+        self.sweep.retain(|key| self.entries.contains(key.slot()));
+        self.gathered.retain(|key| self.entries.contains(key.slot()));
+        if tied {
+            self.rebuild_order();
+        }
+        removed
+    }
+
+    fn rebuild_order(&mut self) {
+        let mut remaining: Vec<(u64, Remaining)> = Vec::with_capacity(self.entries.len());
+        for (slot, flight) in &mut self.flights {
+            // Reads in flight hold up nobody and need not be known any more.
+            let mut next = flight.nodes.take();
+            while let Some(node) = next {
+                next = self.order.linked(node);
+                let mutation = self.order.mutation(node);
+                remaining.extend(mutation.map(|(arrival, range)| (arrival, Remaining::InFlight(slot, range))));
+            }
+        }
+        remaining.extend(self.entries.iter().map(|(slot, w)| (w.arrival, Remaining::Waiting(slot))));
+        remaining.sort_unstable_by_key(|&(arrival, _)| arrival);
+        self.order.clear();
+        for (arrival, remaining) in remaining {
+            match remaining {
+                Remaining::InFlight(slot, range) => {
+                    let flight = &mut self.flights[slot];
+                    // It was issued: no entry is to be told when it is ready.
+                    let node = self.order.admit_ready(range, arrival, u32::MAX);
+                    self.order.link(node, flight.nodes);
+                    flight.nodes = Some(node);
+                }
+                Remaining::Waiting(slot) => self.admit_again(slot),
+            }
+        }
+    }
+
+    fn admit_again(&mut self, slot: usize) {
+        let waiting = &mut self.entries[slot];
+        let (op, range) = (waiting.entry.op, self.config.range(&waiting.entry));
+        if waiting.ready {
+            let arrival = waiting.arrival;
+            waiting.node = op.mutates().then(|| self.order.admit_ready(range, arrival, slot as u32));
+            return;
+        }
+        (waiting.node, waiting.ready) = self.order.admit(op, range, waiting.arrival, slot as u32);
+        if waiting.ready {
+            self.gathered.push(waiting.key(slot as u32));
+        }
+    }
+}
