@@ -73,12 +73,13 @@ impl ElevatorConfig {
     /// The bytes that an entry concerns, widened; none for a flush.
     #[inline]
     fn range<T>(&self, entry: &Entry<T>) -> Range<u64> {
-        if entry.op == Op::Flush {
-            return 0..0;
-        }
-        let (start, align) = (entry.offset_bytes, self.align_bytes);
-        let end = start.saturating_add(u64::from(entry.len_bytes));
-        if align <= 1 || entry.len_bytes == 0 {
+        if entry.op == Op::Flush { 0..0 } else { self.widen(entry.offset_bytes, entry.len_bytes) }
+    }
+
+    #[inline]
+    fn widen(&self, start: u64, len_bytes: u32) -> Range<u64> {
+        let (align, end) = (self.align_bytes, start.saturating_add(u64::from(len_bytes)));
+        if align <= 1 || len_bytes == 0 {
             return start..end;
         }
         start - start % align..end.checked_next_multiple_of(align).unwrap_or(u64::MAX)
@@ -228,7 +229,7 @@ impl<T> Elevator<T> {
     #[inline]
     #[must_use]
     pub fn overlaps_mutation(&self, offset_bytes: u64, len_bytes: u32) -> bool {
-        self.order.is_owned(self.widen(offset_bytes, len_bytes))
+        self.order.is_owned(self.config.widen(offset_bytes, len_bytes))
     }
 
     /// Takes in an entry. The order of calls is the order of arrival.
