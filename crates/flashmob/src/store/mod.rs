@@ -1,1 +1,244 @@
 //! Where an extent's bytes live, and how system calls reach them.
+//!
+//! A [`Store`] is one file or block device: the bare bytes of an extent. What it is besides lies beside
+//! it, in an [`identity::Identity`]. The caller is an event loop that owns the store: it first asks for
+//! what the page cache has ([`Store::try_read`]), submits the rest, and is woken when some of it is done.
+//! Only [`Store::open`] may block.
+//!
+//! The parts: `open` opens, checks and locks; `medium` knows what each operation means and what its errors do;
+//! `threads` and `uring` are the two engines that carry operations out; `direct` widens to whole blocks for
+//! O_DIRECT; `completions` brings results back.
+//!
+//! The store does not order anything: operations that overlap and are under way together may happen in either order.
+//! Keeping those apart is the caller's part, in units of [`Store::alignment_bytes`]. A flush covers what was
+//! completed before it was submitted.
+
+use std::io::IoSliceMut;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use flashmob_core::op::{Failure, Op, OpFlags};
+
+mod completions;
+mod direct;
+mod error;
+pub mod identity;
+mod medium;
+mod open;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod threads;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod uring;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[path = "uring_absent.rs"]
+mod uring;
+
+use completions::Completions;
+pub use error::StoreError;
+use medium::Medium;
+use threads::Pool;
+use uring::Ring;
+
+/// How many threads a store has unless told otherwise.
+pub const THREADS_DEFAULT: usize = 4;
+
+/// How operations that the page cache cannot answer are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// A pool of threads with blocking system calls. Works everywhere.
+    #[default]
+    Threads,
+    /// io_uring: more operations in flight with fewer threads. Chosen by the user, never tried on
+    /// suspicion: Android kills a process that calls it.
+    IoUring,
+}
+
+/// What to open and how.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// A file, made if missing, or a block device.
+    pub path: PathBuf,
+    /// Size of the extent in bytes. Needed to make a file; an existing file must have this size, a device at least this.
+    pub size_bytes: Option<u64>,
+    /// How many threads carry operations out, 1 to 256.
+    pub threads: usize,
+    /// How they are carried out.
+    pub engine: Engine,
+    /// Pass the page cache by (O_DIRECT).
+    pub direct: bool,
+    /// Answer everything at once without touching the file: reads give zeros, writes are dropped.
+    pub no_io: bool,
+}
+
+impl StoreConfig {
+    /// Threads, page cache, the size that the file has.
+    pub fn new(path: impl Into<PathBuf>) -> StoreConfig {
+        StoreConfig {
+            path: path.into(),
+            size_bytes: None,
+            threads: THREADS_DEFAULT,
+            engine: Engine::Threads,
+            direct: false,
+            no_io: false,
+        }
+    }
+}
+
+/// One operation for the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOp {
+    /// What the caller calls it; the completion carries it back.
+    pub id: u64,
+    /// What to do.
+    pub op: Op,
+    /// Modifiers: FUA, and NO_HOLE for write zeroes.
+    pub flags: OpFlags,
+    /// First byte within the extent. Ignored for a flush.
+    pub offset_bytes: u64,
+    /// How many bytes. Ignored for a flush.
+    pub len_bytes: u32,
+    /// Write: the `len_bytes` bytes to write. Read: a buffer of `len_bytes` to fill. Otherwise empty.
+    pub data: Vec<u8>,
+}
+
+/// How an operation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreDone {
+    /// The operation's id.
+    pub id: u64,
+    /// How it ended. A failed read's `data` holds nothing of meaning.
+    pub result: Result<(), Failure>,
+    /// The operation's buffer.
+    pub data: Vec<u8>,
+    /// When the first system call began, in nanoseconds since the start that [`Store::open`] was given.
+    pub started_nanos: u64,
+    /// When the last one was over, likewise.
+    pub finished_nanos: u64,
+}
+
+/// What a read of the page cache gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRead {
+    /// Everything: the buffers are filled.
+    Hit,
+    /// Not everything. The buffers hold nothing of meaning; submit the read.
+    Miss,
+    /// The read cannot succeed.
+    Failed(Failure),
+}
+
+/// An open extent. Dropping it carries out what was submitted, save reads, and waits for that.
+#[derive(Debug)]
+pub struct Store {
+    engine: Running,
+    completions: Arc<Completions>,
+    medium: Arc<Medium>,
+}
+
+#[derive(Debug)]
+enum Running {
+    Threads(Pool, usize),
+    IoUring(Ring),
+    NoIo,
+}
+
+impl Store {
+    /// Opens the extent that `config` describes: makes the file if needed, checks its size, locks it against a
+    /// second node, and starts the threads. This may block, the other methods do not.
+    ///
+    /// Times are counted from `start`. `wake` is called, from any thread, when [`Store::take_done`] has something
+    /// to give after it had nothing; several completions may share a call.
+    pub fn open(
+        config: StoreConfig,
+        start: Instant,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Store, StoreError> {
+        let path: &Path = &config.path;
+        let opened = open::open(path, config.size_bytes, config.direct)?;
+        let medium = Arc::new(Medium::new(path, opened));
+        let completions = Arc::new(Completions::new(start, wake));
+        let engine = if config.no_io {
+            log::warn!("{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED", path.display());
+            Running::NoIo
+        } else {
+            match config.engine {
+                Engine::Threads => {
+                    let pool = Pool::start(Arc::clone(&medium), Arc::clone(&completions), config.threads)?;
+                    Running::Threads(pool, config.threads)
+                }
+                Engine::IoUring => Running::IoUring(Ring::start(&medium, &completions, config.threads)?),
+            }
+        };
+        Ok(Store { engine, completions, medium })
+    }
+
+    /// Bytes of the extent.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.medium.size_bytes()
+    }
+
+    /// In which units operations conflict, in bytes: 1, or the block size with O_DIRECT.
+    ///
+    /// Widen the ranges of operations to multiples of it before looking whether two overlap. A write that
+    /// ends within a block reads the block, changes it and writes it back, so a second one on the same block, under way
+    /// at the same time, would be undone.
+    #[must_use]
+    pub fn alignment_bytes(&self) -> u64 {
+        self.medium.align_bytes()
+    }
+
+    /// How many operations the caller should have in the store at once, at most: enough to keep it busy,
+    /// few enough that the caller still has something to sort.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        match &self.engine {
+            Running::Threads(_, threads) => 2 * threads,
+            Running::IoUring(_) | Running::NoIo => uring::DEPTH,
+        }
+    }
+
+    /// Whether the file was found truncated: then everything fails until the store is opened again.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.medium.is_damaged()
+    }
+
+    /// Reads `buf.len()` bytes at `offset_bytes` if the page cache has all of them. Never waits for the device.
+    pub fn try_read(&self, offset_bytes: u64, buf: &mut [u8]) -> TryRead {
+        self.try_read_vectored(offset_bytes, &mut [IoSliceMut::new(buf)])
+    }
+
+    /// Like [`Store::try_read`], for neighbours that lie one after the other; at most 1,024 of them can be a hit.
+    pub fn try_read_vectored(&self, offset_bytes: u64, bufs: &mut [IoSliceMut<'_>]) -> TryRead {
+        if let Running::NoIo = self.engine {
+            bufs.iter_mut().for_each(|buf| buf.fill(0));
+            return TryRead::Hit;
+        }
+        self.medium.read_cached(offset_bytes, bufs)
+    }
+
+    /// Hands over all of `ops`, to be begun in their order, and leaves it empty. Never waits for the device.
+    pub fn submit(&mut self, ops: &mut Vec<StoreOp>) {
+        match &self.engine {
+            Running::Threads(pool, _) => pool.submit(ops),
+            Running::IoUring(ring) => ring.submit(ops),
+            Running::NoIo => {
+                for mut op in ops.drain(..) {
+                    if op.op == Op::Read {
+                        op.data.fill(0);
+                    }
+                    self.completions.push(op, Ok(()), self.completions.now_nanos());
+                }
+            }
+        }
+    }
+
+    /// Moves all completions so far to the end of `done`.
+    pub fn take_done(&mut self, done: &mut Vec<StoreDone>) {
+        self.completions.take(done);
+    }
+}

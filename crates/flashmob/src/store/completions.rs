@@ -1,0 +1,67 @@
+//! What has been done and not yet been collected, and the call that wakes the event loop for it.
+//!
+//! It must never wake for nothing, nor forget to: the loop is woken when the first completion joins an
+//! empty queue, and finds there all that came until it looks.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use flashmob_core::op::Failure;
+
+use super::{StoreDone, StoreOp};
+
+/// The queue of completions that all threads of a store share.
+pub(super) struct Completions {
+    done: Mutex<Vec<StoreDone>>,
+    wake: Box<dyn Fn() + Send + Sync>,
+    start: Instant,
+}
+
+impl Completions {
+    /// An empty queue. Times count from `start`.
+    pub fn new(start: Instant, wake: impl Fn() + Send + Sync + 'static) -> Completions {
+        Completions { done: Mutex::new(Vec::new()), wake: Box::new(wake), start }
+    }
+
+    /// Nanoseconds since the start.
+    pub fn now_nanos(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Adds the completion of an operation that began at `started_nanos` and ends now.
+    pub fn push(&self, op: StoreOp, result: Result<(), Failure>, started_nanos: u64) {
+        let StoreOp { id, data, .. } = op;
+        let done = StoreDone { id, result, data, started_nanos, finished_nanos: self.now_nanos() };
+        let was_empty = {
+            let mut queue = lock(&self.done);
+            queue.push(done);
+            queue.len() == 1
+        };
+        if was_empty {
+            (self.wake)();
+        }
+    }
+
+    /// Moves everything to the end of `done`.
+    pub fn take(&self, done: &mut Vec<StoreDone>) {
+        let mut queue = lock(&self.done);
+        if done.is_empty() {
+            // Both keep their memory, so that none is allocated once the load is steady.
+            std::mem::swap(&mut *queue, done);
+        } else {
+            done.append(&mut queue);
+        }
+    }
+}
+
+impl fmt::Debug for Completions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completions").finish_non_exhaustive()
+    }
+}
+
+/// Locks, also if a thread has panicked while it held the lock: what these locks guard is whole between any two statements.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,161 @@
+//! Why a store cannot be opened, and which failure an error of the kernel is.
+//!
+//! Every message of [`StoreError`] names the file and what to do about it: they are read by people on
+//! the console of a tablet. It must never be used for an operation: those end in a [`Failure`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flashmob_core::op::Failure;
+use flashmob_core::units::Bytes;
+use rustix::io::Errno;
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum StoreError {
+    /// There is no file yet, and nobody said how large it is to be.
+    #[error("{path} does not exist yet; give its size, such as --size 10GiB, to have it made")]
+    SizeRequired { path: PathBuf },
+    /// The file is there but holds nothing, and nobody said how large it is to be.
+    #[error("{path} is empty; give its size, such as --size 10GiB")]
+    Empty { path: PathBuf },
+    /// A size of zero, or one that no file can have.
+    #[error("{size_bytes} bytes is no size for {path}; give one between 1 B and 8 EiB")]
+    SizeImpossible { path: PathBuf, size_bytes: u64 },
+    /// The file has another size than was asked for.
+    #[error(
+        "{path} has {found_bytes} bytes ({}), but {wanted_bytes} ({}) were asked for; \
+         leave --size out to use the file as it is, or name another file",
+        Bytes(*found_bytes), Bytes(*wanted_bytes)
+    )]
+    SizeDiffers { path: PathBuf, found_bytes: u64, wanted_bytes: u64 },
+    /// The block device is smaller than was asked for.
+    #[error(
+        "the device {path} has only {found_bytes} bytes ({}), but {wanted_bytes} ({}) were asked for; \
+         give a smaller --size or leave it out",
+        Bytes(*found_bytes), Bytes(*wanted_bytes)
+    )]
+    DeviceTooSmall { path: PathBuf, found_bytes: u64, wanted_bytes: u64 },
+    /// The identity is there, the data is not: making an empty file would answer with zeros for what was written.
+    #[error(
+        "{path} is missing or empty, but {sidecar} says that it held an extent; \
+         bring the file back, or delete {sidecar} if its data is given up"
+    )]
+    DataLost { path: PathBuf, sidecar: PathBuf },
+    /// A symbolic link to nothing: what it points to may have held data.
+    #[error("{path} is a symbolic link to something that does not exist; bring that back, or remove the link")]
+    DanglingLink { path: PathBuf },
+    /// A directory, FIFO, socket or character device.
+    #[error("{path} is a {what}; name a file or a block device")]
+    NotAFile { path: PathBuf, what: &'static str },
+    /// The directory that should hold the file is missing.
+    #[error("the directory of {path} does not exist; create it first")]
+    ParentMissing { path: PathBuf },
+    /// Somebody else has the lock.
+    #[error("{path} is already served by another node; stop that one, or name another file")]
+    Locked { path: PathBuf },
+    /// The file system cannot lock.
+    #[error("{path} cannot be locked against a second node: {source}; put it on a local file system")]
+    CannotLock { path: PathBuf, source: io::Error },
+    /// The block device is mounted, or part of something that is.
+    #[error("the device {path} is mounted or in use; unmount it first, for everything on it will be overwritten")]
+    DeviceInUse { path: PathBuf },
+    /// No right to read and write it.
+    #[error("no permission to read and write {path}; run as its owner, or change its owner or mode")]
+    Permission { path: PathBuf },
+    /// The file system or the device is read-only.
+    #[error("{path} is on a read-only file system or device; remount it writable, or name a file elsewhere")]
+    ReadOnly { path: PathBuf },
+    /// No room even for an empty file.
+    #[error("there is no space on the file system of {path}; free some, or name a file elsewhere")]
+    NoSpace { path: PathBuf },
+    /// The file system has no files of that size.
+    #[error(
+        "the file system of {path} cannot hold a file of {wanted_bytes} bytes ({}); \
+         FAT stops at 4 GiB: give a smaller --size, or name a file on another file system",
+        Bytes(*wanted_bytes)
+    )]
+    TooLargeForFileSystem { path: PathBuf, wanted_bytes: u64 },
+    /// The file system or the device cannot do without the page cache.
+    #[error("{path} does not take O_DIRECT ({why}); leave --direct out")]
+    NoDirect { path: PathBuf, why: String },
+    /// The size has a remainder that O_DIRECT cannot reach.
+    #[error(
+        "{path} has {size_bytes} bytes, which --direct cannot serve: it needs a multiple of {align_bytes}; \
+         leave --direct out, or make the file anew with such a size"
+    )]
+    UnalignedSize { path: PathBuf, size_bytes: u64, align_bytes: u64 },
+    /// A number of threads out of range.
+    #[error("{given} threads are not possible; give --threads a number between 1 and {most}")]
+    Threads { given: usize, most: usize },
+    /// No thread could be started.
+    #[error("cannot start a thread of the store: {0}; give --threads a smaller number")]
+    Spawn(io::Error),
+    /// The kernel, or a sandbox, does not allow io_uring.
+    #[error("the kernel refuses io_uring: {0}; use --engine threads")]
+    IoUringRefused(io::Error),
+    /// io_uring is there, but lacks what is used here.
+    #[error("io_uring of this kernel is too old (it needs Linux 5.6); use --engine threads")]
+    IoUringTooOld,
+    /// Not built for this machine.
+    #[error("io_uring is built for Linux on x86_64 and aarch64 only; use --engine threads")]
+    IoUringAbsent,
+    /// Anything else.
+    #[error("cannot {action} {path}: {source}")]
+    Other { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// The error for `source`, which came of trying to `action` the file at `path`.
+pub(super) fn open_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+    let path = path.to_path_buf();
+    match Errno::from_io_error(&source) {
+        Some(Errno::NOENT | Errno::NOTDIR) => StoreError::ParentMissing { path },
+        Some(Errno::ACCESS | Errno::PERM) => StoreError::Permission { path },
+        Some(Errno::ROFS) => StoreError::ReadOnly { path },
+        Some(Errno::NOSPC | Errno::DQUOT) => StoreError::NoSpace { path },
+        Some(Errno::ISDIR) => StoreError::NotAFile { path, what: "directory" },
+        _ => StoreError::Other { action, path, source },
+    }
+}
+
+/// What an operation that the kernel ended with `errno` is answered with.
+///
+/// Everything that is not plainly a matter of space or rights is [`Failure::Io`], EINVAL too: the
+/// request was checked before, so the kernel's EINVAL means a file that is not what it was.
+pub(super) fn failure_of(errno: Errno) -> Failure {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Failure::NoSpace,
+        Errno::ROFS | Errno::PERM | Errno::ACCESS => Failure::NotPermitted,
+        _ => Failure::Io,
+    }
+}
+
+/// Whether `errno` says that the kernel or the file system does not have what was asked, as opposed to
+/// having failed at it.
+pub(super) fn unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV | Errno::NOTTY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_kernel_become_the_failures_that_a_client_understands() {
+        for (errno, failure) in [
+            (Errno::NOSPC, Failure::NoSpace),
+            (Errno::DQUOT, Failure::NoSpace),
+            (Errno::FBIG, Failure::NoSpace),
+            (Errno::ROFS, Failure::NotPermitted),
+            (Errno::PERM, Failure::NotPermitted),
+            (Errno::ACCESS, Failure::NotPermitted),
+            (Errno::INVAL, Failure::Io),
+            (Errno::IO, Failure::Io),
+            (Errno::NXIO, Failure::Io),
+            (Errno::NOMEM, Failure::Io),
+        ] {
+            assert_eq!(failure_of(errno), failure, "{errno}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Who an extent is, in a small file beside its bytes.
+//!
+//! The data file holds bare bytes and cannot say which volume they are a part of. The sidecar can:
+//! `<file>.flashmob`, or for a block device `<device name>.flashmob` in a state directory. It is TOML for people, with a
+//! checksum as its last line so that a damaged or shortened one is never believed.
+//!
+//! An extent is free until a gateway adopts it for a place in a volume; from then on it refuses every other
+//! place, as reads would return another volume's bytes. This must never write anything without having it on
+//! the flash before it returns, and never overwrite a sidecar that it could not read. The store's lock on the data file
+//! keeps a second node from the sidecar too, so open the store first.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flashmob_core::checksum::checksum;
+use flashmob_core::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::open::sync_parent;
+
+/// Where the sidecars of block devices are kept unless told otherwise.
+pub const STATE_DIR_DEFAULT: &str = "/var/lib/flashmob";
+/// The version of the sidecar's format that this program writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+/// The longest name of a volume, in bytes.
+pub const VOLUME_ID_BYTES_MAX: usize = 256;
+/// The longest description of a layout, in bytes.
+pub const LAYOUT_BYTES_MAX: usize = 16 * 1024;
+/// No sidecar is larger than this, in bytes: whatever is, is something else. Escaping can make each byte of a layout six.
+const SIDECAR_BYTES_MAX: u64 = 256 * 1024;
+
+const HEADING: &str =
+    "# flashmob keeps here what the data file beside it belongs to. Keep the two together; do not edit.\n";
+const CHECKSUM_PREFIX: &str = "# crc32 ";
+
+/// The place in a volume that an extent has been adopted for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// The volume's id.
+    pub volume_id: String,
+    /// Which of the volume's extents it is, from 0.
+    pub extent_index: u32,
+    /// How many extents the volume has.
+    pub extent_count: u32,
+    /// The volume's layout, as the gateway describes it. Compared, never understood here.
+    pub layout: String,
+    /// When it was adopted, in seconds since 1970.
+    pub adopted_at_unix_s: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    version: u32,
+    extent_id: String,
+    size_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adopted: Option<Place>,
+}
+
+/// Just the version, of a sidecar whose other fields may be unknown.
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u32,
+}
+
+/// Why the identity of an extent cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum IdentityError {
+    /// Unreadable: cut short, damaged or edited.
+    #[error(
+        "{path} is damaged: {why}; bring it back from a copy, or delete it if the data beside it may be \
+         given to another volume"
+    )]
+    Corrupt { path: PathBuf, why: String },
+    /// Written by a newer program.
+    #[error("{path} has format version {found}, and this program reads up to {FORMAT_VERSION}; use a newer flashmob")]
+    Newer { path: PathBuf, found: u32 },
+    /// The data is not of the size that was recorded.
+    #[error(
+        "{path} says that the extent has {recorded_bytes} bytes ({}), but the data has {found_bytes} ({}); \
+         bring the data file back, or delete {path} if its data is given up",
+        Bytes(*recorded_bytes), Bytes(*found_bytes)
+    )]
+    SizeDiffers { path: PathBuf, recorded_bytes: u64, found_bytes: u64 },
+    /// The sidecar cannot be read or written.
+    #[error("cannot {action} {path}: {source}; check that its directory exists, is writable and has space")]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// Why an extent does not take the place it is offered.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
+pub enum AdoptError {
+    /// It is part of another volume.
+    #[error("this extent belongs to volume '{recorded}', not to '{offered}'")]
+    OtherVolume { recorded: String, offered: String },
+    /// It has another place in the volume.
+    #[error("this extent is number {recorded} of volume '{volume_id}', not number {offered}")]
+    OtherIndex { volume_id: String, recorded: u32, offered: u32 },
+    /// The volume has another number of extents.
+    #[error("volume '{volume_id}' had {recorded} extents when it adopted this one, not {offered}")]
+    OtherCount { volume_id: String, recorded: u32, offered: u32 },
+    /// The volume's addresses are spread in another way.
+    #[error("volume '{volume_id}' had the layout '{recorded}' when it adopted this extent, not '{offered}'")]
+    OtherLayout { volume_id: String, recorded: String, offered: String },
+    /// What is offered is no place at all.
+    #[error("no extent can be number {offered} of {count}")]
+    IndexOutOfRange { offered: u32, count: u32 },
+    /// The name is empty or too long.
+    #[error("a volume's id has 1 to {VOLUME_ID_BYTES_MAX} bytes, not {len_bytes}")]
+    VolumeIdLength { len_bytes: usize },
+    /// The description is too long.
+    #[error("a layout's description has at most {LAYOUT_BYTES_MAX} bytes, not {len_bytes}")]
+    LayoutLength { len_bytes: usize },
+    /// It could not be recorded.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// How an extent took the place it was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// It was free and now has this place, on the flash.
+    New,
+    /// It had it already.
+    Same,
+}
+
+/// Who an extent is. See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    path: PathBuf,
+    record: Record,
+}
+
+/// Where the identity of the extent in `data` is kept: beside a file (beside the real one, if `data` is a symbolic link),
+/// or in `state_dir` ([`STATE_DIR_DEFAULT`] for `None`) for a block device.
+///
+/// A device's sidecar has the name that the device was given by. Names like `sda1` can mean another device after a
+/// restart; those under `/dev/disk/by-id` cannot.
+#[must_use]
+pub fn sidecar_path(data: &Path, state_dir: Option<&Path>) -> PathBuf {
+    let is_device = fs::metadata(data).is_ok_and(|m| m.file_type().is_block_device());
+    let mut path = if is_device {
+        let name = data.file_name().unwrap_or(data.as_os_str());
+        state_dir.unwrap_or(Path::new(STATE_DIR_DEFAULT)).join(name)
+    } else {
+        fs::canonicalize(data).unwrap_or_else(|_| data.to_path_buf())
+    };
+    path.as_mut_os_string().push(".flashmob");
+    path
+}
+
+impl Identity {
+    /// Reads the sidecar at `path` for an extent of `size_bytes`, or makes one with a new extent id if there is none.
+    pub fn load_or_create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
+        let text = match read_bounded(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Identity::create(path, size_bytes),
+            Err(e) => return Err(failed("read", path, e)),
+        };
+        let record = parse(path, &text)?;
+        if record.size_bytes != size_bytes {
+            return Err(IdentityError::SizeDiffers {
+                path: path.to_path_buf(),
+                recorded_bytes: record.size_bytes,
+                found_bytes: size_bytes,
+            });
+        }
+        Ok(Identity { path: path.to_path_buf(), record })
+    }
+
+    fn create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
+        let mut random = [0u8; 16];
+        let source = Path::new("/dev/urandom");
+        File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
+        let extent_id = format!("{:032x}", u128::from_be_bytes(random));
+        let record = Record { version: FORMAT_VERSION, extent_id, size_bytes, adopted: None };
+        persist(path, &record)?;
+        log::warn!(
+            "{}: there was none, so this is extent {} from now on; if the data had another identity, bring its file back",
+            path.display(),
+            record.extent_id
+        );
+        Ok(Identity { path: path.to_path_buf(), record })
+    }
+
+    /// The extent's id: 32 hexadecimal digits, drawn at random when it was first served.
+    #[must_use]
+    pub fn extent_id(&self) -> &str {
+        &self.record.extent_id
+    }
+
+    /// Bytes of the extent.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.record.size_bytes
+    }
+
+    /// The place that it has in a volume, if it was adopted.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        self.record.adopted.as_ref()
+    }
+
+    /// Where this is kept.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes a place in a volume, or confirms the one it has. It is on the flash when this returns [`Adoption::New`].
+    pub fn adopt(&mut self, volume_id: &str, index: u32, count: u32, layout: &str) -> Result<Adoption, AdoptError> {
+        if volume_id.is_empty() || volume_id.len() > VOLUME_ID_BYTES_MAX {
+            return Err(AdoptError::VolumeIdLength { len_bytes: volume_id.len() });
+        }
+        if layout.len() > LAYOUT_BYTES_MAX {
+            return Err(AdoptError::LayoutLength { len_bytes: layout.len() });
+        }
+        if index >= count {
+            return Err(AdoptError::IndexOutOfRange { offered: index, count });
+        }
+        if let Some(place) = &self.record.adopted {
+            return same_place(place, volume_id, index, count, layout).map(|()| Adoption::Same);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let place = Place {
+            volume_id: volume_id.to_string(),
+            extent_index: index,
+            extent_count: count,
+            layout: layout.to_string(),
+            adopted_at_unix_s: now.as_secs(),
+        };
+        self.replace(Some(place))?;
+        log::info!("{}: adopted as extent {index} of {count} of volume '{volume_id}'", self.path.display());
+        Ok(Adoption::New)
+    }
+
+    /// Gives up the place, so that another volume can adopt the extent. The data stays as it is.
+    pub fn forget(&mut self) -> Result<(), IdentityError> {
+        if self.record.adopted.is_some() {
+            self.replace(None)?;
+            log::info!("{}: belongs to no volume any more", self.path.display());
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, adopted: Option<Place>) -> Result<(), IdentityError> {
+        let record = Record { adopted, ..self.record.clone() };
+        persist(&self.path, &record)?;
+        self.record = record;
+        Ok(())
+    }
+}
+
+/// Compares an offered place with the recorded one, the most telling difference first.
+fn same_place(place: &Place, volume_id: &str, index: u32, count: u32, layout: &str) -> Result<(), AdoptError> {
+    let id = || volume_id.to_string();
+    if place.volume_id != volume_id {
+        Err(AdoptError::OtherVolume { recorded: place.volume_id.clone(), offered: id() })
+    } else if place.extent_index != index {
+        Err(AdoptError::OtherIndex { volume_id: id(), recorded: place.extent_index, offered: index })
+    } else if place.extent_count != count {
+        Err(AdoptError::OtherCount { volume_id: id(), recorded: place.extent_count, offered: count })
+    } else if place.layout != layout {
+        let recorded = place.layout.clone();
+        Err(AdoptError::OtherLayout { volume_id: id(), recorded, offered: layout.to_string() })
+    } else {
+        Ok(())
+    }
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> IdentityError {
+    IdentityError::Io { action, path: path.to_path_buf(), source }
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(SIDECAR_BYTES_MAX + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
+    let corrupt = |why: String| IdentityError::Corrupt { path: path.to_path_buf(), why };
+    if bytes.len() as u64 > SIDECAR_BYTES_MAX {
+        return Err(corrupt(format!("it has more than {SIDECAR_BYTES_MAX} bytes")));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| corrupt("it is not text".into()))?;
+    let (body, recorded) = text
+        .strip_suffix('\n')
+        .and_then(|t| t.rsplit_once('\n'))
+        .and_then(|(_, last)| last.strip_prefix(CHECKSUM_PREFIX).map(|sum| (&text[..text.len() - last.len() - 1], sum)))
+        .ok_or_else(|| corrupt("its last line, the checksum, is missing".into()))?;
+    if recorded != format!("{:08x}", checksum(body.as_bytes())) {
+        return Err(corrupt("its checksum does not match".into()));
+    }
+    // The version comes first: what follows may be unknown here.
+    let version: VersionOnly = toml::from_str(body).map_err(|e| corrupt(e.message().to_string()))?;
+    if version.version > FORMAT_VERSION {
+        return Err(IdentityError::Newer { path: path.to_path_buf(), found: version.version });
+    }
+    let record: Record = toml::from_str(body).map_err(|e| corrupt(e.message().to_string()))?;
+    if record.version == 0 || record.extent_id.len() != 32 || !record.extent_id.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(corrupt("its version or extent id is impossible".into()));
+    }
+    if record.adopted.as_ref().is_some_and(|p| p.extent_index >= p.extent_count) {
+        return Err(corrupt("its extent index is not below its extent count".into()));
+    }
+    Ok(record)
+}
+
+/// Writes the sidecar so that either the old or the new one is there after a power cut, and the new one once this returns.
+fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
+    let body = toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)))?;
+    let mut text = format!("{HEADING}{body}");
+    text.push_str(&format!("{CHECKSUM_PREFIX}{:08x}\n", checksum(text.as_bytes())));
+    let mut new_path = path.to_path_buf();
+    new_path.as_mut_os_string().push(".new");
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new_path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new_path, path)?;
+        sync_parent(path)
+    };
+    write().map_err(|e| {
+        let _ = fs::remove_file(&new_path);
+        failed("write", path, e)
+    })
+}

@@ -1,0 +1,388 @@
+//! One open file or block device, and what every operation means on it.
+//!
+//! Both engines go through here for what must be the same in both: which operations are admitted, what
+//! an error means, and when the store may no longer be trusted. It must never answer a read with bytes
+//! that were not written, nor a flush with success after one has failed.
+//!
+//! **After a failed fdatasync** the kernel has dropped the bytes it could not write, and the next fdatasync succeeds as
+//! if nothing had been. So the first failure stays: every later flush and every durable (FUA) write answers
+//! [`Failure::Io`] until the store is opened again. Plain reads and writes go on; they promise nothing about the flash.
+//!
+//! **Durable writes have an open file of their own.** An error of writing back is reported once to each
+//! open file. A `pwritev2` with RWF_DSYNC that fails for want of space can have taken such a report with it;
+//! as it took that of its own file only, the next fdatasync still learns of it.
+//!
+//! **A file that was truncated under us** would grow again with the next write behind its end, and the
+//! hole would then read as zeros. So every operation but a read looks at the size first, a read that meets the end
+//! of the file says so too, and from then on everything answers [`Failure::Io`]: no zeros, no
+//! growth. What remains is the instant between that look and the write itself. Bytes before the
+//! new end are still right, so reads of them may be answered until it is noticed.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::units::Bytes;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::direct::{self, Bounce, Transfer, counted};
+use super::error::{failure_of, unsupported};
+use super::open::Opened;
+use super::sys;
+use super::{StoreOp, TryRead};
+
+/// Zeros for where the file system cannot make them itself: written in chunks of this size.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// The most slices that one `preadv2` takes (UIO_MAXIOV of the kernel).
+const SLICES_MAX: usize = 1024;
+
+/// An open file or block device with what is known about its state.
+#[derive(Debug)]
+pub(super) struct Medium {
+    path: PathBuf,
+    opened: Opened,
+    /// Truncated under us: nothing is answered any more.
+    damaged: AtomicBool,
+    /// An fdatasync has failed: see the module's documentation.
+    sync_failed: AtomicBool,
+    /// `preadv2` with RWF_NOWAIT is not to be had.
+    nowait_missing: AtomicBool,
+    /// `pwritev2` with RWF_DSYNC is not to be had.
+    durable_missing: AtomicBool,
+    /// How often each failure was met, so that the log does not repeat itself without end.
+    failures: [AtomicU64; Failure::ALL.len() + 1],
+}
+
+impl Medium {
+    /// The medium for what was opened at `path`.
+    pub fn new(path: &Path, opened: Opened) -> Medium {
+        Medium {
+            path: path.to_path_buf(),
+            opened,
+            damaged: AtomicBool::new(false),
+            sync_failed: AtomicBool::new(false),
+            nowait_missing: AtomicBool::new(false),
+            durable_missing: AtomicBool::new(false),
+            failures: Default::default(),
+        }
+    }
+
+    /// Bytes of the extent.
+    pub fn size_bytes(&self) -> u64 {
+        self.opened.size_bytes
+    }
+
+    /// The alignment that direct transfers have, in bytes; 1 without O_DIRECT.
+    pub fn align_bytes(&self) -> u64 {
+        self.opened.align_bytes
+    }
+
+    /// Whether the page cache is passed by.
+    pub fn is_direct(&self) -> bool {
+        self.opened.align_bytes > 1
+    }
+
+    /// Whether it was found truncated.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Acquire)
+    }
+
+    /// The open file for a transfer.
+    pub fn file(&self, durable: bool) -> &File {
+        if durable { &self.opened.durable } else { &self.opened.file }
+    }
+
+    /// Whether durable writes are still believed to be a matter of one system call.
+    pub fn writes_durably(&self) -> bool {
+        !self.durable_missing.load(Ordering::Relaxed)
+    }
+
+    /// Reads from the page cache without waiting.
+    pub fn read_cached(&self, offset_bytes: u64, bufs: &mut [IoSliceMut<'_>]) -> TryRead {
+        let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if self.is_damaged() {
+            return TryRead::Failed(Failure::Io);
+        }
+        if !self.contains(offset_bytes, wanted as u64) {
+            return TryRead::Failed(Failure::Invalid);
+        }
+        if self.is_direct() || bufs.len() > SLICES_MAX || self.nowait_missing.load(Ordering::Relaxed) {
+            return TryRead::Miss;
+        }
+        match sys::read_cached(&self.opened.file, bufs, offset_bytes) {
+            Ok(n) if n == wanted => TryRead::Hit,
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => TryRead::Miss,
+            Err(e) if unsupported(e) => {
+                self.nowait_missing.store(true, Ordering::Relaxed);
+                TryRead::Miss
+            }
+            Err(e) => TryRead::Failed(self.failed("read", e)),
+        }
+    }
+
+    /// Whether an operation may be carried out at all. Both engines ask before the first system call.
+    pub fn admit(&self, op: &StoreOp) -> Result<(), Failure> {
+        if self.is_damaged() {
+            return Err(Failure::Io);
+        }
+        if op.op != Op::Flush && !self.contains(op.offset_bytes, u64::from(op.len_bytes)) {
+            return Err(Failure::Invalid);
+        }
+        if matches!(op.op, Op::Read | Op::Write) && op.data.len() != op.len_bytes as usize {
+            return Err(Failure::Invalid);
+        }
+        if (op.op == Op::Flush || is_durable(op)) && self.sync_failed.load(Ordering::Acquire) {
+            return Err(Failure::Io);
+        }
+        if op.op == Op::Read { Ok(()) } else { self.check_size() }
+    }
+
+    fn contains(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.opened.size_bytes)
+    }
+
+    /// Carries an operation out, waiting for the device. `bounce` is used with O_DIRECT only.
+    pub fn execute(&self, op: &mut StoreOp, bounce: &mut Bounce) -> Result<(), Failure> {
+        self.admit(op)?;
+        let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
+        let durable = is_durable(op);
+        match op.op {
+            Op::Read => self.read(offset, &mut op.data, bounce),
+            Op::Write => self.write(offset, &op.data, durable, bounce),
+            Op::Flush => self.sync(),
+            Op::Trim => self.trim(offset, len).and_then(|()| self.sync_if(durable)),
+            Op::WriteZeroes => {
+                let keep_space = op.flags.has(OpFlags::NO_HOLE);
+                self.write_zeroes(offset, len, keep_space, bounce).and_then(|()| self.sync_if(durable))
+            }
+        }
+    }
+
+    fn read(&self, offset_bytes: u64, buf: &mut [u8], bounce: &mut Bounce) -> Result<(), Failure> {
+        if self.is_direct() {
+            direct::read(offset_bytes, buf, self.align_bytes(), bounce, |at, blocks| self.read_exact(at, blocks))
+        } else {
+            self.read_exact(offset_bytes, buf)
+        }
+    }
+
+    fn write(&self, offset_bytes: u64, data: &[u8], durable: bool, bounce: &mut Bounce) -> Result<(), Failure> {
+        if self.is_direct() {
+            direct::write(offset_bytes, data, self.align_bytes(), bounce, |transfer| match transfer {
+                Transfer::Read(at, blocks) => self.read_exact(at, blocks),
+                Transfer::Write(at, blocks) => self.write_exact(at, blocks, durable),
+            })
+        } else {
+            self.write_exact(offset_bytes, data, durable)
+        }
+    }
+
+    fn read_exact(&self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), Failure> {
+        let mut done = 0;
+        while done < buf.len() {
+            let wanted = buf.len() - done;
+            match rustix::io::pread(&self.opened.file, &mut buf[done..], offset_bytes + done as u64) {
+                Ok(n) => match counted(n, wanted, self.align_bytes()) {
+                    0 => return Err(self.ended_early()),
+                    n => done += n,
+                },
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(self.failed("read", e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_exact(&self, offset_bytes: u64, data: &[u8], durable: bool) -> Result<(), Failure> {
+        let mut at_once = durable && self.writes_durably();
+        let mut done = 0;
+        while done < data.len() {
+            let (rest, at) = (&data[done..], offset_bytes + done as u64);
+            let written = if at_once {
+                sys::write_durable(&self.opened.durable, rest, at)
+            } else {
+                rustix::io::pwrite(&self.opened.file, rest, at)
+            };
+            match written {
+                Ok(n) => match counted(n, rest.len(), self.align_bytes()) {
+                    0 => return Err(self.failed("write", Errno::IO)),
+                    n => done += n,
+                },
+                Err(Errno::INTR) => {}
+                Err(e) if at_once => match self.durable_failed(e) {
+                    Some(failure) => return Err(failure),
+                    None => at_once = false,
+                },
+                Err(e) => return Err(self.failed("write", e)),
+            }
+        }
+        self.sync_if(durable && !at_once)
+    }
+
+    fn sync_if(&self, durable: bool) -> Result<(), Failure> {
+        if durable { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<(), Failure> {
+        loop {
+            match rustix::fs::fdatasync(&self.opened.file) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(self.sync_broke(e)),
+            }
+        }
+    }
+
+    /// Trims what whole blocks there are in the range. It is advice: where it cannot be followed it has
+    /// been taken note of, and that is success.
+    fn trim(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), Failure> {
+        let (start, end) = self.hole_within(offset_bytes, len_bytes);
+        match self.fallocate(FallocateFlags::PUNCH_HOLE, start, end) {
+            Err(e) if !unsupported(e) => Err(self.failed("trim", e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64, keep_space: bool, bounce: &mut Bounce) -> Result<(), Failure> {
+        const HOLE_FIRST: [FallocateFlags; 2] = [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE];
+        let modes = if keep_space { &HOLE_FIRST[1..] } else { &HOLE_FIRST[..] };
+        let (start, end) = self.hole_within(offset, len);
+        let mut written_until = start;
+        for &mode in modes {
+            match self.fallocate(mode, start, end) {
+                Ok(()) => {
+                    written_until = end;
+                    break;
+                }
+                Err(e) if unsupported(e) => {}
+                Err(e) => return Err(self.failed("write zeros", e)),
+            }
+        }
+        self.fill_with_zeros(offset, start, bounce)?;
+        self.fill_with_zeros(written_until, offset + len, bounce)
+    }
+
+    /// Writes zeros from `start` to `end`, looking at the size of the file before each chunk: 4 GiB of them take a while.
+    fn fill_with_zeros(&self, start: u64, end: u64, bounce: &mut Bounce) -> Result<(), Failure> {
+        let mut at = start;
+        while at < end {
+            self.check_size()?;
+            let chunk = &ZEROS[..ZEROS.len().min(usize::try_from(end - at).unwrap_or(usize::MAX))];
+            self.write(at, chunk, false, bounce)?;
+            at += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The whole blocks within a range, as (start, end); start equals end if there are none.
+    fn hole_within(&self, offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
+        let (align, end) = (self.opened.hole_align_bytes, offset_bytes + len_bytes);
+        match offset_bytes.checked_next_multiple_of(align) {
+            Some(start) if start <= end - end % align => (start, end - end % align),
+            _ => (end, end),
+        }
+    }
+
+    fn fallocate(&self, mode: FallocateFlags, start: u64, end: u64) -> Result<(), Errno> {
+        if start == end {
+            return Ok(());
+        }
+        loop {
+            match rustix::fs::fallocate(&self.opened.file, mode | FallocateFlags::KEEP_SIZE, start, end - start) {
+                Err(Errno::INTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Notices that a file was truncated. A block device has no size that could change unseen: its end is met by I/O.
+    fn check_size(&self) -> Result<(), Failure> {
+        if self.opened.is_device {
+            return Ok(());
+        }
+        let stat = rustix::fs::fstat(&self.opened.file).map_err(|e| self.failed("examine", e))?;
+        let seen_bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        if seen_bytes < self.opened.size_bytes {
+            self.damage(seen_bytes);
+            return Err(Failure::Io);
+        }
+        Ok(())
+    }
+
+    /// To be called when a transfer inside the extent met the end of the file.
+    pub fn ended_early(&self) -> Failure {
+        // The position of the open file is used by nobody: all transfers carry their own.
+        let seen_bytes = (&self.opened.file).seek(SeekFrom::End(0)).unwrap_or(0);
+        self.damage(seen_bytes);
+        Failure::Io
+    }
+
+    fn damage(&self, seen_bytes: u64) {
+        if !self.damaged.swap(true, Ordering::AcqRel) {
+            log::error!(
+                "{}: was truncated while it was served: it has {} bytes ({}) where {} ({}) were expected. \
+                 Everything is answered with an error from now on, since what is missing would read as zeros. \
+                 Restore the file, then restart the node",
+                self.path.display(),
+                seen_bytes,
+                Bytes(seen_bytes),
+                self.opened.size_bytes,
+                Bytes(self.opened.size_bytes),
+            );
+        }
+    }
+
+    /// What a failed fdatasync is answered with; it stays failed.
+    pub fn sync_broke(&self, errno: Errno) -> Failure {
+        if !self.sync_failed.swap(true, Ordering::AcqRel) {
+            log::error!(
+                "{}: the flash did not take what was written: {}. Acknowledged but unflushed writes may be lost. \
+                 Flushes and durable writes fail from now on, for the kernel would answer the next ones with success. \
+                 Check the device, then restart the node",
+                self.path.display(),
+                io::Error::from(errno),
+            );
+        }
+        Failure::Io
+    }
+
+    /// What a durable write that failed with `errno` is answered with. `None`: do it again as a plain
+    /// write followed by fdatasync, which tells what one call cannot.
+    ///
+    /// Want of space can come from the write itself, which harms nothing, or from writing back, which
+    /// fdatasync will then report. Any other error may have come from the device.
+    pub fn durable_failed(&self, errno: Errno) -> Option<Failure> {
+        match errno {
+            Errno::NOSPC | Errno::DQUOT => None,
+            Errno::FBIG | Errno::PERM | Errno::ACCESS | Errno::ROFS => Some(self.failed("write", errno)),
+            _ if unsupported(errno) => {
+                self.durable_missing.store(true, Ordering::Relaxed);
+                None
+            }
+            _ => Some(self.sync_broke(errno)),
+        }
+    }
+
+    /// What an operation that the kernel ended with `errno` is answered with. Logged the 1st, 2nd, 4th, 8th ... time.
+    pub fn failed(&self, action: &str, errno: Errno) -> Failure {
+        let failure = failure_of(errno);
+        let times = self.failures[failure as usize].fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if times.is_power_of_two() {
+            let error = io::Error::from(errno);
+            log::warn!("{}: cannot {action}: {error} (such failures so far: {times})", self.path.display());
+        }
+        failure
+    }
+}
+
+/// Whether an operation must be on the flash before it is answered.
+pub(super) fn is_durable(op: &StoreOp) -> bool {
+    op.op.mutates() && op.flags.has(OpFlags::FUA)
+}
+
+#[cfg(test)]
+#[path = "tests/medium.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+//! Block devices, and disks that are really full. All of it needs root and loop devices, so it is ignored unless asked
+//! for: `cargo test -p flashmob store -- --ignored`.
+
+use super::*;
+use std::process::Command;
+
+const SIZE_BYTES: u64 = 16 << 20;
+
+/// A command that must succeed; its output without the newline.
+fn shell(script: &str) -> String {
+    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// A loop device, until it is dropped.
+struct Loop(PathBuf);
+
+impl Loop {
+    fn over(file: &Path) -> Loop {
+        Loop(shell(&format!("losetup -f --show {}", file.display())).into())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn a_block_device_holds_an_extent() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("image");
+    std::fs::File::create(&file).unwrap().set_len(SIZE_BYTES).unwrap();
+    let device = Loop::over(&file);
+    for variant in variants() {
+        for size in [None, Some(SIZE_BYTES), Some(SIZE_BYTES - 4096)] {
+            let mut rig = Rig::open(StoreConfig { size_bytes: size, ..config(&device.0, 0, variant) });
+            let size = size.unwrap_or(SIZE_BYTES);
+            assert_eq!(rig.store.size_bytes(), size);
+            let mut model = pattern(size, 1 << 20);
+            rig.result(with(OpFlags::FUA, write(1, 0, model.clone()))).unwrap();
+            rig.result(write(1, size - 3, vec![4; 3])).unwrap();
+            for (op, offset, len) in [
+                (with(OpFlags::NO_HOLE, bare(Op::WriteZeroes, 1001, 100_000)), 1001, 100_000),
+                (bare(Op::WriteZeroes, 200_001, 100_000), 200_001, 100_000),
+                (bare(Op::WriteZeroes, 400_001, 5), 400_001, 5),
+            ] {
+                rig.result(op).unwrap();
+                model[offset..offset + len].fill(0);
+            }
+            rig.result(bare(Op::Trim, 500_001, 100)).unwrap();
+            assert_eq!(rig.read(0, 1 << 20).unwrap(), model, "{variant:?}");
+            rig.result(bare(Op::Trim, 600_001, 100_000)).unwrap();
+            assert_eq!(rig.read(0, 600_001).unwrap(), model[..600_001], "{variant:?}");
+            assert_eq!(rig.read(700_001, 300_000).unwrap(), model[700_001..1_000_001], "{variant:?}");
+            assert_eq!(rig.read(size - 3, 3).unwrap(), [4; 3]);
+            assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+            assert_eq!(rig.result(write(1, size - 3, vec![4; 4])), Err(Failure::Invalid));
+        }
+    }
+    let refused =
+        |size| Store::open(config(&device.0, size, (Engine::Threads, false)), Instant::now(), || {}).unwrap_err();
+    assert!(matches!(refused(SIZE_BYTES + 1), StoreError::DeviceTooSmall { .. }));
+    let store = Rig::open(config(&device.0, SIZE_BYTES, (Engine::Threads, false)));
+    assert!(matches!(refused(SIZE_BYTES), StoreError::Locked { .. }));
+    drop(store);
+    let mount = dir.path().join("mount");
+    let (device_name, mount_name) = (device.0.display(), mount.display());
+    shell(&format!("mkfs.ext4 -q {device_name}; mkdir {mount_name}; mount {device_name} {mount_name}"));
+    let error = refused(SIZE_BYTES);
+    shell(&format!("umount {mount_name}"));
+    assert!(matches!(error, StoreError::DeviceInUse { .. }), "{error}");
+    let sidecar = super::super::identity::sidecar_path(&device.0, Some(Path::new("/state")));
+    assert_eq!(sidecar, Path::new("/state").join(device.0.file_name().unwrap()).with_extension("flashmob"));
+}
+
+const MOUNT_AND_RUN: &str =
+    "exec unshare -m sh -ec 'mount -t tmpfs -o size=4m none \"$FLASHMOB_TEST_CHILD_PATH\"; exec \"$@\"' sh \"$@\"";
+
+#[test]
+#[ignore = "needs root to mount a small file system"]
+fn a_really_full_file_system_fails_writes_and_recovers() {
+    let dir = tempfile::tempdir().unwrap();
+    in_child(MOUNT_AND_RUN, "devices::child_on_a_small_file_system", dir.path());
+}
+
+#[test]
+#[ignore = "started by a_really_full_file_system_fails_writes_and_recovers"]
+fn child_on_a_small_file_system() {
+    let Some(dir) = child_path() else { return };
+    for (engine, _) in variants() {
+        let path = dir.join("data");
+        let mut rig = Rig::open(config(&path, SIZE_BYTES, (engine, false)));
+        let chunk = |i: u64| pattern(i, 1 << 20);
+        let results: Vec<_> = (0..8).map(|i| rig.result(with(OpFlags::FUA, write(1, i << 20, chunk(i))))).collect();
+        assert_eq!(results[..3], [Ok(()); 3]);
+        assert_eq!(results[4..], [Err(Failure::NoSpace); 4]);
+        assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()), "nothing acknowledged was lost");
+        for i in 0..3 {
+            assert_eq!(rig.read(i << 20, 1 << 20).unwrap(), chunk(i));
+        }
+        assert_eq!(rig.result(with(OpFlags::NO_HOLE, bare(Op::WriteZeroes, 8 << 20, 1 << 20))), Err(Failure::NoSpace));
+        assert_eq!(rig.result(bare(Op::Trim, 0, SIZE_BYTES as u32)), Ok(()));
+        assert_eq!(rig.result(with(OpFlags::FUA, write(1, 8 << 20, chunk(8)))), Ok(()), "space was given back");
+        drop(rig);
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device on a small file system"]
+fn a_device_that_loses_writes_fails_the_flush_until_it_is_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    in_child(MOUNT_AND_RUN, "devices::child_on_a_device_that_loses_writes", dir.path());
+}
+
+#[test]
+#[ignore = "started by a_device_that_loses_writes_fails_the_flush_until_it_is_opened_again"]
+fn child_on_a_device_that_loses_writes() {
+    let Some(dir) = child_path() else { return };
+    let file = dir.join("image");
+    for durable in [false, true] {
+        for (engine, _) in variants().into_iter().filter(|&(_, direct)| !direct) {
+            std::fs::File::create(&file).unwrap().set_len(SIZE_BYTES).unwrap();
+            let device = Loop::over(&file);
+            let config = config(&device.0, SIZE_BYTES, (engine, false));
+            let mut rig = Rig::open(config.clone());
+            // More than the 4 MiB that the image's file system has: the page cache takes it, the device cannot.
+            let flags = if durable { OpFlags::FUA } else { OpFlags::NONE };
+            let written = rig.result(with(flags, write(1, 0, pattern(1, 8 << 20))));
+            assert_eq!(written.is_ok(), !durable, "{engine:?}");
+            for _ in 0..3 {
+                assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Err(Failure::Io), "{engine:?} {durable}");
+                assert_eq!(rig.result(with(OpFlags::FUA, write(1, 0, vec![1; 512]))), Err(Failure::Io));
+                assert_eq!(rig.result(write(1, 0, vec![1; 512])), Ok(()));
+            }
+            drop(rig);
+            let mut rig = Rig::open(config);
+            assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()), "{engine:?} {durable}: opened again");
+        }
+    }
+}

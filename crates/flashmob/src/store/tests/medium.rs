@@ -1,0 +1,109 @@
+//! What errors of the kernel do to a medium: they are hard to bring about from outside.
+
+use super::*;
+use std::fs::OpenOptions;
+
+const SIZE_BYTES: u64 = 1 << 20;
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+/// A medium on /dev/full: the kernel answers each write to it with ENOSPC, and fdatasync with EINVAL.
+fn full_medium() -> Medium {
+    let path = Path::new("/dev/full");
+    let (file, durable) = (open(path), open(path));
+    let opened = Opened { file, durable, size_bytes: SIZE_BYTES, is_device: true, align_bytes: 1, hole_align_bytes: 1 };
+    Medium::new(path, opened)
+}
+
+fn run(medium: &Medium, op: Op, flags: OpFlags, len_bytes: u32) -> Result<(), Failure> {
+    let data = if matches!(op, Op::Read | Op::Write) { vec![7; len_bytes as usize] } else { Vec::new() };
+    let mut op = StoreOp { id: 0, op, flags, offset_bytes: 0, len_bytes, data };
+    medium.execute(&mut op, &mut Bounce::new(1))
+}
+
+#[test]
+fn want_of_space_fails_writes_durable_ones_too_and_spoils_nothing() {
+    let medium = full_medium();
+    for flags in [OpFlags::NONE, OpFlags::FUA] {
+        assert_eq!(run(&medium, Op::Write, flags, 4096), Err(Failure::NoSpace));
+    }
+    assert_eq!(
+        run(&medium, Op::WriteZeroes, OpFlags::NO_HOLE, 200_000),
+        Err(Failure::NoSpace),
+        "falls back to writing"
+    );
+    assert!(!medium.sync_failed.load(Ordering::Relaxed) && !medium.is_damaged());
+    assert_eq!(run(&medium, Op::Trim, OpFlags::NONE, 200_000), Ok(()), "advice that cannot be followed");
+}
+
+#[test]
+fn a_failed_flush_stays_failed_even_if_the_kernel_has_forgotten() {
+    let mut medium = full_medium();
+    assert_eq!(run(&medium, Op::Flush, OpFlags::NONE, 0), Err(Failure::Io));
+    let good = tempfile::NamedTempFile::new().unwrap();
+    good.as_file().set_len(SIZE_BYTES).unwrap();
+    (medium.opened.file, medium.opened.durable) = (open(good.path()), open(good.path()));
+    assert_eq!(rustix::fs::fdatasync(&medium.opened.file), Ok(()));
+    for (op, flags, expected) in [
+        (Op::Flush, OpFlags::NONE, Err(Failure::Io)),
+        (Op::Write, OpFlags::FUA, Err(Failure::Io)),
+        (Op::Trim, OpFlags::FUA, Err(Failure::Io)),
+        (Op::WriteZeroes, OpFlags::FUA, Err(Failure::Io)),
+        (Op::Write, OpFlags::NONE, Ok(())),
+        (Op::Read, OpFlags::NONE, Ok(())),
+        (Op::Read, OpFlags::FUA, Ok(())),
+    ] {
+        assert_eq!(run(&medium, op, flags, 512), expected, "{op:?} {flags:?}");
+    }
+}
+
+#[test]
+fn a_device_error_on_a_durable_write_counts_as_a_failed_flush() {
+    let medium = full_medium();
+    assert_eq!(medium.durable_failed(Errno::FBIG), Some(Failure::NoSpace));
+    assert_eq!(medium.durable_failed(Errno::NOSPC), None);
+    assert!(medium.writes_durably() && !medium.sync_failed.load(Ordering::Relaxed));
+    assert_eq!(medium.durable_failed(Errno::OPNOTSUPP), None);
+    assert!(!medium.writes_durably());
+    assert_eq!(medium.durable_failed(Errno::IO), Some(Failure::Io));
+    assert_eq!(run(&medium, Op::Flush, OpFlags::NONE, 0), Err(Failure::Io));
+}
+
+#[test]
+fn durable_writes_reach_the_file_without_the_one_call_too() {
+    let mut medium = full_medium();
+    let good = tempfile::NamedTempFile::new().unwrap();
+    good.as_file().set_len(SIZE_BYTES).unwrap();
+    (medium.opened.file, medium.opened.durable) = (open(good.path()), open(good.path()));
+    medium.durable_missing.store(true, Ordering::Relaxed);
+    assert_eq!(run(&medium, Op::Write, OpFlags::FUA, 3000), Ok(()));
+    assert_eq!(std::fs::read(good.path()).unwrap()[..3001], [&[7; 3000][..], &[0]].concat());
+}
+
+#[test]
+fn a_kernel_without_nowait_is_asked_once_and_then_always_misses() {
+    let medium = full_medium();
+    medium.nowait_missing.store(true, Ordering::Relaxed);
+    let mut buf = [1; 16];
+    assert_eq!(medium.read_cached(0, &mut [IoSliceMut::new(&mut buf)]), TryRead::Miss);
+    assert_eq!(buf, [1; 16]);
+}
+
+#[test]
+fn holes_are_shrunk_to_whole_blocks() {
+    let mut medium = full_medium();
+    medium.opened.hole_align_bytes = 4096;
+    for (offset, len, expected) in [
+        (0, 4096, (0, 4096)),
+        (1, 4096, (4096, 4096)),
+        (1, 8191, (4096, 8192)),
+        (4095, 4098, (4096, 8192)),
+        (4096, 4095, (4096, 4096)),
+        (100, 50, (150, 150)),
+        (8192, 0, (8192, 8192)),
+    ] {
+        assert_eq!(medium.hole_within(offset, len), expected, "{offset} {len}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Tests of the store through its public methods, on real files.
+//!
+//! They run on every engine, with and without O_DIRECT, so the directory for temporary files (TMPDIR) must be on
+//! a file system that takes it. Where the kernel refuses io_uring they fail and say so; set FLASHMOB_TEST_IO_URING=0
+//! to leave it out. Those that need root are ignored: `cargo test -p flashmob store -- --ignored`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+mod devices;
+mod faults;
+mod identity;
+mod opening;
+mod operations;
+
+/// A way to carry operations out.
+pub(super) type Variant = (Engine, bool);
+
+/// All ways that this machine has: engine, and whether with O_DIRECT.
+pub(super) fn variants() -> Vec<Variant> {
+    let mut variants = vec![(Engine::Threads, false), (Engine::Threads, true)];
+    let is_built = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    if is_built && std::env::var("FLASHMOB_TEST_IO_URING").as_deref() != Ok("0") {
+        variants.extend([(Engine::IoUring, false), (Engine::IoUring, true)]);
+    }
+    variants
+}
+
+/// A configuration of that kind.
+pub(super) fn config(path: &Path, size_bytes: u64, (engine, direct): Variant) -> StoreConfig {
+    StoreConfig { size_bytes: Some(size_bytes), engine, direct, ..StoreConfig::new(path) }
+}
+
+/// A store with an event loop as simple as can be.
+pub(super) struct Rig {
+    pub store: Store,
+    woken: Receiver<()>,
+}
+
+impl Rig {
+    pub fn open(config: StoreConfig) -> Rig {
+        let (wake, woken) = channel();
+        let wake = move || {
+            // Woken for what nobody waits for any more, when the store is dropped.
+            let _ = wake.send(());
+        };
+        let store = Store::open(config, Instant::now(), wake).unwrap_or_else(|e| panic!("{e}"));
+        Rig { store, woken }
+    }
+
+    /// Carries `ops` out, and gives their completions by id. Fails if they are not all answered, once each.
+    pub fn run(&mut self, mut ops: Vec<StoreOp>) -> BTreeMap<u64, StoreDone> {
+        let count = ops.len();
+        self.store.submit(&mut ops);
+        assert!(ops.is_empty());
+        let (mut all, mut done) = (BTreeMap::new(), Vec::new());
+        while all.len() < count {
+            self.woken.recv_timeout(Duration::from_secs(60)).expect("woken for every completion");
+            self.store.take_done(&mut done);
+            for one in done.drain(..) {
+                assert!(one.started_nanos <= one.finished_nanos);
+                assert!(all.insert(one.id, one).is_none(), "answered twice");
+            }
+        }
+        all
+    }
+
+    /// Carries one operation out.
+    pub fn one(&mut self, op: StoreOp) -> StoreDone {
+        let id = op.id;
+        self.run(vec![op]).remove(&id).expect("answered with its id")
+    }
+
+    pub fn result(&mut self, op: StoreOp) -> Result<(), Failure> {
+        self.one(op).result
+    }
+
+    /// Reads, by way of the engine.
+    pub fn read(&mut self, offset_bytes: u64, len_bytes: usize) -> Result<Vec<u8>, Failure> {
+        let done = self.one(read(1, offset_bytes, len_bytes));
+        done.result.map(|()| done.data)
+    }
+}
+
+pub(super) fn read(id: u64, offset_bytes: u64, len_bytes: usize) -> StoreOp {
+    let data = vec![0xee; len_bytes];
+    StoreOp { id, op: Op::Read, flags: OpFlags::NONE, offset_bytes, len_bytes: len_bytes as u32, data }
+}
+
+pub(super) fn write(id: u64, offset_bytes: u64, data: Vec<u8>) -> StoreOp {
+    StoreOp { id, op: Op::Write, flags: OpFlags::NONE, offset_bytes, len_bytes: data.len() as u32, data }
+}
+
+pub(super) fn bare(op: Op, offset_bytes: u64, len_bytes: u32) -> StoreOp {
+    StoreOp { id: 1, op, flags: OpFlags::NONE, offset_bytes, len_bytes, data: Vec::new() }
+}
+
+pub(super) fn with(flags: OpFlags, op: StoreOp) -> StoreOp {
+    StoreOp { flags, ..op }
+}
+
+/// Bytes that tell where they belong.
+pub(super) fn pattern(seed: u64, len_bytes: usize) -> Vec<u8> {
+    (0..len_bytes as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 | 1).collect()
+}
+
+/// Runs the ignored test `name` of this binary in a process of its own, started by the shell script `script`, in
+/// which `"$@"` stands for it. `path` is handed to it through the environment.
+pub(super) fn in_child(script: &str, name: &str, path: &Path) {
+    let output = std::process::Command::new("sh")
+        .args(["-ec", script, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("store::tests::{name}"), "--ignored", "--nocapture"])
+        .env(CHILD_PATH, path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+const CHILD_PATH: &str = "FLASHMOB_TEST_CHILD_PATH";
+
+/// The path that [`in_child`] handed over; `None` in a test that nobody started that way.
+pub(super) fn child_path() -> Option<PathBuf> {
+    std::env::var_os(CHILD_PATH).map(PathBuf::from)
+}
