@@ -1,0 +1,50 @@
+//! Who a gateway is towards nodes: the same after a restart, and another on another machine or for another
+//! configuration. Nodes end what an earlier start of the same gateway left unfinished.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+
+/// The identity of a gateway with that name, or else with that configuration file on this machine.
+#[must_use]
+pub fn gateway_id(name: Option<&str>, config_path: &Path) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    if let Some(name) = name {
+        hasher.update(b"name\0");
+        hasher.update(name.as_bytes());
+    } else {
+        let path = std::fs::canonicalize(config_path).unwrap_or_else(|_| config_path.to_path_buf());
+        hasher.update(b"path\0");
+        hasher.update(rustix::system::uname().nodename().to_bytes());
+        hasher.update(b"\0");
+        hasher.update(path.as_os_str().as_encoded_bytes());
+    }
+    first_half(&hasher.finalize())
+}
+
+/// An identity that nobody else has: for a program with a gateway inside.
+#[must_use]
+pub fn unique_id() -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    hasher.update(b"unique\0");
+    hasher.update(std::process::id().to_le_bytes());
+    hasher.update(session().to_le_bytes());
+    hasher.update(rustix::system::uname().nodename().to_bytes());
+    // The address of a fresh allocation tells apart what is made at the same time in one process.
+    hasher.update((std::ptr::from_ref(&*Box::new(0u8)) as usize).to_le_bytes());
+    first_half(&hasher.finalize())
+}
+
+/// The number of this start: nanoseconds since 1970, so that later ones are larger.
+#[must_use]
+pub fn session() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn first_half(hash: &[u8]) -> [u8; 16] {
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash[..16]);
+    id
+}

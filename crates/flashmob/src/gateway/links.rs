@@ -1,0 +1,282 @@
+//! The gateway's links: TCP connections to remote nodes, and bytes handed over to nodes in this process.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use flashmob_core::gateway::{Gateway, LinkId};
+use flashmob_core::node::{LinkId as NodeLinkId, NodeEvent};
+use flashmob_core::units::Time;
+use mio::{Registry, Token};
+
+use crate::net::stream::connect;
+use crate::net::{Filled, SocketOptions, Stream};
+use crate::node::Extent;
+
+/// Where a node is.
+#[derive(Debug)]
+pub(super) enum NodePlace {
+    /// Behind an address `host:port`, with these socket options.
+    Remote(String, SocketOptions),
+    /// In this process: which of the extents.
+    Local(usize),
+}
+
+/// What a link stands on at the moment.
+#[derive(Debug)]
+enum Base {
+    None,
+    /// The address is being looked up; answers to earlier questions are told apart by the number.
+    Resolving(u64),
+    Tcp { stream: Stream, connected: bool, readable: bool },
+    Local { extent: usize, link: NodeLinkId },
+}
+
+/// All links, by their number.
+#[derive(Debug)]
+pub(super) struct Links {
+    bases: Vec<Base>,
+    pub places: Vec<NodePlace>,
+    pub extents: Vec<Extent>,
+    first_token: usize,
+    questions: u64,
+    answers: Receiver<(LinkId, u64, io::Result<SocketAddr>)>,
+    answer_to: Sender<(LinkId, u64, io::Result<SocketAddr>)>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for dyn Fn() + Send + Sync {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fn()")
+    }
+}
+
+impl Links {
+    pub fn new(count: usize, first_token: usize, places: Vec<NodePlace>, extents: Vec<Extent>, wake: Arc<dyn Fn() + Send + Sync>) -> Links {
+        let (answer_to, answers) = channel();
+        let bases = (0..count).map(|_| Base::None).collect();
+        Links { bases, places, extents, first_token, questions: 0, answers, answer_to, wake }
+    }
+
+    /// Begins to connect a link to its node.
+    pub fn connect(&mut self, gateway: &mut Gateway, registry: &Registry, now: Time, id: LinkId, node: usize) {
+        self.bases[id.0] = Base::None;
+        match &self.places[node] {
+            NodePlace::Local(extent) => {
+                let link = self.extents[*extent].node.link_opened();
+                self.bases[id.0] = Base::Local { extent: *extent, link };
+                gateway.link_connected(now, id);
+            }
+            NodePlace::Remote(address, options) => {
+                if let Ok(addr) = address.parse() {
+                    let options = options.clone();
+                    self.dial(gateway, registry, now, id, addr, &options);
+                } else {
+                    self.resolve(id, address.clone());
+                }
+            }
+        }
+    }
+
+    /// Looks a name up on a thread of its own: the system's resolver blocks.
+    fn resolve(&mut self, id: LinkId, address: String) {
+        self.questions += 1;
+        let (number, answer_to, wake) = (self.questions, self.answer_to.clone(), Arc::clone(&self.wake));
+        self.bases[id.0] = Base::Resolving(number);
+        let resolver = std::thread::Builder::new().name("resolve".to_string()).stack_size(256 * 1024);
+        let spawned = resolver.spawn(move || {
+            let found = address.to_socket_addrs().and_then(|mut addrs| {
+                addrs.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+            });
+            // The loop may be gone.
+            let _ = answer_to.send((id, number, found));
+            wake();
+        });
+        if let Err(error) = spawned {
+            let _ = self.answer_to.send((id, self.questions, Err(error)));
+        }
+    }
+
+    /// Goes on with links whose address was found.
+    pub fn take_answers(&mut self, gateway: &mut Gateway, registry: &Registry, now: Time) {
+        while let Ok((id, number, found)) = self.answers.try_recv() {
+            if !matches!(self.bases[id.0], Base::Resolving(n) if n == number) {
+                continue;
+            }
+            match found {
+                Ok(addr) => {
+                    let options = self.options_of(gateway.node_of(id));
+                    self.dial(gateway, registry, now, id, addr, &options);
+                }
+                Err(error) => {
+                    self.bases[id.0] = Base::None;
+                    gateway.link_closed(now, id, &format!("the address cannot be found: {error}"));
+                }
+            }
+        }
+    }
+
+    fn options_of(&self, node: usize) -> SocketOptions {
+        match &self.places[node] {
+            NodePlace::Remote(_, options) => options.clone(),
+            NodePlace::Local(_) => SocketOptions::default(),
+        }
+    }
+
+    fn dial(&mut self, gateway: &mut Gateway, registry: &Registry, now: Time, id: LinkId, addr: SocketAddr, options: &SocketOptions) {
+        let token = Token(self.first_token + id.0);
+        let dialled = connect(addr, options).and_then(|mut stream| stream.register(registry, token).map(|()| stream));
+        match dialled {
+            Ok(stream) => self.bases[id.0] = Base::Tcp { stream, connected: false, readable: false },
+            Err(error) => {
+                self.bases[id.0] = Base::None;
+                gateway.link_closed(now, id, &error.to_string());
+            }
+        }
+    }
+
+    /// The poll has something about a link's socket.
+    pub fn note_event(&mut self, gateway: &mut Gateway, now: Time, id: LinkId, event: &mio::event::Event) {
+        let Base::Tcp { stream, connected, readable } = &mut self.bases[id.0] else { return };
+        *readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        if *connected {
+            return;
+        }
+        let error = match stream.take_error() {
+            Ok(None) if stream.is_connected() => None,
+            Ok(None) => return,
+            Ok(Some(error)) | Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            self.close(gateway, now, id, &error.to_string());
+        } else {
+            *connected = true;
+            gateway.link_connected(now, id);
+        }
+    }
+
+    /// Whether bytes wait that were not yet read.
+    pub fn is_any_readable(&self) -> bool {
+        self.bases.iter().any(|b| matches!(b, Base::Tcp { connected: true, readable: true, .. }))
+    }
+
+    /// Reads once from every link that has bytes.
+    pub fn read_all(&mut self, gateway: &mut Gateway, now: Time) {
+        for index in 0..self.bases.len() {
+            let id = LinkId(index);
+            let Base::Tcp { stream, connected: true, readable } = &mut self.bases[index] else { continue };
+            if !*readable {
+                continue;
+            }
+            let filled = stream.fill(gateway.link_rx(id), gateway.link_wanted(id));
+            match filled {
+                Ok(Filled::More(_)) => gateway.process_link(now, id),
+                Ok(Filled::Drained(n)) => {
+                    *readable = false;
+                    if n > 0 {
+                        gateway.process_link(now, id);
+                    }
+                }
+                Ok(Filled::End) => self.close(gateway, now, id, "the node closed the link"),
+                Err(error) => self.close(gateway, now, id, &error.to_string()),
+            }
+        }
+    }
+
+    /// Writes what a link has to send.
+    pub fn write(&mut self, gateway: &mut Gateway, now: Time, id: LinkId) {
+        let Base::Tcp { stream, connected: true, .. } = &mut self.bases[id.0] else { return };
+        while !gateway.link_out(id).is_empty() {
+            match stream.drain_once(gateway.link_out(id)) {
+                Ok(0) => return,
+                Ok(n) => gateway.link_wrote(now, id, n),
+                Err(error) => return self.close(gateway, now, id, &error.to_string()),
+            }
+        }
+    }
+
+    fn close(&mut self, gateway: &mut Gateway, now: Time, id: LinkId, reason: &str) {
+        self.bases[id.0] = Base::None;
+        gateway.link_closed(now, id, reason);
+    }
+
+    /// The gateway gave a link up.
+    pub fn disconnect(&mut self, id: LinkId) {
+        if let Base::Local { extent, link } = std::mem::replace(&mut self.bases[id.0], Base::None) {
+            self.extents[extent].node.link_closed(link);
+        }
+    }
+
+    /// Carries bytes between the gateway and the nodes in this process, and lets those work, until nothing moves.
+    /// Returns whether anything did.
+    pub fn carry_local(&mut self, gateway: &mut Gateway, now: Time) -> bool {
+        if self.extents.is_empty() {
+            return false;
+        }
+        let mut moved = false;
+        for index in 0..self.bases.len() {
+            let Base::Local { extent, link } = self.bases[index] else { continue };
+            let node = &mut self.extents[extent].node;
+            if !node.wants_bytes(link) || gateway.link_out(LinkId(index)).is_empty() {
+                continue;
+            }
+            moved = true;
+            while let front @ [_, ..] = gateway.link_out(LinkId(index)).front() {
+                let n = front.len();
+                if let Some(rx) = node.rx(link) {
+                    rx.extend(front);
+                }
+                gateway.link_wrote(now, LinkId(index), n);
+            }
+            self.extents[extent].process(now, link);
+        }
+        for extent in &mut self.extents {
+            extent.turn(now);
+        }
+        for index in 0..self.bases.len() {
+            let Base::Local { extent, link } = self.bases[index] else { continue };
+            let node = &mut self.extents[extent].node;
+            let mut carried = false;
+            while let Some(front @ [_, ..]) = node.out(link).map(|out| out.front()) {
+                let n = front.len();
+                gateway.link_rx(LinkId(index)).extend(front);
+                node.wrote(link, n);
+                carried = true;
+            }
+            if carried {
+                moved = true;
+                gateway.process_link(now, LinkId(index));
+            }
+        }
+        self.end_closed_local(gateway, now) || moved
+    }
+
+    /// Ends local links that their node wants closed.
+    fn end_closed_local(&mut self, gateway: &mut Gateway, now: Time) -> bool {
+        let mut closed = Vec::new();
+        for (number, extent) in self.extents.iter_mut().enumerate() {
+            while let Some(event) = extent.node.poll_event() {
+                if let NodeEvent::Close { link, reason } = event {
+                    closed.push((number, link, reason));
+                }
+            }
+        }
+        for (number, link, reason) in &closed {
+            let found = self.bases.iter().position(|b| matches!(b, Base::Local { extent, link: l } if extent == number && l == link));
+            self.extents[*number].node.link_closed(*link);
+            if let Some(index) = found {
+                self.close(gateway, now, LinkId(index), reason);
+            }
+        }
+        !closed.is_empty()
+    }
+
+    /// What the kernel knows of a link's connection.
+    pub fn tcp_info(&self, id: LinkId) -> Option<crate::admin::report::TcpReport> {
+        match &self.bases[id.0] {
+            Base::Tcp { stream, connected: true, .. } => stream.tcp_info(),
+            _ => None,
+        }
+    }
+}

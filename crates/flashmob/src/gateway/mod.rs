@@ -1,0 +1,11 @@
+//! The gateway process: the event loop around the state machine, the nodes inside it, and its native clients.
+
+mod actions;
+mod identity;
+mod links;
+mod native;
+mod report;
+mod server;
+
+pub use native::{NativeHandle, NativeResult, Pending};
+pub use server::{GatewayServer, Stopper};

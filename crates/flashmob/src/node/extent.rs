@@ -1,0 +1,172 @@
+//! An extent that is being served: the node's state machine with its store and its identity.
+//!
+//! The node process has one; a gateway has one for every node that is a local path.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
+use flashmob_core::units::Time;
+use flashmob_core::wire::hello::{Hello, RefuseReason};
+
+use crate::net::Clock;
+use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
+use crate::store::{Store, StoreConfig, StoreError};
+
+/// What to serve and how.
+#[derive(Debug, Clone)]
+pub struct ExtentConfig {
+    /// Where the bytes are, and how system calls reach them.
+    pub store: StoreConfig,
+    /// Where the identity is kept, if not beside the data.
+    pub state_dir: Option<PathBuf>,
+    /// Forget to which volume the extent belonged.
+    pub forget: bool,
+    /// Everything that the node may hold in memory, in bytes.
+    pub memory_bytes: u64,
+    /// Most links at once.
+    pub links_max: usize,
+}
+
+/// Why an extent cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtentError {
+    /// The data cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The identity beside it cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// An extent that is being served.
+#[derive(Debug)]
+pub struct Extent {
+    /// The state machine.
+    pub node: Node,
+    host: FileHost,
+    done: Vec<flashmob_core::node::StoreDone>,
+}
+
+/// What the state machine finds around it: the store and the identity.
+#[derive(Debug)]
+pub(crate) struct FileHost {
+    store: Store,
+    identity: Identity,
+    clock: Clock,
+    has_fast_reads: bool,
+}
+
+impl Extent {
+    /// Opens the data, locks it, and reads or makes its identity. `wake` is called, from any thread, when
+    /// the store has finished something.
+    pub fn open(config: &ExtentConfig, clock: Clock, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Extent, ExtentError> {
+        let path = &config.store.path;
+        let store = Store::open(config.store.clone(), clock.started(), move || wake())?;
+        let sidecar = sidecar_path(path, config.state_dir.as_deref());
+        let mut identity = Identity::load_or_create(&sidecar, store.size_bytes())?;
+        if config.forget {
+            identity.forget()?;
+        }
+        let node = Node::new(NodeConfig {
+            extent_id: bytes_of_hex(identity.extent_id()),
+            boot_id: boot_id(),
+            size_bytes: store.size_bytes(),
+            no_io: config.store.no_io,
+            memory_bytes: config.memory_bytes,
+            links_max: config.links_max,
+            align_bytes: store.alignment_bytes(),
+            store_depth: store.depth(),
+        });
+        let has_fast_reads = config.store.no_io || !config.store.direct;
+        Ok(Extent { node, host: FileHost { store, identity, clock, has_fast_reads }, done: Vec::new() })
+    }
+
+    /// Decodes what was received on a link.
+    pub fn process(&mut self, now: Time, link: flashmob_core::node::LinkId) {
+        self.node.process(now, link, &mut self.host);
+    }
+
+    /// Takes what the store finished, serves what is in hand, and hands new operations to the store.
+    pub fn turn(&mut self, now: Time) {
+        loop {
+            self.host.store.take_done(&mut self.done);
+            let had_done = !self.done.is_empty();
+            for done in self.done.drain(..) {
+                self.node.store_done(done);
+            }
+            self.node.turn(now, &mut self.host);
+            let ops = self.node.store_ops();
+            if ops.is_empty() && !had_done {
+                return;
+            }
+            // What ends at once (no-I/O mode) is answered in the same turn.
+            self.host.store.submit(ops);
+        }
+    }
+
+    /// Whether the data was found damaged, so that only a restart helps.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.host.store.is_damaged()
+    }
+
+    /// The identity kept beside the data.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.host.identity
+    }
+}
+
+impl Host for FileHost {
+    fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        self.store.try_read(offset_bytes, into)
+    }
+
+    fn has_fast_reads(&self) -> bool {
+        self.has_fast_reads
+    }
+
+    fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
+        if self.store.is_damaged() {
+            return Err((RefuseReason::Store, "the node's data file is damaged; see its log".to_string()));
+        }
+        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout) {
+            Ok(_) => Ok(()),
+            Err(AdoptError::Identity(error)) => {
+                log::error!("the identity cannot be written: {error}");
+                Err((RefuseReason::Store, error.to_string()))
+            }
+            Err(error) => {
+                let path = self.identity.path().display();
+                Err((RefuseReason::Identity, format!("{error} (to give its data up: start the node with --forget; kept in {path})")))
+            }
+        }
+    }
+
+    fn now(&mut self) -> Time {
+        self.clock.now()
+    }
+}
+
+/// The 16 bytes that 32 hexadecimal digits stand for; other texts are cut or filled with zeros.
+fn bytes_of_hex(text: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(pair).unwrap_or_default();
+        *byte = u8::from_str_radix(digits, 16).unwrap_or_default();
+    }
+    bytes
+}
+
+/// Which start of the operating system this is. Where the kernel does not tell, every start of the process counts
+/// as one: then a restart of the node alone is taken for a loss of unflushed writes, never the other way.
+fn boot_id() -> [u8; 16] {
+    let from_kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = from_kernel.chars().filter(char::is_ascii_hexdigit).collect();
+    if digits.len() == 32 {
+        return bytes_of_hex(&digits);
+    }
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    since_epoch.as_nanos().to_le_bytes()
+}

@@ -1,0 +1,324 @@
+//! The node's event loop: one thread that moves bytes between gateways' connections and the state machine.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
+
+use flashmob_core::node::{LinkId, NodeEvent};
+use mio::{Events, Poll, Token, Waker};
+use slab::Slab;
+
+use super::extent::{Extent, ExtentConfig};
+use crate::admin::report::{MemoryReport, NodeReport, Report, SCHEMA, stage_reports};
+use crate::admin::{Reporter, reporter};
+use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream};
+
+const WAKE: Token = Token(0);
+const LISTEN: Token = Token(1);
+const FIRST_CONN: usize = 2;
+/// How long answers may take to leave when the node shuts down, or a link is closed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Silence after which the kernel asks a gateway whether it still lives.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// What a node process is told.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// What to serve.
+    pub extent: ExtentConfig,
+    /// Where gateways connect.
+    pub listen: SocketAddr,
+}
+
+/// One gateway's connection.
+#[derive(Debug)]
+struct Conn {
+    stream: Stream,
+    link: LinkId,
+    /// The socket may have bytes.
+    readable: bool,
+    /// Close when everything is written, at the latest then.
+    closing: Option<Instant>,
+}
+
+/// A node, ready to run.
+#[derive(Debug)]
+pub struct NodeServer {
+    extent: Extent,
+    options: NodeOptions,
+    clock: Clock,
+    poll: Poll,
+    waker: Arc<Waker>,
+    listener: Listener,
+    conns: Slab<Conn>,
+    reporter: Reporter,
+    questions: Receiver<SyncSender<Report>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl NodeServer {
+    /// Opens the extent and listens.
+    pub fn open(options: NodeOptions) -> anyhow::Result<NodeServer> {
+        use anyhow::Context;
+        let clock = Clock::start();
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let wake = {
+            let waker = Arc::clone(&waker);
+            // A failing wake-up means that the loop is gone.
+            move || drop(waker.wake())
+        };
+        let extent = Extent::open(&options.extent, clock, Arc::new(wake.clone()))?;
+        let addr = ListenAddr::Tcp(options.listen);
+        let mut listener = Listener::bind(&addr)
+            .with_context(|| format!("cannot listen on {addr}; choose another address with --listen"))?;
+        listener.register(poll.registry(), LISTEN)?;
+        let (reporter, questions) = reporter(wake);
+        let stop = Arc::new(AtomicBool::new(false));
+        Ok(NodeServer { extent, options, clock, poll, waker, listener, conns: Slab::new(), reporter, questions, stop })
+    }
+
+    /// Where it really listens.
+    pub fn local_addr(&self) -> io::Result<ListenAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The extent that it serves.
+    #[must_use]
+    pub fn extent(&self) -> &Extent {
+        &self.extent
+    }
+
+    /// Asks the running loop for reports.
+    #[must_use]
+    pub fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+
+    /// Ends the running loop when called, from any thread: what is in hand is answered first.
+    #[must_use]
+    pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
+        let (stop, waker) = (Arc::clone(&self.stop), Arc::clone(&self.waker));
+        move || {
+            stop.store(true, Ordering::SeqCst);
+            drop(waker.wake());
+        }
+    }
+
+    /// Serves until stopped.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(256);
+        let mut drain_until: Option<Instant> = None;
+        loop {
+            let busy = self.conns.iter().any(|(_, c)| c.readable && self.extent.node.wants_bytes(c.link));
+            let closing = self.conns.iter().any(|(_, c)| c.closing.is_some());
+            let timeout = match (busy, closing || drain_until.is_some()) {
+                (true, _) => Some(Duration::ZERO),
+                (false, true) => Some(Duration::from_millis(50)),
+                (false, false) => None,
+            };
+            match self.poll.poll(&mut events, timeout) {
+                Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
+                _ => {}
+            }
+            self.note_events(&events);
+            if drain_until.is_none() {
+                self.read_all();
+            }
+            let now = self.clock.now();
+            self.extent.turn(now);
+            self.write_all();
+            self.handle_node_events();
+            self.close_written();
+            self.answer_questions();
+            if self.stop.load(Ordering::SeqCst) {
+                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
+                self.extent.node.drain();
+                if self.extent.node.is_idle() || Instant::now() >= until {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn note_events(&mut self, events: &Events) {
+        for event in events {
+            match event.token() {
+                WAKE => {}
+                LISTEN => self.accept_all(),
+                Token(token) => {
+                    if let Some(conn) = self.conns.get_mut(token - FIRST_CONN) {
+                        conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                    }
+                }
+            }
+        }
+    }
+
+    fn accept_all(&mut self) {
+        let socket = SocketOptions { keepalive: Some(KEEPALIVE), ..SocketOptions::default() };
+        loop {
+            match self.listener.accept(&socket) {
+                Ok(Some(stream)) => self.add_conn(stream),
+                Ok(None) => return,
+                Err(error) => {
+                    log::warn!("cannot accept a connection: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_conn(&mut self, mut stream: Stream) {
+        if self.conns.len() >= 2 * self.options.extent.links_max {
+            log::warn!("{}: refused, {} connections are open", stream.peer(), self.conns.len());
+            return;
+        }
+        let entry = self.conns.vacant_entry();
+        let token = Token(entry.key() + FIRST_CONN);
+        if let Err(error) = stream.register(self.poll.registry(), token) {
+            log::warn!("{}: {error}", stream.peer());
+            return;
+        }
+        let link = self.extent.node.link_opened();
+        entry.insert(Conn { stream, link, readable: true, closing: None });
+    }
+
+    /// Reads once from every connection that has bytes and whose link may take them.
+    fn read_all(&mut self) {
+        let now = self.clock.now();
+        let mut ended = Vec::new();
+        for (key, conn) in &mut self.conns {
+            if !conn.readable || !self.extent.node.wants_bytes(conn.link) {
+                continue;
+            }
+            let wanted = self.extent.node.rx_wanted(conn.link);
+            let Some(rx) = self.extent.node.rx(conn.link) else { continue };
+            match conn.stream.fill(rx, wanted) {
+                Ok(Filled::More(_)) => {}
+                Ok(Filled::Drained(_)) => conn.readable = false,
+                Ok(Filled::End) => ended.push((key, "the gateway closed the link".to_string())),
+                Err(error) => ended.push((key, error.to_string())),
+            }
+            self.extent.process(now, conn.link);
+        }
+        for (key, reason) in ended {
+            self.remove(key, &reason);
+        }
+    }
+
+    fn write_all(&mut self) {
+        let mut broken = Vec::new();
+        for (key, conn) in &mut self.conns {
+            while let Some(out) = self.extent.node.out(conn.link).filter(|out| !out.is_empty()) {
+                match conn.stream.drain_once(out) {
+                    Ok(0) => break,
+                    Ok(n) => self.extent.node.wrote(conn.link, n),
+                    Err(error) => {
+                        broken.push((key, error.to_string()));
+                        break;
+                    }
+                }
+            }
+        }
+        for (key, reason) in broken {
+            self.remove(key, &reason);
+        }
+    }
+
+    fn handle_node_events(&mut self) {
+        while let Some(event) = self.extent.node.poll_event() {
+            match event {
+                NodeEvent::Linked { link, volume_id, extent } => {
+                    let peer = self.conn_of(link).map(|key| self.conns[key].stream.peer()).unwrap_or_default();
+                    log::info!("linked with the gateway at {peer} as extent {extent} of volume '{volume_id}'");
+                }
+                NodeEvent::Close { link, reason } => {
+                    if let Some(key) = self.conn_of(link) {
+                        log::warn!("{}: {reason}", self.conns[key].stream.peer());
+                        self.conns[key].closing = Some(Instant::now() + DRAIN_TIMEOUT);
+                    }
+                }
+            }
+        }
+    }
+
+    fn conn_of(&self, link: LinkId) -> Option<usize> {
+        self.conns.iter().find(|(_, c)| c.link == link).map(|(key, _)| key)
+    }
+
+    /// Closes connections whose last words are written, or that do not take them.
+    fn close_written(&mut self) {
+        let node = &mut self.extent.node;
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (key, conn) in &self.conns {
+            if let Some(until) = conn.closing
+                && (now >= until || node.out(conn.link).is_none_or(|out| out.is_empty()))
+            {
+                due.push(key);
+            }
+        }
+        for key in due {
+            self.remove(key, "closed");
+        }
+    }
+
+    fn remove(&mut self, key: usize, reason: &str) {
+        if let Some(conn) = self.conns.try_remove(key) {
+            log::debug!("{}: {reason}", conn.stream.peer());
+            self.extent.node.link_closed(conn.link);
+        }
+    }
+
+    fn answer_questions(&mut self) {
+        while let Ok(answer) = self.questions.try_recv() {
+            // The asker may have given up.
+            let _ = answer.try_send(self.report());
+        }
+    }
+
+    fn report(&self) -> Report {
+        let status = self.extent.node.status();
+        let identity = self.extent.identity();
+        let store = &self.options.extent.store;
+        let mut warnings = Vec::new();
+        if store.no_io {
+            warnings.push("no-I/O mode: nothing is read or written; what reads return is not data".to_string());
+        }
+        if self.extent.is_damaged() {
+            warnings.push(format!("{} is damaged: every request fails until it is restored and the node restarted", store.path.display()));
+        }
+        let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
+        Report {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_seconds: self.clock.uptime().as_secs_f64(),
+            warnings,
+            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
+            stages: stage_reports(self.extent.node.stages()),
+            gateway: None,
+            node: Some(NodeReport {
+                extent_id: identity.extent_id().to_string(),
+                path: store.path.display().to_string(),
+                size_bytes: identity.size_bytes(),
+                no_io: store.no_io,
+                volume: identity.place().map(|place| place.volume_id.clone()),
+                links: status.links.len(),
+                batches: status.batches,
+                pieces: status.pieces,
+                fast_reads: status.fast_reads,
+                store_ops: status.store_ops,
+                read_bytes: status.read_bytes,
+                write_bytes: status.write_bytes,
+                failures: status.failures,
+                protocol_errors: status.protocol_errors,
+                waiting: status.waiting,
+                in_store: status.in_store,
+            }),
+        }
+    }
+}
