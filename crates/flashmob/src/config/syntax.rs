@@ -125,7 +125,12 @@ fn without_comment(value: &str) -> &str {
 }
 
 fn short(text: &str) -> String {
-    printable(&text.chars().take(REPEATED_CHARS_MAX).collect::<String>())
+    let mut chars = text.chars();
+    let mut shown = printable(&chars.by_ref().take(REPEATED_CHARS_MAX).collect::<String>());
+    if chars.next().is_some() {
+        shown.push_str("...");
+    }
+    shown
 }
 
 /// The line that this byte is on, or the one that it ends, and where that line starts.

@@ -35,6 +35,8 @@ fn survives(text: &str) {
     if let Err(message) = parse(text) {
         assert!(message.starts_with("error: ") && message.contains(" = help: "), "{message}");
         assert!(!message.contains(|c: char| c.is_control() && c != '\n'), "{message:?}");
+        // However long a line of the file is, what is shown of it is not.
+        assert!(message.lines().all(|line| line.chars().count() < 400), "{message}");
     }
 }
 

@@ -108,3 +108,21 @@ error: there are more than 4096 nodes
      = help: remove nodes, or run several gateways: one holds up to 4096"
     );
 }
+
+#[test]
+fn twenty_problems_are_spelt_out_and_the_rest_is_counted() {
+    let report = |problems: usize| {
+        let keys: String = (0..problems).map(|n| format!("unknown{n:02} = 1\n")).collect();
+        refusal(&(keys + &volume("")))
+    };
+    for (problems, last) in [
+        (19, "error: gateway.toml has 19 problems"),
+        (20, "error: gateway.toml has 20 problems"),
+        (21, "error: gateway.toml has 21 problems, of which the first 20 are shown"),
+    ] {
+        let message = report(problems);
+        assert_eq!(message.lines().last(), Some(last));
+        assert_eq!(message.matches("error: there is no key").count(), problems.min(20));
+    }
+    assert!(!report(1).contains("problems"));
+}
