@@ -1,1 +1,106 @@
-//! Configuration of a gateway, read from TOML.
+//! The gateway's configuration, read from TOML.
+//!
+//! Two layers, never mixed: the document as written, with the place of everything in it (crate
+//! `toml`), and [`Config`], checked plain data with every default filled in. Between them a section is
+//! read key by key (`section`); what is wrong is reported with file, line, value and remedy, all of
+//! it in one run (`report`).
+//!
+//! [`Config::parse`] is a function of its arguments: it opens nothing and looks no name up.
+//! [`Config::load`] reads the file, and looks whether local extents exist. Neither changes anything.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `types` | the checked data |
+//! | `limits` | every limit and default |
+//! | `gateway`, `volume`, `node` | each kind of section, key by key |
+//! | `section`, `quantity`, `address` | values: text, numbers, sizes, times, addresses |
+//! | `report`, `syntax`, `error` | what is shown when something is wrong |
+//! | `write` | back to TOML |
+
+pub mod address;
+mod error;
+mod gateway;
+pub mod limits;
+mod node;
+pub mod quantity;
+pub mod report;
+mod section;
+mod syntax;
+mod types;
+mod volume;
+mod write;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use toml::de::DeTable;
+
+pub use error::{ConfigError, ToTomlError};
+pub use types::{Batch, Config, Engine, LayoutKind, Listen, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
+
+use gateway::{Reader, read_config};
+use limits::FILE_BYTES_MAX;
+use report::Findings;
+use section::{Section, TOP};
+
+impl Config {
+    /// Reads and checks the file at `path`. Relative paths in it start at its own folder.
+    ///
+    /// A local extent that does not exist needs a size; that is the one thing checked beyond
+    /// [`Config::parse`].
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = read_text(path)?;
+        let unreadable = |source| ConfigError::Unreadable { path: path.to_path_buf(), source };
+        let whole = std::path::absolute(path).map_err(unreadable)?;
+        let base_dir = whole.parent().unwrap_or(Path::new("/"));
+        // What cannot be looked at is left to the store, which says why.
+        read(&text, &path.display().to_string(), base_dir, |path| path.try_exists().unwrap_or(true))
+    }
+
+    /// Checks a configuration's text. `file` is its name in messages; relative paths start at `base_dir`.
+    ///
+    /// Local extents are not looked for.
+    pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Config, ConfigError> {
+        read(text, file, base_dir, |_| true)
+    }
+}
+
+fn read(text: &str, file: &str, base_dir: &Path, exists: fn(&Path) -> bool) -> Result<Config, ConfigError> {
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLarge { path: file.into() });
+    }
+    let mut reader = Reader::new(text, base_dir, exists);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        // What a broken text seems to say is not worth checking.
+        syntax::report_syntax(text, &errors, &mut reader.findings);
+        return Err(refusal(reader.findings, file));
+    }
+    let top = Section::open(document.get_ref(), document.span(), &TOP, &mut reader.findings);
+    let config = read_config(&top, &mut reader);
+    if reader.findings.is_empty() { Ok(config) } else { Err(refusal(reader.findings, file)) }
+}
+
+fn refusal(findings: Findings<'_>, file: &str) -> ConfigError {
+    ConfigError::Invalid(findings.into_report(file))
+}
+
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let mut bytes = Vec::new();
+    let limit = FILE_BYTES_MAX + 1;
+    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    match read {
+        Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => return Err(ConfigError::TooLarge { path: path.to_path_buf() }),
+        Ok(_) => {}
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            return Err(ConfigError::Missing { path: path.to_path_buf() });
+        }
+        Err(source) => return Err(ConfigError::Unreadable { path: path.to_path_buf(), source }),
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|&&b| b == b'\n').count() + 1;
+        ConfigError::NotUtf8 { path: path.to_path_buf(), line }
+    })
+}

@@ -1,0 +1,100 @@
+//! A `[[volume.node]]`: the address of a node, or the path of an extent that the gateway serves itself.
+
+use std::path::PathBuf;
+
+use super::address::{parse_node_address, tidy};
+use super::gateway::Reader;
+use super::limits::{NODE_SIZE, THREADS, THREADS_DEFAULT};
+use super::quantity::{Count, Size};
+use super::report::quoted;
+use super::section::Section;
+use super::types::{Engine, NodeConfig, NodeSource};
+
+/// Reads one node; `None` if it does not say where it is.
+pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
+    let size = section.quantity("size", &NODE_SIZE, &mut reader.findings).map(|Size(bytes)| bytes);
+    match (section.value("address"), section.value("path")) {
+        (Some(_), None) => read_remote(section, size, reader),
+        (None, Some(_)) => read_local(section, size, reader),
+        (Some(_), Some((_, span))) => {
+            reader.findings.add(
+                &span,
+                "this node has both an address and a path",
+                "keep the address if the node runs elsewhere, or the path if the gateway shall serve the file itself",
+            );
+            None
+        }
+        (None, None) => {
+            reader.findings.add(
+                &section.span,
+                "this node has neither an address nor a path",
+                "write address = \"host:port\" below the header for a node that runs elsewhere, \
+                 or path = \"file\" for a file that the gateway serves itself",
+            );
+            None
+        }
+    }
+}
+
+fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
+    for key in ["threads", "engine", "direct"] {
+        if let Some((_, span)) = section.value(key) {
+            reader.findings.add(
+                &span,
+                format!("`{key}` has no meaning for a node with an address"),
+                format!("remove it here, and give --{key} to the node where it runs"),
+            );
+        }
+    }
+    let (text, span) = section.text("address", &mut reader.findings)?;
+    match parse_node_address(text) {
+        Ok(address) => {
+            let message = || format!("two nodes have the address {}", quoted(&address));
+            let help = "remove one of the two: every node serves one extent of one volume";
+            // Host names are the same in capitals (RFC 4343).
+            let thing = format!("address {}", address.to_ascii_lowercase());
+            reader.sources.claim(thing, &span, &mut reader.findings, message, help);
+            Some(NodeConfig { source: NodeSource::Remote { address }, size_bytes })
+        }
+        Err(why) => {
+            let message = format!("`address` is {}, which is no address of a node", quoted(text));
+            reader.findings.add(&span, message, why.to_string());
+            None
+        }
+    }
+}
+
+fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
+    let findings = &mut reader.findings;
+    let threads = section.quantity("threads", &THREADS, findings).map_or(THREADS_DEFAULT, |Count(n)| n) as usize;
+    let engines = [("threads", Engine::Threads), ("io_uring", Engine::IoUring)];
+    let engine = section.choice("engine", &engines, findings).unwrap_or(Engine::Threads);
+    let direct = section.flag("direct", findings).unwrap_or(false);
+    let path = read_path(section, reader)?;
+    if !section.has("size") && !(reader.exists)(&path) {
+        let (_, span) = section.value("path")?;
+        reader.findings.add(
+            &span,
+            format!("there is no file {} yet, and nothing says how large to make it", quoted(&path.to_string_lossy())),
+            "write size = \"10GiB\", or as much as it shall have, below the path; or correct the path",
+        );
+    }
+    Some(NodeConfig { source: NodeSource::Local { path, threads, engine, direct }, size_bytes })
+}
+
+fn read_path(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
+    let (text, span) = section.text("path", &mut reader.findings)?;
+    let help = if text.starts_with('~') {
+        "write the whole path: ~ means something to a shell only"
+    } else if text.is_empty() || text.contains('\0') || text.ends_with('/') {
+        "write the path of a file or block device; a relative one starts at the folder of this file"
+    } else {
+        let path = tidy(&reader.base_dir.join(text));
+        let message = || format!("two nodes have the path {}", quoted(text));
+        let help = "remove one of the two: every node serves a file of its own";
+        reader.sources.claim(format!("path {}", path.display()), &span, &mut reader.findings, message, help);
+        return Some(path);
+    };
+    reader.findings.add(&span, format!("`path` is {}, which is no path of a file", quoted(text)), help);
+    None
+}

@@ -1,0 +1,166 @@
+//! What a configuration says is what comes out, and what it leaves out has its default.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use flashmob::config::{Batch, Config, Engine, LayoutKind, Listen, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
+
+use crate::{parse, volume};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+fn remote(address: &str, size_bytes: Option<u64>) -> NodeConfig {
+    NodeConfig { source: NodeSource::Remote { address: address.into() }, size_bytes }
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let expected = Config {
+        listen: vec![Listen::Tcp(address("127.0.0.1:10809"))],
+        admin: None,
+        connections: 64,
+        memory_bytes: 128 * MIB,
+        name: None,
+        volumes: vec![VolumeConfig {
+            name: "pool".into(),
+            id: "pool".into(),
+            description: None,
+            layout: LayoutKind::Linear,
+            read_only: false,
+            batch: Batch::Auto,
+            batch_bytes: MIB,
+            links: 1,
+            outstanding_batches: 2,
+            timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(3),
+            reconnect_min: Duration::from_millis(50),
+            reconnect_max: Duration::from_secs(2),
+            socket: SocketConfig::default(),
+            nodes: vec![remote("tablet:7411", None)],
+        }],
+    };
+    assert_eq!(parse(&volume("")), Ok(expected));
+}
+
+#[test]
+fn every_key_is_read() {
+    let text = r#"
+listen = ["127.0.0.1:10809", "[::1]", "unix:/run/flashmob/nbd.sock"]
+admin = "127.0.0.1:10810"
+connections = 8
+memory = "256MiB"
+name = "gateway-of-alice"
+
+[[volume]]
+name = "pool"
+id = "pool-7"
+description = "Alice's drawer"
+layout = "striped"
+stripe = "128KiB"
+read_only = true
+batch = 100
+batch_bytes = "512KiB"
+links = 3
+timeout = "2m"
+connect_timeout = "500ms"
+reconnect_min = "100ms"
+reconnect_max = "1h"
+
+[volume.socket]
+send_buffer = "1MiB"
+receive_buffer = 2097152
+congestion = "bbr"
+keepalive = "10s"
+
+[[volume.node]]
+address = "192.168.1.11"
+size = "10GiB"
+
+[[volume.node]]
+path = "extents/./b.bin"
+size = "1GiB"
+threads = 8
+engine = "io_uring"
+direct = true
+
+[[volume]]
+name = "spare"
+outstanding_batches = 5
+[[volume.node]]
+path = "/dev/disk/by-id/flash"
+"#;
+    let config = parse(text).expect("a configuration");
+    assert_eq!(
+        config.listen,
+        [
+            Listen::Tcp(address("127.0.0.1:10809")),
+            Listen::Tcp(address("[::1]:10809")),
+            Listen::Unix("/run/flashmob/nbd.sock".into())
+        ]
+    );
+    assert_eq!(config.admin, Some(address("127.0.0.1:10810")));
+    assert_eq!((config.connections, config.memory_bytes), (8, 256 * MIB));
+    assert_eq!(config.name.as_deref(), Some("gateway-of-alice"));
+
+    let [pool, spare] = &config.volumes[..] else { panic!("two volumes") };
+    let local = NodeSource::Local {
+        path: "/etc/flashmob/extents/b.bin".into(),
+        threads: 8,
+        engine: Engine::IoUring,
+        direct: true,
+    };
+    let expected = VolumeConfig {
+        name: "pool".into(),
+        id: "pool-7".into(),
+        description: Some("Alice's drawer".into()),
+        layout: LayoutKind::Striped { stripe_bytes: 128 << 10 },
+        read_only: true,
+        batch: Batch::Fixed(100),
+        batch_bytes: MIB / 2,
+        links: 3,
+        outstanding_batches: 1,
+        timeout: Duration::from_secs(120),
+        connect_timeout: Duration::from_millis(500),
+        reconnect_min: Duration::from_millis(100),
+        reconnect_max: Duration::from_secs(3600),
+        socket: SocketConfig {
+            send_buffer_bytes: Some(MIB),
+            receive_buffer_bytes: Some(2 * MIB),
+            congestion: Some("bbr".into()),
+            keepalive: Some(Duration::from_secs(10)),
+        },
+        nodes: vec![remote("192.168.1.11:7411", Some(10 * GIB)), NodeConfig { source: local, size_bytes: Some(GIB) }],
+    };
+    assert_eq!(*pool, expected);
+
+    assert_eq!((spare.id.as_str(), spare.outstanding_batches), ("spare", 5));
+    let local =
+        NodeSource::Local { path: "/dev/disk/by-id/flash".into(), threads: 4, engine: Engine::Threads, direct: false };
+    assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None }]);
+}
+
+#[test]
+fn striped_without_a_stripe_has_the_default_stripe() {
+    let config = parse(&volume("layout = \"striped\"")).expect("a configuration");
+    assert_eq!(config.volumes[0].layout, LayoutKind::Striped { stripe_bytes: 64 << 10 });
+}
+
+#[test]
+fn one_listener_needs_no_list_and_port_zero_may_repeat() {
+    let listen = |line: &str| parse(&format!("{line}\n{}", volume(""))).map(|config| config.listen);
+    assert_eq!(listen("listen = '0.0.0.0:1'"), Ok(vec![Listen::Tcp(address("0.0.0.0:1"))]));
+    let any = Listen::Tcp(address("127.0.0.1:0"));
+    assert_eq!(listen("listen = ['127.0.0.1:0', '127.0.0.1:0']\nadmin = '127.0.0.1:0'"), Ok(vec![any.clone(), any]));
+}
+
+#[test]
+fn inline_tables_and_windows_line_ends_are_toml_too() {
+    let text = "volume = [{ name = 'pool', node = [{ address = 'tablet' }] }]";
+    assert_eq!(parse(text), parse(&volume("")));
+    assert_eq!(parse(&volume("").replace('\n', "\r\n")), parse(&volume("")));
+}
