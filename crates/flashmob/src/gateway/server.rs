@@ -1,0 +1,429 @@
+//! The gateway's event loop: one thread that moves bytes between clients, the state machine and links.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use flashmob_core::gateway::{ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, VolumeSpec};
+use mio::{Events, Poll, Token, Waker};
+use slab::Slab;
+
+use super::identity::{gateway_id, session, unique_id};
+use super::links::{Links, NodePlace};
+use super::native::{NativeCalls, NativeHandle, native};
+use crate::admin::report::Report;
+use crate::admin::{Reporter, reporter};
+use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
+use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream};
+use crate::node::{Extent, ExtentConfig};
+use crate::store::StoreConfig;
+
+const WAKE: Token = Token(0);
+const FIRST_LISTENER: usize = 1;
+const FIRST_LINK: usize = 1024;
+/// How long requests in hand may take when the gateway shuts down.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a client's last answers may take to leave.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a node inside the gateway's process may hold in memory.
+const LOCAL_NODE_MEMORY_BYTES: u64 = 64 << 20;
+
+/// One NBD client's connection.
+#[derive(Debug)]
+pub(super) struct ClientConn {
+    pub stream: Stream,
+    pub id: ClientId,
+    readable: bool,
+    /// Close when everything is written, at the latest then.
+    pub closing: Option<Instant>,
+}
+
+/// A gateway, ready to run.
+#[derive(Debug)]
+pub struct GatewayServer {
+    pub(super) gateway: Gateway,
+    pub(super) links: Links,
+    pub(super) clients: Slab<ClientConn>,
+    pub(super) clock: Clock,
+    pub(super) poll: Poll,
+    waker: Arc<Waker>,
+    listeners: Vec<Listener>,
+    first_client: usize,
+    native_calls: NativeCalls,
+    native_handle: NativeHandle,
+    reporter: Reporter,
+    questions: Receiver<SyncSender<Report>>,
+    stop: Arc<AtomicBool>,
+    dirty_clients: Vec<ClientId>,
+    dirty_links: Vec<LinkId>,
+    /// Where each client's connection is, by the client's place in the gateway.
+    conn_of_client: Vec<usize>,
+}
+
+/// Ends a running loop when called, from any thread: what is in hand is answered first.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    stop: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+impl Stopper {
+    /// Asks the loop to end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // A failing wake-up means that the loop is gone.
+        drop(self.waker.wake());
+    }
+}
+
+impl GatewayServer {
+    /// Opens local extents and listens for NBD clients, as configured.
+    pub fn open(config: &Config, config_path: &Path) -> anyhow::Result<GatewayServer> {
+        let id = gateway_id(config.name.as_deref(), config_path);
+        let mut server = GatewayServer::open_with(config, id)?;
+        let mut listeners = Vec::new();
+        for addr in &config.listen {
+            let mut listener = Listener::bind(addr)
+                .with_context(|| format!("cannot listen on {addr}; change 'listen' in {}", config_path.display()))?;
+            listener.register(server.poll.registry(), Token(FIRST_LISTENER + listeners.len()))?;
+            listeners.push(listener);
+        }
+        server.listeners = listeners;
+        Ok(server)
+    }
+
+    /// Opens local extents; serves native clients only.
+    pub fn open_native(config: &Config) -> anyhow::Result<GatewayServer> {
+        GatewayServer::open_with(config, unique_id())
+    }
+
+    fn open_with(config: &Config, id: [u8; 16]) -> anyhow::Result<GatewayServer> {
+        let clock = Clock::start();
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let wake: Arc<dyn Fn() + Send + Sync> = {
+            let waker = Arc::clone(&waker);
+            Arc::new(move || drop(waker.wake()))
+        };
+        let (mut places, mut extents) = (Vec::new(), Vec::new());
+        for volume in &config.volumes {
+            for node in &volume.nodes {
+                places.push(open_place(volume, node, &mut extents, clock, &wake)?);
+            }
+        }
+        let session = session();
+        let gateway = Gateway::new(GatewayConfig {
+            id,
+            session,
+            memory_bytes: config.memory_bytes,
+            clients_max: config.connections + config.volumes.len(),
+            seed: session,
+            volumes: config.volumes.iter().map(volume_spec).collect(),
+        })?;
+        let links_count = gateway.links_count();
+        let links = Links::new(links_count, FIRST_LINK, places, extents, Arc::clone(&wake));
+        let (native_handle, native_calls) = native(Arc::clone(&wake), config.volumes.len());
+        let (reporter, questions) = reporter(move || wake());
+        Ok(GatewayServer {
+            gateway,
+            links,
+            clients: Slab::new(),
+            clock,
+            poll,
+            waker,
+            listeners: Vec::new(),
+            first_client: FIRST_LINK + links_count,
+            native_calls,
+            native_handle,
+            reporter,
+            questions,
+            stop: Arc::new(AtomicBool::new(false)),
+            dirty_clients: Vec::new(),
+            dirty_links: Vec::new(),
+            conn_of_client: Vec::new(),
+        })
+    }
+
+    /// Where it really listens.
+    pub fn local_addrs(&self) -> io::Result<Vec<ListenAddr>> {
+        self.listeners.iter().map(Listener::local_addr).collect()
+    }
+
+    /// Makes calls to the running loop from inside the process.
+    #[must_use]
+    pub fn native_handle(&self) -> NativeHandle {
+        self.native_handle.clone()
+    }
+
+    /// Asks the running loop for reports.
+    #[must_use]
+    pub fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+
+    /// Ends the running loop.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper { stop: Arc::clone(&self.stop), waker: Arc::clone(&self.waker) }
+    }
+
+    /// Serves until stopped.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        let mut drain_until: Option<Instant> = None;
+        self.gateway.handle_timeout(self.clock.now());
+        self.do_actions();
+        loop {
+            let timeout = self.poll_timeout(drain_until.is_some());
+            match self.poll.poll(&mut events, timeout) {
+                Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
+                _ => {}
+            }
+            self.turn(&events);
+            if self.stop.load(Ordering::SeqCst) {
+                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
+                self.gateway.drain();
+                if self.gateway.is_idle() || Instant::now() >= until {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// How long the loop may sleep.
+    fn poll_timeout(&self, draining: bool) -> Option<Duration> {
+        let readable = self.clients.iter().any(|(_, c)| c.readable && self.gateway.client_wants_bytes(c.id));
+        if readable || self.links.is_any_readable() {
+            return Some(Duration::ZERO);
+        }
+        let closing = draining || self.clients.iter().any(|(_, c)| c.closing.is_some());
+        let soon = closing.then_some(Duration::from_millis(20));
+        let due = self.gateway.next_timeout().map(|at| self.clock.until(at));
+        soon.into_iter().chain(due).min()
+    }
+
+    /// One turn: take what came, let the state machine work, send what it made.
+    fn turn(&mut self, events: &Events) {
+        let now = self.clock.now();
+        self.note_events(events);
+        self.links.take_answers(&mut self.gateway, self.poll.registry(), now);
+        self.links.read_all(&mut self.gateway, now);
+        self.read_clients();
+        self.native_calls.take_calls(&mut self.gateway, now);
+        self.gateway.handle_timeout(now);
+        loop {
+            self.gateway.turn(now);
+            self.do_actions();
+            let carried = self.links.carry_local(&mut self.gateway, now);
+            let given = self.native_calls.give_results(&mut self.gateway);
+            if !carried && !given {
+                break;
+            }
+        }
+        self.write_dirty();
+        self.do_actions();
+        self.close_written();
+        while let Ok(answer) = self.questions.try_recv() {
+            // The asker may have given up.
+            let _ = answer.try_send(self.report());
+        }
+    }
+
+    fn note_events(&mut self, events: &Events) {
+        let now = self.clock.now();
+        for event in events {
+            match event.token() {
+                WAKE => {}
+                Token(token) if token < FIRST_LINK => self.accept_all(token - FIRST_LISTENER),
+                Token(token) if token < self.first_client => {
+                    self.links.note_event(&mut self.gateway, now, LinkId(token - FIRST_LINK), event);
+                    if event.is_writable() {
+                        self.dirty_links.push(LinkId(token - FIRST_LINK));
+                    }
+                }
+                Token(token) => {
+                    if let Some(conn) = self.clients.get_mut(token - self.first_client) {
+                        conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                        if event.is_writable() {
+                            self.dirty_clients.push(conn.id);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn accept_all(&mut self, listener: usize) {
+        loop {
+            match self.listeners[listener].accept(&SocketOptions::default()) {
+                Ok(Some(stream)) => self.add_client(stream),
+                Ok(None) => return,
+                Err(error) => {
+                    log::warn!("cannot accept a client: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_client(&mut self, mut stream: Stream) {
+        let key = self.clients.vacant_key();
+        if let Err(error) = stream.register(self.poll.registry(), Token(self.first_client + key)) {
+            log::warn!("client {}: {error}", stream.peer());
+            return;
+        }
+        let Some(id) = self.gateway.client_opened() else {
+            log::warn!("client {}: refused, {} clients are connected; see 'connections'", stream.peer(), self.clients.len());
+            return;
+        };
+        if self.conn_of_client.len() <= id.index {
+            self.conn_of_client.resize(id.index + 1, usize::MAX);
+        }
+        self.conn_of_client[id.index] = key;
+        self.clients.insert(ClientConn { stream, id, readable: true, closing: None });
+    }
+
+    fn read_clients(&mut self) {
+        let now = self.clock.now();
+        let mut ended = Vec::new();
+        for (key, conn) in &mut self.clients {
+            if !conn.readable || !self.gateway.client_wants_bytes(conn.id) {
+                continue;
+            }
+            let Some(rx) = self.gateway.client_rx(conn.id) else { continue };
+            match conn.stream.fill(rx, 0) {
+                Ok(Filled::More(_)) => {}
+                Ok(Filled::Drained(_)) => conn.readable = false,
+                Ok(Filled::End) | Err(_) => ended.push(key),
+            }
+            self.gateway.process_client(now, conn.id);
+        }
+        for key in ended {
+            self.remove_client(key);
+        }
+    }
+
+    fn write_dirty(&mut self) {
+        let (mut clients, mut links) = (std::mem::take(&mut self.dirty_clients), std::mem::take(&mut self.dirty_links));
+        let now = self.clock.now();
+        for id in clients.drain(..) {
+            self.write_client(id);
+        }
+        for id in links.drain(..) {
+            self.links.write(&mut self.gateway, now, id);
+        }
+        self.gateway.take_dirty(&mut clients, &mut links);
+        for id in clients.drain(..) {
+            self.write_client(id);
+        }
+        for id in links.drain(..) {
+            self.links.write(&mut self.gateway, now, id);
+        }
+        (self.dirty_clients, self.dirty_links) = (clients, links);
+    }
+
+    fn write_client(&mut self, id: ClientId) {
+        let Some(&key) = self.conn_of_client.get(id.index) else { return };
+        let Some(conn) = self.clients.get_mut(key).filter(|c| c.id == id) else { return };
+        while let Some(out) = self.gateway.client_out(id).filter(|out| !out.is_empty()) {
+            match conn.stream.drain_once(out) {
+                Ok(0) => return,
+                Ok(n) => self.gateway.client_wrote(id, n),
+                Err(_) => return self.remove_client(key),
+            }
+        }
+    }
+
+    fn close_written(&mut self) {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (key, conn) in &self.clients {
+            if let Some(until) = conn.closing
+                && (now >= until || self.gateway.client_out(conn.id).is_none_or(|out| out.is_empty()))
+            {
+                due.push(key);
+            }
+        }
+        for key in due {
+            self.remove_client(key);
+        }
+    }
+
+    fn remove_client(&mut self, key: usize) {
+        if let Some(conn) = self.clients.try_remove(key) {
+            self.gateway.client_closed(conn.id);
+        }
+    }
+}
+
+fn open_place(
+    volume: &VolumeConfig,
+    node: &NodeConfig,
+    extents: &mut Vec<Extent>,
+    clock: Clock,
+    wake: &Arc<dyn Fn() + Send + Sync>,
+) -> anyhow::Result<NodePlace> {
+    match &node.source {
+        NodeSource::Remote { address } => {
+            let socket = &volume.socket;
+            let to_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+            let options = SocketOptions {
+                send_buffer_bytes: socket.send_buffer_bytes.map(to_usize),
+                receive_buffer_bytes: socket.receive_buffer_bytes.map(to_usize),
+                congestion: socket.congestion.clone(),
+                keepalive: socket.keepalive,
+            };
+            Ok(NodePlace::Remote(address.clone(), options))
+        }
+        NodeSource::Local { path, threads, engine, direct } => {
+            let store = StoreConfig {
+                size_bytes: node.size_bytes,
+                threads: *threads,
+                engine: *engine,
+                direct: *direct,
+                ..StoreConfig::new(path)
+            };
+            let config = ExtentConfig {
+                store,
+                state_dir: None,
+                forget: false,
+                memory_bytes: LOCAL_NODE_MEMORY_BYTES,
+                links_max: volume.links.max(1) + 1,
+            };
+            let extent = Extent::open(&config, clock, Arc::clone(wake))
+                .with_context(|| format!("volume '{}': the local node {} cannot be served", volume.name, path.display()))?;
+            extents.push(extent);
+            Ok(NodePlace::Local(extents.len() - 1))
+        }
+    }
+}
+
+fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
+    let extents = volume.nodes.iter().map(|node| ExtentSpec {
+        name: match &node.source {
+            NodeSource::Remote { address } => address.clone(),
+            NodeSource::Local { path, .. } => path.display().to_string(),
+        },
+        size_bytes: node.size_bytes,
+    });
+    VolumeSpec {
+        name: volume.name.clone(),
+        id: volume.id.clone(),
+        description: volume.description.clone().unwrap_or_default(),
+        read_only: volume.read_only,
+        layout: volume.layout,
+        batch: volume.batch,
+        batch_bytes: volume.batch_bytes,
+        links: u16::try_from(volume.links).unwrap_or(u16::MAX),
+        outstanding_batches: volume.outstanding_batches,
+        timeout: volume.timeout,
+        connect_timeout: volume.connect_timeout,
+        reconnect_min: volume.reconnect_min,
+        reconnect_max: volume.reconnect_max,
+        extents: extents.collect(),
+    }
+}
