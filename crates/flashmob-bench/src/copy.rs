@@ -61,7 +61,8 @@ pub fn write_image(uri: &Uri, path: &Path, progress: &mut dyn FnMut(&Progress)) 
     }
     let unit = u64::from(export.block_bytes_min);
     if !image_bytes.is_multiple_of(unit) {
-        let reason = format!("the image has {image_bytes} bytes, which is no multiple of the export's {unit}; extend it");
+        let reason =
+            format!("the image has {image_bytes} bytes, which is no multiple of the export's {unit}; extend it");
         return Err(copy.unsuitable(reason));
     }
 
@@ -69,7 +70,8 @@ pub fn write_image(uri: &Uri, path: &Path, progress: &mut dyn FnMut(&Progress)) 
     let mut data_bytes = 0;
     let mut at = 0;
     while at < image_bytes {
-        let extent = if can_zero { extent(&file, at, image_bytes, unit) } else { Extent { end: image_bytes, hole: false } };
+        let extent =
+            if can_zero { extent(&file, at, image_bytes, unit) } else { Extent { end: image_bytes, hole: false } };
         let (op, step) = if extent.hole { (Op::WriteZeroes, ZEROES_BYTES) } else { (Op::Write, chunk_bytes(&export)) };
         while at < extent.end {
             let len_bytes = u64::from(step).min(extent.end - at) as u32;
@@ -98,8 +100,7 @@ pub fn read_image(uri: &Uri, path: &Path, progress: &mut dyn FnMut(&Progress)) -
     let mut copy = Copy::open(uri)?;
     let image_bytes = copy.export().size_bytes;
     let step = chunk_bytes(copy.export());
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(failed("create"))?;
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(failed("create"))?;
     // Only in a regular file does what was emptied and then not written read as zeroes.
     let sparse = file.metadata().map_err(failed("examine"))?.is_file();
     if sparse {

@@ -137,7 +137,8 @@ impl Reference for PatternReference {
 /// The first of `bytes` (which belong at `offset_bytes`) that is wrong, and how many are. For the rare
 /// case that [`Reference::matches`] said no.
 pub fn wrong_bytes(reference: &dyn Reference, offset_bytes: u64, bytes: &[u8]) -> Option<(u64, u64)> {
-    let mut wrong = (0u64..).zip(bytes).filter(|(i, byte)| !reference.matches(offset_bytes + i, std::slice::from_ref(byte)));
+    let mut wrong =
+        (0u64..).zip(bytes).filter(|(i, byte)| !reference.matches(offset_bytes + i, std::slice::from_ref(byte)));
     let first = wrong.next()?.0;
     Some((offset_bytes + first, 1 + wrong.count() as u64))
 }

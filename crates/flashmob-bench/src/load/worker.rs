@@ -56,6 +56,7 @@ pub(super) struct Worker {
     /// Requests that are still to be asked.
     quota: u64,
     stop: Stop,
+    rest: Duration,
     reference: Verifier,
     verify: bool,
 }
@@ -63,7 +64,7 @@ pub(super) struct Worker {
 impl Worker {
     pub fn new(clients: Vec<Client>, load: &Load, quota: u64, reference: Verifier) -> Result<Worker, Error> {
         let pump = Pump::new(clients.iter().map(|client| &client.connection))?;
-        Ok(Worker { clients, pump, quota, stop: load.stop, reference, verify: load.verify.is_some() })
+        Ok(Worker { clients, pump, quota, stop: load.stop, rest: load.rest, reference, verify: load.verify.is_some() })
     }
 
     /// The export; every thread has at least one connection.
@@ -103,17 +104,25 @@ impl Worker {
                     client.connection.check_silence(now)?;
                 }
             }
-            if self.quota == 0 && self.clients.iter().all(|client| client.connection.outstanding() == 0) {
+            if self.quota == 0 && self.outstanding() == 0 {
                 break;
             }
             let wake = deadline.filter(|_| self.quota > 0).map_or(next_tick, |deadline| deadline.min(next_tick));
+            let answered = measured.answered();
             self.round(wake.saturating_duration_since(now), &mut measured, &mut buffer)?;
+            if !self.rest.is_zero() && (measured.answered() - answered) * 8 < self.outstanding() {
+                std::thread::sleep(self.rest);
+            }
         }
         measured.cpu = thread_cpu().saturating_sub(cpu_before);
         for client in self.clients {
             client.connection.disconnect();
         }
         Ok(measured)
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.clients.iter().map(|client| client.connection.outstanding() as u64).sum()
     }
 
     /// Waits for the connections, then receives from and refills those that are ready.

@@ -15,7 +15,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::handshake::{Export, HandshakeError, handshake};
 use super::protocol as p;
-use super::reply::{ReplyDecoder, Replies};
+use super::reply::{Replies, ReplyDecoder};
 use super::slots::{Request, Slots};
 use super::uri::{Address, Uri};
 use crate::error::Error;

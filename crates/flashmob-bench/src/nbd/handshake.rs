@@ -86,7 +86,9 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<(), HandshakeError> {
             return Err(HandshakeError::Protocol("it uses the oldstyle handshake, which knows no export names".into()));
         }
         other => {
-            return Err(HandshakeError::Protocol(format!("0x{other:016x} follows its greeting in place of \"IHAVEOPT\"")));
+            return Err(HandshakeError::Protocol(format!(
+                "0x{other:016x} follows its greeting in place of \"IHAVEOPT\""
+            )));
         }
     }
     stream.read_exact(&mut greeting[16..])?;
@@ -140,7 +142,9 @@ fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) ->
             _ => return Err(unexpected(&reply, "the export")),
         }
     }
-    Err(HandshakeError::Protocol(format!("it sent more than {OPTION_REPLIES_MAX} pieces of information about the export")))
+    Err(HandshakeError::Protocol(format!(
+        "it sent more than {OPTION_REPLIES_MAX} pieces of information about the export"
+    )))
 }
 
 /// Takes one piece of information into `export`; whether it was its size.

@@ -34,7 +34,13 @@ pub trait Replies {
 enum State {
     Header,
     /// In the data of a reply; `last` if nothing of this reply follows it.
-    Data { index: u32, request: Request, at_bytes: u32, left_bytes: u32, last: bool },
+    Data {
+        index: u32,
+        request: Request,
+        at_bytes: u32,
+        left_bytes: u32,
+        last: bool,
+    },
 }
 
 /// The decoder of one connection.
@@ -209,13 +215,7 @@ impl ReplyDecoder {
     }
 
     /// The reply of slot `index` is complete: checks that it is, and gives the slot back.
-    fn finish(
-        &mut self,
-        index: u32,
-        slots: &mut Slots,
-        at: Instant,
-        replies: &mut impl Replies,
-    ) -> Result<(), String> {
+    fn finish(&mut self, index: u32, slots: &mut Slots, at: Instant, replies: &mut impl Replies) -> Result<(), String> {
         let structured = self.structured;
         let slot = slots.slot(index);
         let Some(request) = slot.request else {
@@ -243,8 +243,7 @@ fn find(slots: &Slots, cookie: u64) -> Result<(u32, Request), String> {
 /// Notes that `len` bytes at `offset_bytes` arrived for the request in slot `index`; where they begin
 /// inside the request.
 fn place(slots: &mut Slots, index: u32, request: &Request, offset_bytes: u64, len: u32) -> Result<u32, String> {
-    let outside =
-        || format!("it sent {len} bytes of data at {offset_bytes} in reply to a {}", request.describe());
+    let outside = || format!("it sent {len} bytes of data at {offset_bytes} in reply to a {}", request.describe());
     if request.op != Op::Read || len == 0 {
         return Err(outside());
     }

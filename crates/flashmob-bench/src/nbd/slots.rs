@@ -57,7 +57,8 @@ impl Slots {
     /// `count` free slots.
     #[must_use]
     pub fn new(count: u32) -> Slots {
-        let slots = (0..count).map(|_| Slot { request: None, uses: 0, pieces: Vec::new(), error: None, errors: 0 }).collect();
+        let slots =
+            (0..count).map(|_| Slot { request: None, uses: 0, pieces: Vec::new(), error: None, errors: 0 }).collect();
         Slots { slots, free: (0..count).rev().collect() }
     }
 

@@ -89,7 +89,9 @@ fn parse(text: &str) -> Result<Uri, String> {
     let address = match (unix, socket) {
         (true, Some(path)) if authority.is_empty() => Address::Unix { path },
         (true, Some(_)) => {
-            return Err(format!("a unix socket has no host, but '{authority}' is given; write three slashes: nbd+unix:///"));
+            return Err(format!(
+                "a unix socket has no host, but '{authority}' is given; write three slashes: nbd+unix:///"
+            ));
         }
         (true, None) => return Err("the parameter 'socket' is missing; append ?socket=PATH".into()),
         (false, Some(_)) => return Err("'socket' goes with nbd+unix://, not with nbd://".into()),
@@ -173,7 +175,9 @@ fn percent_decode(text: &str) -> Result<Vec<u8>, String> {
     while at < bytes.len() {
         if bytes[at] == b'%' {
             let (Some(high), Some(low)) = (hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) else {
-                return Err("a '%' is not followed by two hexadecimal digits; write %25 for the character itself".into());
+                return Err(
+                    "a '%' is not followed by two hexadecimal digits; write %25 for the character itself".into()
+                );
             };
             decoded.push(high << 4 | low);
             at += 3;
