@@ -1,0 +1,314 @@
+//! Loads: what to ask of an export, for how long, and what came of it.
+//!
+//! [`run()`] opens all connections, divides them among threads, and gathers what each thread measured.
+//! A server's error is counted and the load goes on; a connection that breaks ends the load.
+
+mod measure;
+pub mod offsets;
+pub mod random;
+pub mod reference;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::error::{Errno, Error};
+use crate::nbd::connection::{Connection, Options};
+use crate::nbd::handshake::Export;
+use crate::nbd::protocol as p;
+use crate::nbd::uri::Uri;
+use crate::progress::{Progress, Unit};
+use measure::Measured;
+use offsets::{Alignment, Offsets, Pattern};
+use reference::{PatternReference, Reference};
+use worker::{Client, Worker};
+
+/// How often progress is reported.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// Most connections of one load: what a gateway admits.
+pub const CONNECTIONS_MAX: u32 = 64;
+/// Most outstanding requests of one connection.
+pub const OUTSTANDING_MAX: u32 = 65_536;
+
+/// What to ask of an export.
+#[derive(Clone)]
+pub struct Load {
+    /// Connections, 1 to [`CONNECTIONS_MAX`].
+    pub connections: u32,
+    /// Threads that the connections are divided among; at most one per connection is started.
+    pub threads: u32,
+    /// Requests that each connection keeps outstanding, 1 to [`OUTSTANDING_MAX`].
+    pub outstanding: u32,
+    /// Bytes of each request.
+    pub block_bytes: u32,
+    /// Order of the offsets.
+    pub pattern: Pattern,
+    /// Which offsets there are.
+    pub alignment: Alignment,
+    /// Fraction of the requests that are reads, 0 to 1; the others are writes.
+    pub read_fraction: f64,
+    /// When to stop.
+    pub stop: Stop,
+    /// What the export should hold: every byte read is compared with it, every byte written is taken
+    /// from it. Without it nothing is compared, and writes carry [`PatternReference`] of the seed.
+    pub verify: Option<Verifier>,
+    /// Ask for structured replies.
+    pub structured_replies: bool,
+    /// How long a thread sleeps after it was woken for less than an eighth of what it has outstanding.
+    /// A server that sends its answers one by one otherwise wakes it for each, and most of the
+    /// processor time goes into that. It adds to the latency of those answers, so it is zero (never
+    /// sleep) unless throughput is what matters; some 50 us do.
+    pub rest: Duration,
+    /// Longest silence of the server before the load is given up.
+    pub timeout: Duration,
+}
+
+/// A reference that the threads of a load share.
+pub type Verifier = Arc<dyn Reference>;
+
+/// When a load stops asking; what is outstanding then is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// After so much time.
+    After(Duration),
+    /// After so many requests, over all connections.
+    Requests(u64),
+}
+
+impl Default for Load {
+    /// Reads of 4 KiB at any byte, 64 outstanding on one connection, for five seconds.
+    fn default() -> Load {
+        Load {
+            connections: 1,
+            threads: 1,
+            outstanding: 64,
+            block_bytes: 4096,
+            pattern: Pattern::Random { seed: 1 },
+            alignment: Alignment::Byte,
+            read_fraction: 1.0,
+            stop: Stop::After(Duration::from_secs(5)),
+            verify: None,
+            structured_replies: false,
+            rest: Duration::ZERO,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Load")
+            .field("connections", &self.connections)
+            .field("threads", &self.threads)
+            .field("outstanding", &self.outstanding)
+            .field("block_bytes", &self.block_bytes)
+            .field("pattern", &self.pattern)
+            .field("alignment", &self.alignment)
+            .field("read_fraction", &self.read_fraction)
+            .field("stop", &self.stop)
+            .field("verify", &self.verify.is_some())
+            .field("structured_replies", &self.structured_replies)
+            .field("rest", &self.rest)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+/// What came of a load.
+#[derive(Clone, Debug)]
+pub struct LoadResult {
+    /// Reads that succeeded.
+    pub reads: u64,
+    /// Writes that succeeded.
+    pub writes: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// From the first request to the last reply.
+    pub elapsed: Duration,
+    /// Nanoseconds from handing a request over to the receipt of its answer, of all requests that
+    /// succeeded; three significant digits, at most an hour.
+    pub latency_ns: Histogram<u64>,
+    /// How many requests the server answered with which error.
+    pub errors: BTreeMap<Errno, u64>,
+    /// The first of them in words, if there was one.
+    pub first_error: Option<String>,
+    /// Bytes that were compared and found right.
+    pub verified_bytes: u64,
+    /// Bytes that were compared and found wrong.
+    pub mismatched_bytes: u64,
+    /// Offset of the wrong byte that was noticed first.
+    pub first_mismatch_offset_bytes: Option<u64>,
+    /// Processor time, user and system, of the load's own threads.
+    pub cpu: Duration,
+    /// The seed that the offsets came from; 0 for a sequential load.
+    pub seed: u64,
+    /// The export that it ran on.
+    pub export: Export,
+}
+
+impl LoadResult {
+    /// Requests that succeeded, per second.
+    #[must_use]
+    pub fn requests_per_second(&self) -> f64 {
+        (self.reads + self.writes) as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Processor time of the load itself per request that succeeded, in nanoseconds.
+    #[must_use]
+    pub fn cpu_ns_per_request(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / ((self.reads + self.writes) as f64).max(1.0)
+    }
+
+    /// How many requests the server answered with an error.
+    #[must_use]
+    pub fn errors_total(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+/// What the threads of a load share.
+struct Shared {
+    /// Set when one of them failed.
+    give_up: AtomicBool,
+    /// Requests answered so far, brought up to date now and then.
+    answered: AtomicU64,
+}
+
+/// Runs a load. `progress` is called a few times a second.
+pub fn run(uri: &Uri, load: &Load, progress: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Error> {
+    check(load)?;
+    let mut workers = workers(uri, load)?;
+    let export = workers[0].export().clone();
+    let shared = Shared { give_up: AtomicBool::new(false), answered: AtomicU64::new(0) };
+    let begun = Instant::now();
+    let measured = std::thread::scope(|scope| {
+        let (report, reports) = mpsc::channel();
+        for worker in workers.drain(..) {
+            let (report, shared) = (report.clone(), &shared);
+            scope.spawn(move || {
+                let outcome = worker.run(begun, shared);
+                if outcome.is_err() {
+                    shared.give_up.store(true, Ordering::Relaxed);
+                }
+                // The receiver lives as long as the threads do.
+                let _ = report.send(outcome);
+            });
+        }
+        drop(report);
+        collect(&reports, || progress(&state(load, begun, &shared)))
+    })?;
+    Ok(measured.into_result(begun, load.pattern.seed(), export))
+}
+
+/// Waits for all threads and joins what they measured; the first error, if any failed.
+fn collect(reports: &mpsc::Receiver<Result<Measured, Error>>, mut tick: impl FnMut()) -> Result<Measured, Error> {
+    let mut total = Measured::new();
+    let mut failure = None;
+    loop {
+        match reports.recv_timeout(PROGRESS_INTERVAL) {
+            Ok(Ok(measured)) => total.add(measured),
+            Ok(Err(error)) => {
+                failure.get_or_insert(error);
+            }
+            Err(RecvTimeoutError::Timeout) => tick(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    failure.map_or(Ok(total), Err)
+}
+
+fn state(load: &Load, begun: Instant, shared: &Shared) -> Progress {
+    match load.stop {
+        Stop::After(limit) => {
+            let (done, total) = (begun.elapsed().min(limit).as_millis() as u64, limit.as_millis() as u64);
+            Progress { done, total, unit: Unit::Milliseconds }
+        }
+        Stop::Requests(total) => {
+            Progress { done: shared.answered.load(Ordering::Relaxed).min(total), total, unit: Unit::Requests }
+        }
+    }
+}
+
+/// Opens the connections and divides them among threads.
+fn workers(uri: &Uri, load: &Load) -> Result<Vec<Worker>, Error> {
+    let options =
+        Options { timeout: load.timeout, structured_replies: load.structured_replies, outstanding: load.outstanding };
+    let reference = load.verify.clone().unwrap_or_else(|| Arc::new(PatternReference { seed: load.pattern.seed() }));
+    let threads = load.threads.min(load.connections) as usize;
+    let mut clients: Vec<Vec<Client>> = (0..threads).map(|_| Vec::new()).collect();
+    for index in 0..load.connections {
+        let connection = Connection::open(uri, &options)?;
+        suits(load, &connection)?;
+        let size_bytes = connection.export().size_bytes;
+        let offsets = Offsets::new(load, size_bytes, index);
+        clients[index as usize % threads].push(Client::new(connection, offsets, load));
+    }
+    let mut workers = Vec::with_capacity(threads);
+    for (thread, clients) in clients.into_iter().enumerate() {
+        let quota = match load.stop {
+            Stop::After(_) => u64::MAX,
+            Stop::Requests(total) => {
+                let (threads, thread) = (threads as u64, thread as u64);
+                total / threads + u64::from(thread < total % threads)
+            }
+        };
+        workers.push(Worker::new(clients, load, quota, reference.clone())?);
+    }
+    Ok(workers)
+}
+
+/// That the load makes sense by itself.
+fn check(load: &Load) -> Result<(), Error> {
+    let wrong = |reason: String| Err(Error::Load(reason));
+    if !(1..=CONNECTIONS_MAX).contains(&load.connections) {
+        return wrong(format!("{} connections; choose 1 to {CONNECTIONS_MAX}", load.connections));
+    }
+    if load.threads == 0 {
+        return wrong("no thread; choose at least 1".into());
+    }
+    if !(1..=OUTSTANDING_MAX).contains(&load.outstanding) {
+        return wrong(format!("{} outstanding requests; choose 1 to {OUTSTANDING_MAX}", load.outstanding));
+    }
+    if load.block_bytes == 0 {
+        return wrong("requests of 0 bytes; choose at least 1".into());
+    }
+    if !(0.0..=1.0).contains(&load.read_fraction) {
+        return wrong(format!("a read fraction of {}; choose 0 to 1", load.read_fraction));
+    }
+    Ok(())
+}
+
+/// That the load fits the export.
+fn suits(load: &Load, connection: &Connection) -> Result<(), Error> {
+    let export = connection.export();
+    let wrong = |reason: String| Err(Error::Unsuitable { server: connection.server().into(), reason });
+    let block = load.block_bytes;
+    if u64::from(block) > export.size_bytes {
+        return wrong(format!("requests of {block} bytes do not fit its {} bytes", export.size_bytes));
+    }
+    if block > export.block_bytes_max {
+        return wrong(format!("it takes at most {} bytes per request, not {block}", export.block_bytes_max));
+    }
+    let unit = export.block_bytes_min;
+    if !block.is_multiple_of(unit) {
+        return wrong(format!("it takes multiples of {unit} bytes only, not {block}"));
+    }
+    if unit > 1 && load.alignment == Alignment::Byte && !matches!(load.pattern, Pattern::Sequential) {
+        return wrong(format!("it takes offsets that are multiples of {unit} only; align the offsets to the block"));
+    }
+    if load.read_fraction < 1.0 && export.has(p::FLAG_READ_ONLY) {
+        return wrong("it is read-only, but the load writes".into());
+    }
+    if let Some(held) = load.verify.as_ref().and_then(|reference| reference.len_bytes())
+        && held < export.size_bytes
+    {
+        return wrong(format!("it has {} bytes, but the reference to compare with only {held}", export.size_bytes));
+    }
+    Ok(())
+}

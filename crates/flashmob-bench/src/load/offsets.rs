@@ -1,0 +1,149 @@
+//! Where the requests of one connection go.
+
+use super::Load;
+use super::random::Random;
+
+/// Order of the offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Uniformly anywhere. Equal seeds give equal offsets on every machine.
+    Random {
+        /// Where the numbers come from.
+        seed: u64,
+    },
+    /// One block after the other, each connection from its own share of the export on, and again from
+    /// the beginning.
+    Sequential,
+}
+
+impl Pattern {
+    /// The seed; 0 if nothing is random.
+    #[must_use]
+    pub fn seed(self) -> u64 {
+        match self {
+            Pattern::Random { seed } => seed,
+            Pattern::Sequential => 0,
+        }
+    }
+}
+
+/// Which offsets there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// Every byte from 0 to size - block, as in P1.
+    Byte,
+    /// Multiples of the block.
+    Block,
+}
+
+/// The offsets and kinds of one connection's requests.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    random: Random,
+    /// Reads are those whose number is below this, of 2^32.
+    reads_below: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// A multiple of `unit_bytes`, below `count` of them.
+    Random { count: u64, unit_bytes: u64 },
+    /// `next`, then `block_bytes` further, up to `last`.
+    Sequential { next: u64, last: u64, block_bytes: u64 },
+}
+
+impl Offsets {
+    /// Those of connection `index` of `load`, on an export of `size_bytes`, at least one block.
+    #[must_use]
+    pub fn new(load: &Load, size_bytes: u64, index: u32) -> Offsets {
+        let block_bytes = u64::from(load.block_bytes).max(1);
+        let last = size_bytes.saturating_sub(block_bytes);
+        let kind = match (load.pattern, load.alignment) {
+            (Pattern::Random { .. }, Alignment::Byte) => Kind::Random { count: last + 1, unit_bytes: 1 },
+            (Pattern::Random { .. }, Alignment::Block) => {
+                Kind::Random { count: size_bytes / block_bytes, unit_bytes: block_bytes }
+            }
+            (Pattern::Sequential, _) => {
+                let blocks = size_bytes / block_bytes;
+                let share = u128::from(blocks) * u128::from(index) / u128::from(load.connections.max(1));
+                Kind::Sequential { next: share as u64 * block_bytes, last, block_bytes }
+            }
+        };
+        let reads_below = (load.read_fraction * f64::from(1u32 << 31) * 2.0) as u64;
+        Offsets { random: Random::new(load.pattern.seed(), u64::from(index)), reads_below, kind }
+    }
+
+    /// The next request: its offset in bytes, and whether it is a read.
+    #[inline]
+    pub fn next_request(&mut self) -> (u64, bool) {
+        let read = match self.reads_below {
+            0 => false,
+            n if n >= 1 << 32 => true,
+            n => self.random.next_u64() >> 32 < n,
+        };
+        let offset = match &mut self.kind {
+            Kind::Random { count, unit_bytes } => self.random.below(*count) * *unit_bytes,
+            Kind::Sequential { next, last, block_bytes } => {
+                let offset = if *next > *last { 0 } else { *next };
+                *next = offset + *block_bytes;
+                offset
+            }
+        };
+        (offset, read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(block_bytes: u32, pattern: Pattern, alignment: Alignment) -> Load {
+        Load { block_bytes, pattern, alignment, ..Load::default() }
+    }
+
+    #[test]
+    fn random_offsets_reach_every_byte_that_a_block_fits_at() {
+        let mut offsets = Offsets::new(&load(4, Pattern::Random { seed: 3 }, Alignment::Byte), 10, 0);
+        let mut seen = [false; 7];
+        for _ in 0..1000 {
+            seen[offsets.next_request().0 as usize] = true;
+        }
+        assert_eq!(seen, [true; 7]);
+    }
+
+    #[test]
+    fn aligned_offsets_are_multiples_of_the_block() {
+        let mut offsets = Offsets::new(&load(4, Pattern::Random { seed: 3 }, Alignment::Block), 10, 0);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            seen.insert(offsets.next_request().0);
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 4]);
+    }
+
+    #[test]
+    fn an_export_of_one_block_has_one_offset() {
+        for pattern in [Pattern::Random { seed: 1 }, Pattern::Sequential] {
+            let mut offsets = Offsets::new(&load(10, pattern, Alignment::Byte), 10, 0);
+            assert_eq!([(); 3].map(|()| offsets.next_request().0), [0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn sequential_connections_begin_in_their_shares_and_wrap() {
+        let load = Load { connections: 2, ..load(4, Pattern::Sequential, Alignment::Block) };
+        let mut second = Offsets::new(&load, 17, 1);
+        assert_eq!([(); 5].map(|()| second.next_request().0), [8, 12, 0, 4, 8]);
+    }
+
+    #[test]
+    fn the_fraction_of_reads_is_kept() {
+        for (fraction, low, high) in [(0.0, 0, 0), (1.0, 1000, 1000), (0.7, 640, 760)] {
+            let load = Load { read_fraction: fraction, ..Load::default() };
+            let mut offsets = Offsets::new(&load, 1 << 20, 0);
+            let reads = (0..1000).filter(|_| offsets.next_request().1).count();
+            assert!((low..=high).contains(&reads), "{fraction}: {reads}");
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! One connection that pipelines: requests gather in a send queue and leave in one send; replies are
+//! received many at a time and matched by their cookies.
+//!
+//! It never blocks after the handshake: [`crate::nbd::pump`] does the waiting. It allocates nothing
+//! per request.
+
+use std::io::{self, Read, Write};
+use std::net::ToSocketAddrs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use flashmob_core::op::Op;
+use rustix::net::SendFlags;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::handshake::{Export, HandshakeError, handshake};
+use super::protocol as p;
+use super::reply::{Replies, ReplyDecoder};
+use super::slots::{Request, Slots};
+use super::uri::{Address, Uri};
+use crate::error::Error;
+
+/// Bytes that one receive asks for: some sixty replies of 4 KiB, and still inside a core's cache.
+pub const RECEIVE_BYTES: usize = 256 * 1024;
+/// Room in front of them for what the last receive left undecoded: less than the longest error chunk.
+const LEFTOVER_BYTES_MAX: usize = 8 * 1024;
+/// Sent bytes at the front of the send queue that are worth moving the rest for.
+const COMPACT_BYTES: usize = 256 * 1024;
+/// Pause between two attempts to reach a unix socket whose queue of connections is full.
+const CONNECT_RETRY: Duration = Duration::from_millis(10);
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Longest silence of the server: for the whole handshake, and between two signs of life while
+    /// requests wait.
+    pub timeout: Duration,
+    /// Ask for structured replies. Simple ones cost less on both sides.
+    pub structured_replies: bool,
+    /// Most requests that may wait at once.
+    pub outstanding: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { timeout: Duration::from_secs(30), structured_replies: false, outstanding: 1 }
+    }
+}
+
+/// A buffer to receive into. One serves all connections of a thread, so that it stays in the cache.
+#[derive(Debug)]
+pub struct ReceiveBuffer(Box<[u8]>);
+
+impl ReceiveBuffer {
+    /// A buffer of [`RECEIVE_BYTES`] and a little.
+    #[must_use]
+    pub fn new() -> ReceiveBuffer {
+        ReceiveBuffer(vec![0; LEFTOVER_BYTES_MAX + RECEIVE_BYTES].into_boxed_slice())
+    }
+}
+
+impl Default for ReceiveBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A connection after its handshake.
+#[derive(Debug)]
+pub struct Connection {
+    socket: Socket,
+    server: String,
+    export: Export,
+    timeout: Duration,
+    slots: Slots,
+    decoder: ReplyDecoder,
+    /// Requests that wait to be sent, from `sent_bytes` on.
+    queue: Vec<u8>,
+    sent_bytes: usize,
+    /// Whether the socket took less than was queued.
+    blocked: bool,
+    /// Received bytes that are not decoded yet: the beginning of a header.
+    leftover: Vec<u8>,
+    /// When the last byte moved, or the first request was handed over.
+    alive: Instant,
+}
+
+impl Connection {
+    /// Connects and agrees on the export; blocks for up to the timeout.
+    pub fn open(uri: &Uri, options: &Options) -> Result<Connection, Error> {
+        let server = uri.to_string();
+        let until = Instant::now() + options.timeout;
+        let socket = connect(&uri.address, until, options.timeout)
+            .map_err(|source| Error::Connect { server: server.clone(), source })?;
+        let export = handshake(&mut Deadline { socket: &socket, until }, &uri.export, options.structured_replies)
+            .map_err(|error| handshake_failed(error, &server, options.timeout))?;
+        socket.set_nonblocking(true).map_err(|source| Error::System { doing: "make a socket non-blocking", source })?;
+        Ok(Connection {
+            socket,
+            server,
+            timeout: options.timeout,
+            slots: Slots::new(options.outstanding.max(1)),
+            decoder: ReplyDecoder::new(export.structured_replies),
+            export,
+            queue: Vec::new(),
+            sent_bytes: 0,
+            blocked: false,
+            leftover: Vec::new(),
+            alive: Instant::now(),
+        })
+    }
+
+    /// What the server said about its export.
+    #[must_use]
+    pub fn export(&self) -> &Export {
+        &self.export
+    }
+
+    /// The server and the export, as a URI.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// How many more requests may be submitted.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.slots.free()
+    }
+
+    /// How many requests wait for their replies, sent or not.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.slots.taken()
+    }
+
+    /// Bytes that wait to be sent.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.queue.len() - self.sent_bytes
+    }
+
+    /// Whether the socket has to become writable before more can be sent.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Queues a request, without sending it. `flags` are `protocol::COMMAND_FLAG_*`. `fill` is called
+    /// for a write only, with the `len_bytes` to be filled with what is to be written.
+    ///
+    /// Returns `false`, having done nothing, if no slot is free.
+    pub fn submit(
+        &mut self,
+        now: Instant,
+        op: Op,
+        flags: u16,
+        offset_bytes: u64,
+        len_bytes: u32,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        if self.slots.taken() == 0 {
+            self.alive = now;
+        }
+        let Some(cookie) = self.slots.take(Request { op, offset_bytes, len_bytes, submitted: now }) else {
+            return false;
+        };
+        if self.sent_bytes >= COMPACT_BYTES && self.sent_bytes >= self.queue.len() / 2 {
+            self.queue.drain(..self.sent_bytes);
+            self.sent_bytes = 0;
+        }
+        self.queue.extend_from_slice(&p::request_header(flags, command(op), cookie, offset_bytes, len_bytes));
+        if op == Op::Write {
+            let begin = self.queue.len();
+            self.queue.resize(begin + len_bytes as usize, 0);
+            fill(&mut self.queue[begin..]);
+        }
+        true
+    }
+
+    /// Queues any bytes, for tests of a server. Replies to requests in them are unknown to
+    /// [`Connection::receive`]; read them with [`Connection::read_raw`].
+    pub fn submit_raw(&mut self, bytes: &[u8]) {
+        self.queue.extend_from_slice(bytes);
+    }
+
+    /// Sends what is queued, as far as the socket takes it at once.
+    pub fn send(&mut self) -> Result<(), Error> {
+        while self.sent_bytes < self.queue.len() {
+            match send_without_signal(&self.socket, &self.queue[self.sent_bytes..]) {
+                Ok(n) => {
+                    self.sent_bytes += n;
+                    if self.blocked {
+                        self.alive = Instant::now();
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Ok(());
+                }
+                Err(source) => return Err(self.broken(source)),
+            }
+        }
+        self.queue.clear();
+        self.sent_bytes = 0;
+        self.blocked = false;
+        Ok(())
+    }
+
+    /// Receives once and hands on what the server answered. Returns whether it stopped because there
+    /// was nothing (more) to receive.
+    pub fn receive(&mut self, buffer: &mut ReceiveBuffer, replies: &mut impl Replies) -> Result<bool, Error> {
+        let kept = self.leftover.len();
+        let buffer = &mut buffer.0;
+        buffer[..kept].copy_from_slice(&self.leftover);
+        let received = loop {
+            match (&self.socket).read(&mut buffer[kept..kept + RECEIVE_BYTES]) {
+                Ok(0) => return Err(self.closed()),
+                Ok(n) => break n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(source) => return Err(self.broken(source)),
+            }
+        };
+        let now = Instant::now();
+        self.alive = now;
+        let bytes = &buffer[..kept + received];
+        let used = self.decoder.decode(bytes, &mut self.slots, now, replies).map_err(|reason| self.protocol(reason))?;
+        let rest = &bytes[used..];
+        if rest.len() > LEFTOVER_BYTES_MAX {
+            return Err(self.protocol(format!("{} bytes of its reply make no sense", rest.len())));
+        }
+        self.leftover.clear();
+        self.leftover.extend_from_slice(rest);
+        Ok(received < RECEIVE_BYTES)
+    }
+
+    /// Takes up to `bytes.len()` bytes as they come, undecoded, for tests of a server. Returns how
+    /// many; 0 if none are there, and an error if the server closed.
+    pub fn read_raw(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
+        let kept = self.leftover.len().min(bytes.len());
+        if kept > 0 {
+            bytes[..kept].copy_from_slice(&self.leftover[..kept]);
+            self.leftover.drain(..kept);
+            return Ok(kept);
+        }
+        match (&self.socket).read(bytes) {
+            Ok(0) if !bytes.is_empty() => Err(self.closed()),
+            Ok(n) => {
+                self.alive = Instant::now();
+                Ok(n)
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+            Err(source) => Err(self.broken(source)),
+        }
+    }
+
+    /// An error if requests wait and no byte moved for the timeout.
+    pub fn check_silence(&self, now: Instant) -> Result<(), Error> {
+        if (self.slots.taken() > 0 || self.queued_bytes() > 0)
+            && now.saturating_duration_since(self.alive) >= self.timeout
+        {
+            return Err(Error::Timeout { server: self.server.clone(), doing: self.doing(), after: self.timeout });
+        }
+        Ok(())
+    }
+
+    /// How long [`Connection::check_silence`] will not complain, counted from `now`.
+    #[must_use]
+    pub fn patience(&self, now: Instant) -> Duration {
+        self.timeout.saturating_sub(now.saturating_duration_since(self.alive))
+    }
+
+    /// Says goodbye, as far as the socket takes it at once. Requests that still wait get no reply.
+    pub fn disconnect(mut self) {
+        self.queue.extend_from_slice(&p::request_header(0, p::COMMAND_DISCONNECT, 0, 0, 0));
+        // A server that went away before has been said goodbye to by itself.
+        let _ = self.send();
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// What the connection waits for, in words.
+    fn doing(&self) -> String {
+        match self.slots.oldest() {
+            Some(request) => {
+                format!("{} requests waited, the oldest a {}", self.slots.taken(), request.describe())
+            }
+            None => "no request waited".into(),
+        }
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed { server: self.server.clone(), doing: self.doing() }
+    }
+
+    fn broken(&self, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => self.closed(),
+            _ => Error::Io { server: self.server.clone(), doing: self.doing(), source },
+        }
+    }
+
+    fn protocol(&self, reason: String) -> Error {
+        Error::Protocol { server: self.server.clone(), reason }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn command(op: Op) -> u16 {
+    match op {
+        Op::Read => p::COMMAND_READ,
+        Op::Write => p::COMMAND_WRITE,
+        Op::Flush => p::COMMAND_FLUSH,
+        Op::Trim => p::COMMAND_TRIM,
+        Op::WriteZeroes => p::COMMAND_WRITE_ZEROES,
+    }
+}
+
+fn handshake_failed(error: HandshakeError, server: &str, timeout: Duration) -> Error {
+    let (server, doing) = (server.to_string(), "shaking hands".to_string());
+    match error {
+        HandshakeError::Protocol(reason) => Error::Protocol { server, reason },
+        HandshakeError::Refused { what, reason } => Error::Refused { server, what, reason },
+        HandshakeError::Io(source) => match source.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout { server, doing, after: timeout },
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+                Error::Closed { server, doing }
+            }
+            _ => Error::Io { server, doing, source },
+        },
+    }
+}
+
+fn connect(address: &Address, until: Instant, timeout: Duration) -> io::Result<Socket> {
+    match address {
+        Address::Unix { path } => {
+            let address = SockAddr::unix(path)?;
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            // A unix socket does not connect in the background: it says at once that the queue is full.
+            socket.set_nonblocking(true)?;
+            loop {
+                match socket.connect(&address) {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                        std::thread::sleep(CONNECT_RETRY);
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(silent(timeout)),
+                    Err(e) => return Err(e),
+                    Ok(()) => break,
+                }
+            }
+            socket.set_nonblocking(false)?;
+            Ok(socket)
+        }
+        Address::Tcp { host, port } => {
+            let mut failure = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+            for address in (host.as_str(), *port).to_socket_addrs()? {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(silent(timeout));
+                }
+                let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+                match socket.connect_timeout(&address.into(), left) {
+                    Ok(()) => {
+                        socket.set_tcp_nodelay(true)?;
+                        return Ok(socket);
+                    }
+                    Err(e) => failure = e,
+                }
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// A closed connection is an error to report, never the signal SIGPIPE.
+fn send_without_signal(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
+}
+
+fn silent(timeout: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", timeout.as_secs_f64()))
+}
+
+/// A blocking stream that ends with `TimedOut` at a point in time.
+struct Deadline<'a> {
+    socket: &'a Socket,
+    until: Instant,
+}
+
+impl Deadline<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Deadline<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        (&mut &*self.socket).read(buf)
+    }
+}
+
+impl Write for Deadline<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        send_without_signal(self.socket, buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
