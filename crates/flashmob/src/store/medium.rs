@@ -201,11 +201,8 @@ impl Medium {
         let mut done = 0;
         while done < data.len() {
             let (rest, at) = (&data[done..], offset_bytes + done as u64);
-            let written = if at_once {
-                sys::write_durable(&self.opened.durable, rest, at)
-            } else {
-                rustix::io::pwrite(&self.opened.file, rest, at)
-            };
+            let file = self.file(at_once);
+            let written = if at_once { sys::write_durable(file, rest, at) } else { rustix::io::pwrite(file, rest, at) };
             match written {
                 Ok(n) => match counted(n, rest.len(), self.align_bytes()) {
                     0 => return Err(self.failed("write", Errno::IO)),

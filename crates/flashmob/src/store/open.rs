@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use flashmob_core::units::Bytes;
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags};
@@ -15,6 +16,9 @@ use rustix::io::Errno;
 use super::direct::CHUNK_BYTES;
 use super::error::{StoreError, open_error};
 use super::identity::sidecar_path;
+
+/// How long another's lock on a block device is waited for: far longer than udev looks at one.
+const DEVICE_LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// A file or block device that is open, locked and of the right size.
 #[derive(Debug)]
@@ -58,8 +62,9 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result
     let file = open_read_write(path, is_new, OFlags::empty())?;
     let metadata = file.metadata().map_err(|e| open_error("examine", path, e))?;
     check_kind(path, &metadata)?;
-    lock(path, &file)?;
-    if metadata.file_type().is_block_device() {
+    let is_device = metadata.file_type().is_block_device();
+    lock(path, &file, is_device)?;
+    if is_device {
         return open_device(path, file, size_bytes, direct);
     }
     // The size is read only now, under the lock: another node may just have made the file.
@@ -122,14 +127,18 @@ fn refuse_lost_data(path: &Path) -> Result<(), StoreError> {
 
 /// Takes the lock that keeps a second node away. It belongs to the open file, so it also works within
 /// one process, and goes with it however the process ends.
-fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
+///
+/// udev holds a lock on a device for a moment whenever somebody has closed it: that is waited for.
+fn lock(path: &Path, file: &File, is_device: bool) -> Result<(), StoreError> {
+    let give_up = Instant::now() + if is_device { DEVICE_LOCK_WAIT } else { Duration::ZERO };
     loop {
-        return match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(()),
-            Err(Errno::INTR) => continue,
-            Err(Errno::WOULDBLOCK) => Err(StoreError::Locked { path: path.into() }),
-            Err(e) => Err(StoreError::CannotLock { path: path.into(), source: e.into() }),
-        };
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) if Instant::now() < give_up => std::thread::sleep(Duration::from_millis(20)),
+            Err(Errno::WOULDBLOCK) => return Err(StoreError::Locked { path: path.into() }),
+            Err(e) => return Err(StoreError::CannotLock { path: path.into(), source: e.into() }),
+        }
     }
 }
 
