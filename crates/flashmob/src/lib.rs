@@ -3,5 +3,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod gateway;
 pub mod net;
+pub mod node;
 pub mod store;

@@ -52,6 +52,7 @@ pub(super) struct Link {
     pub number: u16,
     pub state: State,
     pub rx: RxBuf,
+    rx_wanted: usize,
     pub out: OutQueue,
     /// Batches out, oldest first.
     pub sent: VecDeque<SentBatch>,
@@ -87,6 +88,7 @@ impl Link {
             number,
             state: State::Waiting(Time::default()),
             rx: RxBuf::new(),
+            rx_wanted: 0,
             out: OutQueue::new(),
             sent: VecDeque::new(),
             unresolved: Vec::new(),
@@ -117,6 +119,18 @@ impl Gateway {
     #[must_use]
     pub fn links_count(&self) -> usize {
         self.links.len()
+    }
+
+    /// The node, counted over all volumes, that a link leads to.
+    #[must_use]
+    pub fn node_of(&self, id: LinkId) -> usize {
+        self.links[id.0].node
+    }
+
+    /// How many more bytes make up the frame that a link is in the middle of: a hint for reading.
+    #[must_use]
+    pub fn link_wanted(&self, id: LinkId) -> usize {
+        self.links[id.0].rx_wanted
     }
 
     /// The shell has connected a link.
@@ -188,7 +202,10 @@ impl Gateway {
     fn decode_link(&mut self, now: Time, id: LinkId, rx: &mut RxBuf) -> Result<(), WireError> {
         while self.links[id.0].is_connected() {
             let (frame, taken) = match frame::decode_frame(rx.data())? {
-                Decoded::NeedMore(_) => return Ok(()),
+                Decoded::NeedMore(total) => {
+                    self.links[id.0].rx_wanted = total - rx.len();
+                    return Ok(());
+                }
                 Decoded::Frame(frame, taken) => (frame, taken),
             };
             self.links[id.0].counters.bytes_in += taken as u64;

@@ -2,22 +2,17 @@
 
 pub mod report;
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use report::Report;
 
+use crate::net::Wake;
+
 /// Asks the event loop for a report, from any thread.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Reporter {
     asks: SyncSender<SyncSender<Report>>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl std::fmt::Debug for Reporter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reporter").finish_non_exhaustive()
-    }
+    wake: Wake,
 }
 
 /// Most questions that wait for the loop at once.
@@ -27,9 +22,9 @@ const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A reporter, and the end at which the event loop finds its questions after `wake` was called.
 #[must_use]
-pub fn reporter(wake: impl Fn() + Send + Sync + 'static) -> (Reporter, Receiver<SyncSender<Report>>) {
+pub fn reporter(wake: Wake) -> (Reporter, Receiver<SyncSender<Report>>) {
     let (asks, questions) = sync_channel(ASKS_MAX);
-    (Reporter { asks, wake: Arc::new(wake) }, questions)
+    (Reporter { asks, wake }, questions)
 }
 
 impl Reporter {
@@ -38,7 +33,7 @@ impl Reporter {
     pub fn ask(&self) -> Option<Report> {
         let (answer, report) = sync_channel(1);
         self.asks.try_send(answer).ok()?;
-        (self.wake)();
+        self.wake.wake();
         report.recv_timeout(ANSWER_TIMEOUT).ok()
     }
 }

@@ -1,9 +1,14 @@
 //! A configuration that has been checked: plain data, every default filled in.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use flashmob_core::gateway::BatchMode as Batch;
+pub use flashmob_core::layout::LayoutKind;
+
+pub use crate::net::ListenAddr as Listen;
+pub use crate::store::Engine;
 
 /// All that a gateway is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,24 +25,6 @@ pub struct Config {
     pub name: Option<String>,
     /// The volumes, at least one, their names and identities all different.
     pub volumes: Vec<VolumeConfig>,
-}
-
-/// Where NBD clients connect.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Listen {
-    /// A TCP port; 0 lets the kernel choose.
-    Tcp(SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Listen::Tcp(address) => address.fmt(f),
-            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
 }
 
 /// One volume: what it is called, how its addresses map to nodes, and how the nodes are spoken to.
@@ -73,27 +60,6 @@ pub struct VolumeConfig {
     pub socket: SocketConfig,
     /// The nodes in the order of the volume's addresses; at least one.
     pub nodes: Vec<NodeConfig>,
-}
-
-/// How a volume's addresses map to its nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LayoutKind {
-    /// One node's extent after the other.
-    Linear,
-    /// Stripes over all nodes in turn.
-    Striped {
-        /// Bytes that follow each other on one node.
-        stripe_bytes: u64,
-    },
-}
-
-/// How many requests travel in one batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Batch {
-    /// What has gathered when a batch may go, without ever waiting for more.
-    Auto,
-    /// That many, as in P1; 1 to 4096.
-    Fixed(u16),
 }
 
 /// Options of a volume's sockets; `None` leaves one to the kernel.
@@ -137,13 +103,4 @@ pub enum NodeSource {
         /// Whether the page cache is passed by (`O_DIRECT`).
         direct: bool,
     },
-}
-
-/// How a local node's system calls reach its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// `pread` and `pwrite` on a pool of threads.
-    Threads,
-    /// One io_uring; Linux on x86_64 and aarch64.
-    IoUring,
 }

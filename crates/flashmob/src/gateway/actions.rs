@@ -32,7 +32,11 @@ impl GatewayServer {
 fn tell(event: &Event) {
     match event {
         Event::VolumeReady(name, size_bytes, nodes) => {
-            log::info!("volume {name}: {} ({size_bytes} bytes) over {nodes} node{}", Bytes(*size_bytes), plural(*nodes));
+            log::info!(
+                "volume {name}: {} ({size_bytes} bytes) over {nodes} node{}",
+                Bytes(*size_bytes),
+                plural(*nodes)
+            );
         }
         Event::VolumeLinked(name) => log::info!("volume {name} ready"),
         Event::NodeUp(name, false) => log::info!("node {name}: linked"),

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use flashmob_core::gateway::{Gateway, LinkId};
@@ -11,7 +10,7 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use crate::net::stream::connect;
-use crate::net::{Filled, SocketOptions, Stream};
+use crate::net::{Filled, SocketOptions, Stream, Wake};
 use crate::node::Extent;
 
 /// Where a node is.
@@ -29,8 +28,15 @@ enum Base {
     None,
     /// The address is being looked up; answers to earlier questions are told apart by the number.
     Resolving(u64),
-    Tcp { stream: Stream, connected: bool, readable: bool },
-    Local { extent: usize, link: NodeLinkId },
+    Tcp {
+        stream: Stream,
+        connected: bool,
+        readable: bool,
+    },
+    Local {
+        extent: usize,
+        link: NodeLinkId,
+    },
 }
 
 /// All links, by their number.
@@ -43,17 +49,11 @@ pub(super) struct Links {
     questions: u64,
     answers: Receiver<(LinkId, u64, io::Result<SocketAddr>)>,
     answer_to: Sender<(LinkId, u64, io::Result<SocketAddr>)>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl std::fmt::Debug for dyn Fn() + Send + Sync {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Fn()")
-    }
+    wake: Wake,
 }
 
 impl Links {
-    pub fn new(count: usize, first_token: usize, places: Vec<NodePlace>, extents: Vec<Extent>, wake: Arc<dyn Fn() + Send + Sync>) -> Links {
+    pub fn new(count: usize, first_token: usize, places: Vec<NodePlace>, extents: Vec<Extent>, wake: Wake) -> Links {
         let (answer_to, answers) = channel();
         let bases = (0..count).map(|_| Base::None).collect();
         Links { bases, places, extents, first_token, questions: 0, answers, answer_to, wake }
@@ -82,7 +82,7 @@ impl Links {
     /// Looks a name up on a thread of its own: the system's resolver blocks.
     fn resolve(&mut self, id: LinkId, address: String) {
         self.questions += 1;
-        let (number, answer_to, wake) = (self.questions, self.answer_to.clone(), Arc::clone(&self.wake));
+        let (number, answer_to, wake) = (self.questions, self.answer_to.clone(), self.wake.clone());
         self.bases[id.0] = Base::Resolving(number);
         let resolver = std::thread::Builder::new().name("resolve".to_string()).stack_size(256 * 1024);
         let spawned = resolver.spawn(move || {
@@ -91,7 +91,7 @@ impl Links {
             });
             // The loop may be gone.
             let _ = answer_to.send((id, number, found));
-            wake();
+            wake.wake();
         });
         if let Err(error) = spawned {
             let _ = self.answer_to.send((id, self.questions, Err(error)));
@@ -124,7 +124,15 @@ impl Links {
         }
     }
 
-    fn dial(&mut self, gateway: &mut Gateway, registry: &Registry, now: Time, id: LinkId, addr: SocketAddr, options: &SocketOptions) {
+    fn dial(
+        &mut self,
+        gateway: &mut Gateway,
+        registry: &Registry,
+        now: Time,
+        id: LinkId,
+        addr: SocketAddr,
+        options: &SocketOptions,
+    ) {
         let token = Token(self.first_token + id.0);
         let dialled = connect(addr, options).and_then(|mut stream| stream.register(registry, token).map(|()| stream));
         match dialled {
@@ -169,7 +177,8 @@ impl Links {
             if !*readable {
                 continue;
             }
-            let filled = stream.fill(gateway.link_rx(id), gateway.link_wanted(id));
+            let wanted = gateway.link_wanted(id);
+            let filled = stream.fill(gateway.link_rx(id), wanted);
             match filled {
                 Ok(Filled::More(_)) => gateway.process_link(now, id),
                 Ok(Filled::Drained(n)) => {
@@ -263,7 +272,10 @@ impl Links {
             }
         }
         for (number, link, reason) in &closed {
-            let found = self.bases.iter().position(|b| matches!(b, Base::Local { extent, link: l } if extent == number && l == link));
+            let found = self
+                .bases
+                .iter()
+                .position(|b| matches!(b, Base::Local { extent, link: l } if extent == number && l == link));
             self.extents[*number].node.link_closed(*link);
             if let Some(index) = found {
                 self.close(gateway, now, LinkId(index), reason);

@@ -11,6 +11,8 @@ use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use slab::Slab;
 
+use crate::net::Wake;
+
 /// What a call comes to: the bytes of a read (empty for other operations), or why it failed.
 pub type NativeResult = Result<Vec<u8>, Failure>;
 
@@ -100,16 +102,10 @@ impl Drop for Answer {
 }
 
 /// Makes calls to a running loop, from any thread.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct NativeHandle {
     messages: Sender<Message>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl std::fmt::Debug for NativeHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NativeHandle").finish_non_exhaustive()
-    }
+    wake: Wake,
 }
 
 impl NativeHandle {
@@ -121,7 +117,7 @@ impl NativeHandle {
         let call = NativeCall { cookie: 0, op, flags, spans, payload };
         // If the loop is gone the message is dropped, and its answer with it, which finishes the call.
         if self.messages.send(Message { volume, call, answer }).is_ok() {
-            (self.wake)();
+            self.wake.wake();
         }
         Pending { cell }
     }
@@ -137,9 +133,12 @@ pub(super) struct NativeCalls {
 }
 
 /// The two ends.
-pub(super) fn native(wake: Arc<dyn Fn() + Send + Sync>, volumes: usize) -> (NativeHandle, NativeCalls) {
+pub(super) fn native(wake: Wake, volumes: usize) -> (NativeHandle, NativeCalls) {
     let (sender, messages) = channel();
-    (NativeHandle { messages: sender, wake }, NativeCalls { messages, waiting: Slab::new(), clients: vec![None; volumes] })
+    (
+        NativeHandle { messages: sender, wake },
+        NativeCalls { messages, waiting: Slab::new(), clients: vec![None; volumes] },
+    )
 }
 
 impl NativeCalls {

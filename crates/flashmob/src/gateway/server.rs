@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use flashmob_core::gateway::{ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, VolumeSpec};
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::identity::{gateway_id, session, unique_id};
@@ -18,7 +18,7 @@ use super::native::{NativeCalls, NativeHandle, native};
 use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
 use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
-use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream};
+use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream, Wake};
 use crate::node::{Extent, ExtentConfig};
 use crate::store::StoreConfig;
 
@@ -50,7 +50,7 @@ pub struct GatewayServer {
     pub(super) clients: Slab<ClientConn>,
     pub(super) clock: Clock,
     pub(super) poll: Poll,
-    waker: Arc<Waker>,
+    wake: Wake,
     listeners: Vec<Listener>,
     first_client: usize,
     native_calls: NativeCalls,
@@ -68,15 +68,14 @@ pub struct GatewayServer {
 #[derive(Debug, Clone)]
 pub struct Stopper {
     stop: Arc<AtomicBool>,
-    waker: Arc<Waker>,
+    wake: Wake,
 }
 
 impl Stopper {
     /// Asks the loop to end.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        // A failing wake-up means that the loop is gone.
-        drop(self.waker.wake());
+        self.wake.wake();
     }
 }
 
@@ -104,11 +103,7 @@ impl GatewayServer {
     fn open_with(config: &Config, id: [u8; 16]) -> anyhow::Result<GatewayServer> {
         let clock = Clock::start();
         let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        let wake: Arc<dyn Fn() + Send + Sync> = {
-            let waker = Arc::clone(&waker);
-            Arc::new(move || drop(waker.wake()))
-        };
+        let wake = Wake::new(poll.registry(), WAKE)?;
         let (mut places, mut extents) = (Vec::new(), Vec::new());
         for volume in &config.volumes {
             for node in &volume.nodes {
@@ -125,16 +120,16 @@ impl GatewayServer {
             volumes: config.volumes.iter().map(volume_spec).collect(),
         })?;
         let links_count = gateway.links_count();
-        let links = Links::new(links_count, FIRST_LINK, places, extents, Arc::clone(&wake));
-        let (native_handle, native_calls) = native(Arc::clone(&wake), config.volumes.len());
-        let (reporter, questions) = reporter(move || wake());
+        let links = Links::new(links_count, FIRST_LINK, places, extents, wake.clone());
+        let (native_handle, native_calls) = native(wake.clone(), config.volumes.len());
+        let (reporter, questions) = reporter(wake.clone());
         Ok(GatewayServer {
             gateway,
             links,
             clients: Slab::new(),
             clock,
             poll,
-            waker,
+            wake,
             listeners: Vec::new(),
             first_client: FIRST_LINK + links_count,
             native_calls,
@@ -168,7 +163,7 @@ impl GatewayServer {
     /// Ends the running loop.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        Stopper { stop: Arc::clone(&self.stop), waker: Arc::clone(&self.waker) }
+        Stopper { stop: Arc::clone(&self.stop), wake: self.wake.clone() }
     }
 
     /// Serves until stopped.
@@ -277,7 +272,11 @@ impl GatewayServer {
             return;
         }
         let Some(id) = self.gateway.client_opened() else {
-            log::warn!("client {}: refused, {} clients are connected; see 'connections'", stream.peer(), self.clients.len());
+            log::warn!(
+                "client {}: refused, {} clients are connected; see 'connections'",
+                stream.peer(),
+                self.clients.len()
+            );
             return;
         };
         if self.conn_of_client.len() <= id.index {
@@ -365,7 +364,7 @@ fn open_place(
     node: &NodeConfig,
     extents: &mut Vec<Extent>,
     clock: Clock,
-    wake: &Arc<dyn Fn() + Send + Sync>,
+    wake: &Wake,
 ) -> anyhow::Result<NodePlace> {
     match &node.source {
         NodeSource::Remote { address } => {
@@ -394,8 +393,9 @@ fn open_place(
                 memory_bytes: LOCAL_NODE_MEMORY_BYTES,
                 links_max: volume.links.max(1) + 1,
             };
-            let extent = Extent::open(&config, clock, Arc::clone(wake))
-                .with_context(|| format!("volume '{}': the local node {} cannot be served", volume.name, path.display()))?;
+            let extent = Extent::open(&config, clock, wake.clone()).with_context(|| {
+                format!("volume '{}': the local node {} cannot be served", volume.name, path.display())
+            })?;
             extents.push(extent);
             Ok(NodePlace::Local(extents.len() - 1))
         }

@@ -13,7 +13,7 @@ use socket2::SockRef;
 use super::stream::{SocketOptions, Stream, configure};
 
 /// An address to listen on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddr {
     /// TCP; port 0 takes any free one.
     Tcp(SocketAddr),

@@ -5,7 +5,9 @@ pub mod clock;
 pub mod listen;
 pub mod stream;
 pub mod tcp_info;
+pub mod wake;
 
 pub use clock::Clock;
 pub use listen::{ListenAddr, Listener};
 pub use stream::{Filled, SocketOptions, Stream};
+pub use wake::Wake;

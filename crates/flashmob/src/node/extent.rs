@@ -3,13 +3,12 @@
 //! The node process has one; a gateway has one for every node that is a local path.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Hello, RefuseReason};
 
-use crate::net::Clock;
+use crate::net::{Clock, Wake};
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
 use crate::store::{Store, StoreConfig, StoreError};
 
@@ -60,9 +59,9 @@ pub(crate) struct FileHost {
 impl Extent {
     /// Opens the data, locks it, and reads or makes its identity. `wake` is called, from any thread, when
     /// the store has finished something.
-    pub fn open(config: &ExtentConfig, clock: Clock, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Extent, ExtentError> {
+    pub fn open(config: &ExtentConfig, clock: Clock, wake: Wake) -> Result<Extent, ExtentError> {
         let path = &config.store.path;
-        let store = Store::open(config.store.clone(), clock.started(), move || wake())?;
+        let store = Store::open(config.store.clone(), clock.started(), move || wake.wake())?;
         let sidecar = sidecar_path(path, config.state_dir.as_deref());
         let mut identity = Identity::load_or_create(&sidecar, store.size_bytes())?;
         if config.forget {
@@ -139,7 +138,10 @@ impl Host for FileHost {
             }
             Err(error) => {
                 let path = self.identity.path().display();
-                Err((RefuseReason::Identity, format!("{error} (to give its data up: start the node with --forget; kept in {path})")))
+                Err((
+                    RefuseReason::Identity,
+                    format!("{error} (to give its data up: start the node with --forget; kept in {path})"),
+                ))
             }
         }
     }

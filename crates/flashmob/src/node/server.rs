@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use flashmob_core::node::{LinkId, NodeEvent};
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
 use crate::admin::report::{MemoryReport, NodeReport, Report, SCHEMA, stage_reports};
 use crate::admin::{Reporter, reporter};
-use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream};
+use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream, Wake};
 
 const WAKE: Token = Token(0);
 const LISTEN: Token = Token(1);
@@ -51,7 +51,7 @@ pub struct NodeServer {
     options: NodeOptions,
     clock: Clock,
     poll: Poll,
-    waker: Arc<Waker>,
+    wake: Wake,
     listener: Listener,
     conns: Slab<Conn>,
     reporter: Reporter,
@@ -65,20 +65,15 @@ impl NodeServer {
         use anyhow::Context;
         let clock = Clock::start();
         let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        let wake = {
-            let waker = Arc::clone(&waker);
-            // A failing wake-up means that the loop is gone.
-            move || drop(waker.wake())
-        };
-        let extent = Extent::open(&options.extent, clock, Arc::new(wake.clone()))?;
+        let wake = Wake::new(poll.registry(), WAKE)?;
+        let extent = Extent::open(&options.extent, clock, wake.clone())?;
         let addr = ListenAddr::Tcp(options.listen);
         let mut listener = Listener::bind(&addr)
             .with_context(|| format!("cannot listen on {addr}; choose another address with --listen"))?;
         listener.register(poll.registry(), LISTEN)?;
-        let (reporter, questions) = reporter(wake);
+        let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
-        Ok(NodeServer { extent, options, clock, poll, waker, listener, conns: Slab::new(), reporter, questions, stop })
+        Ok(NodeServer { extent, options, clock, poll, wake, listener, conns: Slab::new(), reporter, questions, stop })
     }
 
     /// Where it really listens.
@@ -101,10 +96,10 @@ impl NodeServer {
     /// Ends the running loop when called, from any thread: what is in hand is answered first.
     #[must_use]
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
-        let (stop, waker) = (Arc::clone(&self.stop), Arc::clone(&self.waker));
+        let (stop, wake) = (Arc::clone(&self.stop), self.wake.clone());
         move || {
             stop.store(true, Ordering::SeqCst);
-            drop(waker.wake());
+            wake.wake();
         }
     }
 
@@ -290,7 +285,10 @@ impl NodeServer {
             warnings.push("no-I/O mode: nothing is read or written; what reads return is not data".to_string());
         }
         if self.extent.is_damaged() {
-            warnings.push(format!("{} is damaged: every request fails until it is restored and the node restarted", store.path.display()));
+            warnings.push(format!(
+                "{} is damaged: every request fails until it is restored and the node restarted",
+                store.path.display()
+            ));
         }
         let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
         Report {

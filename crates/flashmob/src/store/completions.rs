@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use flashmob_core::op::Failure;
+use flashmob_core::units::Time;
 
 use super::{StoreDone, StoreOp};
 
@@ -32,7 +33,8 @@ impl Completions {
     /// Adds the completion of an operation that began at `started_nanos` and ends now.
     pub fn push(&self, op: StoreOp, result: Result<(), Failure>, started_nanos: u64) {
         let StoreOp { id, data, .. } = op;
-        let done = StoreDone { id, result, data, started_nanos, finished_nanos: self.now_nanos() };
+        let (started, finished) = (Time(started_nanos), Time(self.now_nanos()));
+        let done = StoreDone { id, result, data, started, finished };
         let was_empty = {
             let mut queue = lock(&self.done);
             queue.push(done);

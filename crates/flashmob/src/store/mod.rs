@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::op::Op;
 
 mod completions;
 mod direct;
@@ -38,6 +38,7 @@ mod uring;
 
 use completions::Completions;
 pub use error::StoreError;
+pub use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 use medium::Medium;
 use threads::Pool;
 use uring::Ring;
@@ -85,49 +86,6 @@ impl StoreConfig {
             no_io: false,
         }
     }
-}
-
-/// One operation for the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreOp {
-    /// What the caller calls it; the completion carries it back.
-    pub id: u64,
-    /// What to do.
-    pub op: Op,
-    /// Modifiers: FUA, and NO_HOLE for write zeroes.
-    pub flags: OpFlags,
-    /// First byte within the extent. Ignored for a flush.
-    pub offset_bytes: u64,
-    /// How many bytes. Ignored for a flush.
-    pub len_bytes: u32,
-    /// Write: the `len_bytes` bytes to write. Read: a buffer of `len_bytes` to fill. Otherwise empty.
-    pub data: Vec<u8>,
-}
-
-/// How an operation ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreDone {
-    /// The operation's id.
-    pub id: u64,
-    /// How it ended. A failed read's `data` holds nothing of meaning.
-    pub result: Result<(), Failure>,
-    /// The operation's buffer.
-    pub data: Vec<u8>,
-    /// When the first system call began, in nanoseconds since the start that [`Store::open`] was given.
-    pub started_nanos: u64,
-    /// When the last one was over, likewise.
-    pub finished_nanos: u64,
-}
-
-/// What a read of the page cache gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryRead {
-    /// Everything: the buffers are filled.
-    Hit,
-    /// Not everything. The buffers hold nothing of meaning; submit the read.
-    Miss,
-    /// The read cannot succeed.
-    Failed(Failure),
 }
 
 /// An open extent. Dropping it carries out what was submitted, save reads, and waits for that.

@@ -73,7 +73,7 @@ impl Rig {
             self.woken.recv_timeout(Duration::from_secs(60)).expect("woken for every completion");
             self.store.take_done(&mut done);
             for one in done.drain(..) {
-                assert!(one.started_nanos <= one.finished_nanos);
+                assert!(one.started <= one.finished);
                 assert!(all.insert(one.id, one).is_none(), "answered twice");
             }
         }

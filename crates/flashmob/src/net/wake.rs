@@ -1,0 +1,24 @@
+//! Wakes an event loop from any thread.
+
+use std::io;
+use std::sync::Arc;
+
+use mio::{Registry, Token, Waker};
+
+/// Wakes the event loop that it was made for.
+#[derive(Debug, Clone)]
+pub struct Wake(Arc<Waker>);
+
+impl Wake {
+    /// A way to wake the loop of `registry`, which sees `token` then.
+    pub fn new(registry: &Registry, token: Token) -> io::Result<Wake> {
+        Ok(Wake(Arc::new(Waker::new(registry, token)?)))
+    }
+
+    /// Wakes the loop. Cheap, and several calls may become one.
+    pub fn wake(&self) {
+        if let Err(error) = self.0.wake() {
+            log::error!("an event loop cannot be woken: {error}");
+        }
+    }
+}
