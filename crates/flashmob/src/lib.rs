@@ -2,6 +2,7 @@
 //! [`flashmob_core`].
 
 pub mod admin;
+pub mod commands;
 pub mod config;
 pub mod gateway;
 pub mod net;

@@ -1,3 +1,9 @@
 //! The one binary: reads the command line and hands over to the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    flashmob::commands::run(flashmob::commands::Cli::parse())
+}

@@ -1,0 +1,60 @@
+//! `flashmob gateway`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+// ADMIN use crate::admin::http;
+use crate::config::Config;
+use crate::gateway::GatewayServer;
+use crate::net::ListenAddr;
+
+/// Present volumes over nodes to NBD clients.
+///
+/// The configuration names the volumes, their layout and their nodes; examples are in the folder examples/.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob gateway cluster.toml
+  flashmob gateway cluster.toml --admin 127.0.0.1:10810 &
+  flashmob status 127.0.0.1:10810
+  nbdinfo --list nbd://127.0.0.1")]
+pub struct GatewayArgs {
+    /// The configuration file.
+    #[arg(value_name = "CONFIG.toml")]
+    config: PathBuf,
+    /// Address and port for /metrics (Prometheus) and /status (JSON); instead of 'admin' in the file.
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin: Option<SocketAddr>,
+    /// Check the configuration, print it with every default filled in, and end.
+    #[arg(long)]
+    check: bool,
+}
+
+pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
+    let config = Config::load(&args.config)?;
+    if args.check {
+        print!("{}", config.to_toml()?);
+        return Ok(());
+    }
+    let mut server = GatewayServer::open(&config, &args.config)?;
+// ADMIN     let admin = args.admin.or(config.admin);
+// ADMIN     let _admin = admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
+    let stopper = server.stopper();
+    super::on_signal(move || stopper.stop())?;
+    for addr in server.local_addrs()? {
+        match &addr {
+            ListenAddr::Tcp(addr) => {
+                if !addr.ip().is_loopback() {
+                    log::warn!("whoever reaches {addr} can read and write every volume: there are no keys yet, use a network you trust");
+                }
+                log::info!("listening on nbd://{addr}");
+            }
+            ListenAddr::Unix(path) => log::info!("listening on nbd+unix:///?socket={}", path.display()),
+        }
+    }
+    server.run()?;
+    log::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The command line: what each command takes, and what it does with it.
+
+mod gateway;
+mod node;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Pool the flash of spare tablets, phones and boards into one fast random-access volume.
+///
+/// Start `flashmob node` on every device, `flashmob gateway` on one machine, and use the volume with
+/// any NBD client (nbdinfo, nbdcopy, qemu-img, fio, nbdfuse, the kernel). `flashmob demo` shows it all on
+/// this machine.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// Say more (-v: what happens to single connections; -vv: everything).
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+    /// Say nothing but warnings and errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a file or partition of this device to gateways.
+    Node(node::NodeArgs),
+    /// Present volumes over nodes to NBD clients.
+    Gateway(gateway::GatewayArgs),
+}
+
+/// Runs the command that the arguments name.
+#[must_use]
+pub fn run(cli: Cli) -> ExitCode {
+    start_log(cli.verbose, cli.quiet);
+    let result = match cli.command {
+        Command::Node(args) => node::run(args),
+        Command::Gateway(args) => gateway::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let text = format!("{error:#}");
+            // A report on a configuration says so itself.
+            eprintln!("{}{text}", if text.starts_with("error") { "" } else { "error: " });
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start_log(verbose: u8, quiet: bool) {
+    let level = match (quiet, verbose) {
+        (true, _) => "warn",
+        (false, 0) => "info",
+        (false, 1) => "debug",
+        (false, _) => "trace",
+    };
+    let env = env_logger::Env::default().filter_or("FLASHMOB_LOG", level);
+    env_logger::Builder::from_env(env).format_target(false).init();
+}
+
+/// Calls `stop` on SIGTERM, SIGINT and SIGHUP; ends the process at once on a second one.
+fn on_signal(stop: impl Fn() + Send + 'static) -> anyhow::Result<()> {
+    let mut asked = false;
+    ctrlc::set_handler(move || {
+        if asked {
+            std::process::exit(130);
+        }
+        asked = true;
+        log::info!("stopping: finishing what is in hand; once more to stop at once");
+        stop();
+    })?;
+    Ok(())
+}
+
+/// Reads a size from the command line.
+fn size(text: &str) -> Result<u64, String> {
+    flashmob_core::units::parse_size(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,110 @@
+//! `flashmob node`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use flashmob_core::node::MEMORY_BYTES_MIN;
+use flashmob_core::units::Bytes;
+
+// ADMIN use crate::admin::http;
+use crate::node::{ExtentConfig, NodeOptions, NodeServer};
+use crate::store::{Engine, StoreConfig, THREADS_DEFAULT};
+
+/// Serve a file or partition of this device to gateways.
+///
+/// The data file holds the bare bytes of the extent; who it is (identity, size, volume) lies beside it in
+/// PATH.flashmob. A gateway's first connection gives the extent its place in a volume, which it keeps.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob node --data extent.bin --size 10GiB --listen 192.168.1.11:7411
+  flashmob node --data /dev/mmcblk0p3 --threads 8
+  flashmob node --data extent.bin --no-io       # measure the network alone")]
+pub struct NodeArgs {
+    /// File (made sparse if missing) or block device to serve.
+    #[arg(long, value_name = "PATH")]
+    data: PathBuf,
+    /// Size of the extent, such as 10GiB; needed if the file is missing.
+    #[arg(long, value_parser = super::size)]
+    size: Option<u64>,
+    /// Address and port for gateways. Whoever reaches it can read and write everything.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
+    listen: SocketAddr,
+    /// Threads that read and write what the page cache cannot answer at once.
+    #[arg(long, default_value_t = THREADS_DEFAULT, value_name = "N")]
+    threads: usize,
+    /// How they do it. io_uring needs Linux on x86_64 or aarch64.
+    #[arg(long, value_enum, default_value = "threads")]
+    engine: EngineArg,
+    /// Pass the page cache by (O_DIRECT).
+    #[arg(long)]
+    direct: bool,
+    /// Answer without touching the data: what is read is NOT DATA, what is written is DROPPED.
+    #[arg(long)]
+    no_io: bool,
+    /// Memory that the node may use, at least 16MiB.
+    #[arg(long, value_parser = super::size, default_value = "64MiB", value_name = "SIZE")]
+    memory: u64,
+    /// Most links at once.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    links: usize,
+    /// Address and port for /metrics (Prometheus) and /status (JSON).
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin: Option<SocketAddr>,
+    /// Folder for the identity of a block device.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Forget the volume that the extent belongs to, so that another may take it. Its data is then lost to the old one.
+    #[arg(long)]
+    forget: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EngineArg {
+    Threads,
+    #[value(name = "io_uring", alias = "io-uring")]
+    IoUring,
+}
+
+pub fn run(args: NodeArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(args.memory >= MEMORY_BYTES_MIN, "--memory {} is too little; give at least 16MiB", Bytes(args.memory));
+    anyhow::ensure!((1..=1024).contains(&args.links), "--links must be between 1 and 1024");
+    let engine = match args.engine {
+        EngineArg::Threads => Engine::Threads,
+        EngineArg::IoUring => Engine::IoUring,
+    };
+    let store = StoreConfig {
+        path: args.data,
+        size_bytes: args.size,
+        threads: args.threads,
+        engine,
+        direct: args.direct,
+        no_io: args.no_io,
+    };
+    let extent = ExtentConfig {
+        store,
+        state_dir: args.state_dir,
+        forget: args.forget,
+        memory_bytes: args.memory,
+        links_max: args.links,
+    };
+    let mut server = NodeServer::open(NodeOptions { extent, listen: args.listen })?;
+// ADMIN     let _admin = args.admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
+    super::on_signal(server.stopper())?;
+    let identity = server.extent().identity();
+    log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
+    warn_if_open(args.listen);
+    log::info!("ready, listening on {}", server.local_addr()?);
+    server.run()?;
+    log::info!("stopped");
+    Ok(())
+}
+
+fn warn_if_open(listen: SocketAddr) {
+    if listen.ip().is_loopback() {
+        log::info!("only this machine can reach it; --listen ADDR:PORT opens it to others");
+    } else {
+        log::warn!("whoever reaches {listen} can read and write all of the extent: there are no keys yet, use a network you trust");
+    }
+}
