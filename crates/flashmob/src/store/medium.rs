@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Bytes;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use super::direct::{self, Bounce, Transfer, counted};
@@ -372,6 +372,14 @@ impl Medium {
             log::warn!("{}: cannot {action}: {error} (such failures so far: {times})", self.path.display());
         }
         failure
+    }
+}
+
+impl Drop for Medium {
+    fn drop(&mut self) {
+        // Closing would do, were it not for a process that is being forked at this moment and holds a copy until it
+        // runs its own program.
+        let _ = rustix::fs::flock(&self.opened.file, FlockOperation::Unlock);
     }
 }
 

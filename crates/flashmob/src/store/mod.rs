@@ -64,7 +64,7 @@ pub struct StoreConfig {
     pub path: PathBuf,
     /// Size of the extent in bytes. Needed to make a file; an existing file must have this size, a device at least this.
     pub size_bytes: Option<u64>,
-    /// How many threads carry operations out, 1 to 256.
+    /// How many threads carry operations out, 1 to 64.
     pub threads: usize,
     /// How they are carried out.
     pub engine: Engine,

@@ -17,8 +17,9 @@ use super::direct::CHUNK_BYTES;
 use super::error::{StoreError, open_error};
 use super::identity::sidecar_path;
 
-/// How long another's lock on a block device is waited for: far longer than udev looks at one.
-const DEVICE_LOCK_WAIT: Duration = Duration::from_secs(1);
+/// How long another's lock is waited for. udev holds one on a device for a moment whenever somebody has closed
+/// it, and the kernel may keep a killed process's files open until its io_uring has been wound up.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// A file or block device that is open, locked and of the right size.
 #[derive(Debug)]
@@ -62,9 +63,8 @@ pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result
     let file = open_read_write(path, is_new, OFlags::empty())?;
     let metadata = file.metadata().map_err(|e| open_error("examine", path, e))?;
     check_kind(path, &metadata)?;
-    let is_device = metadata.file_type().is_block_device();
-    lock(path, &file, is_device)?;
-    if is_device {
+    lock(path, &file)?;
+    if metadata.file_type().is_block_device() {
         return open_device(path, file, size_bytes, direct);
     }
     // The size is read only now, under the lock: another node may just have made the file.
@@ -127,10 +127,8 @@ fn refuse_lost_data(path: &Path) -> Result<(), StoreError> {
 
 /// Takes the lock that keeps a second node away. It belongs to the open file, so it also works within
 /// one process, and goes with it however the process ends.
-///
-/// udev holds a lock on a device for a moment whenever somebody has closed it: that is waited for.
-fn lock(path: &Path, file: &File, is_device: bool) -> Result<(), StoreError> {
-    let give_up = Instant::now() + if is_device { DEVICE_LOCK_WAIT } else { Duration::ZERO };
+fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
+    let give_up = Instant::now() + LOCK_WAIT;
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),

@@ -16,8 +16,8 @@ use super::direct::Bounce;
 use super::error::StoreError;
 use super::medium::Medium;
 
-/// The most threads that a store may have.
-pub(super) const THREADS_MAX: usize = 256;
+/// The most threads that a store may have: twice what the queue of any eMMC or UFS device holds.
+pub(super) const THREADS_MAX: usize = 64;
 /// Stack of a thread in bytes: system calls and a log line need little, and there may be many threads.
 pub(super) const STACK_BYTES: usize = 256 * 1024;
 
