@@ -258,6 +258,7 @@ at_most() {
 start_load() {
     local name=$1
     shift
+    rm -f "$DIR/$name.progress"
     start "$name" "$PYTHON" "$TESTS/nbdload.py" "${LOAD_URI:-$URI}" --progress "$DIR/$name.progress" "$@"
     wait_for 30 "the first answers of $name" load_running "$name"
 }
