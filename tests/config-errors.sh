@@ -2,17 +2,18 @@
 # Shows that an error in the configuration or on the command line ends the program at once, and names file, line, value and remedy.
 . "$(dirname "$0")/lib.sh"
 
-# wrong WHAT LINE PATTERN <CONFIG: refused; the message has FILE:LINE (none if LINE is 0) and the pattern.
+# wrong WHAT LINE PATTERN <CONFIG: refused; the message has FILE:LINE (any if LINE is 0), the pattern and a remedy.
 wrong() {
     local what=$1 line=$2 pattern=$3 at=''
     cat >"$DIR/bad.toml"
     [ "$line" -eq 0 ] || at=":$line"
     refused "$what" "bad\.toml$at" "$FLASHMOB" gateway "$DIR/bad.toml"
     grep -Eiq -- "$pattern" "$DIR/check.out" || { cat "$DIR/check.out" >&2; fail "$what: nothing about '$pattern'"; }
+    grep -q 'help: ' "$DIR/check.out" || { cat "$DIR/check.out" >&2; fail "$what: no remedy is named"; }
     if grep -q 'listening on' "$DIR/check.out"; then fail "$what: it listened before it read on"; fi
 }
 
-wrong 'a syntax error' 2 'expected|invalid|unexpected|unclosed' <<'TOML'
+wrong 'a syntax error' 2 'not closed' <<'TOML'
 listen = ["127.0.0.1:0"]
 admin = "127.0.0.1:0
 TOML
@@ -26,12 +27,12 @@ TOML
 wrong 'no volume' 0 'volume' <<'TOML'
 listen = ["127.0.0.1:0"]
 TOML
-wrong 'a volume without nodes' 0 'pool.*node|node.*pool' <<'TOML'
+wrong 'a volume without nodes' 2 'no nodes' <<'TOML'
 listen = ["127.0.0.1:0"]
 [[volume]]
 name = "pool"
 TOML
-wrong 'a name used twice' 0 'pool' <<'TOML'
+wrong 'a name used twice' 7 'pool' <<'TOML'
 listen = ["127.0.0.1:0"]
 [[volume]]
 name = "pool"
@@ -60,7 +61,8 @@ value 'an unknown key in a volume' 'replicas' 'replicas = 3'
 node() {
     printf 'listen = ["127.0.0.1:0"]\n[[volume]]\nname = "pool"\n[[volume.node]]\n%s\n' "$3" | wrong "$1" "${4:-5}" "$2"
 }
-node 'an address without a port' '192\.0\.2\.1.*port|port.*192\.0\.2\.1|192\.0\.2\.1' 'address = "192.0.2.1"'
+node 'a port that is none' '192\.0\.2\.1:77777' 'address = "192.0.2.1:77777"'
+node 'a URL as address' 'nbd://' 'address = "nbd://192.0.2.1:7411"'
 node 'both address and path' 'address.*path|path.*address' "$(printf 'address = "127.0.0.1:7411"\npath = "file"\nsize = "1MiB"')" 0
 node 'neither address nor path' 'address.*path|path.*address' 'size = "1MiB"' 0
 

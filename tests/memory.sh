@@ -27,7 +27,7 @@ flood '4 connections with 8 outstanding writes of 32 MiB' --command write --conn
 at_most 'the node, peak' "$(memory node0 VmHWM)" $((64 * MIB)) KiB
 
 flood '64 connections with 64 outstanding reads of 32 KiB' --connections 64 --outstanding 64 --length 32768 --requests 128
-flood '64 connections, slow readers' --slow --connections 64 --outstanding 64 --length 32768 --requests 64
+flood '64 connections, slow readers' --slow --connections 64 --outstanding 256 --length 32768 --requests 256
 flood '64 connections with 4 outstanding writes of 1 MiB' --command write --connections 64 --outstanding 4 --length 1048576 --requests 8
 flood '64 connections with 2 outstanding reads of 32 MiB' --connections 64 --outstanding 2 --length 33554432 --requests 2
 at_most 'the gateway, peak' "$(memory gateway VmHWM)" $((192 * MIB)) KiB
