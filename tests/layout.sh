@@ -7,11 +7,15 @@ need nbdcopy
 for layout in linear striped; do
     NODES=(a b c)
     sizes=(5MiB 3MiB 9MiB)
-    [ $layout = linear ] || sizes=(6MiB 6MiB 6MiB)
+    lines=('layout = "linear"')
+    if [ $layout = striped ]; then
+        sizes=(6MiB 6MiB 6MiB)
+        lines=('layout = "striped"' 'stripe = "64KiB"')
+    fi
     for i in 0 1 2; do
         DATA=$DIR/$layout$i.img start_node "${NODES[i]}" "${sizes[i]}"
     done
-    start_gateway "layout = \"$layout\"" 'stripe = "64KiB"'
+    start_gateway "${lines[@]}"
     size=$(nbdinfo --size "$URI")
     head -c "$size" /dev/urandom >"$DIR/in.img"
     check "$layout: a volume of $size bytes is written" nbdcopy --connections=4 --flush "$DIR/in.img" "$URI"

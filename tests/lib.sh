@@ -13,6 +13,7 @@ ROOT=$(dirname "$TESTS")
 NAME=$(basename "$0" .sh)
 FLASHMOB=${FLASHMOB:-${CARGO_TARGET_DIR:-$ROOT/target}/release/flashmob}
 PYTHON=python3
+export PYTHONDONTWRITEBYTECODE=1
 PATH=$PATH:/usr/sbin:/sbin
 # The status that tells tests/run that a test could not be run here.
 NOT_RUN=77
@@ -258,6 +259,7 @@ at_most() {
 start_load() {
     local name=$1
     shift
+    rm -f "$DIR/$name.progress"
     start "$name" "$PYTHON" "$TESTS/nbdload.py" "${LOAD_URI:-$URI}" --progress "$DIR/$name.progress" "$@"
     wait_for 30 "the first answers of $name" load_running "$name"
 }

@@ -108,7 +108,7 @@ class Load:
         self.args = args
         self.random = random.Random(args.seed)
         self.clients = [Client(args.uri, args.structured) for _ in range(args.connections)]
-        count = self.clients[0].size // args.block
+        count = min(self.clients[0].size, args.bytes or self.clients[0].size) // args.block
         if args.model and os.path.exists(args.model):
             self.model = Model.load(args.model)
             assert self.model.count == count, f"the model has {self.model.count} blocks, the volume {count}"
@@ -312,6 +312,7 @@ def main():
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--depth", type=int, default=16, help="outstanding per extent and connection")
     parser.add_argument("--block", type=int, default=4096, help="bytes per block and write")
+    parser.add_argument("--bytes", type=int, help="use only so many bytes at the start of the volume")
     parser.add_argument("--read-bytes", type=int, help="bytes per read, at a random place in a block; default: a block")
     parser.add_argument("--reads", type=int, default=70, help="percentage of reads")
     parser.add_argument("--fill", action="store_true", help="write every block once, and end")

@@ -1,0 +1,96 @@
+# What people and CI do with this project; CI calls the same targets as people do. `make` alone lists them.
+#
+# It must work on a fresh Debian or Ubuntu with nothing but Rust (rustup) and make: what else a target needs is
+# checked first, and installed where that is possible without asking for a password.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+# Seconds for each fuzz target.
+SECONDS ?= 20
+# Seeds of the simulation; SEED=n runs that one alone and tells its story.
+SEEDS ?= 10000
+# Where rustup puts cargo, for shells that do not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
+
+# program:package. The second list is for the tests alone.
+PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
+PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
+  sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3
+
+.PHONY: help demo build test fmt-check clippy unit simulate fuzz-short e2e deny install clean deps-demo deps-test fuzz-tools
+
+help: ## this text
+	@echo 'flashmob: one fast volume out of many small devices'
+	@echo
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  one test alone:     tests/run nbdcopy'
+	@echo '  one seed again:     make simulate SEED=42'
+	@echo '  longer fuzzing:     make fuzz-short SECONDS=600'
+
+demo: deps-demo build ## eight nodes, a gateway and a volume on this machine, measured and verified
+	@$(BINARY) demo
+
+build: ## the one binary, optimised
+	@$(CARGO) build --release --quiet --bin flashmob
+	@echo "built: $(BINARY)"
+
+test: deps-test ## everything that must hold: format, lints, unit and property tests, simulation, fuzzing, real clients
+	@$(MAKE) fmt-check
+	@$(MAKE) clippy
+	@$(MAKE) unit
+	@$(MAKE) simulate
+	@$(MAKE) fuzz-short
+	@$(MAKE) e2e
+
+fmt-check: ## formatting
+	@echo '== format'
+	@$(CARGO) fmt --all --check
+
+clippy: ## lints, none of them tolerated
+	@echo '== lints'
+	@$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
+
+# Not --release: linking every test program with LTO takes longer than the tests gain.
+unit: ## unit and property tests
+	@echo '== unit and property tests'
+	@$(CARGO) test --quiet --workspace
+
+simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
+	@echo '== simulation'
+	@$(CARGO) run --release --quiet -p flashmob-lab --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
+	@echo '== fuzzing'
+	@fuzz/run $(SECONDS)
+
+e2e: build ## real clients, real processes, real faults (tests/run NAME... for some)
+	@echo '== end to end'
+	@tests/run
+
+deny: ## licences and advisories of everything it depends on
+	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+	@$(CARGO) deny check
+
+install: build ## the binary to PREFIX (/usr/local)
+	@install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/flashmob
+	@echo "installed: $(DESTDIR)$(PREFIX)/bin/flashmob"
+
+clean: ## all that was built
+	@$(CARGO) clean --quiet
+	@rm -rf fuzz/target fuzz/corpus fuzz/artifacts fuzz/coverage
+
+deps-demo: ## what the demo needs
+	@.ci/deps $(PROGRAMS_DEMO)
+
+deps-test: ## what the tests need
+	@.ci/deps --rust $(PROGRAMS_DEMO) $(PROGRAMS_TEST) python-module-nbd:python3-libnbd
+
+fuzz-tools:
+	@command -v cargo-fuzz >/dev/null || { echo 'installing cargo-fuzz'; $(CARGO) install --quiet --locked cargo-fuzz; }
