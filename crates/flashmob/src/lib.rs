@@ -8,3 +8,6 @@ pub mod gateway;
 pub mod net;
 pub mod node;
 pub mod store;
+mod volume;
+
+pub use volume::{Call, Volume, VolumeError};

@@ -58,7 +58,7 @@ impl Volume {
             .map(|(extent, _)| extent.name.as_str())
             .collect();
         format!(
-            "volume '{}' waits for its node{} {}",
+            "volume '{}' is not ready: it waits for node{} {}",
             self.spec.name,
             if names.len() == 1 { "" } else { "s" },
             names.join(", ")

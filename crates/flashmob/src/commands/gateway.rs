@@ -39,15 +39,17 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut server = GatewayServer::open(&config, &args.config)?;
-// ADMIN     let admin = args.admin.or(config.admin);
-// ADMIN     let _admin = admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
+    // ADMIN     let admin = args.admin.or(config.admin);
+    // ADMIN     let _admin = admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
     let stopper = server.stopper();
     super::on_signal(move || stopper.stop())?;
     for addr in server.local_addrs()? {
         match &addr {
             ListenAddr::Tcp(addr) => {
                 if !addr.ip().is_loopback() {
-                    log::warn!("whoever reaches {addr} can read and write every volume: there are no keys yet, use a network you trust");
+                    log::warn!(
+                        "whoever reaches {addr} can read and write every volume: there are no keys yet, use a network you trust"
+                    );
                 }
                 log::info!("listening on nbd://{addr}");
             }

@@ -68,7 +68,11 @@ enum EngineArg {
 }
 
 pub fn run(args: NodeArgs) -> anyhow::Result<()> {
-    anyhow::ensure!(args.memory >= MEMORY_BYTES_MIN, "--memory {} is too little; give at least 16MiB", Bytes(args.memory));
+    anyhow::ensure!(
+        args.memory >= MEMORY_BYTES_MIN,
+        "--memory {} is too little; give at least 16MiB",
+        Bytes(args.memory)
+    );
     anyhow::ensure!((1..=1024).contains(&args.links), "--links must be between 1 and 1024");
     let engine = match args.engine {
         EngineArg::Threads => Engine::Threads,
@@ -90,7 +94,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         links_max: args.links,
     };
     let mut server = NodeServer::open(NodeOptions { extent, listen: args.listen })?;
-// ADMIN     let _admin = args.admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
+    // ADMIN     let _admin = args.admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
@@ -105,6 +109,8 @@ fn warn_if_open(listen: SocketAddr) {
     if listen.ip().is_loopback() {
         log::info!("only this machine can reach it; --listen ADDR:PORT opens it to others");
     } else {
-        log::warn!("whoever reaches {listen} can read and write all of the extent: there are no keys yet, use a network you trust");
+        log::warn!(
+            "whoever reaches {listen} can read and write all of the extent: there are no keys yet, use a network you trust"
+        );
     }
 }
