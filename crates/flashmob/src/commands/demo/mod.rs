@@ -1,0 +1,144 @@
+//! `flashmob demo`: the main job on this machine, with real processes, a real file system and every byte checked.
+
+mod cluster;
+mod image;
+mod run;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use flashmob_bench::Uri;
+use flashmob_bench::copy::{read_image, write_image};
+use flashmob_bench::progress::ProgressLine;
+use flashmob_core::gateway::BatchMode;
+use flashmob_core::units::{Bytes, MIB};
+
+use cluster::{Cluster, Gateway, Scratch};
+use run::{Mode, Run};
+
+/// How many nodes the demo starts.
+const NODES: usize = 8;
+/// The least size of one node's extent, in bytes.
+const EXTENT_BYTES_MIN: u64 = 64 * MIB;
+
+/// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
+///
+/// Eight node processes and a gateway make one volume of 8 x 64 MiB over loopback. A real ext4 image goes in
+/// through NBD, is read back and checked (checksum, e2fsck), and is then read at random in the ways of
+/// the paper: at most k requests per packet (k = 1, 10, 100), and as many as gathered (auto). Every byte
+/// is compared with the image. Everything is removed afterwards.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Use this image instead of making one.
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// Seconds of reading in all.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    seconds: f64,
+    /// Leave the cluster running at the end, and print what to try with it. Ctrl-C ends it.
+    #[arg(long)]
+    keep: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number of seconds from 0.1 to 3600".to_string()),
+    }
+}
+
+/// Runs the demo.
+pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
+    let scratch = Scratch::new()?;
+    scratch.remove_on_signal()?;
+    let image = match &args.image {
+        Some(path) => path.clone(),
+        None => image::make_ext4(scratch.path(), NODES as u64 * EXTENT_BYTES_MIN)?,
+    };
+    let image_bytes = std::fs::metadata(&image).with_context(|| format!("cannot read {}", image.display()))?.len();
+    anyhow::ensure!(image_bytes > 0, "{} is empty", image.display());
+    let extent_bytes = image_bytes.div_ceil(NODES as u64).next_multiple_of(MIB).max(EXTENT_BYTES_MIN);
+    let cluster = Cluster::start(scratch.path(), NODES, extent_bytes)?;
+    println!("{NODES} nodes of {}, one process each; data in {}", Bytes(extent_bytes), scratch.path().display());
+
+    let gateway = cluster.gateway(BatchMode::Auto, 1)?;
+    copy_and_check(&gateway.uri, &image, image_bytes, scratch.path())?;
+    drop(gateway);
+
+    let runs = measure(&cluster, &image, image_bytes, args.seconds)?;
+    print!("\n{}", table::explain(&runs));
+    anyhow::ensure!(runs.iter().all(|r| r.errors == 0), "some requests failed");
+    anyhow::ensure!(runs.iter().all(|r| r.mismatched_bytes == 0), "some bytes were WRONG");
+
+    if args.keep {
+        keep(&cluster.gateway(BatchMode::Auto, 1)?, &cluster);
+    }
+    Ok(())
+}
+
+/// Writes the image into the volume, reads it back, and checks that it is the same and a sound file system.
+fn copy_and_check(uri: &Uri, image: &Path, image_bytes: u64, dir: &Path) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let mut line = ProgressLine::new("writing the image");
+    let written = write_image(uri, image, &mut |p| line.show(p))?;
+    drop(line);
+    println!("image written through NBD:   {}", copied(written.data_bytes, begun.elapsed()));
+
+    let back = dir.join("back.img");
+    let begun = Instant::now();
+    let mut line = ProgressLine::new("reading it back");
+    let read = read_image(uri, &back, &mut |p| line.show(p))?;
+    drop(line);
+    println!("volume read back:            {}", copied(read.image_bytes, begun.elapsed()));
+
+    let sum = image::sha256(image, image_bytes)?;
+    anyhow::ensure!(image::sha256(&back, image_bytes)? == sum, "what was read back DIFFERS from the image");
+    println!("checksum equal:              sha256 {}...", &sum[..16]);
+    if let Some(verdict) = image::check_ext4(&back, image_bytes)? {
+        println!("file system (e2fsck -fn):    {verdict}");
+    }
+    std::fs::remove_file(&back)?;
+    Ok(())
+}
+
+fn copied(bytes: u64, elapsed: Duration) -> String {
+    let rate = bytes as f64 / elapsed.as_secs_f64().max(1e-9);
+    format!("{} in {:.1} s, {}/s", Bytes(bytes), elapsed.as_secs_f64(), Bytes((rate / 1e6).round() as u64 * 1_000_000))
+}
+
+/// Reads at random in every mode, each with a gateway of its own.
+fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, seconds: f64) -> anyhow::Result<Vec<Run>> {
+    let modes = Mode::all();
+    let each = Duration::from_secs_f64(seconds / modes.len() as f64);
+    let mut runs = Vec::new();
+    println!("\nrandom reads, every byte compared with the image:\n");
+    print!("{}", table::head());
+    for mode in modes {
+        let gateway = cluster.gateway(mode.batch, mode.links)?;
+        let run = run::read_at_random(&gateway, mode, image, image_bytes, each)?;
+        print!("{}", table::row(&run));
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// Prints what to try, and waits for Ctrl-C.
+fn keep(gateway: &Gateway, cluster: &Cluster) {
+    let (uri, admin) = (&gateway.uri, gateway.admin);
+    println!("\nThe cluster keeps running until Ctrl-C. To try next, in another terminal:\n");
+    println!("  flashmob status {admin}");
+    println!("  curl -s http://{admin}/metrics | grep pieces");
+    println!("  nbdinfo {uri}");
+    println!("  nbdcopy --progress {uri} copy.img");
+    println!("  qemu-img convert -p -f raw -O qcow2 '{uri}' copy.qcow2");
+    println!("  fio --name=reads --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based --runtime=5");
+    println!("  mkdir -p nbd mnt && nbdfuse nbd/volume {uri} &");
+    println!("  sudo mount -o loop nbd/volume mnt     # the files in the image\n");
+    println!("The nodes' data and logs: {}", cluster.dir().display());
+    loop {
+        std::thread::park();
+    }
+}
