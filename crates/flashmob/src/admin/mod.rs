@@ -1,6 +1,12 @@
 //! The administrative side: what a running process tells about itself over HTTP, and the command that shows it.
 
+pub mod fetch;
+pub mod http;
+pub mod metrics;
 pub mod report;
+#[cfg(test)]
+mod samples;
+pub mod show;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
