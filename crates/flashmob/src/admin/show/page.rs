@@ -17,7 +17,7 @@ const NAME_WIDTH: usize = 80;
 /// Everything that a person wants to see first, in at most [`WIDTH`] columns.
 pub(super) fn page(report: &Report, colour: bool) -> String {
     let mut page = Page { text: String::new(), colour };
-    page.line(&header(report));
+    page.lines(&header(report));
     for warning in &report.warnings {
         page.note("warning", Colour::Bad, warning);
     }
@@ -64,11 +64,11 @@ fn memory(report: &Report) -> (&'static str, String) {
 fn gateway_pairs(g: &GatewayReport, report: &Report) -> Pairs {
     let by_op: Vec<_> = g.requests.iter().map(|(op, n)| format!("{} {}", name(op), count(*n))).collect();
     vec![
-        ("clients", format!("{}, {} dropped for what they sent", g.clients, count(g.client_errors))),
+        ("clients", format!("{}; dropped for what they sent: {}", g.clients, count(g.client_errors))),
         ("requests", format!("{}; {} in hand", by_op.join(", "), g.in_hand)),
         ("failures", format!("{}, {} of them because they took too long", count(g.failures), count(g.timeouts))),
-        ("losses", format!("{} times a device lost changes that were not flushed", count(g.losses))),
-        ("link errors", format!("{} links dropped for what the node sent", count(g.link_errors))),
+        ("losses", format!("{}; a loss: a device lost changes that were not flushed", count(g.losses))),
+        ("nodes", format!("links dropped for what they sent: {}", count(g.link_errors))),
         memory(report),
     ]
 }
@@ -81,7 +81,7 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
     vec![
         ("extent", format!("{}, {volume}", name(&n.extent_id))),
         ("data", format!("{}{no_io}", name(&n.path))),
-        ("links", format!("{} open, {} dropped for what they sent", n.links, count(n.protocol_errors))),
+        ("links", format!("{} open; dropped for what they sent: {}", n.links, count(n.protocol_errors))),
         ("batches", format!("{}, {} pieces, {} per batch", count(n.batches), count(n.pieces), mean(per_batch))),
         (
             "reads",
@@ -102,8 +102,13 @@ struct Page {
 
 impl Page {
     fn line(&mut self, line: &str) {
-        self.text.push_str(line);
+        self.text.push_str(line.trim_end());
         self.text.push('\n');
+    }
+
+    /// A text in as many lines as it takes.
+    fn lines(&mut self, text: &str) {
+        wrapped(text, WIDTH).iter().for_each(|line| self.line(line));
     }
 
     /// A free text behind a coloured word, in as many lines as it takes.
@@ -133,7 +138,7 @@ impl Page {
         let size = volume.size_bytes.map_or("size not known yet".to_string(), |n| Bytes(n).to_string());
         let ready = volume.nodes.iter().filter(|n| n.state == "ready").count();
         self.line("");
-        self.line(&format!("volume {}, {size}, {ready} of {} nodes ready", name(&volume.name), volume.nodes.len()));
+        self.lines(&format!("volume {}, {size}, {ready} of {} nodes ready", name(&volume.name), volume.nodes.len()));
         let mut table = Table::new(&NODE_SIDES);
         NODE_HEADINGS.iter().for_each(|heading| table.plain(*heading));
         volume.nodes.iter().for_each(|node| table.row(node_row(node)));
@@ -184,7 +189,9 @@ fn node_row(node: &NodeOfVolume) -> Row {
     let tcp_sum = |of: fn(&TcpReport) -> u64| tcps.iter().map(|tcp| of(tcp)).fold(0, u64::saturating_add);
     let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { f64::NAN };
     let tcp_count = |of| if tcps.is_empty() { "-".to_string() } else { count(tcp_sum(of)) };
-    let rtt_seconds = ratio(tcp_sum(|t| t.rtt_us), tcps.len() as u64) / 1e6;
+    // Before the first acknowledgement there is no round-trip time, and the kernel says 0.
+    let timed = tcps.iter().filter(|tcp| tcp.rtt_us > 0).count();
+    let rtt_seconds = ratio(tcp_sum(|t| t.rtt_us), timed as u64) / 1e6;
     let ready = links.iter().filter(|link| link.state == "ready").count();
     let colour = match &*node.state {
         "ready" if ready == links.len() => Colour::Good,
