@@ -1,7 +1,7 @@
 //! `/metrics`: a [`Report`] as Prometheus's text (version 0.0.4) or as OpenMetrics (1.0.0).
 //!
-//! Names follow Prometheus's rules: base units, the unit last, `_total` for what only counts up. [`series`] lists them. Nothing is
-//! kept from one scrape to the next. prometheus-client does the writing and the escaping; it knows OpenMetrics alone, and [`Sheet::family`] is where
+//! Names follow Prometheus's rules: base units, the unit last, `_total` for what only counts up. `series.rs` lists them. Nothing is
+//! kept from one scrape to the next. prometheus-client does the writing and the escaping; it knows OpenMetrics alone, and `Sheet::family` is where
 //! the two forms differ.
 
 mod series;

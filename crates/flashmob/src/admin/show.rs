@@ -1,6 +1,6 @@
 //! `flashmob status`: the state of a running gateway or node, for people or as JSON.
 //!
-//! It only asks and prints. What comes from the other end goes to the terminal only after [`units::printable`].
+//! It only asks and prints. What comes from the other end goes to the terminal only after `units::printable`.
 
 mod page;
 mod table;
