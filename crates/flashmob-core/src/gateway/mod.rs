@@ -331,8 +331,11 @@ impl Gateway {
     /// When [`Gateway::handle_timeout`] is to be called at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        let links = self.links.iter().filter_map(Link::deadline).min();
-        let sweep = (!self.requests.is_empty()).then_some(self.next_sweep);
+        // While draining no link is connected anew, so its turn to do so never comes.
+        let links = self.links.iter().filter_map(|l| l.deadline(self.draining)).min();
+        // A link may still wait for answers when nobody waits for its requests any more.
+        let is_awaiting = !self.requests.is_empty() || self.links.iter().any(|l| !l.sent.is_empty());
+        let sweep = is_awaiting.then_some(self.next_sweep);
         links.into_iter().chain(sweep).min()
     }
 
