@@ -116,6 +116,8 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
         scenario.faults.push((Duration::from_micros(rng.random_range(0..span_us)), fault));
     }
     if has_death && nodes > 1 {
+        // A gateway that restarts cannot learn the size of a node that is gone.
+        scenario.sizes_configured = true;
         let at = Duration::from_micros(rng.random_range(0..span_us));
         scenario.faults.push((at, Fault::Death(rng.random_range(0..nodes))));
     }
@@ -164,7 +166,11 @@ impl World {
                 self.nodes[node].store.ill_until = now + lasts;
             }
             Fault::Kill(node, lasts) => self.stop_node(node, lasts, false),
-            Fault::PowerLoss(node, lasts) => self.stop_node(node, lasts, true),
+            Fault::PowerLoss(node, lasts) => {
+                // The gateway may learn of it only then, even if the device is back earlier.
+                self.calm_at = self.calm_at.max(now + lasts);
+                self.stop_node(node, lasts, true);
+            }
             Fault::Death(node) => {
                 self.stop_node(node, Duration::from_secs(1_000_000), true);
                 self.nodes[node].is_dead = true;

@@ -54,6 +54,8 @@ struct Pipe {
     tail: Time,
     /// Nothing arrives before this time.
     stalled_until: Time,
+    /// What is written from now on is lost.
+    is_cut: bool,
     /// The writer found no room.
     is_full: bool,
 }
@@ -114,6 +116,9 @@ impl Net {
         let wire_ns = (n as u64 * 1_000_000_000).checked_div(quality.bytes_per_second).unwrap_or(0);
         let due = (ctx.now + Duration::from_nanos(quality.latency_ns + jitter)).max(pipe.tail).max(pipe.stalled_until)
             + Duration::from_nanos(wire_ns);
+        if pipe.is_cut {
+            return n;
+        }
         pipe.tail = due;
         pipe.held_bytes += n;
         pipe.flight.push_back((due, bytes));
@@ -195,6 +200,7 @@ impl Net {
                 keep -= n;
             }
             pipe.flight.retain(|(_, bytes)| !bytes.is_empty());
+            pipe.is_cut = true;
             let due = pipe.flight.back().map_or(ctx.now, |(due, _)| *due);
             let late = Duration::from_micros(ctx.rng.random_range(0..2_000));
             ctx.at(due.max(ctx.now) + late, Event::SeeClose { conn: id, side: 1 - from });

@@ -103,6 +103,8 @@ pub(crate) struct Oracle {
     power_lost: Vec<Stamp>,
     /// A loss that nobody was told of.
     untold: Option<Stamp>,
+    /// Since when the gateway runs.
+    session: Stamp,
     losses: u32,
 }
 
@@ -139,6 +141,7 @@ impl Oracle {
             size_bytes,
             power_lost: vec![0; nodes],
             untold: None,
+            session: 0,
             losses: 0,
         }
     }
@@ -422,14 +425,20 @@ impl Oracle {
                 let (only, None) = (alive.next()?, alive.next()) else { return None };
                 let write = &self.writes[only.write as usize];
                 let names = |byte| class(byte, position) == Some(u64::from(only.write) % CLASSES);
-                (write.settled != NEVER && write.leaves == Leaves::Pattern && names(before) && !names(after))
-                    .then_some(write.settled)
+                (write.settled != NEVER
+                    && write.settled > self.session
+                    && write.leaves == Leaves::Pattern
+                    && names(before)
+                    && !names(after))
+                .then_some(write.settled)
             })
             .min()
     }
 
-    /// A gateway that was in the middle of things is gone, and what it knew of losses with it.
+    /// A gateway is gone, and what it knew of losses with it. Its successor cannot know what its predecessor
+    /// acknowledged and did not flush: if that is lost, nobody is told.
     pub fn gateway_lost(&mut self) {
+        self.session = self.tick();
         self.untold = None;
         self.clients.iter_mut().for_each(|c| c.lost = None);
     }
