@@ -205,6 +205,8 @@ pub struct Gateway {
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
     next_sweep: Time,
+    /// Which blocked client came first last time.
+    turn_first: usize,
     // Memory that is used again.
     wire_pieces: Vec<WirePiece>,
     pieces_pool: Vec<Vec<Piece>>,
@@ -262,6 +264,7 @@ impl Gateway {
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             next_sweep: Time::default(),
+            turn_first: 0,
             wire_pieces: Vec::new(),
             pieces_pool: Vec::new(),
         };
