@@ -197,6 +197,9 @@ impl World {
         core.turn(now);
         let completions: Vec<Completion> = std::mem::take(core.completions());
         again |= self.gateway_writes(&mut core);
+        // Whoever was held back may be heard again, though nothing new arrives from it.
+        let is_heard = |(&conn, &id): (&ConnId, &ClientId)| self.net.has_unread(conn, 1) && core.client_wants_bytes(id);
+        again |= self.gateway.clients.iter().any(is_heard);
         self.gateway_acts(&mut core);
         if self.gateway.timer.is_none_or(|at| at <= now || core.next_timeout().is_some_and(|next| next < at)) {
             self.gateway.timer = core.next_timeout();

@@ -258,6 +258,8 @@ impl World {
             let written = net.write(ctx, conn, 1, out);
             core.wrote(id, written);
             again |= written > 0 && !core.wants_bytes(id);
+            // A link that was held back may be heard again, though nothing new arrives on it.
+            again |= core.wants_bytes(id) && net.has_unread(conn, 1);
             let is_written = core.out(id).is_none_or(|out| out.is_empty());
             if node.closing.contains(&id) && (is_written || !net.conns[conn].open[1]) {
                 ended.push((conn, id));
