@@ -1,6 +1,7 @@
 //! Clients: NBD connections and native callers, and the requests that they bring.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::request::Incoming;
 use super::volume::ExportTable;
@@ -24,6 +25,8 @@ pub struct ClientId {
 const CLIENT_REQUESTS_MAX: usize = 4096;
 /// Most calls of a native client that wait for memory, beyond those in hand.
 const NATIVE_CALL_COST_BYTES: u64 = 256;
+/// How long an NBD client may take to choose an export; clients are limited, so that none may hold a place idly.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What one span of a native call costs beside its bytes: its piece in the queue and in a batch.
 const SPAN_COST_BYTES: u64 = 96;
 
@@ -43,6 +46,8 @@ pub(super) struct Client {
     /// Held back by a limit.
     pub blocked: bool,
     pub closing: bool,
+    /// Until when it must have chosen a volume.
+    pub handshake_until: Option<Time>,
     /// In the gateway's list of clients with something to write.
     pub is_dirty: bool,
 }
@@ -91,9 +96,9 @@ impl Client {
 
 impl Gateway {
     /// An NBD client connected; `None` if there are as many as allowed.
-    pub fn client_opened(&mut self) -> Option<ClientId> {
+    pub fn client_opened(&mut self, now: Time) -> Option<ClientId> {
         let nbd = NbdClient { session: nbd::Session::new(), rx: RxBuf::new() };
-        let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None)?;
+        let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None, Some(now + HANDSHAKE_TIMEOUT))?;
         self.mark_client(id);
         Some(id)
     }
@@ -101,10 +106,15 @@ impl Gateway {
     /// A native client of a volume begins; `None` if there are as many clients as allowed or no such volume.
     pub fn native_opened(&mut self, volume: usize) -> Option<ClientId> {
         self.volumes.get(volume)?;
-        self.insert_client(ClientKind::Native(VecDeque::new()), Some(volume))
+        self.insert_client(ClientKind::Native(VecDeque::new()), Some(volume), None)
     }
 
-    fn insert_client(&mut self, kind: ClientKind, volume: Option<usize>) -> Option<ClientId> {
+    fn insert_client(
+        &mut self,
+        kind: ClientKind,
+        volume: Option<usize>,
+        handshake_until: Option<Time>,
+    ) -> Option<ClientId> {
         if self.clients.len() >= self.config.clients_max || self.draining {
             return None;
         }
@@ -120,6 +130,7 @@ impl Gateway {
             losses_told,
             blocked: false,
             closing: false,
+            handshake_until,
             is_dirty: false,
         };
         Some(ClientId { index: self.clients.insert(client), serial })
@@ -199,6 +210,7 @@ impl Gateway {
                     let losses_told = self.volumes[export].losses_told;
                     if let Some(client) = self.client_mut(id) {
                         client.volume = Some(export);
+                        client.handshake_until = None;
                         client.losses_told = losses_told;
                     }
                 }
@@ -266,6 +278,26 @@ impl Gateway {
                 self.actions.push_back(Action::CloseClient(id, reason));
             }
         }
+    }
+
+    /// Drops clients that took too long to choose an export.
+    pub(super) fn drop_late_handshakes(&mut self, now: Time) {
+        let is_late = |c: &Client| c.handshake_until.is_some_and(|until| now >= until) && !c.closing;
+        let late: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(_, c)| is_late(c))
+            .map(|(index, c)| ClientId { index, serial: c.serial })
+            .collect();
+        for id in late {
+            self.counters.client_errors += 1;
+            self.close_client(id, Some("it did not choose an export in time".to_string()));
+        }
+    }
+
+    /// When the next client will have taken too long.
+    pub(super) fn next_handshake_deadline(&self) -> Option<Time> {
+        self.clients.iter().filter(|(_, c)| !c.closing).filter_map(|(_, c)| c.handshake_until).min()
     }
 
     /// Goes on with clients that a limit held back.

@@ -339,7 +339,7 @@ impl Gateway {
         // A link may still wait for answers when nobody waits for its requests any more.
         let is_awaiting = !self.requests.is_empty() || self.links.iter().any(|l| !l.sent.is_empty());
         let sweep = is_awaiting.then_some(self.next_sweep);
-        links.into_iter().chain(sweep).min()
+        links.into_iter().chain(sweep).chain(self.next_handshake_deadline()).min()
     }
 
     /// Begins connects that are due, gives up on those that took too long, and fails requests that did.
@@ -347,6 +347,7 @@ impl Gateway {
         for link in 0..self.links.len() {
             self.link_timeout(now, LinkId(link));
         }
+        self.drop_late_handshakes(now);
         if now >= self.next_sweep {
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);

@@ -15,6 +15,8 @@ use crate::request::REQUEST_BYTES_MAX;
 
 /// The most bytes of data that an option may have. The longest sensible one is a name and a few numbers.
 pub const OPTION_BYTES_MAX: u32 = 64 * 1024;
+/// Most bytes of data that an option too long is let send, to be thrown away, before it is refused: 1 MiB.
+pub const OPTION_DISCARD_BYTES_MAX: u32 = 1 << 20;
 /// The most options that a client may send, so that it cannot haggle for ever.
 pub const OPTIONS_MAX: u32 = 1024;
 
@@ -76,6 +78,9 @@ impl Handshake {
         };
         if magic != OPTION_MAGIC {
             return Err(SessionError::OptionMagic(magic));
+        }
+        if len_bytes > OPTION_DISCARD_BYTES_MAX {
+            return Err(SessionError::OptionTooLong(len_bytes));
         }
         let takes_data = matches!(option, OPT_EXPORT_NAME | OPT_INFO | OPT_GO);
         let mut data: &[u8] = &[];

@@ -166,13 +166,6 @@ fn check_range(header: &RequestHeader, op: Op, terms: &Terms) -> Result<(), Refu
         // The document leaves the effect open; such a request is a client's mistake.
         return refuse(EINVAL, "length is zero");
     }
-    let end = header.offset_bytes.checked_add(u64::from(header.len_bytes));
-    if end.is_none_or(|end| end > terms.size_bytes) {
-        return match op {
-            Op::Write | Op::WriteZeroes => refuse(ENOSPC, "request ends beyond the export"),
-            _ => refuse(EINVAL, "request ends beyond the export"),
-        };
-    }
     if header.len_bytes > REQUEST_BYTES_MAX {
         match op {
             // EOVERFLOW is documented for reads that structured replies could have split.
@@ -182,6 +175,13 @@ fn check_range(header: &RequestHeader, op: Op, terms: &Terms) -> Result<(), Refu
             // The limit is one of payload; these have none.
             Op::Flush | Op::Trim | Op::WriteZeroes => {}
         }
+    }
+    let end = header.offset_bytes.checked_add(u64::from(header.len_bytes));
+    if end.is_none_or(|end| end > terms.size_bytes) {
+        return match op {
+            Op::Write | Op::WriteZeroes => refuse(ENOSPC, "request ends beyond the export"),
+            _ => refuse(EINVAL, "request ends beyond the export"),
+        };
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! are reserved from a [`Budget`] before memory is taken, and a client that does not read its refusals is not heard
 //! further until it does.
 
-use super::handshake::{Handshake, OPTIONS_MAX, Step, greet};
+use super::handshake::{Handshake, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX, Step, greet};
 use super::protocol::{CMD_DISC, REQUEST_HEADER_BYTES};
 use super::reply::{self, READ_HEADER_BYTES_MAX};
 use super::request::{RequestHeader, Terms, check};
@@ -54,6 +54,9 @@ pub enum SessionError {
     /// Something other than an option came.
     #[error("an option starts with {0:#018x}, which is not NBD's magic number")]
     OptionMagic(u64),
+    /// An option announces more data than anyone means.
+    #[error("an option announces {0} bytes of data, more than {max}", max = OPTION_DISCARD_BYTES_MAX)]
+    OptionTooLong(u32),
     /// The client goes on haggling.
     #[error("client sent more than {max} options without opening an export", max = OPTIONS_MAX)]
     TooManyOptions,

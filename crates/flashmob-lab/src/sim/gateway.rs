@@ -224,7 +224,7 @@ impl World {
         let now = ctx.now;
         let mut again = false;
         for conn in gateway.accepting.drain(..) {
-            match core.client_opened() {
+            match core.client_opened(now) {
                 Some(id) => drop(gateway.clients.insert(conn, id)),
                 None => net.close(ctx, conn, 1, Duration::ZERO),
             }

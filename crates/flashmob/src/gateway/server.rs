@@ -272,7 +272,7 @@ impl GatewayServer {
             log::warn!("client {}: {error}", stream.peer());
             return;
         }
-        let Some(id) = self.gateway.client_opened() else {
+        let Some(id) = self.gateway.client_opened(self.clock.now()) else {
             log::warn!(
                 "client {}: refused, {} clients are connected; see 'connections'",
                 stream.peer(),
