@@ -22,7 +22,7 @@ use super::{Event, World};
 /// How long a client's loop needs to notice something, at most, in nanoseconds.
 const WAKE_NS_MAX: u64 = 20_000;
 /// Pause before a client that lost its connection comes back.
-const RETURN_PAUSE: Duration = Duration::from_millis(5);
+const RETURN_PAUSE: Duration = Duration::from_millis(15);
 
 /// A request without an answer.
 #[derive(Debug)]
