@@ -347,7 +347,8 @@ impl Gateway {
         let node_index = link.node;
         let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
         // Reads and flushes may go again at once, on any link; changes only when this one is welcomed anew.
-        let (changes, others): (Vec<Piece>, Vec<Piece>) = open.into_iter().partition(|p| p.op.mutates());
+        let (changes, mut others): (Vec<Piece>, Vec<Piece>) = open.into_iter().partition(|p| p.op.mutates());
+        others.retain(|p| self.requests.get(p.request).is_some());
         link.unresolved.extend(changes);
         link.counters.resent += others.len() as u64;
         self.nodes[node_index].queue.requeue(others);

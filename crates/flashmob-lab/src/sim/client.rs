@@ -22,7 +22,7 @@ use super::{Event, World};
 /// How long a client's loop needs to notice something, at most, in nanoseconds.
 const WAKE_NS_MAX: u64 = 20_000;
 /// Pause before a client that lost its connection comes back.
-const RETURN_PAUSE: Duration = Duration::from_millis(5);
+const RETURN_PAUSE: Duration = Duration::from_millis(15);
 
 /// A request without an answer.
 #[derive(Debug)]
@@ -328,6 +328,7 @@ impl World {
         } else if self.scenario.record_latencies {
             self.latencies.push((c, self.ctx.now.nanos_since(pending.at)));
         }
+        let by_fault = (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
         let oracle = &mut self.oracle;
         match (pending.op, answer) {
             (Op::Read, Answer::Read(data)) => {
@@ -343,7 +344,7 @@ impl World {
                 }
             }
             (Op::Read, _) => oracle.read_failed(pending.asked),
-            (Op::Flush, _) => oracle.flush_ended(c, pending.asked, errno == 0)?,
+            (Op::Flush, _) => oracle.flush_ended(c, pending.asked, errno == 0, by_fault)?,
             (_, _) => {
                 let write = pending.write.ok_or("a change without a number")?;
                 oracle.write_ended(write, pending.fua, errno == 0);

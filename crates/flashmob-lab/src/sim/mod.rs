@@ -314,7 +314,7 @@ impl World {
                 self.ctx.fail(format!("more than {EVENTS_MAX} events: something spins"));
             }
             self.dispatch(next.event);
-            if self.ctx.now.nanos_since(checked) > 2_000_000 {
+            if self.ctx.now.nanos_since(checked) > 5_000_000 {
                 checked = self.ctx.now;
                 if is_over(self) {
                     return true;

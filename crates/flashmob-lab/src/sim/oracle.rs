@@ -332,14 +332,15 @@ impl Oracle {
         self.open_flushes += 1;
     }
 
-    /// A flush was answered. What its client asked for before must have ended by now.
-    pub fn flush_ended(&mut self, client: usize, asked: Stamp, ok: bool) -> Result<(), String> {
+    /// A flush was answered. What its client asked for before must have ended by now. `by_fault`: if it failed,
+    /// there may be another reason than lost changes.
+    pub fn flush_ended(&mut self, client: usize, asked: Stamp, ok: bool, by_fault: bool) -> Result<(), String> {
         self.open.remove(&asked);
         self.open_flushes -= 1;
         if !ok {
             let state = &mut self.clients[client];
             state.lost = None;
-            state.flush_failures_due = state.flush_failures_due.saturating_sub(1);
+            state.flush_failures_due = state.flush_failures_due.saturating_sub(u32::from(!by_fault));
             self.untold = None;
             return Ok(());
         }
