@@ -270,12 +270,18 @@ impl Gateway {
 
     /// Goes on with clients that a limit held back.
     pub(super) fn resume_clients(&mut self, now: Time) {
-        let blocked: Vec<ClientId> = self
+        let mut blocked: Vec<ClientId> = self
             .clients
             .iter()
             .filter(|(_, c)| c.blocked)
             .map(|(index, c)| ClientId { index, serial: c.serial })
             .collect();
+        let Some(last) = blocked.last() else { return };
+        // Begin behind the client that came first last time, so that none always finds the memory taken.
+        let first = if last.index <= self.turn_first { 0 } else { self.turn_first + 1 };
+        let split = blocked.partition_point(|id| id.index < first);
+        blocked.rotate_left(split);
+        self.turn_first = blocked[0].index;
         for id in blocked {
             if self.client(id).is_some_and(Client::is_native) {
                 self.start_native(now, id);

@@ -102,8 +102,9 @@ impl Link {
     }
 
     /// When it wants to be looked at again; a ready link with batches out is looked at by the caller's sweep.
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self, draining: bool) -> Option<Time> {
         match self.state {
+            State::Waiting(_) if draining => None,
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
             State::Ready => None,
         }

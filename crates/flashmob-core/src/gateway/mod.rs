@@ -205,6 +205,8 @@ pub struct Gateway {
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
     next_sweep: Time,
+    /// Which blocked client came first last time.
+    turn_first: usize,
     // Memory that is used again.
     wire_pieces: Vec<WirePiece>,
     pieces_pool: Vec<Vec<Piece>>,
@@ -262,6 +264,7 @@ impl Gateway {
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             next_sweep: Time::default(),
+            turn_first: 0,
             wire_pieces: Vec::new(),
             pieces_pool: Vec::new(),
         };
@@ -331,8 +334,11 @@ impl Gateway {
     /// When [`Gateway::handle_timeout`] is to be called at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        let links = self.links.iter().filter_map(Link::deadline).min();
-        let sweep = (!self.requests.is_empty()).then_some(self.next_sweep);
+        // While draining no link is connected anew, so its turn to do so never comes.
+        let links = self.links.iter().filter_map(|l| l.deadline(self.draining)).min();
+        // A link may still wait for answers when nobody waits for its requests any more.
+        let is_awaiting = !self.requests.is_empty() || self.links.iter().any(|l| !l.sent.is_empty());
+        let sweep = is_awaiting.then_some(self.next_sweep);
         links.into_iter().chain(sweep).min()
     }
 

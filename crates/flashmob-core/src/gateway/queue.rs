@@ -133,6 +133,17 @@ impl NodeQueue {
         }
     }
 
+    /// Drops pieces whose request is gone, so that they do not pile up while their node is away. What waited for
+    /// them may go on.
+    pub fn drop_dead(&mut self, is_live: impl Fn(&Piece) -> bool) {
+        self.ready.retain(&is_live);
+        let held = self.held.len();
+        self.held.retain(&is_live);
+        if self.held.len() < held {
+            self.release_held();
+        }
+    }
+
     fn must_wait(&self, piece: &Piece) -> bool {
         if piece.op.mutates() {
             self.open_ranges.overlaps(piece) || self.held_ranges.overlaps(piece)
@@ -182,9 +193,6 @@ impl NodeQueue {
 
     /// Lets everything that was held be looked at again, before anything that came later.
     fn release_held(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
         self.held_ranges.clear();
         while let Some(piece) = self.held.pop_back() {
             self.ready.push_front(piece);
@@ -300,6 +308,20 @@ mod tests {
         queue.requeue(lost.into_iter().rev().collect());
         let again = take(&mut queue, LIMITS);
         assert_eq!(again.iter().map(|p| p.serial).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn what_is_gone_leaves_the_queue_without_a_batch_and_holds_up_nobody() {
+        let mut queue = NodeQueue::default();
+        for (offset, len) in [(0, 10), (5, 10), (12, 10), (40, 10)] {
+            queue.push(piece(Op::Write, offset, len));
+        }
+        let first = take(&mut queue, BatchLimits { pieces: 1, bytes: 1 << 20 });
+        assert_eq!(offsets(&first), [0]);
+        assert_eq!(offsets(&take(&mut queue, LIMITS)), [40]);
+        queue.drop_dead(|p| p.offset_bytes != 5);
+        assert_eq!(queue.len(), 1);
+        assert_eq!(offsets(&take(&mut queue, LIMITS)), [12], "it waited only for what is gone");
     }
 
     #[test]

@@ -221,8 +221,8 @@ impl Gateway {
         self.feed(node);
     }
 
-    /// Fails every request that has taken longer than its volume allows. Its pieces stay where they are and
-    /// come to nothing; a change keeps others from overlapping it until its fate is known.
+    /// Fails every request that has taken longer than its volume allows. What was sent of it stays where it is and
+    /// come to nothing; a change that was sent keeps others from overlapping it until its fate is known.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
         let volumes = &self.volumes;
         let late = self.requests.keys_where(|r| now - r.received >= volumes[r.volume as usize].spec.timeout);
@@ -234,6 +234,9 @@ impl Gateway {
             }
             self.finish_request(now, key);
         }
+        if per_volume.iter().any(|&count| count > 0) {
+            self.drop_dead_pieces();
+        }
         for (volume, count) in per_volume.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             self.counters.timeouts += count as u64;
             let event = Event::TimedOut(self.volumes[volume].spec.name.clone(), count);
@@ -243,9 +246,24 @@ impl Gateway {
 
     /// Drops the requests of a client that is gone.
     pub(super) fn drop_requests_of(&mut self, client: ClientId) {
-        for key in self.requests.keys_where(|r| r.client == client) {
+        let keys = self.requests.keys_where(|r| r.client == client);
+        for &key in &keys {
             if let Some(request) = self.requests.remove(key) {
                 self.budget.release(request.reserved_bytes);
+            }
+        }
+        if !keys.is_empty() {
+            self.drop_dead_pieces();
+        }
+    }
+
+    /// Takes the pieces of requests that are gone out of all queues.
+    fn drop_dead_pieces(&mut self) {
+        for node in 0..self.nodes.len() {
+            let (queue, requests) = (&mut self.nodes[node].queue, &self.requests);
+            if queue.len() > 0 {
+                queue.drop_dead(|p| requests.get(p.request).is_some());
+                self.feed(node);
             }
         }
     }

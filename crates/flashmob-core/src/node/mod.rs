@@ -87,7 +87,7 @@ pub trait Host {
 }
 
 /// One operation for the store.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOp {
     /// To be handed back with the result.
     pub id: u64,

@@ -1,6 +1,12 @@
 //! The administrative side: what a running process tells about itself over HTTP, and the command that shows it.
 
+pub mod fetch;
+pub mod http;
+pub mod metrics;
 pub mod report;
+#[cfg(test)]
+mod samples;
+pub mod show;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -13,6 +19,15 @@ use crate::net::Wake;
 pub struct Reporter {
     asks: SyncSender<SyncSender<Report>>,
     wake: Wake,
+}
+
+/// Serves reports over HTTP at `addr`, and says so in the log.
+pub fn start(addr: std::net::SocketAddr, reporter: Reporter) -> anyhow::Result<http::AdminServer> {
+    use anyhow::Context;
+    let server = http::serve(addr, reporter)
+        .with_context(|| format!("cannot serve /status and /metrics on {addr}; choose another address with --admin"))?;
+    log::info!("admin on http://{}/", server.local_addr());
+    Ok(server)
 }
 
 /// Most questions that wait for the loop at once.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-// ADMIN use crate::admin::http;
+use crate::admin;
 use crate::config::Config;
 use crate::gateway::GatewayServer;
 use crate::net::ListenAddr;
@@ -39,8 +39,8 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut server = GatewayServer::open(&config, &args.config)?;
-    // ADMIN     let admin = args.admin.or(config.admin);
-    // ADMIN     let _admin = admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
+    let admin = args.admin.or(config.admin);
+    let _admin = admin.map(|addr| admin::start(addr, server.reporter())).transpose()?;
     let stopper = server.stopper();
     super::on_signal(move || stopper.stop())?;
     for addr in server.local_addrs()? {

@@ -1,7 +1,9 @@
 //! The command line: what each command takes, and what it does with it.
 
+mod demo;
 mod gateway;
 mod node;
+mod status;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,10 @@ enum Command {
     Node(node::NodeArgs),
     /// Present volumes over nodes to NBD clients.
     Gateway(gateway::GatewayArgs),
+    /// Show what a running gateway or node does.
+    Status(status::StatusArgs),
+    /// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
+    Demo(demo::DemoArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -40,6 +46,8 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Node(args) => node::run(args),
         Command::Gateway(args) => gateway::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Demo(args) => demo::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

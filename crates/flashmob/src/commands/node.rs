@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use flashmob_core::node::MEMORY_BYTES_MIN;
 use flashmob_core::units::Bytes;
 
-// ADMIN use crate::admin::http;
+use crate::admin;
 use crate::node::{ExtentConfig, NodeOptions, NodeServer};
 use crate::store::{Engine, StoreConfig, THREADS_DEFAULT};
 
@@ -94,7 +94,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         links_max: args.links,
     };
     let mut server = NodeServer::open(NodeOptions { extent, listen: args.listen })?;
-    // ADMIN     let _admin = args.admin.map(|addr| http::start(addr, server.reporter())).transpose()?;
+    let _admin = args.admin.map(|addr| admin::start(addr, server.reporter())).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());

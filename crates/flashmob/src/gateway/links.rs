@@ -10,7 +10,7 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use crate::net::stream::connect;
-use crate::net::{Filled, SocketOptions, Stream, Wake};
+use crate::net::{Filled, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
 
 /// Where a node is.
@@ -31,7 +31,7 @@ enum Base {
     Tcp {
         stream: Stream,
         connected: bool,
-        readable: bool,
+        readiness: Readiness,
     },
     Local {
         extent: usize,
@@ -136,7 +136,7 @@ impl Links {
         let token = Token(self.first_token + id.0);
         let dialled = connect(addr, options).and_then(|mut stream| stream.register(registry, token).map(|()| stream));
         match dialled {
-            Ok(stream) => self.bases[id.0] = Base::Tcp { stream, connected: false, readable: false },
+            Ok(stream) => self.bases[id.0] = Base::Tcp { stream, connected: false, readiness: Readiness::default() },
             Err(error) => {
                 self.bases[id.0] = Base::None;
                 gateway.link_closed(now, id, &error.to_string());
@@ -146,8 +146,8 @@ impl Links {
 
     /// The poll has something about a link's socket.
     pub fn note_event(&mut self, gateway: &mut Gateway, now: Time, id: LinkId, event: &mio::event::Event) {
-        let Base::Tcp { stream, connected, readable } = &mut self.bases[id.0] else { return };
-        *readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        let Base::Tcp { stream, connected, readiness } = &mut self.bases[id.0] else { return };
+        readiness.note(event);
         if *connected {
             return;
         }
@@ -166,15 +166,15 @@ impl Links {
 
     /// Whether bytes wait that were not yet read.
     pub fn is_any_readable(&self) -> bool {
-        self.bases.iter().any(|b| matches!(b, Base::Tcp { connected: true, readable: true, .. }))
+        self.bases.iter().any(|b| matches!(b, Base::Tcp { connected: true, readiness, .. } if readiness.is_readable()))
     }
 
     /// Reads once from every link that has bytes.
     pub fn read_all(&mut self, gateway: &mut Gateway, now: Time) {
         for index in 0..self.bases.len() {
             let id = LinkId(index);
-            let Base::Tcp { stream, connected: true, readable } = &mut self.bases[index] else { continue };
-            if !*readable {
+            let Base::Tcp { stream, connected: true, readiness } = &mut self.bases[index] else { continue };
+            if !readiness.is_readable() {
                 continue;
             }
             let wanted = gateway.link_wanted(id);
@@ -182,7 +182,7 @@ impl Links {
             match filled {
                 Ok(Filled::More(_)) => gateway.process_link(now, id),
                 Ok(Filled::Drained(n)) => {
-                    *readable = false;
+                    readiness.drained();
                     if n > 0 {
                         gateway.process_link(now, id);
                     }

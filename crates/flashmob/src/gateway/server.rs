@@ -18,7 +18,7 @@ use super::native::{NativeCalls, NativeHandle, native};
 use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
 use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
-use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream, Wake};
+use crate::net::{Clock, Filled, ListenAddr, Listener, Readiness, SocketOptions, Stream, Wake};
 use crate::node::{Extent, ExtentConfig};
 use crate::store::StoreConfig;
 
@@ -37,7 +37,7 @@ const LOCAL_NODE_MEMORY_BYTES: u64 = 64 << 20;
 pub(super) struct ClientConn {
     pub stream: Stream,
     pub id: ClientId,
-    readable: bool,
+    readiness: Readiness,
     /// Close when everything is written, at the latest then.
     pub closing: Option<Instant>,
 }
@@ -191,7 +191,8 @@ impl GatewayServer {
 
     /// How long the loop may sleep.
     fn poll_timeout(&self, draining: bool) -> Option<Duration> {
-        let readable = self.clients.iter().any(|(_, c)| c.readable && self.gateway.client_wants_bytes(c.id));
+        let readable =
+            self.clients.iter().any(|(_, c)| c.readiness.is_readable() && self.gateway.client_wants_bytes(c.id));
         if readable || self.links.is_any_readable() {
             return Some(Duration::ZERO);
         }
@@ -242,7 +243,7 @@ impl GatewayServer {
                 }
                 Token(token) => {
                     if let Some(conn) = self.clients.get_mut(token - self.first_client) {
-                        conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                        conn.readiness.note(event);
                         if event.is_writable() {
                             self.dirty_clients.push(conn.id);
                         }
@@ -283,20 +284,20 @@ impl GatewayServer {
             self.conn_of_client.resize(id.index + 1, usize::MAX);
         }
         self.conn_of_client[id.index] = key;
-        self.clients.insert(ClientConn { stream, id, readable: true, closing: None });
+        self.clients.insert(ClientConn { stream, id, readiness: Readiness::unknown(), closing: None });
     }
 
     fn read_clients(&mut self) {
         let now = self.clock.now();
         let mut ended = Vec::new();
         for (key, conn) in &mut self.clients {
-            if !conn.readable || !self.gateway.client_wants_bytes(conn.id) {
+            if !conn.readiness.is_readable() || !self.gateway.client_wants_bytes(conn.id) {
                 continue;
             }
             let Some(rx) = self.gateway.client_rx(conn.id) else { continue };
             match conn.stream.fill(rx, 0) {
                 Ok(Filled::More(_)) => {}
-                Ok(Filled::Drained(_)) => conn.readable = false,
+                Ok(Filled::Drained(_)) => conn.readiness.drained(),
                 Ok(Filled::End) | Err(_) => ended.push(key),
             }
             self.gateway.process_client(now, conn.id);

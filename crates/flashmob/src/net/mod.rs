@@ -9,5 +9,5 @@ pub mod wake;
 
 pub use clock::Clock;
 pub use listen::{ListenAddr, Listener};
-pub use stream::{Filled, SocketOptions, Stream};
+pub use stream::{Filled, Readiness, SocketOptions, Stream};
 pub use wake::Wake;

@@ -49,6 +49,40 @@ pub enum Filled {
     End,
 }
 
+/// Whether a socket is worth reading from, as far as edge-triggered events tell.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Readiness {
+    readable: bool,
+    /// The peer has ended its side: an end (or an error) is there to be read, and no further event will say so.
+    ended: bool,
+}
+
+impl Readiness {
+    /// As after registering: it may have bytes already.
+    #[must_use]
+    pub fn unknown() -> Readiness {
+        Readiness { readable: true, ended: false }
+    }
+
+    /// Takes in an event.
+    pub fn note(&mut self, event: &mio::event::Event) {
+        self.ended |= event.is_read_closed() || event.is_error();
+        self.readable |= event.is_readable() || self.ended;
+    }
+
+    /// A read found the socket drained. With the peer's end already announced it must be read again, until the end
+    /// itself is found: a short read does not tell of it.
+    pub fn drained(&mut self) {
+        self.readable = self.ended;
+    }
+
+    /// Whether to read.
+    #[must_use]
+    pub fn is_readable(self) -> bool {
+        self.readable
+    }
+}
+
 impl Stream {
     /// Reads once, as much as is there up to a limit. `wanted` more bytes make up a message: a hint.
     pub fn fill(&mut self, rx: &mut RxBuf, wanted: usize) -> io::Result<Filled> {

@@ -14,7 +14,7 @@ use slab::Slab;
 use super::extent::{Extent, ExtentConfig};
 use crate::admin::report::{MemoryReport, NodeReport, Report, SCHEMA, stage_reports};
 use crate::admin::{Reporter, reporter};
-use crate::net::{Clock, Filled, ListenAddr, Listener, SocketOptions, Stream, Wake};
+use crate::net::{Clock, Filled, ListenAddr, Listener, Readiness, SocketOptions, Stream, Wake};
 
 const WAKE: Token = Token(0);
 const LISTEN: Token = Token(1);
@@ -38,8 +38,7 @@ pub struct NodeOptions {
 struct Conn {
     stream: Stream,
     link: LinkId,
-    /// The socket may have bytes.
-    readable: bool,
+    readiness: Readiness,
     /// Close when everything is written, at the latest then.
     closing: Option<Instant>,
 }
@@ -108,7 +107,8 @@ impl NodeServer {
         let mut events = Events::with_capacity(256);
         let mut drain_until: Option<Instant> = None;
         loop {
-            let busy = self.conns.iter().any(|(_, c)| c.readable && self.extent.node.wants_bytes(c.link));
+            let busy =
+                self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
             let closing = self.conns.iter().any(|(_, c)| c.closing.is_some());
             let timeout = match (busy, closing || drain_until.is_some()) {
                 (true, _) => Some(Duration::ZERO),
@@ -146,7 +146,7 @@ impl NodeServer {
                 LISTEN => self.accept_all(),
                 Token(token) => {
                     if let Some(conn) = self.conns.get_mut(token - FIRST_CONN) {
-                        conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                        conn.readiness.note(event);
                     }
                 }
             }
@@ -179,7 +179,7 @@ impl NodeServer {
             return;
         }
         let link = self.extent.node.link_opened();
-        entry.insert(Conn { stream, link, readable: true, closing: None });
+        entry.insert(Conn { stream, link, readiness: Readiness::unknown(), closing: None });
     }
 
     /// Reads once from every connection that has bytes and whose link may take them.
@@ -187,14 +187,14 @@ impl NodeServer {
         let now = self.clock.now();
         let mut ended = Vec::new();
         for (key, conn) in &mut self.conns {
-            if !conn.readable || !self.extent.node.wants_bytes(conn.link) {
+            if !conn.readiness.is_readable() || !self.extent.node.wants_bytes(conn.link) {
                 continue;
             }
             let wanted = self.extent.node.rx_wanted(conn.link);
             let Some(rx) = self.extent.node.rx(conn.link) else { continue };
             match conn.stream.fill(rx, wanted) {
                 Ok(Filled::More(_)) => {}
-                Ok(Filled::Drained(_)) => conn.readable = false,
+                Ok(Filled::Drained(_)) => conn.readiness.drained(),
                 Ok(Filled::End) => ended.push((key, "the gateway closed the link".to_string())),
                 Err(error) => ended.push((key, error.to_string())),
             }

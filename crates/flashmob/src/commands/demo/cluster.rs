@@ -30,7 +30,8 @@ impl Scratch {
     /// Makes the folder among the system's temporary files.
     pub fn new() -> anyhow::Result<Scratch> {
         let path = std::env::temp_dir().join(format!("flashmob-demo-{}", std::process::id()));
-        std::fs::create_dir(&path).with_context(|| format!("cannot make {}; TMPDIR names another place", path.display()))?;
+        std::fs::create_dir(&path)
+            .with_context(|| format!("cannot make {}; TMPDIR names another place", path.display()))?;
         Ok(Scratch { path })
     }
 

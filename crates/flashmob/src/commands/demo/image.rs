@@ -21,12 +21,10 @@ pub fn make_ext4(dir: &Path, size_bytes: u64) -> anyhow::Result<PathBuf> {
     make_files(&tree)?;
     let image = dir.join("image.ext4");
     File::create(&image)?.set_len(size_bytes)?;
-    let output = e2fs("mkfs.ext4")?
-        .args(["-q", "-F", "-L", "flashmob", "-d"])
-        .arg(&tree)
-        .arg(&image)
-        .output()
-        .context("mkfs.ext4 cannot be run; install it (Debian, Ubuntu: apt-get install e2fsprogs) or give --image FILE")?;
+    let output =
+        e2fs("mkfs.ext4")?.args(["-q", "-F", "-L", "flashmob", "-d"]).arg(&tree).arg(&image).output().context(
+            "mkfs.ext4 cannot be run; install it (Debian, Ubuntu: apt-get install e2fsprogs) or give --image FILE",
+        )?;
     anyhow::ensure!(output.status.success(), "mkfs.ext4 failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     std::fs::remove_dir_all(&tree)?;
     Ok(image)
@@ -46,7 +44,8 @@ fn make_files(tree: &Path) -> anyhow::Result<()> {
         }
     }
     for number in 0..TEXTS {
-        let text = format!("This is text {number} of {TEXTS} in an image that went through flashmob.\n").repeat(1 + number * 7);
+        let text = format!("This is text {number} of {TEXTS} in an image that went through flashmob.\n")
+            .repeat(1 + number * 7);
         std::fs::write(tree.join("texts").join(format!("{number:03}.txt")), text)?;
     }
     std::os::unix::fs::symlink("texts/000.txt", tree.join("a-link"))?;

@@ -134,7 +134,9 @@ fn keep(gateway: &Gateway, cluster: &Cluster) {
     println!("  nbdinfo {uri}");
     println!("  nbdcopy --progress {uri} copy.img");
     println!("  qemu-img convert -p -f raw -O qcow2 '{uri}' copy.qcow2");
-    println!("  fio --name=reads --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based --runtime=5");
+    println!(
+        "  fio --name=reads --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based --runtime=5"
+    );
     println!("  mkdir -p nbd mnt && nbdfuse nbd/volume {uri} &");
     println!("  sudo mount -o loop nbd/volume mnt     # the files in the image\n");
     println!("The nodes' data and logs: {}", cluster.dir().display());

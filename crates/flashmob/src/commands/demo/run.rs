@@ -11,7 +11,7 @@ use flashmob_bench::progress::ProgressLine;
 use flashmob_core::gateway::BatchMode;
 
 use super::cluster::Gateway;
-use crate::admin::fetch::fetch_report;
+use crate::admin::fetch::fetch_status;
 use crate::admin::report::{LinkReport, Report};
 
 /// Connections of the load.
@@ -74,7 +74,13 @@ pub struct Run {
 }
 
 /// Reads at random for `duration`, comparing every byte with the image.
-pub fn read_at_random(gateway: &Gateway, mode: Mode, image: &Path, image_bytes: u64, duration: Duration) -> anyhow::Result<Run> {
+pub fn read_at_random(
+    gateway: &Gateway,
+    mode: Mode,
+    image: &Path,
+    image_bytes: u64,
+    duration: Duration,
+) -> anyhow::Result<Run> {
     let reference = ImageReference::open(image)?;
     anyhow::ensure!(reference.len_bytes().is_none_or(|len| len >= image_bytes), "the image became shorter");
     let load = Load {
@@ -87,11 +93,11 @@ pub fn read_at_random(gateway: &Gateway, mode: Mode, image: &Path, image_bytes: 
         verify: Some(Arc::new(reference)),
         ..Load::default()
     };
-    let before = Totals::of(&fetch_report(&gateway.admin.to_string())?);
+    let before = Totals::fetch(gateway)?;
     let mut line = ProgressLine::new("reading");
     let result = run(&gateway.uri, &load, &mut |p| line.show(p))?;
     drop(line);
-    let d = Totals::of(&fetch_report(&gateway.admin.to_string())?).since(&before);
+    let d = Totals::fetch(gateway)?.since(&before);
     let quantile = |q| Duration::from_nanos(result.latency_ns.value_at_quantile(q));
     let per = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
     Ok(Run {
@@ -124,6 +130,11 @@ struct Totals {
 }
 
 impl Totals {
+    fn fetch(gateway: &Gateway) -> anyhow::Result<Totals> {
+        let json = fetch_status(&gateway.admin.to_string())?;
+        Ok(Totals::of(&serde_json::from_slice(&json)?))
+    }
+
     fn of(report: &Report) -> Totals {
         let mut totals = Totals::default();
         let volumes = report.gateway.iter().flat_map(|g| &g.volumes);

@@ -54,7 +54,10 @@ pub fn explain(runs: &[Run]) -> String {
     }
     if let (Some(one), Some(auto)) = (find(BatchMode::Fixed(1), 1, false), find(BatchMode::Auto, 1, false)) {
         let ratio = auto.p50.as_secs_f64() / one.p50.as_secs_f64().max(1e-9);
-        let _ = writeln!(text, "auto against k = 1, one outstanding: {ratio:.2} times the p50 (no timer ever delays a request)");
+        let _ = writeln!(
+            text,
+            "auto against k = 1, one outstanding: {ratio:.2} times the p50 (no timer ever delays a request)"
+        );
     }
     text.push_str(
         "\nk: requests per batch at most; auto: whatever gathered while earlier batches were out. Packets are TCP\n\

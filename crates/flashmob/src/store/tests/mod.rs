@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use flashmob_core::op::{Failure, OpFlags};
+
 use super::*;
 
 mod devices;

@@ -1,0 +1,155 @@
+//! Runs seeds through the simulator and says which of them fail, and how to see why.
+
+use std::io::{IsTerminal, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::Parser;
+use flashmob_lab::sim::{self, Fault, Outcome, Scenario, Totals};
+
+/// Runs a gateway, nodes and clients in virtual time, with faults, and checks every answer.
+#[derive(Parser)]
+struct Args {
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Run only this seed.
+    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    seed: Option<u64>,
+    /// Print every event.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Threads; all cores if 0.
+    #[arg(long, default_value_t = 0)]
+    jobs: usize,
+    /// Stop after so many failures.
+    #[arg(long, default_value_t = 5)]
+    failures_max: u64,
+}
+
+/// What threads share.
+struct Shared {
+    next: AtomicU64,
+    passed: AtomicU64,
+    failed: AtomicU64,
+    totals: Mutex<Totals>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let (first, count) = args.seed.map_or((args.first, args.seeds), |seed| (seed, 1));
+    if args.trace {
+        println!("{:#?}", Scenario::from_seed(first));
+    }
+    let jobs = match args.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
+    let shared = Shared {
+        next: AtomicU64::new(first),
+        passed: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        totals: Mutex::new(Totals::default()),
+    };
+    // A panic in the code under test is a failure like any other; it is told with its seed.
+    panic::set_hook(Box::new(|info| PANIC.with_borrow_mut(|text| *text = info.to_string())));
+    let started = Instant::now();
+    let end = first.saturating_add(count);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(count as usize).max(1) {
+            scope.spawn(|| work(&shared, end, args.failures_max, args.trace));
+        }
+        if std::io::stderr().is_terminal() && !args.trace {
+            progress(&shared, end, args.failures_max, first, started);
+        }
+    });
+    let _ = panic::take_hook();
+    let seconds = started.elapsed().as_secs_f64();
+    let (passed, failed) = (shared.passed.into_inner(), shared.failed.into_inner());
+    let totals = shared.totals.into_inner().unwrap_or_default();
+    tell_totals(&totals);
+    println!("{:.0} seeds/s, {seconds:.1} s on {jobs} threads", (passed + failed) as f64 / seconds);
+    println!("{passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+thread_local! {
+    /// The last panic's message.
+    static PANIC: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
+}
+
+fn work(shared: &Shared, end: u64, failures_max: u64, trace: bool) {
+    let mut totals = Totals::default();
+    while shared.failed.load(Ordering::Relaxed) < failures_max {
+        let seed = shared.next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end {
+            break;
+        }
+        match panic::catch_unwind(AssertUnwindSafe(|| sim::run(Scenario::from_seed(seed), trace))) {
+            Ok(Outcome { violation: None, totals: run, .. }) => {
+                totals.add(&run);
+                shared.passed.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(outcome) => {
+                totals.add(&outcome.totals);
+                let violation = outcome.violation.unwrap_or_default();
+                tell_failure(shared, seed, &violation, &outcome.last_events);
+            }
+            Err(_) => tell_failure(shared, seed, &PANIC.with_borrow(String::clone), &[]),
+        }
+    }
+    if let Ok(mut sum) = shared.totals.lock() {
+        sum.add(&totals);
+    }
+}
+
+fn tell_failure(shared: &Shared, seed: u64, violation: &str, events: &[String]) {
+    shared.failed.fetch_add(1, Ordering::Relaxed);
+    let mut text = format!("\nseed {seed} failed: {violation}\n");
+    for event in events {
+        text += &format!("  {event}\n");
+    }
+    text += &format!("reproduce with: simulate --seed {seed} --trace\n");
+    // One write, so that threads do not mix their lines.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn progress(shared: &Shared, end: u64, failures_max: u64, first: u64, started: Instant) {
+    let total = end - first;
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let failed = shared.failed.load(Ordering::Relaxed);
+        let done = shared.passed.load(Ordering::Relaxed) + failed;
+        if done >= total || failed >= failures_max {
+            eprint!("\r\x1b[K");
+            return;
+        }
+        let rate = done as f64 / started.elapsed().as_secs_f64();
+        let left_s = (total - done) as f64 / rate.max(0.001);
+        eprint!("\r\x1b[K{done} of {total} seeds, {rate:.0}/s, {left_s:.0} s left, {failed} failed");
+    }
+}
+
+fn tell_totals(t: &Totals) {
+    let [_, reads, writes, flushes, trims, zeroes] = t.requests;
+    println!("requests: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims, {zeroes} write-zeroes");
+    println!("answers: {}, of them {} errors", t.answers, t.errors);
+    println!(
+        "batches: {} with {:.2} pieces each, {} pieces sent again; {} store operations; {} connects",
+        t.batches,
+        t.pieces as f64 / t.batches.max(1) as f64,
+        t.resent,
+        t.store_ops,
+        t.connects
+    );
+    let faults: Vec<String> =
+        Fault::KINDS.iter().zip(t.faults).map(|(name, count)| format!("{count} {name}")).collect();
+    println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
+    println!("events: {}, virtual time {:.0} s", t.events, t.virtual_ns as f64 / 1e9);
+}

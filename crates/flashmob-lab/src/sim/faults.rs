@@ -1,0 +1,226 @@
+//! What goes wrong: which kinds of faults a run has, when they strike, and what they do to the world.
+//!
+//! A fault also leaves a note of which nodes it disturbs and for how long: errors of requests that touch no such
+//! node are bugs.
+
+use std::time::Duration;
+
+use flashmob_core::units::Time;
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use super::net::Damage;
+use super::scenario::{Scenario, pick};
+use super::{Event, World};
+
+/// One fault. Times count from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A connection to the node breaks.
+    Cut(usize),
+    /// A connection to the node is closed for the gateway; the node learns of it, and gets the last bytes, only then.
+    HalfOpen(usize, Duration),
+    /// Nothing comes through on a connection, in one direction or both; then everything does.
+    Stall(usize, Duration),
+    /// The node's process stands still.
+    Freeze(usize, Duration),
+    /// The store's operations take that long.
+    StoreStall(usize, Duration),
+    /// Operations of the store fail now and then.
+    StoreErrors(usize, Duration),
+    /// The process is killed and started again.
+    Kill(usize, Duration),
+    /// The device loses power and starts again.
+    PowerLoss(usize, Duration),
+    /// The device disappears for good.
+    Death(usize),
+    /// Bytes on the node's links are damaged.
+    Damage(usize, Duration),
+    /// The gateway is killed and started again.
+    GatewayRestart(Duration),
+    /// A client's connection breaks.
+    ClientCut(usize),
+}
+
+/// How many kinds of faults there are.
+pub const FAULT_KINDS: usize = 12;
+
+impl Fault {
+    /// The names of all kinds.
+    pub const KINDS: [&str; FAULT_KINDS] = [
+        "cut",
+        "half-open",
+        "stall",
+        "freeze",
+        "store stall",
+        "store errors",
+        "kill",
+        "power loss",
+        "death",
+        "damage",
+        "gateway restart",
+        "client cut",
+    ];
+
+    /// Its kind, as a place in [`Fault::KINDS`].
+    #[must_use]
+    pub fn kind(&self) -> usize {
+        match self {
+            Fault::Cut(_) => 0,
+            Fault::HalfOpen(..) => 1,
+            Fault::Stall(..) => 2,
+            Fault::Freeze(..) => 3,
+            Fault::StoreStall(..) => 4,
+            Fault::StoreErrors(..) => 5,
+            Fault::Kill(..) => 6,
+            Fault::PowerLoss(..) => 7,
+            Fault::Death(_) => 8,
+            Fault::Damage(..) => 9,
+            Fault::GatewayRestart(_) => 10,
+            Fault::ClientCut(_) => 11,
+        }
+    }
+}
+
+/// Draws the faults of a seed.
+pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
+    let nodes = scenario.extents_bytes.len();
+    if rng.random_ratio(1, 8) {
+        return;
+    }
+    if rng.random_ratio(1, 6) {
+        scenario.slowness[rng.random_range(0..nodes)] = rng.random_range(2..20);
+    }
+    let enabled: Vec<u32> = (0..rng.random_range(1..4)).map(|_| rng.random_range(0..100)).collect();
+    let count = rng.random_range(1..10);
+    let span_us = scenario.span.as_micros() as u64;
+    let has_death = rng.random_ratio(1, 12);
+    for _ in 0..count {
+        let kind = enabled[rng.random_range(0..enabled.len())];
+        let node = rng.random_range(0..nodes);
+        let longest_us = *pick(rng, &[5_000, 100_000, 600_000, 4_000_000]);
+        let lasts = Duration::from_micros(rng.random_range(1_000..longest_us));
+        let fault = match kind {
+            0..16 => Fault::Cut(node),
+            16..40 => Fault::HalfOpen(node, lasts),
+            40..48 => Fault::Stall(node, lasts),
+            48..54 => Fault::Freeze(node, lasts),
+            54..58 => Fault::StoreStall(node, lasts),
+            58..66 => Fault::StoreErrors(node, lasts),
+            66..74 => Fault::Kill(node, lasts),
+            74..88 => Fault::PowerLoss(node, lasts),
+            88..93 => Fault::Damage(node, lasts),
+            93..96 => Fault::GatewayRestart(lasts / 8),
+            _ => Fault::ClientCut(rng.random_range(0..scenario.clients.len())),
+        };
+        scenario.faults.push((Duration::from_micros(rng.random_range(0..span_us)), fault));
+    }
+    if has_death && nodes > 1 {
+        // A gateway that restarts cannot learn the size of a node that is gone.
+        scenario.sizes_configured = true;
+        let at = Duration::from_micros(rng.random_range(0..span_us));
+        scenario.faults.push((at, Fault::Death(rng.random_range(0..nodes))));
+    }
+}
+
+impl World {
+    /// Makes a fault happen.
+    pub(super) fn strike(&mut self, fault: Fault) {
+        self.ctx.totals.faults[fault.kind()] += 1;
+        let now = self.ctx.now;
+        match fault {
+            Fault::Cut(node) => {
+                self.disturb(node, now);
+                if let Some(conn) = self.random_link(node) {
+                    self.net.cut(&mut self.ctx, conn);
+                }
+            }
+            Fault::HalfOpen(node, lasts) => {
+                self.disturb(node, now);
+                self.calm_at = self.calm_at.max(now + lasts);
+                if let Some(conn) = self.random_link(node) {
+                    self.net.half_open(&mut self.ctx, conn, now + lasts);
+                }
+            }
+            Fault::Stall(node, lasts) => {
+                self.disturb(node, now + lasts);
+                self.calm_at = self.calm_at.max(now + lasts);
+                let directions = self.ctx.rng.random_range(1..4);
+                if let Some(conn) = self.random_link(node) {
+                    for from in (0..2).filter(|d| directions & (1 << d) != 0) {
+                        self.net.stall(&mut self.ctx, conn, from, now + lasts);
+                    }
+                }
+            }
+            Fault::Freeze(node, lasts) => {
+                self.disturb(node, now + lasts);
+                let until = &mut self.nodes[node].frozen_until;
+                *until = (*until).max(now + lasts);
+            }
+            Fault::StoreStall(node, lasts) => {
+                self.disturb(node, now + lasts);
+                self.nodes[node].store.stalled_until = now + lasts;
+            }
+            Fault::StoreErrors(node, lasts) => {
+                self.disturb(node, now + lasts + self.scenario.timeout);
+                self.nodes[node].store.ill_until = now + lasts;
+            }
+            Fault::Kill(node, lasts) => self.stop_node(node, lasts, false),
+            Fault::PowerLoss(node, lasts) => {
+                // The gateway may learn of it only then, even if the device is back earlier.
+                self.calm_at = self.calm_at.max(now + lasts);
+                self.stop_node(node, lasts, true);
+            }
+            Fault::Death(node) => {
+                self.stop_node(node, Duration::from_secs(1_000_000), true);
+                self.nodes[node].is_dead = true;
+            }
+            Fault::Damage(node, lasts) => {
+                self.disturb(node, now + lasts + self.scenario.timeout);
+                self.net.damage[node] = Damage { until: now + lasts, rate: 0.2 };
+            }
+            Fault::GatewayRestart(lasts) => self.restart_gateway(lasts),
+            Fault::ClientCut(client) => {
+                if let Some(conn) = self.clients[client].conn() {
+                    self.net.cut(&mut self.ctx, conn);
+                }
+            }
+        }
+    }
+
+    /// Notes that a node is disturbed until some time.
+    pub(super) fn disturb(&mut self, node: usize, until: Time) {
+        let noted = &mut self.disturbed_until[node];
+        *noted = Some(noted.map_or(until, |n| n.max(until)));
+    }
+
+    /// Whether requests that were asked for at that time and touch this node may fail or be late.
+    pub(super) fn is_excused(&self, node: usize, asked: Time) -> bool {
+        let s = &self.scenario;
+        let recovery = s.timeout + s.reconnect_max + s.connect_timeout * 2 + Duration::from_millis(500);
+        self.scenario.slowness[node] > 1 || self.disturbed_until[node].is_some_and(|until| until + recovery >= asked)
+    }
+
+    /// Ends all faults that last, but for deaths.
+    pub(super) fn heal(&mut self) {
+        let now = self.ctx.now;
+        for n in 0..self.nodes.len() {
+            self.nodes[n].store.ill_until = now;
+            self.nodes[n].store.stalled_until = now;
+            self.net.damage[n].until = now;
+            if self.nodes[n].frozen_until > now {
+                self.nodes[n].frozen_until = now;
+                self.wake_node(n);
+            }
+            if !self.nodes[n].is_dead && self.nodes[n].core.is_none() {
+                let epoch = self.nodes[n].epoch;
+                self.ctx.at(now, Event::StartNode { node: n, epoch });
+            }
+        }
+    }
+
+    fn random_link(&mut self, node: usize) -> Option<usize> {
+        let links: Vec<usize> = self.net.open_links(node).collect();
+        (!links.is_empty()).then(|| links[self.ctx.rng.random_range(0..links.len())])
+    }
+}

@@ -1,0 +1,192 @@
+//! The end of a run, once faults stop: everything completes, everything is given back, and every byte is right.
+
+use std::time::Duration;
+
+use flashmob_core::op::Op;
+use rand::Rng;
+
+use super::trace::What;
+use super::{ClientPlan, SimClient, World};
+
+impl World {
+    /// Looks for requests that wait too long, and for limits that do not hold.
+    pub(super) fn watch(&mut self) {
+        let slack = Duration::from_secs(1);
+        let patience = self.scenario.timeout + slack;
+        for (c, client) in self.clients.iter().enumerate() {
+            // Where memory is short, a request may wait in its connection until the others want nothing more.
+            let late = client.open.iter().find(|(_, p)| !self.is_crowded() && self.ctx.now - p.at > patience);
+            if let Some((cookie, _)) = late {
+                let text = format!("client {c} has no answer to #{cookie} after {} ms", patience.as_millis());
+                return self.ctx.fail(text);
+            }
+        }
+        self.check_limits();
+    }
+
+    fn check_limits(&mut self) {
+        let Some(core) = &self.gateway.core else { return };
+        let (used, peak, limit) = core.status().memory_bytes;
+        let largest = self.scenario.clients.iter().map(|c| c.len_max * 5).max().unwrap_or(0).max(64 * 1024) + 4096;
+        if used > peak || peak > limit.max(largest) {
+            return self.ctx.fail(format!("the gateway holds {peak} bytes, its limit is {limit}"));
+        }
+        let queued: usize = core.status().volumes[0].nodes.iter().map(|n| n.queue_depth).sum();
+        if core.status().in_hand == 0 && queued > 64 {
+            self.ctx.fail(format!("{queued} pieces are queued although no request is in hand"));
+        }
+        for n in 0..self.nodes.len() {
+            let Some(core) = &self.nodes[n].core else { continue };
+            let (used, peak, limit) = core.status().memory_bytes;
+            if used > peak || peak > limit {
+                return self.ctx.fail(format!("node {n} holds {peak} bytes, its limit is {limit}"));
+            }
+        }
+    }
+
+    /// Ends the faults and checks what must hold then.
+    pub(super) fn finish(&mut self) {
+        if self.ctx.violation.is_some() {
+            return;
+        }
+        self.ctx.trace(What::Phase("faults end"));
+        self.heal();
+        for client in &mut self.clients {
+            client.left = 0;
+        }
+        let long = Duration::from_secs(600);
+        let calm = self.calm_at;
+        self.run_until(|w| w.ctx.now > calm, long);
+        if !self.run_until(|w| w.clients.iter().all(SimClient::is_done), long) {
+            return self.ctx.fail("requests are left without an answer after faults ended".to_string());
+        }
+        let dead: Vec<bool> = self.nodes.iter().map(|n| n.is_dead).collect();
+        let is_linked = |w: &World| w.gateway.linked().iter().zip(&dead).all(|(up, dead)| *up || *dead);
+        let is_linked = |w: &World| w.gateway.core.is_some() && is_linked(w);
+        if !self.run_until(is_linked, long) {
+            return self.ctx.fail("a node is not linked although faults ended".to_string());
+        }
+        let is_quiet = |w: &World| w.is_quiet(&dead);
+        if !self.run_until(is_quiet, long) {
+            return self
+                .ctx
+                .fail(format!("still in hand although every request is answered: {}", self.describe_load()));
+        }
+        // Nothing was started anew by the last events: what failed has taken effect by now, or never will.
+        self.disturbed_until.iter_mut().zip(&dead).filter(|(_, dead)| !**dead).for_each(|(d, _)| *d = None);
+        self.oracle.settle();
+        self.verify(&dead);
+        if self.ctx.violation.is_none() {
+            self.check_stores(&dead);
+        }
+        self.count();
+    }
+
+    /// Whether gateway and nodes hold nothing.
+    fn is_quiet(&self, dead: &[bool]) -> bool {
+        let Some(core) = &self.gateway.core else { return false };
+        let status = core.status();
+        let nodes = self.nodes.iter().filter_map(|n| n.core.as_ref());
+        let queues = status.volumes[0].nodes.iter().zip(dead).filter(|(_, dead)| !**dead);
+        let is_queue_empty = queues.clone().all(|(n, _)| n.queue_depth == 0);
+        let is_air_empty = queues.flat_map(|(n, _)| &n.links).all(|l| l.outstanding_batches == 0);
+        status.in_hand == 0
+            && status.memory_bytes.0 == 0
+            && is_queue_empty
+            && is_air_empty
+            && nodes.map(|n| n.status()).all(|s| s.memory_bytes.0 == 0 && s.in_store == 0 && s.waiting == 0)
+    }
+
+    fn describe_load(&self) -> String {
+        let Some(core) = &self.gateway.core else { return "no gateway".to_string() };
+        let status = core.status();
+        let mut text = format!("gateway: {} requests, {} bytes", status.in_hand, status.memory_bytes.0);
+        for (n, (node, sim)) in status.volumes[0].nodes.iter().zip(&self.nodes).enumerate() {
+            let batches: usize = node.links.iter().map(|l| l.outstanding_batches).sum();
+            text += &format!("; node {n}: {} pieces queued, {batches} batches out", node.queue_depth);
+            if let Some(s) = sim.core.as_ref().map(|core| core.status()) {
+                text += &format!(", {} bytes, {} in the store, {} waiting", s.memory_bytes.0, s.in_store, s.waiting);
+            }
+        }
+        text
+    }
+
+    /// Reads the whole volume, twice, and flushes it.
+    fn verify(&mut self, dead: &[bool]) {
+        self.ctx.trace(What::Phase("the whole volume is read"));
+        for _ in 0..2 {
+            let c = self.ctx.rng.random_range(0..self.clients.len());
+            let mut spans = Vec::new();
+            for node in (0..self.nodes.len()).filter(|&n| !dead[n]) {
+                for (mut at, end) in self.oracle.stretches(node) {
+                    while at < end {
+                        let len = self.ctx.rng.random_range(1..=64 * 1024).min(end - at);
+                        spans.push((at, len as u32));
+                        at += len;
+                    }
+                }
+            }
+            self.clients[c].to_verify = spans;
+            self.wake_client(c);
+            let is_read = |w: &World| w.clients[c].is_done();
+            if !self.run_until(is_read, Duration::from_secs(600)) {
+                return self.ctx.fail("the volume cannot be read although faults ended".to_string());
+            }
+        }
+    }
+
+    /// Cuts the power everywhere and looks at what is left on the flash, by the simulator's own arithmetic.
+    fn check_stores(&mut self, dead: &[bool]) {
+        self.ctx.trace(What::Phase("the flash is looked at"));
+        for node in (0..self.nodes.len()).filter(|&n| !dead[n]) {
+            let changed = self.nodes[node].store.lose_power(&mut self.ctx.rng);
+            let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(node, run)).collect();
+            self.oracle.power_lost(node, &changed);
+            for (at, extent_at, len) in self.runs_of(node) {
+                let bytes = &self.nodes[node].store.live()[extent_at as usize..(extent_at + len) as usize];
+                let asked = self.oracle.asked();
+                if let Err(text) = self.oracle.read_ended(asked, at, bytes) {
+                    return self.ctx.fail(format!("after a loss of power on node {node}: {text}"));
+                }
+            }
+        }
+    }
+
+    /// Adds up what the gateway and nodes counted, and checks the errors of protocol among it.
+    fn count(&mut self) {
+        let Some(core) = &self.gateway.core else { return };
+        let status = core.status();
+        for link in status.volumes[0].nodes.iter().flat_map(|n| &n.links) {
+            self.ctx.totals.batches += link.batches;
+            self.ctx.totals.pieces += link.pieces;
+            self.ctx.totals.resent += link.resent;
+        }
+        let protocol_errors: u64 =
+            self.nodes.iter().filter_map(|n| n.core.as_ref()).map(|n| n.status().protocol_errors).sum();
+        if self.ctx.totals.corruptions == 0 && (status.link_errors > 0 || protocol_errors > 0) {
+            self.ctx.fail("gateway and node did not understand each other, though no byte was damaged".to_string());
+        }
+    }
+}
+
+impl ClientPlan {
+    /// A client that reads one byte at random places, as fast as it is answered.
+    #[must_use]
+    pub fn reader(requests: u32, depth: usize) -> ClientPlan {
+        let mut mix = [0; 5];
+        mix[Op::Read as usize - 1] = 1;
+        ClientPlan {
+            native: false,
+            structured: true,
+            requests,
+            depth,
+            think_ns: 0,
+            mix,
+            fua_rate: 0.0,
+            len_max: 1,
+            busy_rate: 0.0,
+            busy: Vec::new(),
+            leave_rate: 0.0,
+        }
+    }
+}

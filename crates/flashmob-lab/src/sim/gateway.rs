@@ -1,0 +1,352 @@
+//! Drives `flashmob_core::gateway::Gateway` as its shell would: turns, connections, timers, and its restarts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flashmob_core::gateway::{
+    Action, ClientId, Completion, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall,
+    VolumeSpec,
+};
+use flashmob_core::units::Time;
+use rand::Rng;
+
+use super::net::{ConnId, ConnKind};
+use super::trace::What;
+use super::{Event, Scenario, World};
+
+/// How long the gateway's loop needs to notice something, at most, in nanoseconds.
+const WAKE_NS_MAX: u64 = 20_000;
+
+#[derive(Debug, Default)]
+pub(super) struct SimGateway {
+    /// None while it does not run.
+    pub core: Option<Gateway>,
+    /// Which start of it this is.
+    pub session: u64,
+    /// Each link's connection, and which attempt it is.
+    links: Vec<(Option<ConnId>, u32)>,
+    clients: BTreeMap<ConnId, ClientId>,
+    natives: BTreeMap<usize, ClientId>,
+    calls: Vec<(usize, NativeCall)>,
+    accepting: Vec<ConnId>,
+    closed: Vec<ConnId>,
+    closing: Vec<ClientId>,
+    is_awake: bool,
+    timer: Option<Time>,
+    // Memory that is used again.
+    dirty_clients: Vec<ClientId>,
+    dirty_links: Vec<LinkId>,
+}
+
+fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
+    let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
+        name: format!("node{n}"),
+        size_bytes: scenario.sizes_configured.then_some(size),
+    });
+    let volume = VolumeSpec {
+        name: "v".to_string(),
+        id: "simulated".to_string(),
+        description: String::new(),
+        read_only: false,
+        layout: scenario.layout,
+        batch: scenario.batch,
+        batch_bytes: scenario.batch_bytes,
+        links: scenario.links,
+        outstanding_batches: scenario.outstanding_batches,
+        timeout: scenario.timeout,
+        connect_timeout: scenario.connect_timeout,
+        reconnect_min: Duration::from_millis(5),
+        reconnect_max: scenario.reconnect_max,
+        extents: extents.collect(),
+    };
+    GatewayConfig {
+        id: [7; 16],
+        session,
+        memory_bytes: scenario.gateway_memory_bytes,
+        clients_max: 16,
+        seed: scenario.seed,
+        volumes: vec![volume],
+    }
+}
+
+impl SimGateway {
+    /// The nodes that have all their links up.
+    pub fn linked(&self) -> Vec<bool> {
+        let Some(core) = &self.core else { return Vec::new() };
+        let status = core.status();
+        let nodes = status.volumes[0].nodes.iter();
+        nodes.map(|n| n.links.iter().all(|l| l.phase == LinkPhase::Ready)).collect()
+    }
+}
+
+impl World {
+    pub(super) fn start_gateway(&mut self) {
+        self.gateway.session += 1;
+        match Gateway::new(config(&self.scenario, self.gateway.session)) {
+            Ok(core) => {
+                self.gateway.links = vec![(None, 0); core.links_count()];
+                self.gateway.core = Some(core);
+                self.wake_gateway();
+            }
+            Err(error) => self.ctx.fail(format!("the gateway refuses its configuration: {error}")),
+        }
+    }
+
+    /// Kills the gateway and plans its return.
+    pub(super) fn restart_gateway(&mut self, down: Duration) {
+        if self.gateway.core.take().is_none() {
+            return;
+        }
+        self.ctx.trace(What::Phase("the gateway is killed"));
+        for node in 0..self.nodes.len() {
+            self.disturb(node, self.ctx.now + down);
+        }
+        let session = self.gateway.session;
+        let old = std::mem::replace(&mut self.gateway, SimGateway { session, ..SimGateway::default() });
+        for conn in old.links.into_iter().filter_map(|(conn, _)| conn) {
+            let late = self.ctx.rng.random_range(0..200);
+            self.net.close(&mut self.ctx, conn, 0, Duration::from_millis(late));
+        }
+        for conn in old.clients.into_keys().chain(old.accepting) {
+            self.net.close(&mut self.ctx, conn, 1, Duration::ZERO);
+            self.client_gone(conn);
+        }
+        for client in old.natives.into_keys() {
+            self.native_gone(client);
+        }
+        self.oracle.gateway_lost();
+        self.ctx.after(down.as_nanos() as u64, Event::StartGateway);
+    }
+
+    pub(super) fn wake_gateway(&mut self) {
+        if self.gateway.core.is_some() && !std::mem::replace(&mut self.gateway.is_awake, true) {
+            let delay = self.ctx.rng.random_range(0..WAKE_NS_MAX);
+            let session = self.gateway.session;
+            self.ctx.after(delay, Event::GatewayTurn { session });
+        }
+    }
+
+    /// A client's connection reached the gateway's kernel.
+    pub(super) fn gateway_accepts(&mut self, conn: ConnId) {
+        self.gateway.accepting.push(conn);
+        self.wake_gateway();
+    }
+
+    /// Something happened on a connection of the gateway.
+    pub(super) fn gateway_conn_event(&mut self, conn: ConnId, is_closed: bool) {
+        if is_closed {
+            self.gateway.closed.push(conn);
+        }
+        self.wake_gateway();
+    }
+
+    /// An attempt at a link has ended: `conn` if it is connected.
+    pub(super) fn connect_done(&mut self, link: usize, attempt: u32, session: u64, conn: Option<ConnId>) {
+        let gateway = &mut self.gateway;
+        let is_wanted = gateway.session == session
+            && gateway.links.get(link).is_some_and(|&(conn, latest)| conn.is_none() && latest == attempt);
+        let (true, Some(core)) = (is_wanted, &mut gateway.core) else {
+            if let Some(conn) = conn {
+                self.net.close(&mut self.ctx, conn, 0, Duration::ZERO);
+            }
+            return;
+        };
+        match conn {
+            Some(conn) => {
+                gateway.links[link].0 = Some(conn);
+                core.link_connected(self.ctx.now, LinkId(link));
+            }
+            None => core.link_closed(self.ctx.now, LinkId(link), "refused"),
+        }
+        self.wake_gateway();
+    }
+
+    /// A native client of the gateway's process begins; false if the volume cannot be used.
+    pub(super) fn native_opens(&mut self, client: usize) -> bool {
+        let Some(core) = self.gateway.core.as_mut().filter(|core| core.layout(0).is_some()) else { return false };
+        let Some(id) = core.native_opened(0) else { return false };
+        self.gateway.natives.insert(client, id);
+        true
+    }
+
+    pub(super) fn native_calls(&mut self, client: usize, call: NativeCall) {
+        self.gateway.calls.push((client, call));
+        self.wake_gateway();
+    }
+
+    pub(super) fn native_closes(&mut self, client: usize) {
+        if let (Some(id), Some(core)) = (self.gateway.natives.remove(&client), &mut self.gateway.core) {
+            core.client_closed(id);
+        }
+        self.gateway.calls.retain(|(c, _)| *c != client);
+    }
+
+    /// One turn of the gateway's loop.
+    pub(super) fn gateway_turn(&mut self, session: u64) {
+        let gateway = &mut self.gateway;
+        if gateway.session != session {
+            return;
+        }
+        let Some(mut core) = gateway.core.take() else { return };
+        gateway.is_awake = false;
+        let mut again = self.gateway_reads(&mut core);
+        let now = self.ctx.now;
+        if core.next_timeout().is_some_and(|at| at <= now) {
+            core.handle_timeout(now);
+        }
+        core.turn(now);
+        let completions: Vec<Completion> = std::mem::take(core.completions());
+        again |= self.gateway_writes(&mut core);
+        // Whoever was held back may be heard again, though nothing new arrives from it.
+        let is_heard = |(&conn, &id): (&ConnId, &ClientId)| self.net.has_unread(conn, 1) && core.client_wants_bytes(id);
+        again |= self.gateway.clients.iter().any(is_heard);
+        self.gateway_acts(&mut core);
+        if self.gateway.timer.is_none_or(|at| at <= now || core.next_timeout().is_some_and(|next| next < at)) {
+            self.gateway.timer = core.next_timeout();
+            if let Some(at) = self.gateway.timer {
+                self.ctx.at(at.max(now), Event::GatewayTimer { session });
+            }
+        }
+        self.gateway.core = Some(core);
+        for Completion { client, cookie, result } in completions {
+            if let Some((&c, _)) = self.gateway.natives.iter().find(|(_, id)| **id == client) {
+                self.native_answered(c, cookie, result);
+            }
+        }
+        if again {
+            self.wake_gateway();
+        }
+    }
+
+    /// Hands over what arrived. Returns whether there is more.
+    fn gateway_reads(&mut self, core: &mut Gateway) -> bool {
+        let (ctx, net, gateway) = (&mut self.ctx, &mut self.net, &mut self.gateway);
+        let now = ctx.now;
+        let mut again = false;
+        for conn in gateway.accepting.drain(..) {
+            match core.client_opened() {
+                Some(id) => drop(gateway.clients.insert(conn, id)),
+                None => net.close(ctx, conn, 1, Duration::ZERO),
+            }
+        }
+        for (client, call) in gateway.calls.drain(..) {
+            if let Some(&id) = gateway.natives.get(&client) {
+                core.submit(now, id, call);
+            }
+        }
+        for (&conn, &id) in &gateway.clients {
+            if net.has_unread(conn, 1) && core.client_wants_bytes(id) {
+                if let Some(rx) = core.client_rx(id) {
+                    again |= net.read(ctx, conn, 1, rx);
+                }
+                core.process_client(now, id);
+            }
+        }
+        for (link, &(conn, _)) in gateway.links.iter().enumerate() {
+            if let Some(conn) = conn.filter(|&conn| net.has_unread(conn, 0)) {
+                again |= net.read(ctx, conn, 0, core.link_rx(LinkId(link)));
+                core.process_link(now, LinkId(link));
+            }
+        }
+        for conn in std::mem::take(&mut self.gateway.closed) {
+            match self.net.conns[conn].kind {
+                ConnKind::Link { link, .. } if self.gateway.links[link].0 == Some(conn) => {
+                    self.gateway.links[link].0 = None;
+                    self.ctx.trace(What::LinkEnded { link: link as u8 });
+                    core.link_closed(now, LinkId(link), "closed");
+                }
+                ConnKind::Link { .. } => {}
+                ConnKind::Client(_) => {
+                    if let Some(id) = self.gateway.clients.remove(&conn) {
+                        self.gateway.closing.retain(|&c| c != id);
+                        core.client_closed(id);
+                        self.client_gone(conn);
+                    }
+                }
+            }
+        }
+        again
+    }
+
+    /// Writes what is queued. Returns whether somebody who waits for room may go on.
+    fn gateway_writes(&mut self, core: &mut Gateway) -> bool {
+        let (ctx, net, gateway) = (&mut self.ctx, &mut self.net, &mut self.gateway);
+        core.take_dirty(&mut gateway.dirty_clients, &mut gateway.dirty_links);
+        let mut has_written = false;
+        let mut ended = Vec::new();
+        for (&conn, &id) in &gateway.clients {
+            let Some(out) = core.client_out(id) else { continue };
+            if !out.is_empty() {
+                let n = net.write(ctx, conn, 1, out);
+                core.client_wrote(id, n);
+                has_written |= n > 0;
+            }
+            if gateway.closing.contains(&id) && core.client_out(id).is_none_or(|out| out.is_empty()) {
+                ended.push((conn, id));
+            }
+        }
+        for (link, &(conn, _)) in gateway.links.iter().enumerate() {
+            let out = core.link_out(LinkId(link));
+            if let Some(conn) = conn.filter(|_| !out.is_empty()) {
+                let n = net.write(ctx, conn, 0, out);
+                core.link_wrote(ctx.now, LinkId(link), n);
+            }
+        }
+        let again = !ended.is_empty()
+            || has_written
+                && gateway.clients.values().chain(gateway.natives.values()).any(|&id| !core.client_wants_bytes(id));
+        for (conn, id) in ended {
+            self.net.close(&mut self.ctx, conn, 1, Duration::ZERO);
+            self.gateway.clients.remove(&conn);
+            self.gateway.closing.retain(|&c| c != id);
+            core.client_closed(id);
+            self.client_gone(conn);
+        }
+        again
+    }
+
+    fn gateway_acts(&mut self, core: &mut Gateway) {
+        while let Some(action) = core.poll_action() {
+            match action {
+                Action::Connect { link, node } => self.begin_connect(link.0, node),
+                Action::Disconnect(link) => {
+                    let (conn, _) = &mut self.gateway.links[link.0];
+                    self.ctx.trace(What::LinkEnded { link: link.0 as u8 });
+                    if let Some(conn) = conn.take() {
+                        let late = if self.ctx.rng.random_ratio(1, 4) { self.ctx.rng.random_range(0..300) } else { 0 };
+                        self.net.close(&mut self.ctx, conn, 0, Duration::from_millis(late));
+                    }
+                }
+                Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
+                Action::CloseClient(id, None) => self.gateway.closing.push(id),
+                Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
+                Action::Tell(_) => {}
+            }
+        }
+    }
+
+    fn begin_connect(&mut self, link: usize, node: usize) {
+        let (ctx, gateway) = (&mut self.ctx, &mut self.gateway);
+        ctx.totals.connects += 1;
+        ctx.trace(What::LinkConnecting { link: link as u8, node: node as u8 });
+        let (conn, attempt) = &mut gateway.links[link];
+        *attempt += 1;
+        debug_assert!(conn.is_none(), "a link has one connection at a time");
+        let (attempt, session) = (*attempt, gateway.session);
+        let round_trip_ns = 2 * self.scenario.node_link.latency_ns + ctx.rng.random_range(0..100_000);
+        ctx.after(round_trip_ns, Event::Connect { link, node, attempt, session });
+    }
+
+    /// A connect reaches its node.
+    pub(super) fn connect_arrives(&mut self, link: usize, node: usize, attempt: u32, session: u64) {
+        match self.nodes[node].answers_connect() {
+            None => {}
+            Some(false) => self.connect_done(link, attempt, session, None),
+            Some(true) => {
+                let conn = self.net.connect(ConnKind::Link { link, node }, &self.scenario.node_link);
+                self.node_accepts(node, conn);
+                self.connect_done(link, attempt, session, Some(conn));
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! The simulator: a gateway, its nodes and its clients in virtual time, with faults, from a seed.
+//!
+//! A run is a queue of events by time; whatever is left to chance comes from one generator, so a seed repeats a run
+//! exactly. The state machines are the real ones; sockets, disks and loops are played by the files of this folder. It must
+//! never look at a clock, and never at anything whose order differs from run to run.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `scenario.rs` | what a run is made of, drawn from a seed |
+//! | `faults.rs` | what goes wrong, and which errors that excuses |
+//! | `net.rs` | connections |
+//! | `store.rs` | the nodes' storage: live bytes against durable ones |
+//! | `node.rs`, `gateway.rs` | loops around the state machines |
+//! | `client.rs` | who asks |
+//! | `oracle.rs` | what may be answered |
+//! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
+
+mod client;
+mod faults;
+mod finish;
+mod gateway;
+mod net;
+mod node;
+mod oracle;
+mod scenario;
+mod store;
+mod trace;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::time::Duration;
+
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::units::Time;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use client::SimClient;
+pub use faults::{FAULT_KINDS, Fault};
+use gateway::SimGateway;
+pub use net::LinkQuality;
+use net::{ConnId, ConnKind, Net};
+use node::SimNode;
+use oracle::{Oracle, pattern};
+pub use scenario::{ClientPlan, Scenario};
+pub use store::StoreQuality;
+use trace::{Trace, What};
+
+/// How often it is looked whether somebody waits too long.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// More events than any healthy run has: beyond it something spins.
+const EVENTS_MAX: u64 = 3_000_000;
+
+/// Something that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Arrive { conn: ConnId, from: usize },
+    SeeClose { conn: ConnId, side: usize },
+    Ready { conn: ConnId, side: usize },
+    Connect { link: usize, node: usize, attempt: u32, session: u64 },
+    NodeTurn { node: usize },
+    StartNode { node: usize, epoch: u32 },
+    StoreDone { node: usize, epoch: u32, slot: usize },
+    GatewayTurn { session: u64 },
+    GatewayTimer { session: u64 },
+    StartGateway,
+    ClientTurn { client: usize },
+    Fault(usize),
+    Watch,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Scheduled {
+    at: Time,
+    order: u64,
+    event: Event,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Scheduled) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Scheduled) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What everybody needs: time, chance, and the record of what happened.
+#[derive(Debug)]
+struct Ctx {
+    now: Time,
+    order: u64,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    rng: SmallRng,
+    trace: Trace,
+    totals: Totals,
+    violation: Option<String>,
+}
+
+impl Ctx {
+    fn at(&mut self, at: Time, event: Event) {
+        self.order += 1;
+        self.queue.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, event }));
+    }
+
+    fn after(&mut self, nanos: u64, event: Event) {
+        self.at(self.now + Duration::from_nanos(nanos), event);
+    }
+
+    fn trace(&mut self, what: What) {
+        self.trace.push(self.now, what);
+    }
+
+    /// Something is wrong; the first such thing counts.
+    fn fail(&mut self, text: String) {
+        self.violation.get_or_insert(text);
+    }
+}
+
+/// What a run consisted of, to see that things really happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events of the queue.
+    pub events: u64,
+    /// Requests, by the operation's number on the wire.
+    pub requests: [u64; 6],
+    /// Requests that were answered.
+    pub answers: u64,
+    /// Those of them that failed.
+    pub errors: u64,
+    /// Operations of stores.
+    pub store_ops: u64,
+    /// Batches sent.
+    pub batches: u64,
+    /// Pieces in them.
+    pub pieces: u64,
+    /// Pieces sent again.
+    pub resent: u64,
+    /// Attempts at links.
+    pub connects: u64,
+    /// Writes to links that were damaged.
+    pub corruptions: u64,
+    /// Faults by kind, see [`Fault::kind`].
+    pub faults: [u64; FAULT_KINDS],
+    /// Virtual time, in nanoseconds.
+    pub virtual_ns: u64,
+}
+
+impl Totals {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Totals) {
+        let pairs = [
+            (&mut self.events, other.events),
+            (&mut self.answers, other.answers),
+            (&mut self.errors, other.errors),
+            (&mut self.store_ops, other.store_ops),
+            (&mut self.batches, other.batches),
+            (&mut self.pieces, other.pieces),
+            (&mut self.resent, other.resent),
+            (&mut self.connects, other.connects),
+            (&mut self.corruptions, other.corruptions),
+            (&mut self.virtual_ns, other.virtual_ns),
+        ];
+        pairs.into_iter().for_each(|(sum, n)| *sum += n);
+        self.requests.iter_mut().zip(other.requests).for_each(|(sum, n)| *sum += n);
+        self.faults.iter_mut().zip(other.faults).for_each(|(sum, n)| *sum += n);
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// What was wrong, in one sentence.
+    pub violation: Option<String>,
+    /// Equal for runs in which the same happened.
+    pub trace_hash: u64,
+    /// The last events, for a failure.
+    pub last_events: Vec<String>,
+    /// What it consisted of.
+    pub totals: Totals,
+    /// If asked for: client and nanoseconds of each request that succeeded, in the order of answers.
+    pub latencies: Vec<(usize, u64)>,
+}
+
+/// Runs a scenario. With `tell`, every event is printed.
+#[must_use]
+pub fn run(scenario: Scenario, tell: bool) -> Outcome {
+    let mut world = World::new(scenario, tell);
+    world.run();
+    world.finish();
+    world.outcome()
+}
+
+/// Everything there is.
+#[derive(Debug)]
+struct World {
+    scenario: Scenario,
+    ctx: Ctx,
+    net: Net,
+    nodes: Vec<SimNode>,
+    gateway: SimGateway,
+    clients: Vec<SimClient>,
+    oracle: Oracle,
+    size_bytes: u64,
+    disturbed_until: Vec<Option<Time>>,
+    /// When the last effect of the faults so far is over.
+    calm_at: Time,
+    /// Connections of clients whose end the gateway knows.
+    gone: BTreeSet<ConnId>,
+    latencies: Vec<(usize, u64)>,
+}
+
+impl World {
+    fn new(scenario: Scenario, tell: bool) -> World {
+        let nodes = scenario.extents_bytes.len();
+        let (owners, size_bytes) = stretches(scenario.layout, &scenario.extents_bytes);
+        let oracle = Oracle::new(size_bytes, owners, nodes, scenario.clients.len());
+        let mut world = World {
+            ctx: Ctx {
+                now: Time::default(),
+                order: 0,
+                queue: BinaryHeap::new(),
+                rng: SmallRng::seed_from_u64(scenario.seed),
+                trace: Trace::new(tell),
+                totals: Totals::default(),
+                violation: None,
+            },
+            net: Net { damage: vec![net::Damage::default(); nodes], ..Net::default() },
+            nodes: Vec::new(),
+            gateway: SimGateway::default(),
+            clients: scenario.clients.iter().cloned().map(SimClient::new).collect(),
+            oracle,
+            size_bytes,
+            disturbed_until: vec![None; nodes],
+            calm_at: Time::default(),
+            gone: BTreeSet::new(),
+            latencies: Vec::new(),
+            scenario,
+        };
+        for n in 0..nodes {
+            let mut content = vec![0; world.scenario.extents_bytes[n] as usize];
+            for (at, extent_at, len) in world.runs_of(n) {
+                for i in 0..len {
+                    content[(extent_at + i) as usize] = pattern(0, at + i);
+                }
+            }
+            world.nodes.push(SimNode::new(n, content, &world.scenario));
+        }
+        world
+    }
+
+    /// A node's stretches of the volume: first byte of the volume, first byte of the extent, length. The
+    /// simulator's own arithmetic: a node's stretches fill its extent in the order of the volume.
+    fn runs_of(&self, node: usize) -> Vec<(u64, u64, u64)> {
+        let mut extent_at = 0;
+        let mut runs = Vec::new();
+        for (start, end) in self.oracle.stretches(node) {
+            runs.push((start, extent_at, end - start));
+            extent_at += end - start;
+        }
+        runs
+    }
+
+    /// Turns a changed run of an extent into runs of the volume.
+    fn to_volume(&self, node: usize, changed: store::Changed) -> Vec<store::Changed> {
+        let (at, before, after) = changed;
+        let end = at + before.len() as u64;
+        let mut runs = Vec::new();
+        for (volume_at, extent_at, len) in self.runs_of(node) {
+            let (from, to) = (at.max(extent_at), end.min(extent_at + len));
+            if from < to {
+                let range = (from - at) as usize..(to - at) as usize;
+                runs.push((volume_at + from - extent_at, before[range.clone()].to_vec(), after[range].to_vec()));
+            }
+        }
+        runs
+    }
+
+    fn run(&mut self) {
+        for n in 0..self.nodes.len() {
+            self.start_node(n, 0);
+        }
+        self.start_gateway();
+        for c in 0..self.clients.len() {
+            self.wake_client(c);
+        }
+        for (i, &(at, _)) in self.scenario.faults.iter().enumerate() {
+            let order = self.ctx.order + 1 + i as u64;
+            self.ctx.queue.push(Reverse(Scheduled { at: Time::default() + at, order, event: Event::Fault(i) }));
+        }
+        self.ctx.order += self.scenario.faults.len() as u64;
+        self.ctx.after(0, Event::Watch);
+        let end = Time::default() + self.scenario.span;
+        self.run_until(|w| w.ctx.now >= end && w.clients.iter().all(|c| c.left == 0), Duration::from_secs(30));
+    }
+
+    /// Lets things happen until `is_over`, which is asked now and then, or for so long. Returns whether it became so.
+    fn run_until(&mut self, is_over: impl Fn(&World) -> bool, at_most: Duration) -> bool {
+        let end = self.ctx.now + at_most;
+        let mut checked = self.ctx.now;
+        if is_over(self) {
+            return true;
+        }
+        while self.ctx.violation.is_none() {
+            let Some(Reverse(next)) = self.ctx.queue.pop() else { break };
+            self.ctx.now = next.at;
+            self.ctx.totals.events += 1;
+            if self.ctx.totals.events > EVENTS_MAX {
+                self.ctx.fail(format!("more than {EVENTS_MAX} events: something spins"));
+            }
+            self.dispatch(next.event);
+            if self.ctx.now.nanos_since(checked) > 2_000_000 {
+                checked = self.ctx.now;
+                if is_over(self) {
+                    return true;
+                }
+                if self.ctx.now > end {
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Arrive { conn, from } => {
+                if self.net.arrive(&mut self.ctx, conn, from) {
+                    self.conn_event(conn, 1 - from, false);
+                }
+            }
+            Event::SeeClose { conn, side } => {
+                if std::mem::replace(&mut self.net.conns[conn].open[side], false) {
+                    self.conn_event(conn, side, true);
+                }
+            }
+            Event::Ready { conn, side } => {
+                if self.net.conns[conn].open[side] {
+                    self.conn_event(conn, side, false);
+                }
+            }
+            Event::Connect { link, node, attempt, session } => self.connect_arrives(link, node, attempt, session),
+            Event::NodeTurn { node } => self.node_turn(node),
+            Event::StartNode { node, epoch } => self.start_node(node, epoch),
+            Event::StoreDone { node, epoch, slot } => self.node_store_done(node, epoch, slot),
+            Event::GatewayTurn { session } => self.gateway_turn(session),
+            Event::GatewayTimer { session } => {
+                if self.gateway.session == session {
+                    self.wake_gateway();
+                }
+            }
+            Event::StartGateway => self.start_gateway(),
+            Event::ClientTurn { client } => self.client_turn(client),
+            Event::Fault(i) => {
+                let (_, fault) = self.scenario.faults[i];
+                self.ctx.trace(What::Struck(fault));
+                self.strike(fault);
+            }
+            Event::Watch => {
+                self.watch();
+                self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);
+            }
+        }
+        let (now, order) = (self.ctx.now.as_nanos(), self.ctx.order);
+        self.ctx.trace.mix(now ^ order << 40);
+    }
+
+    fn conn_event(&mut self, conn: ConnId, side: usize, is_closed: bool) {
+        match (self.net.conns[conn].kind, side) {
+            (ConnKind::Client(c), 0) => self.client_conn_event(c, conn, is_closed),
+            (ConnKind::Client(_), _) | (ConnKind::Link { .. }, 0) => self.gateway_conn_event(conn, is_closed),
+            (ConnKind::Link { node, .. }, _) => self.node_conn_event(node, conn, is_closed),
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let mut totals = self.ctx.totals;
+        totals.virtual_ns = self.ctx.now.as_nanos();
+        Outcome {
+            seed: self.scenario.seed,
+            last_events: if self.ctx.violation.is_some() { self.ctx.trace.last() } else { Vec::new() },
+            violation: self.ctx.violation,
+            trace_hash: self.ctx.trace.hash,
+            totals,
+            latencies: self.latencies,
+        }
+    }
+}
+
+/// The first byte and the node of each stretch of the volume, and its size: a second opinion on
+/// [`flashmob_core::layout`], by going through the stripes one by one.
+fn stretches(layout: LayoutKind, extents_bytes: &[u64]) -> (Vec<(u64, usize)>, u64) {
+    let mut at = 0;
+    let mut found: Vec<(u64, usize)> = Vec::new();
+    match layout {
+        LayoutKind::Linear => {
+            for (node, &size) in extents_bytes.iter().enumerate() {
+                found.push((at, node));
+                at += size;
+            }
+        }
+        LayoutKind::Striped { stripe_bytes } => {
+            let mut order: Vec<usize> = (0..extents_bytes.len()).collect();
+            order.sort_by_key(|&node| Reverse(extents_bytes[node] / stripe_bytes));
+            let rows = extents_bytes.iter().map(|size| size / stripe_bytes).max().unwrap_or(0);
+            for row in 0..rows {
+                for &node in order.iter().filter(|&&node| row < extents_bytes[node] / stripe_bytes) {
+                    if found.last().is_none_or(|&(_, last)| last != node) {
+                        found.push((at, node));
+                    }
+                    at += stripe_bytes;
+                }
+            }
+        }
+    }
+    (found, at)
+}

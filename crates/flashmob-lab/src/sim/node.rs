@@ -1,0 +1,279 @@
+//! Drives one `flashmob_core::node::Node` as its shell would: turns, connections, the store, and its deaths.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead};
+use flashmob_core::units::Time;
+use flashmob_core::wire::hello::{Hello, RefuseReason};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use super::net::ConnId;
+use super::store::Store;
+use super::trace::What;
+use super::{Event, World};
+
+/// How long a node's loop needs to notice something, at most, in nanoseconds.
+const WAKE_NS_MAX: u64 = 40_000;
+
+#[derive(Debug)]
+pub(super) struct SimNode {
+    config: NodeConfig,
+    /// None while the process does not run.
+    pub core: Option<Node>,
+    /// Which process this is.
+    pub epoch: u32,
+    pub store: Store,
+    pub frozen_until: Time,
+    /// It never comes back.
+    pub is_dead: bool,
+    has_power: bool,
+    boots: u64,
+    /// The volume that it serves, once it was told.
+    adopted: Option<(String, u32)>,
+    is_awake: bool,
+    accepting: Vec<ConnId>,
+    links: BTreeMap<ConnId, LinkId>,
+    closed: Vec<ConnId>,
+    /// Links that end once what is queued is written.
+    closing: Vec<LinkId>,
+    done: Vec<StoreDone>,
+}
+
+struct SimHost<'a> {
+    store: &'a Store,
+    rng: &'a mut SmallRng,
+    now: Time,
+    adopted: &'a mut Option<(String, u32)>,
+}
+
+impl Host for SimHost<'_> {
+    fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        self.store.try_read(self.rng, offset_bytes, into)
+    }
+
+    fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
+        let wanted = (hello.volume_id.clone(), hello.extent);
+        if *self.adopted.get_or_insert(wanted.clone()) == wanted {
+            return Ok(());
+        }
+        Err((RefuseReason::Identity, "this extent belongs elsewhere".to_string()))
+    }
+
+    fn has_fast_reads(&self) -> bool {
+        self.store.quality.hit_rate > 0.0
+    }
+
+    fn now(&mut self) -> Time {
+        self.now
+    }
+}
+
+impl SimNode {
+    pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> SimNode {
+        let config = NodeConfig {
+            extent_id: [number as u8 + 1; 16],
+            boot_id: [0; 16],
+            size_bytes: content.len() as u64,
+            no_io: false,
+            memory_bytes: 0,
+            links_max: 64,
+            align_bytes: scenario.align_bytes,
+            store_depth: scenario.store_depth,
+        };
+        let mut store = Store::new(content, scenario.store.clone());
+        store.slowness = scenario.slowness[number];
+        SimNode {
+            config,
+            core: None,
+            epoch: 0,
+            store,
+            frozen_until: Time::default(),
+            is_dead: false,
+            has_power: true,
+            boots: 0,
+            adopted: None,
+            is_awake: false,
+            accepting: Vec::new(),
+            links: BTreeMap::new(),
+            closed: Vec::new(),
+            closing: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Whether its kernel accepts connections, refuses them, or says nothing.
+    pub fn answers_connect(&self) -> Option<bool> {
+        self.has_power.then_some(self.core.is_some())
+    }
+}
+
+impl World {
+    /// Starts a node's process, unless it changed its mind.
+    pub(super) fn start_node(&mut self, n: usize, epoch: u32) {
+        let node = &mut self.nodes[n];
+        if node.epoch != epoch || node.core.is_some() || node.is_dead {
+            return;
+        }
+        if !node.has_power || node.boots == 0 {
+            node.has_power = true;
+            node.boots += 1;
+            node.config.boot_id[..8].copy_from_slice(&node.boots.to_le_bytes());
+        }
+        node.core = Some(Node::new(node.config.clone()));
+        node.frozen_until = self.ctx.now;
+        self.disturb_if_restarted(n);
+        self.ctx.trace(What::NodeStarted { node: n as u8 });
+    }
+
+    fn disturb_if_restarted(&mut self, n: usize) {
+        if self.nodes[n].epoch > 0 {
+            self.disturb(n, self.ctx.now);
+        }
+    }
+
+    /// Ends a node's process, or cuts its power, and plans its return.
+    pub(super) fn stop_node(&mut self, n: usize, down: Duration, power: bool) {
+        self.disturb(n, self.ctx.now + down);
+        let now = self.ctx.now;
+        let node = &mut self.nodes[n];
+        if node.is_dead || (node.core.is_none() && !power) {
+            return;
+        }
+        node.core = None;
+        node.epoch += 1;
+        node.done.clear();
+        node.closed.clear();
+        node.closing.clear();
+        let mut conns: Vec<ConnId> = std::mem::take(&mut node.links).into_keys().collect();
+        conns.append(&mut node.accepting);
+        let epoch = node.epoch;
+        if power {
+            node.has_power = false;
+            let changed = node.store.lose_power(&mut self.ctx.rng);
+            let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(n, run)).collect();
+            self.oracle.power_lost(n, &changed);
+        } else {
+            node.store.kill(&mut self.ctx.rng);
+        }
+        self.ctx.trace(What::NodeStopped { node: n as u8, power });
+        // A killed process's kernel closes its connections; a dead device says nothing, for some time.
+        for conn in conns {
+            let late = if power && self.ctx.rng.random_bool(0.7) { down } else { Duration::ZERO };
+            self.net.close(&mut self.ctx, conn, 1, late);
+        }
+        self.ctx.at(now + down, Event::StartNode { node: n, epoch });
+    }
+
+    /// A gateway's connection reached the node's kernel.
+    pub(super) fn node_accepts(&mut self, n: usize, conn: ConnId) {
+        self.nodes[n].accepting.push(conn);
+        self.wake_node(n);
+    }
+
+    /// Something happened on a connection of the node.
+    pub(super) fn node_conn_event(&mut self, n: usize, conn: ConnId, is_closed: bool) {
+        if is_closed {
+            self.nodes[n].closed.push(conn);
+        }
+        self.wake_node(n);
+    }
+
+    pub(super) fn node_store_done(&mut self, n: usize, epoch: u32, slot: usize) {
+        let node = &mut self.nodes[n];
+        if node.epoch != epoch {
+            return;
+        }
+        if node.store.stalled_until > self.ctx.now {
+            self.ctx.at(node.store.stalled_until, Event::StoreDone { node: n, epoch, slot });
+            return;
+        }
+        if let Some(done) = node.store.finish(self.ctx.now, &mut self.ctx.rng, slot) {
+            node.done.push(done);
+            self.wake_node(n);
+        }
+    }
+
+    pub(super) fn wake_node(&mut self, n: usize) {
+        if !std::mem::replace(&mut self.nodes[n].is_awake, true) {
+            let delay = self.ctx.rng.random_range(0..WAKE_NS_MAX);
+            self.ctx.after(delay, Event::NodeTurn { node: n });
+        }
+    }
+
+    /// One turn of the node's loop.
+    pub(super) fn node_turn(&mut self, n: usize) {
+        let (ctx, net) = (&mut self.ctx, &mut self.net);
+        let node = &mut self.nodes[n];
+        node.is_awake = false;
+        if node.frozen_until > ctx.now {
+            node.is_awake = true;
+            ctx.at(node.frozen_until, Event::NodeTurn { node: n });
+            return;
+        }
+        let now = ctx.now;
+        let Some(core) = node.core.as_mut() else { return };
+        for conn in node.accepting.drain(..) {
+            node.links.insert(conn, core.link_opened());
+        }
+        for done in node.done.drain(..) {
+            core.store_done(done);
+        }
+        let mut again = false;
+        for (&conn, &id) in &node.links {
+            if !net.has_unread(conn, 1) || !core.wants_bytes(id) {
+                continue;
+            }
+            if let Some(rx) = core.rx(id) {
+                again |= net.read(ctx, conn, 1, rx);
+            }
+            let host = &mut SimHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
+            core.process(now, id, host);
+        }
+        for conn in node.closed.drain(..) {
+            if let Some(id) = node.links.remove(&conn) {
+                node.closing.retain(|&c| c != id);
+                core.link_closed(id);
+            }
+        }
+        let host = &mut SimHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
+        core.turn(now, host);
+        for op in core.store_ops().drain(..) {
+            ctx.totals.store_ops += 1;
+            let what = What::StoreOp { node: n as u8, op: op.op, offset: op.offset_bytes, len: op.len_bytes };
+            ctx.trace(what);
+            let (slot, at) = node.store.start(now, &mut ctx.rng, op);
+            ctx.at(at, Event::StoreDone { node: n, epoch: node.epoch, slot });
+        }
+        while let Some(event) = core.poll_event() {
+            match event {
+                NodeEvent::Close { link, .. } => node.closing.push(link),
+                NodeEvent::Linked { .. } => ctx.trace(What::Welcomed { node: n as u8 }),
+            }
+        }
+        let mut ended = Vec::new();
+        for (&conn, &id) in &node.links {
+            let Some(out) = core.out(id) else { continue };
+            let written = net.write(ctx, conn, 1, out);
+            core.wrote(id, written);
+            again |= written > 0 && !core.wants_bytes(id);
+            // A link that was held back may be heard again, though nothing new arrives on it.
+            again |= core.wants_bytes(id) && net.has_unread(conn, 1);
+            let is_written = core.out(id).is_none_or(|out| out.is_empty());
+            if node.closing.contains(&id) && (is_written || !net.conns[conn].open[1]) {
+                ended.push((conn, id));
+            }
+        }
+        for (conn, id) in ended {
+            net.close(ctx, conn, 1, Duration::ZERO);
+            node.links.remove(&conn);
+            node.closing.retain(|&c| c != id);
+            core.link_closed(id);
+            again = true;
+        }
+        if again {
+            self.wake_node(n);
+        }
+    }
+}

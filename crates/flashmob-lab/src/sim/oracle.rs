@@ -1,0 +1,496 @@
+//! The oracle: which bytes a read may return, and which flushes may succeed, given all that clients saw.
+//!
+//! It knows only what clients asked and were answered, and when devices lost power. It must never look into a
+//! gateway or a node.
+//!
+//! # Bytes
+//!
+//! Every byte is a register. Each write leaves bytes that name it, so an answer tells which write it saw. The
+//! *candidates* of a byte are the writes whose value a read may return; a write becomes one when it is asked for, and stops
+//! being one for reads that begin after it was *superseded*:
+//!
+//! - a write was acknowledged: everything that had ended (well or badly) before that write was asked for is
+//!   superseded. This holds for failed writes too: the gateway lets no later overlapping change overtake them;
+//! - a read returned write b: superseded is what had ended before b was asked for; what was acknowledged, or seen by
+//!   a read that ended, before this read began. So nobody sees an old value after a new one, and a write that takes
+//!   effect twice is caught.
+//!
+//! A trim may take effect or not, so it supersedes nothing by being acknowledged. A failed or unanswered write
+//! may take effect at any time, until it is superseded.
+//!
+//! # Power
+//!
+//! When a device loses power, superseded writes become candidates again, except what was superseded before the
+//! last successful flush was asked for, or by a FUA write. Nothing is concluded from an answer to what was asked for before.
+//! If an acknowledged write was in fact lost, the next flush of every client that was connected must fail.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A moment in the order of all that clients do: stamps are given out one by one.
+pub(crate) type Stamp = u64;
+/// Later than everything.
+const NEVER: Stamp = Stamp::MAX;
+/// Bytes of writes are never zero; so many kinds are left.
+const CLASSES: u64 = 255;
+
+/// Names a write, in the order of asking. 0 is what was there at first.
+pub(crate) type WriteId = u32;
+
+/// What a write leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// Bytes that name it.
+    Pattern,
+    /// Zeros.
+    Zeros,
+    /// Zeros, or what was there.
+    MaybeZeros,
+}
+
+#[derive(Debug)]
+struct Write {
+    leaves: Leaves,
+    range: (u64, u64),
+    asked: Stamp,
+    /// Answered, or known not to be executed any more by whoever asked.
+    ended: Stamp,
+    /// Acknowledged: has taken effect by then, if it does at all.
+    settled: Stamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    write: WriteId,
+    superseded: Stamp,
+    /// The first end of a read that returned it.
+    seen: Stamp,
+    /// Superseded by something that is on the flash.
+    gone: bool,
+}
+
+/// Bytes of one node with the same history.
+#[derive(Clone, Debug)]
+struct Cell {
+    end: u64,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct ClientState {
+    /// Writes since its last flush.
+    unflushed: Vec<WriteId>,
+    /// When the first acknowledged write that was lost, and of which it was not told, was acknowledged.
+    lost: Option<Stamp>,
+    /// Flushes that may still fail because of losses.
+    flush_failures_due: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    stamp: Stamp,
+    writes: Vec<Write>,
+    cells: BTreeMap<u64, Cell>,
+    /// Asked before it and superseded: on the flash, or superseded by what is.
+    flushed: Stamp,
+    /// Stamps of requests without an answer.
+    open: BTreeSet<Stamp>,
+    open_flushes: usize,
+    clients: Vec<ClientState>,
+    /// First byte and node of each stretch of the volume.
+    owners: Vec<(u64, usize)>,
+    size_bytes: u64,
+    power_lost: Vec<Stamp>,
+    /// A loss that nobody was told of.
+    untold: Option<Stamp>,
+    /// Since when the gateway runs.
+    session: Stamp,
+    losses: u32,
+}
+
+/// The byte that a write leaves at a place: all writes differ there, until there are 255 of them.
+pub(crate) fn pattern(write: WriteId, at: u64) -> u8 {
+    ((u64::from(write) + place(at)) % CLASSES) as u8 + 1
+}
+
+fn place(at: u64) -> u64 {
+    (at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % CLASSES
+}
+
+/// Which writes a byte names: their number modulo 255; `None` for a zero.
+fn class(byte: u8, at: u64) -> Option<u64> {
+    (byte != 0).then(|| (u64::from(byte) - 1 + CLASSES - place(at)) % CLASSES)
+}
+
+impl Oracle {
+    /// A volume of `size_bytes` whose stretches begin at these places and belong to these nodes.
+    pub fn new(size_bytes: u64, owners: Vec<(u64, usize)>, nodes: usize, clients: usize) -> Oracle {
+        let first = Write { leaves: Leaves::Pattern, range: (0, size_bytes), asked: 0, ended: 0, settled: 0 };
+        let entry = Entry { write: 0, superseded: NEVER, seen: 0, gone: false };
+        let ends = owners.iter().skip(1).map(|&(start, _)| start).chain([size_bytes]);
+        let cells = owners.iter().zip(ends).map(|(&(start, _), end)| (start, Cell { end, entries: vec![entry] }));
+        Oracle {
+            stamp: 1,
+            writes: vec![first],
+            cells: cells.collect(),
+            flushed: 0,
+            open: BTreeSet::new(),
+            open_flushes: 0,
+            clients: vec![ClientState::default(); clients],
+            owners,
+            size_bytes,
+            power_lost: vec![0; nodes],
+            untold: None,
+            session: 0,
+            losses: 0,
+        }
+    }
+
+    fn tick(&mut self) -> Stamp {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    /// The nodes that hold bytes of a range.
+    pub fn nodes_of(&self, offset: u64, len: u64) -> impl Iterator<Item = usize> + '_ {
+        let first = self.owners.partition_point(|&(start, _)| start <= offset).saturating_sub(1);
+        self.owners[first..].iter().take_while(move |(start, _)| *start < offset + len).map(|&(_, node)| node)
+    }
+
+    /// The stretches of the volume that a node holds, in the order of the volume: first byte, end.
+    pub fn stretches(&self, node: usize) -> Vec<(u64, u64)> {
+        let ends = self.owners.iter().skip(1).map(|&(start, _)| start).chain([self.size_bytes]);
+        self.owners.iter().zip(ends).filter(|((_, n), _)| *n == node).map(|(&(start, _), end)| (start, end)).collect()
+    }
+
+    /// A request was asked for.
+    pub fn asked(&mut self) -> Stamp {
+        let stamp = self.tick();
+        self.open.insert(stamp);
+        stamp
+    }
+
+    /// A write is asked for; follows [`Oracle::asked`].
+    pub fn write_asked(&mut self, client: usize, asked: Stamp, range: (u64, u64), leaves: Leaves) -> WriteId {
+        let id = self.writes.len() as WriteId;
+        self.writes.push(Write { leaves, range, asked, ended: NEVER, settled: NEVER });
+        self.clients[client].unflushed.push(id);
+        let (flushed, oldest) = (self.flushed, self.open.first().copied().unwrap_or(asked));
+        self.for_cells(range, |_, cell, _| {
+            if cell.entries.len() > 2 {
+                cell.entries.retain(|e| !(e.superseded < oldest && (e.gone || e.superseded <= flushed)));
+            }
+            cell.entries.push(Entry { write: id, superseded: NEVER, seen: NEVER, gone: false });
+        });
+        id
+    }
+
+    /// A write was answered. `fua` says whether an acknowledgement means that it is on the flash.
+    pub fn write_ended(&mut self, id: WriteId, fua: bool, ok: bool) {
+        let now = self.tick();
+        let write = &mut self.writes[id as usize];
+        self.open.remove(&write.asked);
+        write.ended = now;
+        if !ok {
+            return;
+        }
+        write.settled = now;
+        let (asked, range) = (write.asked, write.range);
+        let settles = write.leaves != Leaves::MaybeZeros;
+        if !settles {
+            return;
+        }
+        self.for_cells(range, |start, cell, ctx| {
+            let lost_since = ctx.power_lost[ctx.node_at(start)] > asked;
+            if lost_since && !fua {
+                return;
+            }
+            for e in cell.entries.iter_mut().filter(|e| e.write != id) {
+                let before = ctx.writes[e.write as usize].ended < asked;
+                if before && e.superseded == NEVER {
+                    e.superseded = now;
+                }
+                e.gone |= fua && (before || e.superseded < asked);
+            }
+        });
+    }
+
+    /// Whoever asked is gone, and the gateway knows it: the request is answered to nobody.
+    pub fn abandoned(&mut self, asked: Stamp, write: Option<WriteId>, is_flush: bool) {
+        self.open.remove(&asked);
+        if let Some(write) = write {
+            self.writes[write as usize].ended = self.tick();
+        }
+        if is_flush {
+            self.open_flushes -= 1;
+            self.untold = None;
+        }
+    }
+
+    /// A read ended badly.
+    pub fn read_failed(&mut self, asked: Stamp) {
+        self.open.remove(&asked);
+    }
+
+    /// A read was answered with these bytes.
+    pub fn read_ended(&mut self, asked: Stamp, offset: u64, data: &[u8]) -> Result<(), String> {
+        self.open.remove(&asked);
+        let now = self.tick();
+        let mut at = 0;
+        while at < data.len() {
+            let position = offset + at as u64;
+            let (&start, cell) = self.cells.range(..=position).next_back().ok_or("read beyond the volume")?;
+            let end = ((cell.end - offset) as usize).min(data.len());
+            let seen = class(data[at], position);
+            let run = data[at..end].iter().zip(position..).take_while(|&(&b, p)| class(b, p) == seen).count();
+            let range = (position, position + run as u64);
+            self.check_run(now, asked, (start, range), seen)?;
+            at += run;
+        }
+        Ok(())
+    }
+
+    /// All bytes of a run, which lies in the cell at `start`, were seen to be of one kind.
+    fn check_run(&mut self, now: Stamp, asked: Stamp, run: (u64, (u64, u64)), seen: Option<u64>) -> Result<(), String> {
+        let (start, range) = run;
+        let cell = &self.cells[&start];
+        let matches = |e: &Entry| {
+            let leaves = self.writes[e.write as usize].leaves;
+            e.superseded >= asked
+                && match seen {
+                    Some(class) => leaves == Leaves::Pattern && u64::from(e.write) % CLASSES == class,
+                    None => leaves != Leaves::Pattern,
+                }
+        };
+        let mut count = 0;
+        let mut first_asked = NEVER;
+        for e in cell.entries.iter().filter(|e| matches(e)) {
+            count += 1;
+            first_asked = first_asked.min(self.writes[e.write as usize].asked);
+        }
+        if count == 0 {
+            return Err(self.explain(cell, range, seen, asked));
+        }
+        if self.power_lost[self.node_at(range.0)] > asked {
+            return Ok(());
+        }
+        let updated: Vec<Entry> = cell
+            .entries
+            .iter()
+            .map(|e| {
+                let (mut e, write) = (*e, &self.writes[e.write as usize]);
+                if matches(&e) {
+                    if count == 1 && e.superseded == NEVER {
+                        e.seen = e.seen.min(now);
+                    }
+                } else if e.superseded == NEVER
+                    && (write.ended < first_asked || write.settled < asked || e.seen < asked)
+                {
+                    e.superseded = now;
+                }
+                e
+            })
+            .collect();
+        if updated != cell.entries {
+            self.for_cells(range, |_, cell, _| cell.entries.clone_from(&updated));
+        }
+        Ok(())
+    }
+
+    fn explain(&self, cell: &Cell, range: (u64, u64), seen: Option<u64>, asked: Stamp) -> String {
+        let describe = |id: WriteId| {
+            let w = &self.writes[id as usize];
+            let state = match (w.settled, w.ended) {
+                (NEVER, NEVER) => "unanswered",
+                (NEVER, _) => "failed",
+                _ => "acknowledged",
+            };
+            format!("write {id} ({state}, bytes {}..{})", w.range.0, w.range.1)
+        };
+        let allowed: Vec<String> =
+            cell.entries.iter().filter(|e| e.superseded >= asked).map(|e| describe(e.write)).collect();
+        let got = match seen {
+            None => "zeros".to_string(),
+            Some(class) => {
+                let named = (0..self.writes.len() as WriteId)
+                    .rev()
+                    .find(|&id| u64::from(id) % CLASSES == class && self.covers(id, range))
+                    .map(describe);
+                named.unwrap_or_else(|| "bytes that were never written there".to_string())
+            }
+        };
+        format!("bytes {}..{} read as {got}; allowed: {}", range.0, range.1, allowed.join(", "))
+    }
+
+    fn covers(&self, id: WriteId, range: (u64, u64)) -> bool {
+        let w = &self.writes[id as usize];
+        w.leaves == Leaves::Pattern && w.range.0 <= range.0 && range.1 <= w.range.1
+    }
+
+    /// A flush is asked for; follows [`Oracle::asked`].
+    pub fn flush_asked(&mut self) {
+        self.open_flushes += 1;
+    }
+
+    /// A flush was answered. What its client asked for before must have ended by now.
+    pub fn flush_ended(&mut self, client: usize, asked: Stamp, ok: bool) -> Result<(), String> {
+        self.open.remove(&asked);
+        self.open_flushes -= 1;
+        if !ok {
+            let state = &mut self.clients[client];
+            state.lost = None;
+            state.flush_failures_due = state.flush_failures_due.saturating_sub(1);
+            self.untold = None;
+            return Ok(());
+        }
+        if self.clients[client].lost.is_some_and(|lost| lost < asked) {
+            return Err("a flush succeeded although acknowledged changes were lost".to_string());
+        }
+        let unflushed = std::mem::take(&mut self.clients[client].unflushed);
+        let (covered, later): (Vec<_>, Vec<_>) =
+            unflushed.into_iter().partition(|&id| self.writes[id as usize].asked < asked);
+        self.clients[client].unflushed = later;
+        for id in covered {
+            let write = &self.writes[id as usize];
+            if write.ended == NEVER {
+                return Err(format!("a flush was answered before write {id}, which the client had sent earlier"));
+            }
+            if write.settled != NEVER && write.ended > asked && write.leaves != Leaves::MaybeZeros {
+                self.harden(id);
+            }
+        }
+        self.flushed = self.flushed.max(asked);
+        Ok(())
+    }
+
+    /// A write that ended while the flush behind it was waiting is on the flash.
+    fn harden(&mut self, id: WriteId) {
+        let (asked, range) = (self.writes[id as usize].asked, self.writes[id as usize].range);
+        self.for_cells(range, |start, cell, ctx| {
+            if ctx.power_lost[ctx.node_at(start)] > asked {
+                return;
+            }
+            for e in cell.entries.iter_mut().filter(|e| e.write != id) {
+                e.gone |= ctx.writes[e.write as usize].ended < asked || e.superseded < asked;
+            }
+        });
+    }
+
+    /// A client opened the volume.
+    pub fn client_opened(&mut self, client: usize) {
+        let lost = if self.open_flushes == 0 { self.untold } else { None };
+        self.clients[client] = ClientState { lost, flush_failures_due: self.losses, ..ClientState::default() };
+    }
+
+    /// Whether a flush of this client may fail because some device lost power.
+    pub fn may_flush_fail(&self, client: usize) -> bool {
+        self.clients[client].flush_failures_due > 0
+    }
+
+    /// A node's device lost power. `changed` are runs of volume bytes that changed by it: where, before, after.
+    pub fn power_lost(&mut self, node: usize, changed: &[(u64, Vec<u8>, Vec<u8>)]) {
+        let now = self.tick();
+        if let Some(acknowledged) = changed.iter().filter_map(|(at, before, after)| self.lost(*at, before, after)).min()
+        {
+            let earlier = |known: Option<Stamp>| Some(known.map_or(acknowledged, |k| k.min(acknowledged)));
+            self.untold = earlier(self.untold);
+            self.clients.iter_mut().for_each(|c| c.lost = earlier(c.lost));
+        }
+        self.losses += 1;
+        self.clients.iter_mut().for_each(|c| c.flush_failures_due += 1);
+        self.power_lost[node] = now;
+        let flushed = self.flushed;
+        for range in self.stretches(node) {
+            self.for_cells(range, |_, cell, ctx| {
+                for e in &mut cell.entries {
+                    if !e.gone && e.superseded > flushed {
+                        e.superseded = NEVER;
+                    }
+                    // What is still unanswered may take effect a second time now that the first is undone.
+                    if ctx.writes[e.write as usize].ended == NEVER {
+                        e.seen = NEVER;
+                    }
+                }
+            });
+        }
+    }
+
+    /// When a write was acknowledged that surely was lost in a changed run.
+    fn lost(&self, at: u64, before: &[u8], after: &[u8]) -> Option<Stamp> {
+        (at..)
+            .zip(before.iter().zip(after))
+            .filter_map(|(position, (&before, &after))| {
+                let (_, cell) = self.cells.range(..=position).next_back()?;
+                let mut alive = cell.entries.iter().filter(|e| e.superseded == NEVER);
+                let (only, None) = (alive.next()?, alive.next()) else { return None };
+                let write = &self.writes[only.write as usize];
+                let names = |byte| class(byte, position) == Some(u64::from(only.write) % CLASSES);
+                (write.settled != NEVER
+                    && write.settled > self.session
+                    && write.leaves == Leaves::Pattern
+                    && names(before)
+                    && !names(after))
+                .then_some(write.settled)
+            })
+            .min()
+    }
+
+    /// A gateway is gone, and what it knew of losses with it. Its successor cannot know what its predecessor
+    /// acknowledged and did not flush: if that is lost, nobody is told.
+    pub fn gateway_lost(&mut self) {
+        self.session = self.tick();
+        self.untold = None;
+        self.clients.iter_mut().for_each(|c| c.lost = None);
+    }
+
+    /// Nothing is on its way any more: what has ended has taken effect by now, or never will.
+    pub fn settle(&mut self) {
+        let now = self.tick();
+        self.writes.iter_mut().filter(|w| w.ended != NEVER).for_each(|w| w.settled = w.settled.min(now));
+    }
+
+    fn node_at(&self, at: u64) -> usize {
+        node_at(&self.owners, at)
+    }
+
+    /// Does `change` to every cell of a range, after cutting cells at its ends.
+    fn for_cells(&mut self, range: (u64, u64), mut change: impl FnMut(u64, &mut Cell, &Context<'_>)) {
+        self.cut(range.0);
+        self.cut(range.1);
+        let context = Context { writes: &self.writes, power_lost: &self.power_lost, owners: &self.owners };
+        for (&start, cell) in self.cells.range_mut(range.0..range.1) {
+            change(start, cell, &context);
+        }
+    }
+
+    fn cut(&mut self, at: u64) {
+        if at == 0 || at >= self.size_bytes {
+            return;
+        }
+        if let Some((&start, cell)) = self.cells.range_mut(..at).next_back()
+            && cell.end > at
+            && start < at
+        {
+            let later = Cell { end: cell.end, entries: cell.entries.clone() };
+            cell.end = at;
+            self.cells.insert(at, later);
+        }
+    }
+}
+
+/// What a change to cells may look at.
+struct Context<'a> {
+    writes: &'a [Write],
+    power_lost: &'a [Stamp],
+    owners: &'a [(u64, usize)],
+}
+
+impl Context<'_> {
+    fn node_at(&self, at: u64) -> usize {
+        node_at(self.owners, at)
+    }
+}
+
+fn node_at(owners: &[(u64, usize)], at: u64) -> usize {
+    owners[owners.partition_point(|&(start, _)| start <= at).saturating_sub(1)].1
+}

@@ -1,0 +1,268 @@
+//! What a run is made of: the cluster, its clients and its faults, drawn from a seed or put together by hand.
+
+use std::time::Duration;
+
+use flashmob_core::gateway::BatchMode;
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::units::{KIB, MIB};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::faults::{self, Fault};
+use super::net::LinkQuality;
+use super::store::StoreQuality;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// Sizes of the extents, one per node.
+    pub extents_bytes: Vec<u64>,
+    /// How they make up the volume.
+    pub layout: LayoutKind,
+    /// Whether the gateway is told the sizes, or learns them.
+    pub sizes_configured: bool,
+    /// How many pieces travel together.
+    pub batch: BatchMode,
+    /// Most bytes of payload per batch.
+    pub batch_bytes: u64,
+    /// Links per node.
+    pub links: u16,
+    /// Batches out at once per link.
+    pub outstanding_batches: usize,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// How long a connect or a welcome may take.
+    pub connect_timeout: Duration,
+    /// The longest pause between attempts at a link.
+    pub reconnect_max: Duration,
+    /// The gateway's budget.
+    pub gateway_memory_bytes: u64,
+    /// The node's unit of rewriting.
+    pub align_bytes: u64,
+    /// Most operations in a store at once.
+    pub store_depth: usize,
+    /// Connections between gateway and nodes.
+    pub node_link: LinkQuality,
+    /// Connections between clients and gateway.
+    pub client_link: LinkQuality,
+    /// Every node's store.
+    pub store: StoreQuality,
+    /// How many times slower each node's store is.
+    pub slowness: Vec<u64>,
+    /// Who uses the volume.
+    pub clients: Vec<ClientPlan>,
+    /// What goes wrong, and when.
+    pub faults: Vec<(Duration, Fault)>,
+    /// When faults end.
+    pub span: Duration,
+    /// Keep the latency of each request.
+    pub record_latencies: bool,
+}
+
+/// One client.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientPlan {
+    /// Calls the gateway in its process, instead of NBD.
+    pub native: bool,
+    /// Asks for structured replies.
+    pub structured: bool,
+    /// Requests to make.
+    pub requests: u32,
+    /// Requests outstanding.
+    pub depth: usize,
+    /// Mean pause before a request, in nanoseconds.
+    pub think_ns: u64,
+    /// Weights of reads, writes, flushes, trims, write-zeroes.
+    pub mix: [u32; 5],
+    /// How often a change has FUA.
+    pub fua_rate: f64,
+    /// The longest usual request.
+    pub len_max: u64,
+    /// How often a request falls into one of the busy places.
+    pub busy_rate: f64,
+    /// Where those are: first byte, bytes.
+    pub busy: Vec<(u64, u64)>,
+    /// How often it leaves without waiting for answers, per request.
+    pub leave_rate: f64,
+}
+
+impl Scenario {
+    /// A fault-free cluster of equal nodes with nothing left to chance but addresses.
+    #[must_use]
+    pub fn plain(seed: u64, nodes: usize, extent_bytes: u64) -> Scenario {
+        let quality = LinkQuality {
+            latency_ns: 500_000,
+            jitter_ns: 0,
+            bytes_per_second: 0,
+            buffer_bytes: 1 << 20,
+            cut_rate: 0.0,
+        };
+        Scenario {
+            seed,
+            extents_bytes: vec![extent_bytes; nodes],
+            layout: LayoutKind::Linear,
+            sizes_configured: true,
+            batch: BatchMode::Auto,
+            batch_bytes: 256 * KIB,
+            links: 1,
+            outstanding_batches: 2,
+            timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_millis(500),
+            reconnect_max: Duration::from_millis(500),
+            gateway_memory_bytes: 64 * MIB,
+            align_bytes: 1,
+            store_depth: 4,
+            client_link: LinkQuality { latency_ns: 10_000, ..quality.clone() },
+            node_link: quality,
+            store: StoreQuality { base_ns: 100_000, jitter_ns: 0, hit_rate: 0.0, error_rate: 0.0 },
+            slowness: vec![1; nodes],
+            clients: Vec::new(),
+            faults: Vec::new(),
+            span: Duration::from_millis(100),
+            record_latencies: false,
+        }
+    }
+
+    /// The scenario of a seed.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Scenario {
+        let rng = &mut SmallRng::seed_from_u64(seed ^ 0x5ce_0a12);
+        let is_big = rng.random_ratio(1, 60);
+        let nodes = rng.random_range(1..=if is_big { 3 } else { 5 });
+        let (layout, extents_bytes) = draw_extents(rng, nodes, is_big);
+        let volume_bytes: u64 = extents_bytes.iter().sum();
+        let span_ms = *pick(rng, &[20, 60, 150, 400, 1500, 4000]);
+        let timeout = Duration::from_millis(*pick(rng, &[400, 1000, 2500]));
+        let mut scenario = Scenario {
+            layout,
+            sizes_configured: rng.random_ratio(2, 3),
+            batch: *pick(
+                rng,
+                &[BatchMode::Auto, BatchMode::Auto, BatchMode::Auto, BatchMode::Fixed(1), BatchMode::Fixed(3)],
+            ),
+            batch_bytes: *pick(rng, &[1, 4 * KIB, 64 * KIB, MIB, MIB]),
+            links: *pick(rng, &[1, 1, 1, 2, 2, 3]),
+            outstanding_batches: *pick(rng, &[1, 2, 2, 4]),
+            timeout,
+            connect_timeout: Duration::from_millis(rng.random_range(50..300)),
+            reconnect_max: Duration::from_millis(rng.random_range(30..400)),
+            gateway_memory_bytes: *pick(rng, &[4 * KIB, 64 * KIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB]),
+            align_bytes: *pick(rng, &[1, 1, 1, 512, 4096]),
+            store_depth: rng.random_range(1..9),
+            node_link: draw_quality(rng, is_big),
+            client_link: draw_quality(rng, is_big),
+            store: StoreQuality {
+                base_ns: rng.random_range(10_000..300_000),
+                jitter_ns: rng.random_range(0..1_000_000),
+                hit_rate: *pick(rng, &[0.0, 0.3, 0.8, 1.0]),
+                error_rate: 0.3,
+            },
+            span: Duration::from_millis(span_ms),
+            extents_bytes,
+            ..Scenario::plain(seed, nodes, 1)
+        };
+        let busy = draw_busy(rng, &scenario.extents_bytes, volume_bytes);
+        let requests = rng.random_range(60..220);
+        let clients = rng.random_range(1..=4);
+        for _ in 0..clients {
+            let plan = draw_client(rng, requests / clients, span_ms, volume_bytes, is_big, &busy);
+            scenario.clients.push(plan);
+        }
+        scenario.timeout = scenario.timeout.max(scenario.patience());
+        faults::draw(rng, &mut scenario);
+        scenario
+    }
+
+    /// More than anything takes without faults, however unlucky the order: every request waits for all others.
+    fn patience(&self) -> Duration {
+        let serial_ns = 2 * (self.node_link.latency_ns + self.node_link.jitter_ns)
+            + 4 * (self.store.base_ns + self.store.jitter_ns)
+            + 200_000;
+        let pieces = |c: &ClientPlan| match (self.batch, self.layout) {
+            (BatchMode::Auto, _) if self.batch_bytes > 1 => 1,
+            (_, LayoutKind::Striped { stripe_bytes }) => 2 + c.len_max / stripe_bytes,
+            _ => 2,
+        };
+        let waiting: u64 = self.clients.iter().map(|c| c.depth as u64 * pieces(c)).sum();
+        Duration::from_nanos(2 * waiting * serial_ns) + Duration::from_millis(200)
+    }
+}
+
+pub(super) fn pick<'a, T>(rng: &mut SmallRng, from: &'a [T]) -> &'a T {
+    &from[rng.random_range(0..from.len())]
+}
+
+fn draw_extents(rng: &mut SmallRng, nodes: usize, is_big: bool) -> (LayoutKind, Vec<u64>) {
+    let unit = if is_big { 400 * KIB } else { *pick(rng, &[600, 4 * KIB, 16 * KIB]) };
+    let is_equal = rng.random_bool(0.4);
+    let equal = unit + rng.random_range(0..unit);
+    let mut sizes: Vec<u64> =
+        (0..nodes).map(|_| if is_equal { equal } else { unit + rng.random_range(0..unit * 2) }).collect();
+    if rng.random_bool(0.5) {
+        return (LayoutKind::Linear, sizes);
+    }
+    let stripe_bytes = if is_big { *pick(rng, &[4096, 65536]) } else { *pick(rng, &[512, 1024, 4096]) };
+    for size in &mut sizes {
+        *size = (*size).max(stripe_bytes);
+    }
+    (LayoutKind::Striped { stripe_bytes }, sizes)
+}
+
+fn draw_quality(rng: &mut SmallRng, is_big: bool) -> LinkQuality {
+    let buffer_bytes = if is_big { 1 << 20 } else { *pick(rng, &[600, 4096, 65536, 1 << 20]) };
+    // Small buffers on long paths would take for ever.
+    let (latencies_ns, jitters_ns): (&[u64], &[u64]) = if buffer_bytes <= 4096 {
+        (&[0, 50_000], &[0, 100_000])
+    } else {
+        (&[0, 50_000, 500_000, 2_000_000], &[0, 100_000, 1_000_000, 5_000_000])
+    };
+    LinkQuality {
+        latency_ns: *pick(rng, latencies_ns),
+        jitter_ns: *pick(rng, jitters_ns),
+        bytes_per_second: if is_big { 0 } else { *pick(rng, &[0, 0, 10_000_000]) },
+        buffer_bytes,
+        cut_rate: *pick(rng, &[0.0, 0.05, 0.3]),
+    }
+}
+
+/// A few short places that everybody uses, often across the ends of extents or stripes.
+fn draw_busy(rng: &mut SmallRng, extents_bytes: &[u64], volume_bytes: u64) -> Vec<(u64, u64)> {
+    (0..rng.random_range(1..4))
+        .map(|_| {
+            let len = (*pick(rng, &[16, 256, 2048, 8192])).min(volume_bytes);
+            let end = extents_bytes[..rng.random_range(1..=extents_bytes.len())].iter().sum::<u64>();
+            let at = if rng.random_bool(0.5) { end.saturating_sub(len / 2) } else { rng.random_range(0..volume_bytes) };
+            (at.min(volume_bytes - len), len)
+        })
+        .collect()
+}
+
+fn draw_client(
+    rng: &mut SmallRng,
+    requests: u32,
+    span_ms: u64,
+    volume_bytes: u64,
+    is_big: bool,
+    busy: &[(u64, u64)],
+) -> ClientPlan {
+    let depth = *pick(rng, &[1, 2, 4, 8, 16]);
+    let len_max = if is_big { 700 * KIB } else { (*pick(rng, &[1, 64, 512, 4096, 4096, 20_000])).min(volume_bytes) };
+    let requests = if is_big { requests / 4 + 1 } else { requests };
+    // Requests are spread over the span, at whatever pace answers allow.
+    let think_ns = span_ms * 1_000_000 / u64::from(requests.max(1));
+    ClientPlan {
+        native: rng.random_ratio(1, 4),
+        structured: rng.random(),
+        requests,
+        depth,
+        think_ns: if rng.random_ratio(1, 4) { think_ns / 10 } else { think_ns },
+        mix: *pick(rng, &[[10, 10, 1, 1, 1], [6, 12, 2, 0, 0], [8, 8, 3, 2, 2], [20, 2, 0, 0, 0], [2, 10, 1, 0, 1]]),
+        fua_rate: *pick(rng, &[0.0, 0.1, 0.5]),
+        len_max,
+        busy_rate: *pick(rng, &[0.3, 0.8, 1.0]),
+        busy: busy.to_vec(),
+        leave_rate: *pick(rng, &[0.0, 0.0, 0.0, 0.01, 0.04]),
+    }
+}

@@ -1,0 +1,190 @@
+//! From a request to its answer: which path, which method, which form.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::sync::Mutex;
+
+use super::super::Reporter;
+use super::super::metrics::{Format, render};
+use super::super::report::Report;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+const INDEX: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>flashmob</title></head><body>\n",
+    "<h1>flashmob ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1>\n<ul>\n",
+    "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> shows it to people.</li>\n",
+    "<li><a href=\"/metrics\">/metrics</a>: the same for Prometheus.</li>\n",
+    "</ul></body></html>\n",
+);
+
+/// Asks the event loop for all connections together, one question at a time.
+#[derive(Debug)]
+pub(super) struct Asker {
+    reporter: Reporter,
+    last: Mutex<Option<Asked>>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    at: Instant,
+    report: Option<Arc<Report>>,
+}
+
+impl Asker {
+    pub(super) fn new(reporter: Reporter) -> Asker {
+        Asker { reporter, last: Mutex::new(None) }
+    }
+
+    /// A report no older than this call. Whoever waited while another's question was put shares its answer, also if there was none: a loop that
+    /// does not answer costs everybody two timeouts at most.
+    async fn report(&self) -> Option<Arc<Report>> {
+        let called = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some(asked) = last.as_ref()
+            && asked.at >= called
+        {
+            return asked.report.clone();
+        }
+        let at = Instant::now();
+        let reporter = self.reporter.clone();
+        let report = tokio::task::spawn_blocking(move || reporter.ask()).await.ok().flatten().map(Arc::new);
+        *last = Some(Asked { at, report: report.clone() });
+        report
+    }
+}
+
+/// The answer to any request; what is wrong with one is in the answer's status.
+pub(super) async fn answer(asker: Arc<Asker>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let path = request.uri().path();
+    if !["/", "/status", "/metrics"].contains(&path) {
+        return Ok(response(StatusCode::NOT_FOUND, TEXT, "Not found. There are /, /status and /metrics.\n"));
+    }
+    // hyper itself leaves out the body when the method is HEAD.
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        let mut refusal =
+            response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD: this port changes nothing.\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Ok(refusal);
+    }
+    if path == "/" {
+        return Ok(response(StatusCode::OK, HTML, INDEX));
+    }
+    let Some(report) = asker.report().await else {
+        let why = "The process does not answer: it is ending, or badly overloaded.\n";
+        let mut refusal = response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
+        refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        return Ok(refusal);
+    };
+    let (content_type, body) = if path == "/status" {
+        (JSON, serde_json::to_vec(&*report).map_err(|e| e.to_string()))
+    } else {
+        let format = wanted_format(request.headers());
+        (format.content_type(), render(&report, format).map(String::into_bytes).map_err(|e| e.to_string()))
+    };
+    Ok(match body {
+        Ok(body) => response(StatusCode::OK, content_type, body),
+        Err(e) => {
+            log::error!("cannot write the report as {content_type}: {e}");
+            response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "The report cannot be written; see the log.\n")
+        }
+    })
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // Names in a report come from elsewhere: no browser may take them for a page.
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The form of `/metrics` by `Accept` (RFC 9110, 12.5.1): OpenMetrics only if named, and not rated below plain text.
+fn wanted_format(headers: &HeaderMap) -> Format {
+    let (mut open_metrics, mut text) = (0, 0);
+    for value in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()) {
+        for range in value.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            let weight = parts.find_map(weight_millis).unwrap_or(1000);
+            if media.eq_ignore_ascii_case("application/openmetrics-text") {
+                open_metrics = weight.max(open_metrics);
+            } else if media.eq_ignore_ascii_case("text/plain") {
+                text = weight.max(text);
+            }
+        }
+    }
+    if open_metrics > 0 && open_metrics >= text { Format::OpenMetrics } else { Format::Prometheus }
+}
+
+/// A parameter `q=0.5` as 500; `None` for other parameters. A value that is no weight counts as 0.
+fn weight_millis(parameter: &str) -> Option<u32> {
+    let (key, value) = parameter.split_once('=')?;
+    if !key.trim().eq_ignore_ascii_case("q") {
+        return None;
+    }
+    let weight: f64 = value.trim().parse().unwrap_or(0.0);
+    Some((weight.clamp(0.0, 1.0) * 1000.0) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format_for(accept: &[&'static str]) -> Format {
+        let mut headers = HeaderMap::new();
+        for value in accept {
+            headers.append(ACCEPT, HeaderValue::from_static(value));
+        }
+        wanted_format(&headers)
+    }
+
+    #[test]
+    fn plain_text_is_for_everybody_who_does_not_ask_for_open_metrics() {
+        for accept in [&[][..], &["*/*"], &["text/html, */*;q=0.8"], &["text/plain;version=0.0.4"], &["garbage;;,,q=="]]
+        {
+            assert_eq!(format_for(accept), Format::Prometheus, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn open_metrics_is_for_who_prefers_it() {
+        for accept in [
+            &["application/openmetrics-text"][..],
+            &["APPLICATION/OpenMetrics-Text; version=1.0.0"],
+            &["text/plain;q=0.3", "application/openmetrics-text;version=1.0.0;q=0.6"],
+            &[
+                "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            ],
+        ] {
+            assert_eq!(format_for(accept), Format::OpenMetrics, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn weights_decide_and_bad_ones_count_as_nothing() {
+        for accept in [
+            "application/openmetrics-text;q=0.4, text/plain;q=0.5",
+            "application/openmetrics-text;q=0",
+            "application/openmetrics-text; Q = 0.0, text/plain",
+            "application/openmetrics-text;q=NaN",
+            "application/openmetrics-text;q=much",
+            "application/openmetrics-text;q=-1",
+        ] {
+            assert_eq!(format_for(&[accept]), Format::Prometheus, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `/metrics`: a [`Report`] as Prometheus's text (version 0.0.4) or as OpenMetrics (1.0.0).
+//!
+//! Names follow Prometheus's rules: base units, the unit last, `_total` for what only counts up. `series.rs` lists them. Nothing is
+//! kept from one scrape to the next. prometheus-client does the writing and the escaping; it knows OpenMetrics alone, and `Sheet::family` is where
+//! the two forms differ.
+
+mod series;
+#[cfg(test)]
+pub(crate) mod strict;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use self::series::{EXTENT, GATEWAY, Kind, LINK, Labels, NODE, PROCESS, Series, VOLUME, Value};
+use super::report::{Report, StageReport};
+
+/// The form of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus's own, which every tool reads.
+    Prometheus,
+    /// OpenMetrics.
+    OpenMetrics,
+}
+
+impl Format {
+    /// What to send as `Content-Type`.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The whole text for one scrape.
+///
+/// # Errors
+/// None is known: the text goes to memory and every value is made fit beforehand.
+pub fn render(report: &Arc<Report>, format: Format) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape { report: report.clone(), format }));
+    let mut page = String::new();
+    match format {
+        Format::Prometheus => text::encode_registry(&mut page, &registry)?,
+        Format::OpenMetrics => text::encode(&mut page, &registry)?,
+    }
+    Ok(page)
+}
+
+#[derive(Debug)]
+struct Scrape {
+    report: Arc<Report>,
+    format: Format,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut sheet = Sheet { encoder, format: self.format };
+        let report = &*self.report;
+        sheet.families(PROCESS, &[(vec![], report)])?;
+        sheet.stages(&report.stages)?;
+        if let Some(gateway) = &report.gateway {
+            sheet.families(GATEWAY, &[(vec![], gateway)])?;
+            let volumes: Vec<_> = gateway.volumes.iter().map(|v| (vec![("volume", &*v.name)], v)).collect();
+            sheet.families(VOLUME, &volumes)?;
+            let nodes: Vec<_> = volumes
+                .iter()
+                .flat_map(|(labels, v)| v.nodes.iter().map(|n| (with(labels, "node", &n.name), n)))
+                .collect();
+            sheet.families(NODE, &nodes)?;
+            let numbers: Vec<String> =
+                nodes.iter().flat_map(|(_, n)| &n.links).map(|link| link.number.to_string()).collect();
+            let links: Vec<_> = nodes
+                .iter()
+                .flat_map(|(labels, n)| n.links.iter().map(move |link| (labels, link)))
+                .zip(&numbers)
+                .map(|((labels, link), number)| (with(labels, "link", number), link))
+                .collect();
+            sheet.families(LINK, &links)?;
+        }
+        if let Some(node) = &report.node {
+            sheet.families(EXTENT, &[(vec![], node)])?;
+        }
+        Ok(())
+    }
+}
+
+fn with<'a>(labels: &Labels<'a>, name: &'static str, value: &'a str) -> Labels<'a> {
+    labels.iter().copied().chain([(name, value)]).collect()
+}
+
+/// The text as it grows.
+struct Sheet<'a> {
+    encoder: DescriptorEncoder<'a>,
+    format: Format,
+}
+
+impl Sheet<'_> {
+    /// Every series for every item; all samples of a name must stand together.
+    fn families<T>(&mut self, all: &[Series<T>], items: &[(Labels<'_>, &T)]) -> fmt::Result {
+        all.iter().try_for_each(|series| self.family(series, items))
+    }
+
+    fn family<T>(&mut self, series: &Series<T>, items: &[(Labels<'_>, &T)]) -> fmt::Result {
+        let mut samples = Vec::new();
+        for (labels, item) in items {
+            for (more, value) in (series.points)(item) {
+                let labels: Labels<'_> = labels.iter().copied().chain(more).collect();
+                samples.extend(value.is_finite().then_some((labels, value)));
+            }
+        }
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let (name, kind) = match series.kind {
+            Kind::Gauge => (series.name, MetricType::Gauge),
+            // OpenMetrics names the family without the suffix that its samples have.
+            Kind::Counter if self.format == Format::OpenMetrics => {
+                (series.name.strip_suffix("_total").unwrap_or(series.name), MetricType::Counter)
+            }
+            Kind::Counter => (series.name, MetricType::Counter),
+        };
+        let mut family = self.encoder.encode_descriptor(name, series.help, None, kind)?;
+        // What the encoder calls a gauge is a sample under just the name it was given.
+        let suffixed = series.kind == Kind::Counter && self.format == Format::OpenMetrics;
+        for (labels, value) in &samples {
+            match &labels[..] {
+                [] => encode(&mut family, *value, suffixed)?,
+                _ => encode(&mut family.encode_family(labels)?, *value, suffixed)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn stages(&mut self, stages: &[StageReport]) -> fmt::Result {
+        if stages.is_empty() {
+            return Ok(());
+        }
+        let help = "Time that requests (gateway) or pieces (node) took from the stage before to this one; total is the whole way";
+        let mut family = self.encoder.encode_descriptor("flashmob_stage_seconds", help, None, MetricType::Histogram)?;
+        for stage in stages {
+            let labels = [("stage", &*stage.name)];
+            let mut sample = family.encode_family(&labels)?;
+            sample.encode_histogram::<NoLabelSet>(finite(stage.sum_seconds), stage.count, &cells(stage), None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Buckets as the encoder wants them: each with what fell into it alone, and the one without a bound.
+fn cells(stage: &StageReport) -> Vec<(f64, u64)> {
+    let (mut cells, mut below, mut bound) = (Vec::with_capacity(stage.buckets.len() + 1), 0, f64::NEG_INFINITY);
+    for &(upper, cumulative) in &stage.buckets {
+        if upper.is_finite() && upper > bound {
+            let cumulative = cumulative.clamp(below, stage.count.max(below));
+            cells.push((upper, cumulative - below));
+            (below, bound) = (cumulative, upper);
+        }
+    }
+    cells.push((f64::INFINITY, stage.count.saturating_sub(below)));
+    cells
+}
+
+fn encode(sample: &mut MetricEncoder<'_>, value: Value, suffixed: bool) -> fmt::Result {
+    match (value, suffixed) {
+        (Value::Whole(n), true) => sample.encode_counter::<NoLabelSet, u64, f64>(&n, None),
+        (Value::Real(x), true) => sample.encode_counter::<NoLabelSet, f64, f64>(&x, None),
+        // The encoder refuses more than 63 bits.
+        (Value::Whole(n), false) => sample.encode_gauge(&i64::try_from(n).unwrap_or(i64::MAX)),
+        (Value::Real(x), false) => sample.encode_gauge(&x),
+    }
+}
+
+fn finite(x: f64) -> f64 {
+    if x.is_finite() { x } else { 0.0 }
+}

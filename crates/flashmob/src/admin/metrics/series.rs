@@ -1,0 +1,237 @@
+//! Every metric but the stages: its name, what it tells, and where in the report it comes from.
+
+use super::super::report::{GatewayReport, LinkReport, NodeOfVolume, NodeReport, Report, TcpReport, VolumeReport};
+
+/// What Prometheus calls the type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Goes up and down.
+    Gauge,
+    /// Only counts up, until the process (or, where the help says so, the connection) starts anew.
+    Counter,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Value {
+    Whole(u64),
+    Real(f64),
+}
+
+impl Value {
+    pub(super) fn is_finite(self) -> bool {
+        match self {
+            Value::Whole(_) => true,
+            Value::Real(x) => x.is_finite(),
+        }
+    }
+}
+
+impl From<u64> for Value {
+    fn from(n: u64) -> Value {
+        Value::Whole(n)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(n: usize) -> Value {
+        Value::Whole(n as u64)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(yes: bool) -> Value {
+        Value::Whole(yes.into())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(x: f64) -> Value {
+        Value::Real(x)
+    }
+}
+
+/// Names and values that tell one series from the others of its metric.
+pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// Values of one item, each with the labels that tell it from the item's others.
+type Points<'a> = Vec<(Labels<'a>, Value)>;
+
+/// One metric of a `T`.
+pub(super) struct Series<T> {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub help: &'static str,
+    pub points: for<'a> fn(&'a T) -> Points<'a>,
+}
+
+const fn gauge<T>(name: &'static str, help: &'static str, points: for<'a> fn(&'a T) -> Points<'a>) -> Series<T> {
+    Series { kind: Kind::Gauge, name, help, points }
+}
+
+const fn counter<T>(name: &'static str, help: &'static str, points: for<'a> fn(&'a T) -> Points<'a>) -> Series<T> {
+    Series { kind: Kind::Counter, name, help, points }
+}
+
+fn one<'a>(value: impl Into<Value>) -> Points<'a> {
+    vec![(vec![], value.into())]
+}
+
+/// Always 1: what it tells is in its labels.
+fn info(labels: Labels<'_>) -> Points<'_> {
+    vec![(labels, Value::Whole(1))]
+}
+
+/// `out` and `in` as this end sees them.
+fn both<'a>(out: impl Into<Value>, inwards: impl Into<Value>) -> Points<'a> {
+    vec![(vec![("direction", "out")], out.into()), (vec![("direction", "in")], inwards.into())]
+}
+
+fn of_tcp<'a>(link: &'a LinkReport, points: impl FnOnce(&'a TcpReport) -> Points<'a>) -> Points<'a> {
+    link.tcp.as_ref().map(points).unwrap_or_default()
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// Of any process.
+pub(super) const PROCESS: &[Series<Report>] = &[
+    gauge("flashmob_build_info", "Always 1; the label tells the version", |r| info(vec![("version", &*r.version)])),
+    gauge("flashmob_uptime_seconds", "Time since the process started", |r| one(r.uptime_seconds)),
+    gauge("flashmob_warnings", "Things that an operator should know; flashmob status tells them", |r| {
+        one(r.warnings.len())
+    }),
+    gauge("flashmob_memory_used_bytes", "Memory held for requests and replies", |r| one(r.memory.used_bytes)),
+    gauge("flashmob_memory_peak_bytes", "The most memory held for requests and replies since the start", |r| {
+        one(r.memory.peak_bytes)
+    }),
+    gauge("flashmob_memory_limit_bytes", "The limit of memory for requests and replies", |r| one(r.memory.limit_bytes)),
+];
+
+/// Of a gateway.
+pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
+    gauge("flashmob_gateway_clients", "Clients connected", |g| one(g.clients)),
+    gauge("flashmob_gateway_requests_in_hand", "Requests not yet answered", |g| one(g.in_hand)),
+    counter("flashmob_gateway_requests_total", "Requests accepted, by operation", |g| {
+        g.requests.iter().map(|(op, n)| (vec![("op", &**op)], Value::Whole(*n))).collect()
+    }),
+    counter("flashmob_gateway_failures_total", "Requests that ended with an error", |g| one(g.failures)),
+    counter("flashmob_gateway_timeouts_total", "Requests that ended with an error because they took too long", |g| {
+        one(g.timeouts)
+    }),
+    counter("flashmob_gateway_client_errors_total", "Clients dropped because of what they sent", |g| {
+        one(g.client_errors)
+    }),
+    counter(
+        "flashmob_gateway_link_errors_total",
+        "Links dropped because of what the node sent",
+        |g| one(g.link_errors),
+    ),
+    counter("flashmob_gateway_losses_total", "Times that a device lost changes acknowledged but not flushed", |g| {
+        one(g.losses)
+    }),
+];
+
+/// Of a volume.
+pub(super) const VOLUME: &[Series<VolumeReport>] =
+    &[gauge("flashmob_volume_size_bytes", "Size of the volume; absent until it is known", |v| {
+        v.size_bytes.map(one).unwrap_or_default()
+    })];
+
+/// The states that are always told, so that none is missed in a query because it has not happened yet.
+const NODE_STATES: [&str; 4] = ["ready", "connecting", "waiting", "refused"];
+
+/// Of a node as its gateway sees it.
+pub(super) const NODE: &[Series<NodeOfVolume>] = &[
+    gauge("flashmob_node_state", "1 for the state that the node is in, 0 for the others", |n| {
+        let other = (!NODE_STATES.contains(&&*n.state)).then_some(&*n.state);
+        let states = NODE_STATES.into_iter().chain(other);
+        states.map(|state| (vec![("state", state)], Value::from(state == n.state))).collect()
+    }),
+    gauge("flashmob_node_size_bytes", "Size of the node's extent; absent until it is known", |n| {
+        n.size_bytes.map(one).unwrap_or_default()
+    }),
+    gauge("flashmob_node_queue_depth", "Pieces in the node's queue", |n| one(n.queue_depth)),
+    gauge("flashmob_node_no_io", "1 if the node answers without touching its store", |n| one(n.no_io)),
+];
+
+/// Of a link.
+pub(super) const LINK: &[Series<LinkReport>] = &[
+    gauge("flashmob_link_ready", "1 if the link carries batches", |l| one(l.state == "ready")),
+    gauge("flashmob_link_outstanding_batches", "Batches sent and not yet answered", |l| one(l.outstanding_batches)),
+    counter("flashmob_link_batches_total", "Batches sent", |l| one(l.batches)),
+    counter("flashmob_link_pieces_total", "Pieces sent", |l| one(l.pieces)),
+    gauge("flashmob_link_pieces_per_batch", "Pieces per batch since the start", |l| one(l.pieces_per_batch)),
+    counter("flashmob_link_reply_frames_total", "Frames of replies received", |l| one(l.reply_frames)),
+    counter("flashmob_link_bytes_total", "Bytes sent and received, framing included", |l| {
+        both(l.bytes_out, l.bytes_in)
+    }),
+    counter("flashmob_link_node_seconds_total", "Time that answered pieces spent at the node", |l| one(l.node_seconds)),
+    counter("flashmob_link_resent_pieces_total", "Pieces sent again after a break", |l| one(l.resent)),
+    counter("flashmob_link_breaks_total", "Times that the link broke or could not be made", |l| one(l.breaks)),
+    gauge("flashmob_link_tcp_rtt_seconds", "Smoothed round-trip time of the present connection", |l| {
+        of_tcp(l, |t| one(seconds(t.rtt_us)))
+    }),
+    gauge("flashmob_link_tcp_rtt_variation_seconds", "Variation of the round-trip time", |l| {
+        of_tcp(l, |t| one(seconds(t.rtt_variation_us)))
+    }),
+    gauge("flashmob_link_tcp_min_rtt_seconds", "Least round-trip time of the present connection", |l| {
+        of_tcp(l, |t| one(seconds(t.min_rtt_us)))
+    }),
+    counter(
+        "flashmob_link_tcp_segments_total",
+        "Segments, acknowledgements included; starts anew with each connection",
+        |l| of_tcp(l, |t| both(t.segments_out, t.segments_in)),
+    ),
+    counter("flashmob_link_tcp_data_segments_total", "Segments with data; starts anew with each connection", |l| {
+        of_tcp(l, |t| both(t.data_segments_out, t.data_segments_in))
+    }),
+    counter(
+        "flashmob_link_tcp_data_bytes_total",
+        "Bytes of data, retransmitted ones included; starts anew with each connection",
+        |l| of_tcp(l, |t| both(t.bytes_out, t.bytes_in)),
+    ),
+    gauge(
+        "flashmob_link_mean_segment_bytes",
+        "Mean bytes of data in a segment that has any, of the present connection",
+        |l| of_tcp(l, |t| both(t.mean_segment_out_bytes, t.mean_segment_in_bytes)),
+    ),
+    counter("flashmob_link_tcp_retransmissions_total", "Segments sent again; starts anew with each connection", |l| {
+        of_tcp(l, |t| one(t.retransmissions))
+    }),
+    gauge("flashmob_link_tcp_congestion_window_segments", "Congestion window", |l| {
+        of_tcp(l, |t| one(t.congestion_window_segments))
+    }),
+    gauge("flashmob_link_tcp_mss_bytes", "Maximum segment size for sending", |l| of_tcp(l, |t| one(t.mss_bytes))),
+];
+
+/// Of a node by itself. Its names differ from those of [`NODE`], which have other labels.
+pub(super) const EXTENT: &[Series<NodeReport>] = &[
+    gauge(
+        "flashmob_extent_info",
+        "Always 1; the labels tell the extent, its data and the volume that claimed it",
+        |n| {
+            let volume = n.volume.as_deref().unwrap_or_default();
+            info(vec![("extent", &*n.extent_id), ("path", &*n.path), ("volume", volume)])
+        },
+    ),
+    gauge("flashmob_extent_size_bytes", "Size of the extent", |n| one(n.size_bytes)),
+    gauge("flashmob_extent_no_io", "1 if the node answers without touching its store", |n| one(n.no_io)),
+    gauge("flashmob_extent_links", "Links open", |n| one(n.links)),
+    counter("flashmob_extent_batches_total", "Batches received", |n| one(n.batches)),
+    counter("flashmob_extent_pieces_total", "Pieces received", |n| one(n.pieces)),
+    counter("flashmob_extent_fast_reads_total", "Reads answered from the page cache without blocking", |n| {
+        one(n.fast_reads)
+    }),
+    counter("flashmob_extent_store_operations_total", "Operations that went to the store, after merging", |n| {
+        one(n.store_ops)
+    }),
+    counter("flashmob_extent_read_bytes_total", "Bytes asked for by reads", |n| one(n.read_bytes)),
+    counter("flashmob_extent_written_bytes_total", "Bytes brought by writes", |n| one(n.write_bytes)),
+    counter("flashmob_extent_failures_total", "Pieces answered with a failure", |n| one(n.failures)),
+    counter("flashmob_extent_protocol_errors_total", "Links dropped because of what they sent", |n| {
+        one(n.protocol_errors)
+    }),
+    gauge("flashmob_extent_waiting_pieces", "Pieces that wait in the elevator", |n| one(n.waiting)),
+    gauge("flashmob_extent_operations_in_store", "Operations in the store", |n| one(n.in_store)),
+];

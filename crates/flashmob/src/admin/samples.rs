@@ -1,0 +1,143 @@
+//! Reports for tests, with names that try to break what prints them.
+
+use super::report::{
+    GatewayReport, LinkReport, MemoryReport, NodeOfVolume, NodeReport, Report, SCHEMA, StageReport, TcpReport,
+    VolumeReport,
+};
+
+const MIB: u64 = 1 << 20;
+pub(super) const EVIL: &str = "a\"b\\c\nd\u{1b}[31m\u{202e}é";
+
+pub(super) fn stage(name: &str, count: u64) -> StageReport {
+    StageReport {
+        name: name.to_string(),
+        count,
+        sum_seconds: count as f64 * 0.0005,
+        p50_seconds: 0.000_42,
+        p90_seconds: 0.001_3,
+        p99_seconds: 0.012_6,
+        max_seconds: 1.25,
+        buckets: vec![(0.0001, 0), (0.0005, count / 2), (0.01, count - count / 10), (10.0, count)],
+    }
+}
+
+pub(super) fn link(number: usize) -> LinkReport {
+    LinkReport {
+        number,
+        state: "ready".to_string(),
+        outstanding_batches: 2,
+        batches: 1000,
+        pieces: 64_000,
+        pieces_per_batch: 64.0,
+        reply_frames: 1100,
+        bytes_out: 300_000,
+        bytes_in: 256 * MIB,
+        node_seconds: 12.5,
+        resent: 3,
+        breaks: 1,
+        tcp: Some(TcpReport {
+            rtt_us: 1800,
+            rtt_variation_us: 250,
+            min_rtt_us: 900,
+            segments_out: 9000,
+            segments_in: 190_000,
+            data_segments_out: 1000,
+            data_segments_in: 185_000,
+            bytes_out: 300_000,
+            bytes_in: 256 * MIB,
+            mean_segment_out_bytes: 300.0,
+            mean_segment_in_bytes: 1448.0,
+            retransmissions: 7,
+            congestion_window_segments: 40,
+            mss_bytes: 1448,
+        }),
+    }
+}
+
+pub(super) fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
+    NodeOfVolume {
+        name: name.to_string(),
+        state: "ready".to_string(),
+        size_bytes: Some(64 * MIB),
+        queue_depth: 12,
+        no_io: false,
+        refusal: None,
+        links: (0..links).map(link).collect(),
+    }
+}
+
+fn report(stages: &[&str]) -> Report {
+    Report {
+        schema: SCHEMA,
+        version: "0.1.0".to_string(),
+        uptime_seconds: 11_530.4,
+        warnings: vec![],
+        memory: MemoryReport { used_bytes: 3 * MIB, peak_bytes: 20 * MIB, limit_bytes: 128 * MIB },
+        stages: stages.iter().map(|name| stage(name, 64_000)).collect(),
+        gateway: None,
+        node: None,
+    }
+}
+
+/// A gateway with one volume: a good node, a refused one, one on its way back, a local one.
+pub(super) fn gateway() -> Report {
+    let refused = NodeOfVolume {
+        state: "refused".to_string(),
+        size_bytes: None,
+        refusal: Some("it belongs to volume 'photos'".to_string()),
+        links: vec![],
+        ..node_of_volume("tablet-2.lan:7000", 0)
+    };
+    let mut back = node_of_volume("192.168.100.103:7000", 4);
+    back.state = "connecting".to_string();
+    for link in &mut back.links[1..] {
+        (link.state, link.tcp) = ("waiting".to_string(), None);
+    }
+    let mut local = node_of_volume("/srv/flash/extent", 1);
+    local.no_io = true;
+    local.links[0].tcp = None;
+    let volume = VolumeReport {
+        name: "tank".to_string(),
+        size_bytes: Some(256 * MIB),
+        nodes: vec![node_of_volume("tablet-1.lan:7000", 8), refused, back, local],
+    };
+    Report {
+        warnings: vec!["whoever reaches 0.0.0.0:10809 can read and write".to_string()],
+        gateway: Some(GatewayReport {
+            clients: 3,
+            in_hand: 64,
+            requests: vec![("read".to_string(), 1_234_567), ("write".to_string(), 987), ("flush".to_string(), 0)],
+            failures: 5,
+            timeouts: 4,
+            client_errors: 0,
+            link_errors: 1,
+            losses: 0,
+            volumes: vec![volume],
+        }),
+        ..report(&["queued", "batched", "sent", "replied", "total"])
+    }
+}
+
+pub(super) fn node() -> Report {
+    Report {
+        node: Some(NodeReport {
+            extent_id: "00112233445566778899aabbccddeeff".to_string(),
+            path: "/data/extent".to_string(),
+            size_bytes: 10 << 30,
+            no_io: false,
+            volume: Some("tank".to_string()),
+            links: 8,
+            batches: 1000,
+            pieces: 64_000,
+            fast_reads: 12_345,
+            store_ops: 40_000,
+            read_bytes: 256 * MIB,
+            write_bytes: 4096,
+            failures: 0,
+            protocol_errors: 2,
+            waiting: 17,
+            in_store: 4,
+        }),
+        ..report(&["scheduled", "flash_start", "flash_done", "replied", "total"])
+    }
+}

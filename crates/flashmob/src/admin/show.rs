@@ -1,0 +1,137 @@
+//! `flashmob status`: the state of a running gateway or node, for people or as JSON.
+//!
+//! It only asks and prints. What comes from the other end goes to the terminal only after `units::printable`.
+
+mod page;
+mod table;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use self::page::page;
+use super::fetch::fetch_status;
+use super::report::{Report, SCHEMA};
+
+/// Most often that `--watch` asks.
+const WATCH_MIN: Duration = Duration::from_millis(100);
+
+/// What to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// Tables for people, at most 120 columns wide.
+    Text,
+    /// The report as the process gave it, on one line.
+    Json,
+}
+
+/// Prints the state of the process whose administrative port is `target` (`ADDR:PORT`), again every `watch` if given, until it is ended.
+///
+/// # Errors
+/// If there is no report to begin with, and why; once there was one, watching goes on through errors. A closed pipe is the reader's wish and no error.
+pub fn status_command(target: &str, output: Output, watch: Option<Duration>) -> anyhow::Result<()> {
+    let stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let screen = Screen { out: &mut stdout.lock(), terminal, colour };
+    run(target, output, watch, screen, &mut |interval| {
+        std::thread::sleep(interval);
+        true
+    })
+}
+
+/// Where the state is printed.
+struct Screen<'a> {
+    out: &'a mut dyn Write,
+    /// It can be drawn anew in place.
+    terminal: bool,
+    colour: bool,
+}
+
+/// As [`status_command`]; `pause` says whether to go on.
+fn run(
+    target: &str,
+    output: Output,
+    watch: Option<Duration>,
+    mut screen: Screen<'_>,
+    pause: &mut dyn FnMut(Duration) -> bool,
+) -> anyhow::Result<()> {
+    if let Some(interval) = watch.filter(|&interval| interval < WATCH_MIN) {
+        bail!("--watch {interval:?} is too often; the least is {WATCH_MIN:?}");
+    }
+    let mut text = state(target, output, screen.colour)?;
+    let mut first = true;
+    loop {
+        match screen.show(&text, watch, output, first) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            shown => shown.context("cannot print the state")?,
+        }
+        first = false;
+        let Some(interval) = watch else { return Ok(()) };
+        loop {
+            if !pause(interval) {
+                return Ok(());
+            }
+            match state(target, output, screen.colour) {
+                Ok(next) => text = next,
+                // A line for people in what a program reads would only harm.
+                Err(e) if output == Output::Json => {
+                    log::warn!("{e:#}");
+                    continue;
+                }
+                Err(e) => text = format!("{e:#}\n"),
+            }
+            break;
+        }
+    }
+}
+
+fn state(target: &str, output: Output, colour: bool) -> anyhow::Result<String> {
+    let body = fetch_status(target)?;
+    let report = read(&body).with_context(|| format!("cannot read what {target} reports"))?;
+    match output {
+        Output::Text => Ok(page(&report, colour)),
+        Output::Json => Ok(format!("{}\n", String::from_utf8(body)?.trim_end())),
+    }
+}
+
+/// A report, if it is of the form that this version knows.
+fn read(body: &[u8]) -> anyhow::Result<Report> {
+    #[derive(Deserialize)]
+    struct Form {
+        schema: u32,
+        version: String,
+    }
+    let form: Form = serde_json::from_slice(body).context("it is no report of flashmob")?;
+    if form.schema != SCHEMA {
+        bail!(
+            "it has form {}, of flashmob {}, and this is flashmob {}, which knows form {SCHEMA}; use the same version",
+            form.schema,
+            units::printable(&form.version),
+            env!("CARGO_PKG_VERSION"),
+        );
+    }
+    serde_json::from_slice(body).context("a part of the report is missing or wrong")
+}
+
+impl Screen<'_> {
+    fn show(&mut self, text: &str, watch: Option<Duration>, output: Output, first: bool) -> io::Result<()> {
+        let mut text = text.to_string();
+        match watch {
+            Some(interval) if self.terminal && output == Output::Text => {
+                text.push_str(&format!("\nevery {interval:?}; Ctrl-C ends\n"));
+                // Each line is overwritten in place and cleared behind, so that nothing flickers.
+                text = format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"));
+            }
+            Some(_) if !first && output == Output::Text => text.insert(0, '\n'),
+            _ => {}
+        }
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,220 @@
+//! A report as a page of text.
+
+use flashmob_core::units::Bytes;
+
+use super::super::report::{
+    GatewayReport, LinkReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
+};
+use super::table::Side::{Left, Right};
+use super::table::{Colour, Row, Table};
+use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
+
+/// Columns of a page.
+pub(super) const WIDTH: usize = 120;
+/// What a free text of unknown length may take within a line.
+const NAME_WIDTH: usize = 80;
+
+/// Everything that a person wants to see first, in at most [`WIDTH`] columns.
+pub(super) fn page(report: &Report, colour: bool) -> String {
+    let mut page = Page { text: String::new(), colour };
+    page.lines(&header(report));
+    for warning in &report.warnings {
+        page.note("warning", Colour::Bad, warning);
+    }
+    page.line("");
+    if let Some(gateway) = &report.gateway {
+        page.pairs(&gateway_pairs(gateway, report));
+        gateway.volumes.iter().for_each(|volume| page.volume(volume));
+        page.line(LEGEND);
+    }
+    if let Some(node) = &report.node {
+        page.pairs(&node_pairs(node, report));
+    }
+    page.stages(&report.stages);
+    page.text
+}
+
+fn header(report: &Report) -> String {
+    let size = |bytes: Option<u64>| bytes.map_or("of unknown size".to_string(), |n| format!("of {}", Bytes(n)));
+    let (kind, what) = match (&report.gateway, &report.node) {
+        (Some(gateway), _) => match &gateway.volumes[..] {
+            [volume] => (" gateway", format!(", volume {} {}", name(&volume.name), size(volume.size_bytes))),
+            volumes => {
+                let total = volumes.iter().try_fold(0u64, |sum, v| Some(sum.saturating_add(v.size_bytes?)));
+                (" gateway", format!(", {} volumes {}", volumes.len(), size(total)))
+            }
+        },
+        (None, Some(node)) => (" node", format!(", extent {}", size(Some(node.size_bytes)))),
+        (None, None) => ("", String::new()),
+    };
+    format!("flashmob {}{kind}, up {}{what}", name(&report.version), uptime(report.uptime_seconds))
+}
+
+fn name(text: &str) -> String {
+    shortened(&printable(text), NAME_WIDTH)
+}
+
+type Pairs = Vec<(&'static str, String)>;
+
+fn memory(report: &Report) -> (&'static str, String) {
+    let m = &report.memory;
+    ("memory", format!("{} of {}, at most {} so far", Bytes(m.used_bytes), Bytes(m.limit_bytes), Bytes(m.peak_bytes)))
+}
+
+fn gateway_pairs(g: &GatewayReport, report: &Report) -> Pairs {
+    let by_op: Vec<_> = g.requests.iter().map(|(op, n)| format!("{} {}", name(op), count(*n))).collect();
+    vec![
+        ("clients", format!("{}; dropped for what they sent: {}", g.clients, count(g.client_errors))),
+        ("requests", format!("{}; {} in hand", by_op.join(", "), g.in_hand)),
+        ("failures", format!("{}, {} of them because they took too long", count(g.failures), count(g.timeouts))),
+        ("losses", format!("{}; a loss: a device lost changes that were not flushed", count(g.losses))),
+        ("nodes", format!("links dropped for what they sent: {}", count(g.link_errors))),
+        memory(report),
+    ]
+}
+
+fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
+    let volume =
+        n.volume.as_ref().map_or("no gateway has claimed it yet".to_string(), |v| format!("of volume {}", name(v)));
+    let no_io = if n.no_io { "; answers WITHOUT touching it (--no-io)" } else { "" };
+    let per_batch = n.pieces as f64 / n.batches.max(1) as f64;
+    vec![
+        ("extent", format!("{}, {volume}", name(&n.extent_id))),
+        ("data", format!("{}{no_io}", name(&n.path))),
+        ("links", format!("{} open; dropped for what they sent: {}", n.links, count(n.protocol_errors))),
+        ("batches", format!("{}, {} pieces, {} per batch", count(n.batches), count(n.pieces), mean(per_batch))),
+        (
+            "reads",
+            format!("{} asked for; {} from the page cache without blocking", Bytes(n.read_bytes), count(n.fast_reads)),
+        ),
+        ("writes", Bytes(n.write_bytes).to_string()),
+        ("store", format!("{} operations after merging, {} in it now", count(n.store_ops), n.in_store)),
+        ("elevator", format!("{} pieces wait", n.waiting)),
+        ("failures", format!("{} pieces", count(n.failures))),
+        memory(report),
+    ]
+}
+
+struct Page {
+    text: String,
+    colour: bool,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// A text in as many lines as it takes.
+    fn lines(&mut self, text: &str) {
+        wrapped(text, WIDTH).iter().for_each(|line| self.line(line));
+    }
+
+    /// A free text behind a coloured word, in as many lines as it takes.
+    fn note(&mut self, word: &str, colour: Colour, text: &str) {
+        let painted = if self.colour { colour.paint(word) } else { word.to_string() };
+        let indent = word.len() + 2;
+        for (i, line) in wrapped(&printable(text), WIDTH - indent).into_iter().enumerate() {
+            let start = if i == 0 { format!("{painted}: ") } else { " ".repeat(indent) };
+            self.line(&format!("{start}{line}"));
+        }
+    }
+
+    fn pairs(&mut self, pairs: &[(&'static str, String)]) {
+        let width = pairs.iter().map(|(key, _)| key.len()).max().unwrap_or(0) + 2;
+        for (key, text) in pairs {
+            for (i, line) in wrapped(text, WIDTH - width).into_iter().enumerate() {
+                self.line(&format!("{:width$}{line}", if i == 0 { key } else { "" }));
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        table.lines(WIDTH, self.colour).iter().for_each(|line| self.line(line));
+    }
+
+    fn volume(&mut self, volume: &VolumeReport) {
+        let size = volume.size_bytes.map_or("size not known yet".to_string(), |n| Bytes(n).to_string());
+        let ready = volume.nodes.iter().filter(|n| n.state == "ready").count();
+        self.line("");
+        self.lines(&format!("volume {}, {size}, {ready} of {} nodes ready", name(&volume.name), volume.nodes.len()));
+        let mut table = Table::new(&NODE_SIDES);
+        NODE_HEADINGS.iter().for_each(|heading| table.plain(*heading));
+        volume.nodes.iter().for_each(|node| table.row(node_row(node)));
+        self.table(&table);
+        for node in &volume.nodes {
+            if let Some(refusal) = &node.refusal {
+                self.note("refused", Colour::Bad, &format!("{}: {refusal}", name(&node.name)));
+            }
+            if node.no_io {
+                let text = format!("{} answers WITHOUT touching its store", name(&node.name));
+                self.note("no-io", Colour::Doubtful, &text);
+            }
+        }
+    }
+
+    fn stages(&mut self, stages: &[StageReport]) {
+        if stages.is_empty() {
+            return;
+        }
+        let mut table = Table::new(&[Left, Right, Right, Right, Right, Right, Right]);
+        table.plain(["stage", "count", "mean", "p50", "p90", "p99", "max"]);
+        for s in stages {
+            let times = [s.sum_seconds / s.count as f64, s.p50_seconds, s.p90_seconds, s.p99_seconds, s.max_seconds];
+            // Without a count the quantiles tell nothing.
+            let times = times.map(|x| seconds(if s.count > 0 { x } else { f64::NAN }));
+            table.plain([name(&s.name), count(s.count)].into_iter().chain(times));
+        }
+        self.line("");
+        self.table(&table);
+    }
+}
+
+const NODE_SIDES: [super::table::Side; 16] =
+    [Left, Left, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right];
+const LEGEND: &str = "pkts: TCP segments; seg B: mean bytes of data in those that have any; these, rtt and retrans of the present connections";
+const NODE_HEADINGS: [[&str; 16]; 2] = [
+    ["", "", "", "", "", "", "pieces", "bytes", "bytes", "pkts", "pkts", "seg B", "seg B", "", "", ""],
+    [
+        "node", "state", "size", "queue", "links", "batches", "/batch", "out", "in", "out", "in", "out", "in", "rtt",
+        "retrans", "breaks",
+    ],
+];
+
+fn node_row(node: &NodeOfVolume) -> Row {
+    let links = &node.links;
+    let sum = |of: fn(&LinkReport) -> u64| links.iter().map(of).fold(0, u64::saturating_add);
+    let tcps: Vec<&TcpReport> = links.iter().filter_map(|link| link.tcp.as_ref()).collect();
+    let tcp_sum = |of: fn(&TcpReport) -> u64| tcps.iter().map(|tcp| of(tcp)).fold(0, u64::saturating_add);
+    let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { f64::NAN };
+    let tcp_count = |of| if tcps.is_empty() { "-".to_string() } else { count(tcp_sum(of)) };
+    // Before the first acknowledgement there is no round-trip time, and the kernel says 0.
+    let timed = tcps.iter().filter(|tcp| tcp.rtt_us > 0).count();
+    let rtt_seconds = ratio(tcp_sum(|t| t.rtt_us), timed as u64) / 1e6;
+    let ready = links.iter().filter(|link| link.state == "ready").count();
+    let colour = match &*node.state {
+        "ready" if ready == links.len() => Colour::Good,
+        "refused" => Colour::Bad,
+        _ => Colour::Doubtful,
+    };
+    let figures = [
+        node.size_bytes.map_or("-".to_string(), bytes),
+        count(node.queue_depth as u64),
+        format!("{ready}/{}", links.len()),
+        count(sum(|l| l.batches)),
+        mean(ratio(sum(|l| l.pieces), sum(|l| l.batches))),
+        bytes(sum(|l| l.bytes_out)),
+        bytes(sum(|l| l.bytes_in)),
+        tcp_count(|t| t.segments_out),
+        tcp_count(|t| t.segments_in),
+        mean(ratio(tcp_sum(|t| t.bytes_out), tcp_sum(|t| t.data_segments_out))),
+        mean(ratio(tcp_sum(|t| t.bytes_in), tcp_sum(|t| t.data_segments_in))),
+        seconds(rtt_seconds),
+        tcp_count(|t| t.retransmissions),
+        count(sum(|l| l.breaks)),
+    ];
+    let plain = |text: String| (text, Colour::Plain);
+    let state = (shortened(&printable(&node.state), 10), colour);
+    [plain(printable(&node.name)), state].into_iter().chain(figures.map(plain)).collect()
+}
