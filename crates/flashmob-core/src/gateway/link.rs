@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::queue::Piece;
+use super::request::RequestKey;
 use super::{Action, Event, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::op::Op;
@@ -108,6 +109,16 @@ impl Link {
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
             State::Ready => None,
         }
+    }
+
+    /// Whether nothing was heard for so long although batches are out, or it was lost that long ago.
+    pub fn is_silent(&self, now: Time, patience: Duration) -> bool {
+        (self.state != State::Ready || !self.sent.is_empty()) && now - self.progress >= patience
+    }
+
+    /// The requests whose pieces are out and not answered.
+    pub fn sent_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
+        self.sent.iter().flat_map(|batch| &batch.pieces).filter(|piece| !piece.answered).map(|piece| piece.request)
     }
 
     fn is_connected(&self) -> bool {
@@ -245,6 +256,8 @@ impl Gateway {
         }
         node.queue.requeue(live);
         node.refusal = None;
+        node.trouble = None;
+        self.volumes[node.volume].refusals.remove(&(node.extent as usize));
         node.links_up += 1;
         node.no_io = welcome.no_io;
         if node.links_up == 1 {
@@ -296,9 +309,10 @@ impl Gateway {
     }
 
     fn tell_if_linked(&mut self, node: usize) {
-        let volume = &self.volumes[self.nodes[node].volume];
+        let volume = &mut self.volumes[self.nodes[node].volume];
         let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
         if self.nodes[node].links_up == 1 && nodes.iter().all(|n| n.links_up > 0) {
+            volume.was_linked = true;
             let event = Event::VolumeLinked(volume.spec.name.clone());
             self.tell(event);
         }
@@ -317,6 +331,7 @@ impl Gateway {
         let node = &mut self.nodes[self.links[id.0].node];
         let is_news = node.refusal.as_ref() != Some(&text);
         node.refusal = Some(text.clone());
+        self.volumes[node.volume].refusals.insert(node.extent as usize, text.clone());
         let name = node.name.clone();
         self.break_link(now, id, &text, Some(REFUSED_PAUSE));
         self.actions.push_back(Action::Disconnect(id));
@@ -342,6 +357,9 @@ impl Gateway {
         link.state = State::Waiting(now + pause);
         link.failures += 1;
         link.counters.breaks += 1;
+        if was_ready {
+            link.progress = now;
+        }
         link.rx = RxBuf::new();
         link.out.clear();
         let node_index = link.node;
@@ -353,13 +371,13 @@ impl Gateway {
         link.counters.resent += others.len() as u64;
         self.nodes[node_index].queue.requeue(others);
         self.feed(node_index);
-        if was_ready {
-            let node = &mut self.nodes[node_index];
-            node.links_up -= 1;
-            if node.links_up == 0 {
-                let event = Event::NodeDown(node.name.clone(), reason.to_string());
-                self.tell(event);
-            }
+        let node = &mut self.nodes[node_index];
+        node.links_up -= usize::from(was_ready);
+        // Once when it is lost, and then only what is new: an attempt fails every few seconds.
+        if node.links_up == 0 && node.refusal.is_none() && (was_ready || node.trouble.as_deref() != Some(reason)) {
+            node.trouble = Some(reason.to_string());
+            let event = Event::NodeDown(node.name.clone(), reason.to_string());
+            self.tell(event);
         }
     }
 

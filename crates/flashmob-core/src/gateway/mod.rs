@@ -139,7 +139,7 @@ pub enum Event {
     VolumeLinked(String),
     /// A node's first link is up: its name, whether it runs without I/O.
     NodeUp(String, bool),
-    /// A node has no link any more: its name, why.
+    /// A node has no link, or no longer: its name, why.
     NodeDown(String, String),
     /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
     NodeRefused(String, String),
@@ -147,6 +147,8 @@ pub enum Event {
     ChangesLost(String),
     /// So many requests of a volume failed because they took too long.
     TimedOut(String, usize),
+    /// So many requests failed early: their nodes do not answer, and others needed the memory.
+    GaveWay(usize),
 }
 
 /// One node as the gateway sees it.
@@ -166,6 +168,8 @@ struct Node {
     boot_id: Option<[u8; 16]>,
     no_io: bool,
     refusal: Option<String>,
+    /// Why it was last not reached, while it has no link.
+    trouble: Option<String>,
     links_up: usize,
     /// In [`Gateway::fed`] already.
     is_fed: bool,
@@ -193,6 +197,8 @@ pub struct Gateway {
     client_serial: u32,
     requests: Requests,
     budget: Budget,
+    /// What was taken of it when held-back clients were last looked at.
+    used_bytes_at_turn: u64,
     actions: VecDeque<Action>,
     completions: Vec<Completion>,
     stages: StageHistograms<GatewayInterval>,
@@ -239,6 +245,7 @@ impl Gateway {
                     boot_id: None,
                     no_io: false,
                     refusal: None,
+                    trouble: None,
                     links_up: 0,
                     is_fed: false,
                 });
@@ -255,6 +262,7 @@ impl Gateway {
             clients: Slab::new(),
             client_serial: 0,
             requests: Requests::default(),
+            used_bytes_at_turn: 0,
             actions: VecDeque::new(),
             completions: Vec::new(),
             stages: StageHistograms::new(),
@@ -278,6 +286,7 @@ impl Gateway {
     /// of the loop, after all received bytes were processed.
     pub fn turn(&mut self, now: Time) {
         self.resume_clients(now);
+        self.used_bytes_at_turn = self.budget.used_bytes();
         self.pump(now);
     }
 

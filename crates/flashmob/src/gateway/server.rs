@@ -193,7 +193,7 @@ impl GatewayServer {
     fn poll_timeout(&self, draining: bool) -> Option<Duration> {
         let readable =
             self.clients.iter().any(|(_, c)| c.readiness.is_readable() && self.gateway.client_wants_bytes(c.id));
-        if readable || self.links.is_any_readable() {
+        if readable || self.links.is_any_readable() || self.gateway.wants_turn() {
             return Some(Duration::ZERO);
         }
         let closing = draining || self.clients.iter().any(|(_, c)| c.closing.is_some());

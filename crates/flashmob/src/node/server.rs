@@ -107,8 +107,8 @@ impl NodeServer {
         let mut events = Events::with_capacity(256);
         let mut drain_until: Option<Instant> = None;
         loop {
-            let busy =
-                self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
+            let busy = self.extent.node.wants_turn()
+                || self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
             let closing = self.conns.iter().any(|(_, c)| c.closing.is_some());
             let timeout = match (busy, closing || drain_until.is_some()) {
                 (true, _) => Some(Duration::ZERO),
