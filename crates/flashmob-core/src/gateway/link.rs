@@ -20,7 +20,7 @@ use crate::wire::replies::{RepliesDecoder, Run};
 pub struct LinkId(pub usize);
 
 /// Pause before the next attempt at a node that is the wrong one: only a person can help.
-const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a link is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,12 +279,17 @@ impl Gateway {
         }
         if node.extent_id.is_some_and(|known| known != welcome.extent_id) {
             return Err(
-                "it serves another extent than before; was the data file replaced? restart the gateway to accept it"
+                "it serves another extent than the one that this volume knows; was its data replaced, or its card not \
+                 mounted? bring the old one back, or start the gateway with --forget to give its data up"
                     .to_string(),
             );
         }
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
-        node.extent_id = Some(welcome.extent_id);
+        if node.extent_id.is_none() {
+            node.extent_id = Some(welcome.extent_id);
+            let node = self.links[id.0].node;
+            self.actions.push_back(Action::Remember { node, extent_id: welcome.extent_id });
+        }
         node.boot_id = Some(welcome.boot_id);
         if rebooted && node.queue.has_unflushed_changes() {
             volume.losses += 1;

@@ -109,6 +109,9 @@ pub struct GatewayConfig {
     pub seed: u64,
     /// Its volumes.
     pub volumes: Vec<VolumeSpec>,
+    /// The extents that nodes are known to serve from earlier starts, by node, counted over all volumes; missing ones
+    /// are learnt. An empty extent in the place of a known one would read as zeros, so it is refused.
+    pub extent_ids: Vec<Option<[u8; 16]>>,
 }
 
 /// Something for the shell to do or to tell.
@@ -126,6 +129,13 @@ pub enum Action {
     Disconnect(LinkId),
     /// Write what is queued, then close this client's connection. With a reason if the client is to blame.
     CloseClient(ClientId, Option<String>),
+    /// Keep in mind, beyond this start, that this node serves this extent: see [`GatewayConfig::extent_ids`].
+    Remember {
+        /// Which node, counted over all volumes.
+        node: usize,
+        /// Which extent.
+        extent_id: [u8; 16],
+    },
     /// Something that an operator wants to know.
     Tell(Event),
 }
@@ -241,7 +251,7 @@ impl Gateway {
                         pieces: volume.batch_pieces_max(),
                         bytes: spec.batch_bytes.clamp(1, crate::wire::PAYLOAD_BYTES_MAX as u64),
                     },
-                    extent_id: None,
+                    extent_id: config.extent_ids.get(nodes.len()).copied().flatten(),
                     boot_id: None,
                     no_io: false,
                     refusal: None,

@@ -23,6 +23,11 @@ impl GatewayServer {
                         conn.closing = Some(std::time::Instant::now() + super::server::CLOSE_TIMEOUT);
                     }
                 }
+                Action::Remember { node, extent_id } => {
+                    if let Some(memory) = &mut self.memory {
+                        memory.remember(node, extent_id);
+                    }
+                }
                 Action::Tell(event) => tell(&event),
             }
         }
