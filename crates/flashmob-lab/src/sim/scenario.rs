@@ -129,7 +129,7 @@ impl Scenario {
     #[must_use]
     pub fn from_seed(seed: u64) -> Scenario {
         let rng = &mut SmallRng::seed_from_u64(seed ^ 0x5ce_0a12);
-        let is_big = rng.random_ratio(1, 60);
+        let is_big = rng.random_ratio(1, 100);
         let nodes = rng.random_range(1..=if is_big { 3 } else { 5 });
         let (layout, extents_bytes) = draw_extents(rng, nodes, is_big);
         let volume_bytes: u64 = extents_bytes.iter().sum();
@@ -164,7 +164,7 @@ impl Scenario {
             ..Scenario::plain(seed, nodes, 1)
         };
         let busy = draw_busy(rng, &scenario.extents_bytes, volume_bytes);
-        let requests = rng.random_range(60..220);
+        let requests = rng.random_range(40..160);
         let clients = rng.random_range(1..=4);
         for _ in 0..clients {
             let plan = draw_client(rng, requests / clients, span_ms, volume_bytes, is_big, &busy);
@@ -195,7 +195,7 @@ pub(super) fn pick<'a, T>(rng: &mut SmallRng, from: &'a [T]) -> &'a T {
 }
 
 fn draw_extents(rng: &mut SmallRng, nodes: usize, is_big: bool) -> (LayoutKind, Vec<u64>) {
-    let unit = if is_big { 400 * KIB } else { *pick(rng, &[600, 4 * KIB, 16 * KIB]) };
+    let unit = if is_big { 400 * KIB } else { *pick(rng, &[600, 3 * KIB, 8 * KIB]) };
     let is_equal = rng.random_bool(0.4);
     let equal = unit + rng.random_range(0..unit);
     let mut sizes: Vec<u64> =
@@ -248,7 +248,7 @@ fn draw_client(
     busy: &[(u64, u64)],
 ) -> ClientPlan {
     let depth = *pick(rng, &[1, 2, 4, 8, 16]);
-    let len_max = if is_big { 700 * KIB } else { (*pick(rng, &[1, 64, 512, 4096, 4096, 20_000])).min(volume_bytes) };
+    let len_max = if is_big { 700 * KIB } else { (*pick(rng, &[1, 64, 512, 512, 4096, 12_000])).min(volume_bytes) };
     let requests = if is_big { requests / 4 + 1 } else { requests };
     // Requests are spread over the span, at whatever pace answers allow.
     let think_ns = span_ms * 1_000_000 / u64::from(requests.max(1));
