@@ -61,6 +61,8 @@ clippy: ## lints, none of them tolerated
 unit: ## unit and property tests
 	@echo '== unit and property tests'
 	@$(CARGO) test --quiet --workspace
+	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices and full disks (root)' && $(CARGO) test --quiet -p flashmob --lib store -- --ignored; \
+	else echo 'not run: the tests with loop devices and full disks need root'; fi
 
 simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
 	@echo '== simulation'

@@ -109,7 +109,6 @@ impl NodeServer {
     }
 
     /// Ends the running loop when called, from any thread: what is in hand is answered first.
-    #[must_use]
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let (stop, wake) = (Arc::clone(&self.stop), self.wake.clone());
         move || {
