@@ -55,7 +55,7 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
         outstanding_batches: scenario.outstanding_batches,
         timeout: scenario.timeout,
         connect_timeout: scenario.connect_timeout,
-        reconnect_min: Duration::from_millis(5),
+        reconnect_min: scenario.reconnect_min,
         reconnect_max: scenario.reconnect_max,
         extents: extents.collect(),
     };

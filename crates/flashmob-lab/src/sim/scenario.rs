@@ -35,7 +35,9 @@ pub struct Scenario {
     pub timeout: Duration,
     /// How long a connect or a welcome may take.
     pub connect_timeout: Duration,
-    /// The longest pause between attempts at a link.
+    /// The shortest pause between attempts at a link.
+    pub reconnect_min: Duration,
+    /// The longest one.
     pub reconnect_max: Duration,
     /// The gateway's budget.
     pub gateway_memory_bytes: u64,
@@ -110,6 +112,7 @@ impl Scenario {
             outstanding_batches: 2,
             timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_millis(500),
+            reconnect_min: Duration::from_millis(5),
             reconnect_max: Duration::from_millis(500),
             gateway_memory_bytes: 64 * MIB,
             align_bytes: 1,
@@ -147,7 +150,8 @@ impl Scenario {
             outstanding_batches: *pick(rng, &[1, 2, 2, 4]),
             timeout,
             connect_timeout: Duration::from_millis(rng.random_range(50..300)),
-            reconnect_max: Duration::from_millis(rng.random_range(30..400)),
+            reconnect_min: Duration::from_millis(*pick(rng, &[1, 5, 5, 60, 200])),
+            reconnect_max: Duration::from_millis(rng.random_range(200..400)),
             gateway_memory_bytes: *pick(rng, &[4 * KIB, 64 * KIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB]),
             align_bytes: *pick(rng, &[1, 1, 1, 512, 4096]),
             store_depth: rng.random_range(1..9),
