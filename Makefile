@@ -76,9 +76,10 @@ e2e: build ## real clients, real processes, real faults (tests/run NAME... for s
 	@echo '== end to end'
 	@tests/run
 
-deny: ## licences and advisories of everything it depends on
+deny: ## licences, sources and advisories of everything it depends on
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
-	@$(CARGO) deny check
+	@$(CARGO) deny check licenses bans sources
+	@$(CARGO) deny check advisories || { echo 'the advisories were not checked, or there are some: see above (their list comes from the network)'; exit 1; }
 
 install: build ## the binary to PREFIX (/usr/local)
 	@install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/flashmob

@@ -14,6 +14,7 @@
 //! after the node has confirmed that the earlier attempt is over (see [`crate::wire::hello`]); two changes that
 //! overlap are never on their way together; what is held in memory stays within the budget.
 
+mod batch;
 mod client;
 mod complete;
 mod link;

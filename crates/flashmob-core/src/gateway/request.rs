@@ -19,7 +19,7 @@ pub(super) struct RequestKey {
     pub serial: u32,
 }
 
-/// Silence after which a node's requests give way to others when memory is short.
+/// Silence of a node, and waiting of a request to it, after which that gives way to others when memory is short.
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A request in hand.
@@ -262,7 +262,8 @@ impl Gateway {
             if links.iter().all(|link| link.is_silent(now, SHED_PATIENCE)) {
                 let sent = links.iter().flat_map(super::Link::sent_requests);
                 let waiting = node.queue.waiting_requests().chain(sent);
-                keys.extend(waiting.filter_map(|key| self.requests.get(key).map(|r| (r.received, key))));
+                let waited = waiting.filter_map(|key| self.requests.get(key).map(|r| (r.received, key)));
+                keys.extend(waited.filter(|&(received, _)| now - received >= SHED_PATIENCE));
             }
         }
         keys.sort_unstable_by_key(|&(received, key)| (received, key.serial));
