@@ -135,6 +135,20 @@ impl OutQueue {
             write(segment);
             self.bytes += segment.len() - before;
         }
+        // Nothing may have been written: an empty segment in front would hide what comes behind it.
+        if self.segments.back().is_some_and(Vec::is_empty)
+            && let Some(segment) = self.segments.pop_back()
+        {
+            self.keep(segment);
+        }
+    }
+
+    /// Keeps a drained segment for later, if it is of a common size and there are few.
+    fn keep(&mut self, mut segment: Vec<u8>) {
+        if segment.capacity() <= 2 * SEGMENT_BYTES && self.spares.len() < SPARES_MAX {
+            segment.clear();
+            self.spares.push(segment);
+        }
     }
 
     /// Appends a copy of `bytes`.
@@ -183,12 +197,8 @@ impl OutQueue {
             }
             n -= left;
             self.head = 0;
-            if let Some(mut segment) = self.segments.pop_front()
-                && segment.capacity() <= 2 * SEGMENT_BYTES
-                && self.spares.len() < SPARES_MAX
-            {
-                segment.clear();
-                self.spares.push(segment);
+            if let Some(segment) = self.segments.pop_front() {
+                self.keep(segment);
             }
         }
     }

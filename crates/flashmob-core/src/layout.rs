@@ -240,6 +240,21 @@ impl Layout {
         Split { layout: self, offset_bytes, left_bytes, request_offset_bytes: 0 }
     }
 
+    /// The part of each extent that `[offset_bytes, offset_bytes + len_bytes)` covers: extent, first byte, bytes. There
+    /// is at most one for each, as what follows in the volume follows on the extent too. Takes time for extents, not for
+    /// stripes.
+    #[must_use]
+    pub fn ranges(&self, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u64, u64)> {
+        let end_bytes = offset_bytes.saturating_add(len_bytes).min(self.size_bytes);
+        let Map::Striped(stripes) = &self.map else {
+            return self
+                .split(offset_bytes, len_bytes)
+                .map(|s| (s.extent, s.extent_offset_bytes, s.len_bytes))
+                .collect();
+        };
+        stripes.ranges(offset_bytes, end_bytes)
+    }
+
     #[inline]
     fn run_at(&self, offset_bytes: u64) -> Option<Run> {
         if offset_bytes >= self.size_bytes {
@@ -344,6 +359,31 @@ impl Stripes {
             // One extent alone: its stripes lie end to end.
             left_bytes: if zone.members == 1 { zone.end_bytes - offset_bytes } else { stripe_bytes - in_stripe_bytes },
         }
+    }
+
+    fn ranges(&self, start_bytes: u64, end_bytes: u64) -> Vec<(u32, u64, u64)> {
+        let mut by_rank: Vec<Option<(u64, u64)>> = vec![None; self.order.len()];
+        let stripe_bytes = 1u64 << self.shift;
+        for zone in self.zones.iter().filter(|z| z.start_bytes < end_bytes && z.end_bytes > start_bytes) {
+            let from = start_bytes.max(zone.start_bytes) - zone.start_bytes;
+            let to = end_bytes.min(zone.end_bytes) - zone.start_bytes;
+            let (first, last, members) = (from >> self.shift, (to - 1) >> self.shift, zone.members);
+            for rank in 0..members {
+                // The first and the last stripe of this member among `first..=last`.
+                let begin = first + (rank + members - first % members) % members;
+                if begin > last {
+                    continue;
+                }
+                let end = last - (last % members + members - rank) % members;
+                let byte = |stripe: u64| (zone.first_row + stripe / members) << self.shift;
+                let start = byte(begin) + if begin == first { from & (stripe_bytes - 1) } else { 0 };
+                let stop = byte(end) + if end == last { ((to - 1) & (stripe_bytes - 1)) + 1 } else { stripe_bytes };
+                let slot = &mut by_rank[rank as usize];
+                *slot = Some(slot.map_or((start, stop), |(known, _)| (known, stop)));
+            }
+        }
+        let ranges = by_rank.iter().zip(&self.order);
+        ranges.filter_map(|(range, &extent)| range.map(|(start, stop)| (extent, start, stop - start))).collect()
     }
 
     fn volume_offset(&self, extent: u32, extent_offset_bytes: u64) -> Option<u64> {

@@ -127,7 +127,8 @@ impl Gateway {
             }
         }
         self.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
-        self.links[id.0].counters.node_nanos += u64::from(run.node_time_us) * 1000 * count as u64;
+        let node_nanos = &mut self.links[id.0].counters.node_nanos;
+        *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
         let link = &mut self.links[id.0];
         link.sent[at].left -= count;
         link.sent[at].pieces = pieces;

@@ -25,8 +25,12 @@ pub struct ClientId {
 const CLIENT_REQUESTS_MAX: usize = 4096;
 /// What a native call costs beside its bytes: itself, and its place among the requests.
 const NATIVE_CALL_COST_BYTES: u64 = 256;
+/// How long a client that finds too little memory keeps others from taking any.
+const FIRST_IN_LINE_FOR: Duration = Duration::from_secs(1);
 /// How long an NBD client may take to choose an export; clients are limited, so that none may hold a place idly.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most spans of one native call.
+pub const SPANS_MAX: usize = 65_536;
 /// What one span of a native call costs beside its bytes: its piece in the queue and in a batch.
 const SPAN_COST_BYTES: u64 = 96;
 
@@ -39,12 +43,16 @@ pub(super) struct Client {
     pub volume: Option<usize>,
     /// Requests not yet answered.
     pub in_hand: usize,
+    /// What its requests and unwritten answers hold of the budget.
+    pub held_bytes: u64,
     /// What its unwritten answers hold of the budget.
     pub unwritten_bytes: u64,
     /// Losses of acknowledged changes that it was told of.
     pub losses_told: u64,
     /// Held back by a limit.
     pub blocked: bool,
+    /// That limit is the memory of all.
+    pub is_short: bool,
     pub closing: bool,
     /// Until when it must have chosen a volume.
     pub handshake_until: Option<Time>,
@@ -56,7 +64,7 @@ pub(super) struct Client {
 pub(super) enum ClientKind {
     Nbd(Box<NbdClient>),
     /// Calls that wait for memory.
-    Native(VecDeque<(Time, NativeCall)>),
+    Native(VecDeque<NativeCall>),
 }
 
 #[derive(Debug)]
@@ -97,6 +105,9 @@ impl Client {
 impl Gateway {
     /// An NBD client connected; `None` if there are as many as allowed.
     pub fn client_opened(&mut self, now: Time) -> Option<ClientId> {
+        if self.clients.iter().filter(|(_, c)| !c.is_native()).count() >= self.config.clients_max {
+            return None;
+        }
         let nbd = NbdClient { session: nbd::Session::new(), rx: RxBuf::new() };
         let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None, Some(now + HANDSHAKE_TIMEOUT))?;
         self.mark_client(id);
@@ -115,7 +126,7 @@ impl Gateway {
         volume: Option<usize>,
         handshake_until: Option<Time>,
     ) -> Option<ClientId> {
-        if self.clients.len() >= self.config.clients_max || self.draining {
+        if self.draining {
             return None;
         }
         self.client_serial = self.client_serial.wrapping_add(1);
@@ -126,9 +137,11 @@ impl Gateway {
             kind,
             volume,
             in_hand: 0,
+            held_bytes: 0,
             unwritten_bytes: 0,
             losses_told,
             blocked: false,
+            is_short: false,
             closing: false,
             handshake_until,
             is_dirty: false,
@@ -196,7 +209,10 @@ impl Gateway {
         let left = client.unwritten_bytes;
         let written = if nbd.session.out().is_empty() { left } else { left.min(n as u64) };
         client.unwritten_bytes -= written;
+        client.held_bytes -= written;
+        let is_blocked = client.blocked;
         self.budget.release(written);
+        self.retry_blocked |= is_blocked;
     }
 
     /// Decodes what was received from an NBD client, as far as limits allow, and queues its requests.
@@ -230,9 +246,11 @@ impl Gateway {
 
     /// The next event of a session; `None` when nothing more can be done now.
     fn next_event(&mut self, id: ClientId) -> Option<Result<nbd::Event, nbd::SessionError>> {
-        let draining = self.draining;
+        let draining = self.draining || self.is_turn_of_another(id);
+        let share_bytes = self.share_bytes();
         let client = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial)?;
-        client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || draining;
+        client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes || draining;
+        client.is_short = false;
         if client.closing || client.blocked {
             return None;
         }
@@ -242,6 +260,7 @@ impl Gateway {
             Ok(nbd::Event::NeedMore) => None,
             Ok(nbd::Event::Blocked) => {
                 client.blocked = true;
+                client.is_short = true;
                 None
             }
             other => Some(other),
@@ -251,6 +270,7 @@ impl Gateway {
     fn accept_request(&mut self, now: Time, id: ClientId, request: crate::request::Request, reserved_bytes: u64) {
         let Some(client) = self.client_mut(id) else { return };
         client.in_hand += 1;
+        client.held_bytes += reserved_bytes;
         let volume = client.volume.unwrap_or_default();
         let span = [(request.offset_bytes, request.len_bytes)];
         let spans = if request.op == Op::Flush { &[][..] } else { &span[..] };
@@ -309,11 +329,18 @@ impl Gateway {
             .map(|(index, c)| ClientId { index, serial: c.serial })
             .collect();
         let Some(last) = blocked.last() else { return };
-        // Begin behind the client that came first last time, so that none always finds the memory taken.
-        let first = if last.index <= self.turn_first { 0 } else { self.turn_first + 1 };
-        let split = blocked.partition_point(|id| id.index < first);
-        blocked.rotate_left(split);
-        self.turn_first = blocked[0].index;
+        // Begin behind the client that came first last time. Who is first and still finds too little memory keeps its
+        // turn for a while, and nobody else takes any: else a large request would wait for ever beside small ones.
+        if self.first_in_line.is_none_or(|(id, until)| now >= until || !self.client(id).is_some_and(|c| c.blocked)) {
+            let first = if last.index <= self.turn_first { 0 } else { self.turn_first + 1 };
+            let split = blocked.partition_point(|id| id.index < first);
+            blocked.rotate_left(split);
+            self.turn_first = blocked[0].index;
+            self.first_in_line = Some((blocked[0], now + FIRST_IN_LINE_FOR));
+        } else if let Some(at) = blocked.iter().position(|id| self.first_in_line.is_some_and(|(first, _)| first == *id))
+        {
+            blocked.swap(0, at);
+        }
         for id in blocked {
             if self.client(id).is_some_and(Client::is_native) {
                 self.start_native(now, id);
@@ -326,10 +353,23 @@ impl Gateway {
         }
     }
 
-    /// Whether another [`Gateway::turn`] may let clients go on that a limit held back: memory was freed since the last.
+    /// Whether another client is first in line for memory.
+    fn is_turn_of_another(&self, id: ClientId) -> bool {
+        self.first_in_line
+            .is_some_and(|(first, _)| first != id && self.client(first).is_some_and(|c| c.blocked && c.is_short))
+    }
+
+    /// What one client may hold of the memory: one that does not read its answers must not hold all of it.
+    fn share_bytes(&self) -> u64 {
+        self.budget.limit_bytes() / (self.clients.len() as u64).clamp(2, 16)
+    }
+
+    /// Whether another [`Gateway::turn`] may let clients go on that a limit held back: memory was freed since the last,
+    /// or one of them has read what it owed to read.
     #[must_use]
     pub fn wants_turn(&self) -> bool {
-        self.budget.used_bytes() < self.used_bytes_at_turn && self.clients.iter().any(|(_, c)| c.blocked)
+        (self.retry_blocked || self.budget.used_bytes() < self.used_bytes_at_turn)
+            && self.clients.iter().any(|(_, c)| c.blocked)
     }
 
     /// A native client makes a call. Its result is among [`Gateway::completions`] later.
@@ -339,7 +379,7 @@ impl Gateway {
             return;
         }
         if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.client_mut(id) {
-            calls.push_back((now, call));
+            calls.push_back(call);
         }
         self.start_native(now, id);
     }
@@ -355,23 +395,25 @@ impl Gateway {
         }
         let total: u64 = call.spans.iter().map(|s| u64::from(s.1)).sum();
         let carries = matches!(call.op, Op::Read | Op::Write);
-        if carries && total > u64::from(REQUEST_BYTES_MAX) {
+        if (carries && total > u64::from(REQUEST_BYTES_MAX)) || call.spans.len() > SPANS_MAX {
             return Some(Failure::TooLarge);
         }
         let outside = |&(offset, len): &(u64, u32)| {
             len == 0 || offset.checked_add(u64::from(len)).is_none_or(|end| end > layout.size_bytes())
         };
         let wrong_payload = call.op == Op::Write && call.payload.len() as u64 != total;
+        let unknown_flags = call.flags.0 & !OpFlags::KNOWN != 0;
         let no_spans = call.spans.is_empty() != (call.op == Op::Flush);
-        (no_spans || wrong_payload || call.spans.iter().any(outside)).then_some(Failure::Invalid)
+        (no_spans || wrong_payload || unknown_flags || call.spans.iter().any(outside)).then_some(Failure::Invalid)
     }
 
     /// Starts calls of a native client, as far as limits allow.
     fn start_native(&mut self, now: Time, id: ClientId) {
+        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
         loop {
             let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
             let ClientKind::Native(calls) = &mut client.kind else { return };
-            let Some((_, call)) = calls.front() else {
+            let Some(call) = calls.front() else {
                 client.blocked = false;
                 return;
             };
@@ -381,12 +423,20 @@ impl Gateway {
                 0
             };
             let reserved_bytes = NATIVE_CALL_COST_BYTES + call.spans.len() as u64 * SPAN_COST_BYTES + data_bytes;
-            client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || !self.budget.try_reserve(reserved_bytes);
+            client.is_short = false;
+            client.blocked =
+                client.in_hand >= CLIENT_REQUESTS_MAX || is_turn_of_another || client.held_bytes > share_bytes;
+            if !client.blocked && !self.budget.try_reserve(reserved_bytes) {
+                client.blocked = true;
+                client.is_short = true;
+            }
             if client.blocked {
                 return;
             }
-            let Some((received, call)) = calls.pop_front() else { return };
+            // Its time starts now: before, it waited for its caller's own earlier calls.
+            let Some(call) = calls.pop_front() else { return };
             client.in_hand += 1;
+            client.held_bytes += reserved_bytes;
             let volume = client.volume.unwrap_or_default();
             let incoming = Incoming {
                 client: id,
@@ -397,7 +447,7 @@ impl Gateway {
                 spans: &call.spans,
                 payload: call.payload,
                 reserved_bytes,
-                received,
+                received: now,
             };
             self.start_request(now, incoming);
         }

@@ -39,7 +39,12 @@ impl Gateway {
             queue.change_ended(piece);
         } else if succeeded {
             queue.flushed(piece);
+        } else {
+            // Once a device failed to keep what it had taken, a later success says nothing of it: every client is told.
+            let volume = self.nodes[node].volume;
+            self.volumes[volume].losses += 1;
         }
+        let queue = &mut self.nodes[node].queue;
         if queue.has_ready() {
             self.feed(node);
         }
@@ -109,6 +114,7 @@ impl Gateway {
             self.actions.push_back(Action::CloseClient(id, None));
         }
         if client.is_native() {
+            client.held_bytes -= request.reserved_bytes;
             self.budget.release(request.reserved_bytes);
         } else {
             client.unwritten_bytes += request.reserved_bytes;

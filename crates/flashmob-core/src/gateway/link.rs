@@ -108,9 +108,17 @@ impl Link {
         }
     }
 
-    /// Whether nothing was heard for so long although batches are out, or it was lost that long ago.
-    pub fn is_silent(&self, now: Time, patience: Duration) -> bool {
-        (self.state != State::Ready || !self.sent.is_empty()) && now - self.progress >= patience
+    /// Whether it was lost so long ago, or nothing was heard for so long although batches are out.
+    pub fn is_silent(&self, now: Time, lost_for: Duration, unheard_for: Duration) -> bool {
+        match self.state {
+            State::Ready => !self.sent.is_empty() && now - self.progress >= unheard_for,
+            _ => now - self.progress >= lost_for,
+        }
+    }
+
+    /// The requests whose pieces were out when it broke and wait for its return.
+    pub fn unresolved_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
+        self.unresolved.iter().map(|piece| piece.request)
     }
 
     /// The requests whose pieces are out and not answered.
@@ -181,6 +189,12 @@ impl Gateway {
         &mut self.links[id.0].out
     }
 
+    /// Whether a link has something to send.
+    #[must_use]
+    pub fn link_has_out(&self, id: LinkId) -> bool {
+        !self.links[id.0].out.is_empty()
+    }
+
     /// The socket took `n` bytes of [`Gateway::link_out`].
     pub fn link_wrote(&mut self, now: Time, id: LinkId, n: usize) {
         let link = &mut self.links[id.0];
@@ -223,7 +237,7 @@ impl Gateway {
                 (State::Greeting(_), FrameKind::Refuse) => self.refused(now, id, &Refuse::decode(frame.meta)?),
                 (State::Ready, FrameKind::Replies) => self.handle_replies(now, id, frame.meta, frame.payload)?,
                 (_, FrameKind::Error) => {
-                    let text = String::from_utf8_lossy(frame.meta).into_owned();
+                    let text = frame::error_text(frame.meta);
                     self.disconnect(now, id, &format!("the node reports: {text}"));
                 }
                 _ => return Err(WireError::Malformed("order of frames")),
@@ -261,7 +275,7 @@ impl Gateway {
             let event = Event::NodeUp(node.name.clone(), welcome.no_io);
             self.tell(event);
         }
-        self.learn_size(now, node_index, welcome.size_bytes);
+        self.learn_size(now, id, node_index, welcome.size_bytes);
         self.tell_if_linked(node_index);
         self.feed(node_index);
     }
@@ -297,15 +311,16 @@ impl Gateway {
         Ok(())
     }
 
-    fn learn_size(&mut self, now: Time, node: usize, size_bytes: u64) {
+    fn learn_size(&mut self, now: Time, id: LinkId, node: usize, size_bytes: u64) {
         let (index, extent) = (self.nodes[node].volume, self.nodes[node].extent as usize);
         let volume = &mut self.volumes[index];
         volume.sizes_bytes[extent] = Some(size_bytes);
         match volume.settle_layout() {
             Ok(became_ready) => self.tell_if_ready(index, became_ready),
             Err(error) => {
-                let first_link = self.nodes[node].links.start;
-                self.refuse_node(now, LinkId(first_link), error.to_string());
+                // It may come back with another size.
+                volume.sizes_bytes[extent] = volume.spec.extents[extent].size_bytes;
+                self.refuse_node(now, id, error.to_string());
             }
         }
     }
@@ -359,9 +374,6 @@ impl Gateway {
         link.state = State::Waiting(now + pause);
         link.failures += 1;
         link.counters.breaks += 1;
-        if was_ready {
-            link.progress = now;
-        }
         link.rx = RxBuf::new();
         link.out.clear();
         let node_index = link.node;
@@ -406,8 +418,13 @@ impl Gateway {
             }
             State::Connecting(at) if now >= at => self.disconnect(now, id, "no connection in time"),
             State::Greeting(at) if now >= at => self.disconnect(now, id, "no answer to the hello in time"),
-            State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout => {
+            // Half of what a request may take, so that another attempt has the other half.
+            State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout / 2 => {
                 self.disconnect(now, id, "no answer in time");
+            }
+            // It answers, but not this: whoever waits behind it must not wait for ever.
+            State::Ready if link.sent.front().is_some_and(|b| now - b.sent >= spec.timeout * 2) => {
+                self.disconnect(now, id, "a batch was never answered");
             }
             _ => {}
         }

@@ -36,7 +36,7 @@ use crate::units::Time;
 use crate::wire::batch::WirePiece;
 
 use client::Client;
-pub use client::{ClientId, NativeCall};
+pub use client::{ClientId, NativeCall, SPANS_MAX};
 use link::Link;
 pub use link::LinkId;
 use queue::{BatchLimits, NodeQueue, Piece};
@@ -104,7 +104,7 @@ pub struct GatewayConfig {
     pub session: u64,
     /// Most bytes of requests and replies held at once.
     pub memory_bytes: u64,
-    /// Most clients at once.
+    /// Most NBD clients at once.
     pub clients_max: usize,
     /// Where the jitter of reconnects comes from.
     pub seed: u64,
@@ -208,6 +208,10 @@ pub struct Gateway {
     client_serial: u32,
     requests: Requests,
     budget: Budget,
+    /// A client that was held back has read what it owed to read.
+    retry_blocked: bool,
+    /// The client whose turn for memory it is, and until when at the longest.
+    first_in_line: Option<(ClientId, Time)>,
     /// What was taken of it when held-back clients were last looked at.
     used_bytes_at_turn: u64,
     actions: VecDeque<Action>,
@@ -273,6 +277,8 @@ impl Gateway {
             clients: Slab::new(),
             client_serial: 0,
             requests: Requests::default(),
+            retry_blocked: false,
+            first_in_line: None,
             used_bytes_at_turn: 0,
             actions: VecDeque::new(),
             completions: Vec::new(),
@@ -296,6 +302,7 @@ impl Gateway {
     /// Goes on with clients that limits held back, and sends what gathered in the queues. Call it once per turn
     /// of the loop, after all received bytes were processed.
     pub fn turn(&mut self, now: Time) {
+        self.retry_blocked = false;
         self.resume_clients(now);
         self.used_bytes_at_turn = self.budget.used_bytes();
         self.pump(now);

@@ -34,39 +34,52 @@ pub(super) struct BatchLimits {
     pub bytes: u64,
 }
 
+/// Ranges longer than this are kept apart, so that the search for overlaps among the others looks back no further.
+const LONG_BYTES: u32 = 1 << 20;
+
 /// Ranges of the extent, to be asked for overlaps.
 #[derive(Debug, Default)]
 struct Ranges {
-    /// (first byte, serial) to length.
-    by_offset: BTreeMap<(u64, u64), u32>,
-    /// No range here is longer than this, in bytes.
-    longest: u32,
+    /// (first byte, serial) to length, up to [`LONG_BYTES`].
+    short: BTreeMap<(u64, u64), u32>,
+    /// The same, of longer ones.
+    long: BTreeMap<(u64, u64), u32>,
 }
 
 impl Ranges {
+    fn of_length(&mut self, len_bytes: u32) -> &mut BTreeMap<(u64, u64), u32> {
+        if len_bytes <= LONG_BYTES { &mut self.short } else { &mut self.long }
+    }
+
     fn insert(&mut self, piece: &Piece) {
-        self.longest = self.longest.max(piece.len_bytes);
-        self.by_offset.insert((piece.offset_bytes, piece.serial), piece.len_bytes);
+        self.of_length(piece.len_bytes).insert((piece.offset_bytes, piece.serial), piece.len_bytes);
     }
 
     fn remove(&mut self, piece: &Piece) {
-        self.by_offset.remove(&(piece.offset_bytes, piece.serial));
-        if self.by_offset.is_empty() {
-            self.longest = 0;
-        }
+        self.of_length(piece.len_bytes).remove(&(piece.offset_bytes, piece.serial));
     }
 
     fn clear(&mut self) {
-        self.by_offset.clear();
-        self.longest = 0;
+        self.short.clear();
+        self.long.clear();
     }
 
+    /// Whether a range of another piece overlaps this one's.
     fn overlaps(&self, piece: &Piece) -> bool {
-        let end = piece.offset_bytes + u64::from(piece.len_bytes);
-        let first = piece.offset_bytes.saturating_sub(u64::from(self.longest));
-        self.by_offset
-            .range((first, 0)..(end, 0))
-            .any(|(&(offset, _), &len)| offset + u64::from(len) > piece.offset_bytes)
+        self.serials_over(piece).next().is_some()
+    }
+
+    /// Whether a range of a piece that came before this one overlaps it.
+    fn overlaps_earlier(&self, piece: &Piece) -> bool {
+        self.serials_over(piece).any(|serial| serial < piece.serial)
+    }
+
+    fn serials_over(&self, piece: &Piece) -> impl Iterator<Item = u64> + '_ {
+        let (start, end) = (piece.offset_bytes, piece.offset_bytes + u64::from(piece.len_bytes));
+        let short = self.short.range((start.saturating_sub(u64::from(LONG_BYTES)), 0)..(end, 0));
+        let long = self.long.range(..(end, 0));
+        let over = short.chain(long).filter(move |&(&(offset, _), &len)| offset + u64::from(len) > start);
+        over.map(|(&(_, serial), _)| serial)
     }
 }
 
@@ -74,12 +87,15 @@ impl Ranges {
 #[derive(Debug, Default)]
 pub(super) struct NodeQueue {
     ready: VecDeque<Piece>,
-    /// Pieces that wait for a change to end, in the order of their serials.
+    /// Changes that wait for another one that they overlap, in the order of their serials.
     held: VecDeque<Piece>,
     held_ranges: Ranges,
+    /// Flushes that wait for earlier changes.
+    held_flushes: VecDeque<Piece>,
     /// Changes that were sent and whose fate is open, even if their request is gone.
     open_ranges: Ranges,
-    open_serials: BTreeSet<u64>,
+    /// Serials of the changes that have left `ready` once and neither ended nor were dropped.
+    unfinished: BTreeSet<u64>,
     next_serial: u64,
     /// Serial of the last change queued.
     last_change: u64,
@@ -100,12 +116,12 @@ impl NodeQueue {
 
     /// Pieces that wait, held ones included.
     pub fn len(&self) -> usize {
-        self.ready.len() + self.held.len()
+        self.ready.len() + self.held.len() + self.held_flushes.len()
     }
 
     /// The requests whose pieces wait here.
     pub fn waiting_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
-        self.ready.iter().chain(&self.held).map(|piece| piece.request)
+        self.ready.iter().chain(&self.held).chain(&self.held_flushes).map(|piece| piece.request)
     }
 
     /// Whether a batch could be made now.
@@ -117,61 +133,120 @@ impl NodeQueue {
     pub fn take_batch(&mut self, limits: BatchLimits, is_live: impl Fn(&Piece) -> bool, batch: &mut Vec<Piece>) {
         let mut bytes = 0;
         while batch.len() < limits.pieces {
-            let Some(piece) = self.ready.front() else { return };
-            let (piece, payload) = (*piece, payload_bytes(piece));
-            if is_live(&piece) {
-                if bytes + payload > limits.bytes && !batch.is_empty() {
-                    return;
-                }
-                if self.must_wait(&piece) {
-                    self.hold(piece);
-                } else {
-                    if piece.op.mutates() {
-                        self.open_ranges.insert(&piece);
-                        self.open_serials.insert(piece.serial);
-                    }
-                    bytes += payload;
-                    batch.push(piece);
-                }
+            let Some(&piece) = self.ready.front() else { return };
+            let payload = payload_bytes(&piece);
+            if !is_live(&piece) {
+                self.ready.pop_front();
+                self.forget(&piece);
+                continue;
+            }
+            if bytes + payload > limits.bytes && !batch.is_empty() {
+                return;
             }
             self.ready.pop_front();
+            if self.may_go(piece) {
+                bytes += payload;
+                batch.push(piece);
+            }
+        }
+    }
+
+    /// Whether a piece may be sent now. If not it is held until what it waits for has ended.
+    fn may_go(&mut self, piece: Piece) -> bool {
+        if piece.op.mutates() {
+            self.unfinished.insert(piece.serial);
+            if self.open_ranges.overlaps(&piece) || self.held_ranges.overlaps_earlier(&piece) {
+                self.held_ranges.insert(&piece);
+                self.held.push_back(piece);
+                return false;
+            }
+            self.open_ranges.insert(&piece);
+        } else if piece.op == Op::Flush && self.has_unfinished_before(&piece) {
+            self.held_flushes.push_back(piece);
+            return false;
+        }
+        true
+    }
+
+    fn has_unfinished_before(&self, flush: &Piece) -> bool {
+        self.unfinished.first().is_some_and(|&serial| serial < flush.serial)
+    }
+
+    /// A change has ended, or is known never to be executed: what waited for it may go on.
+    pub fn change_ended(&mut self, piece: &Piece) {
+        self.open_ranges.remove(piece);
+        self.release_overlapping(piece);
+        self.forget(piece);
+    }
+
+    /// A change is over, in whatever way: flushes need not wait for it.
+    fn forget(&mut self, piece: &Piece) {
+        if self.unfinished.remove(&piece.serial) {
+            self.release_flushes();
+        }
+    }
+
+    fn release_flushes(&mut self) {
+        while let Some(&flush) = self.held_flushes.front()
+            && !self.has_unfinished_before(&flush)
+        {
+            self.held_flushes.pop_front();
+            self.ready.push_front(flush);
+        }
+    }
+
+    /// Lets go the held changes that overlap `ended` and nothing else that is open or came before them. They go to
+    /// the front, in their order.
+    fn release_overlapping(&mut self, ended: &Piece) {
+        if self.held.is_empty() || !self.held_ranges.overlaps(ended) {
+            return;
+        }
+        let ended_end = ended.offset_bytes + u64::from(ended.len_bytes);
+        let mut earlier = Ranges::default();
+        let mut released = Vec::new();
+        let mut index = 0;
+        while let Some(&piece) = self.held.get(index) {
+            let end = piece.offset_bytes + u64::from(piece.len_bytes);
+            let overlaps = piece.offset_bytes < ended_end && ended.offset_bytes < end;
+            let waits = !overlaps || self.open_ranges.overlaps(&piece) || earlier.overlaps(&piece);
+            earlier.insert(&piece);
+            if waits {
+                index += 1;
+            } else {
+                self.held.remove(index);
+                self.held_ranges.remove(&piece);
+                released.push(piece);
+            }
+            if piece.offset_bytes <= ended.offset_bytes && end >= ended_end {
+                // Whatever else overlaps waits for this one.
+                break;
+            }
+        }
+        for piece in released.into_iter().rev() {
+            self.ready.push_front(piece);
         }
     }
 
     /// Drops pieces whose request is gone, so that they do not pile up while their node is away. What waited for
     /// them may go on.
     pub fn drop_dead(&mut self, is_live: impl Fn(&Piece) -> bool) {
-        self.ready.retain(&is_live);
-        let held = self.held.len();
-        self.held.retain(&is_live);
-        if self.held.len() < held {
-            self.release_held();
+        let mut dropped = Vec::new();
+        for pieces in [&mut self.ready, &mut self.held, &mut self.held_flushes] {
+            pieces.retain(|piece| {
+                let lives = is_live(piece);
+                if !lives {
+                    dropped.push(*piece);
+                }
+                lives
+            });
         }
-    }
-
-    fn must_wait(&self, piece: &Piece) -> bool {
-        if piece.op.mutates() {
-            self.open_ranges.overlaps(piece) || self.held_ranges.overlaps(piece)
-        } else if piece.op == Op::Flush {
-            let oldest_open = self.open_serials.first().is_some_and(|&serial| serial < piece.serial);
-            oldest_open || self.held.iter().any(|held| held.op.mutates() && held.serial < piece.serial)
-        } else {
-            false
+        if dropped.is_empty() {
+            return;
         }
-    }
-
-    fn hold(&mut self, piece: Piece) {
-        if piece.op.mutates() {
-            self.held_ranges.insert(&piece);
+        self.release_all_held();
+        for piece in &dropped {
+            self.forget(piece);
         }
-        self.held.push_back(piece);
-    }
-
-    /// A change has ended, or is known never to be executed: what waited for it may go on.
-    pub fn change_ended(&mut self, piece: &Piece) {
-        self.open_ranges.remove(piece);
-        self.open_serials.remove(&piece.serial);
-        self.release_held();
     }
 
     /// A flush has succeeded.
@@ -180,24 +255,22 @@ impl NodeQueue {
     }
 
     /// Puts pieces back in front, in their old order, to be sent again. Changes among them must be known not
-    /// to be executed any more by whoever had them.
+    /// to be executed any more by whoever had them. They stay unfinished: no flush passes them.
     pub fn requeue(&mut self, mut pieces: Vec<Piece>) {
         pieces.sort_unstable_by_key(|p| p.serial);
-        for piece in &pieces {
-            if piece.op.mutates() {
-                self.open_ranges.remove(piece);
-                self.open_serials.remove(&piece.serial);
-            }
+        for piece in pieces.iter().filter(|p| p.op.mutates()) {
+            self.open_ranges.remove(piece);
         }
-        self.release_held();
+        // What was held must stay behind what it waited for.
+        self.release_all_held();
         for mut piece in pieces.into_iter().rev() {
             piece.answered = false;
             self.ready.push_front(piece);
         }
     }
 
-    /// Lets everything that was held be looked at again, before anything that came later.
-    fn release_held(&mut self) {
+    /// Lets every held change be looked at again, before anything that came later.
+    fn release_all_held(&mut self) {
         self.held_ranges.clear();
         while let Some(piece) = self.held.pop_back() {
             self.ready.push_front(piece);

@@ -1,5 +1,6 @@
 //! Requests in hand: checked, cut into pieces, queued; and those that took too long.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use slab::Slab;
@@ -13,12 +14,14 @@ use crate::units::Time;
 use crate::wire::PIECE_BYTES_MAX;
 
 /// Names a request in hand; a later request in the same place has another serial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct RequestKey {
     pub index: u32,
     pub serial: u32,
 }
 
+/// A request fails after so many timeouts even if its node answers others: nothing may take for ever.
+const LATENESS_MAX: u32 = 20;
 /// Silence of a node, and waiting of a request to it, after which that gives way to others when memory is short.
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -188,28 +191,21 @@ impl Gateway {
         count
     }
 
-    /// Queues the pieces of a request without payload, which may be long: parts that touch on an extent are one.
+    /// Queues the pieces of a request without payload, which may be long: one for each extent, or few.
     fn queue_ranges(&mut self, key: RequestKey, volume: usize, op: Op, flags: OpFlags, spans: &[(u64, u32)]) -> u32 {
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
         let first_node = self.volumes[volume].first_node;
-        let mut joined: Vec<(usize, u64, u64)> = Vec::new();
-        let mut last_of_extent: std::collections::HashMap<u32, usize> = std::collections::HashMap::new();
-        for span in spans.iter().flat_map(|&(offset, len)| layout.split(offset, u64::from(len))) {
-            let (start, len) = (span.extent_offset_bytes, span.len_bytes);
-            match last_of_extent.get(&span.extent).map(|&i| &mut joined[i]) {
-                Some((_, at, so_far)) if *at + *so_far == start && *so_far + len <= u64::from(u32::MAX) => {
-                    *so_far += len
-                }
-                _ => {
-                    last_of_extent.insert(span.extent, joined.len());
-                    joined.push((first_node + span.extent as usize, start, len));
-                }
+        let ranges: Vec<(u32, u64, u64)> =
+            spans.iter().flat_map(|&(offset, len)| layout.ranges(offset, u64::from(len))).collect();
+        let mut count = 0;
+        for (extent, mut at, mut left) in ranges {
+            while left > 0 {
+                let len = left.min(u64::from(u32::MAX));
+                self.queue_piece(first_node + extent as usize, key, op, flags, at, len as u32);
+                (at, left, count) = (at + len, left - len, count + 1);
             }
         }
-        for &(node, offset, len) in &joined {
-            self.queue_piece(node, key, op, flags, offset, len as u32);
-        }
-        joined.len() as u32
+        count
     }
 
     fn queue_piece(
@@ -226,11 +222,21 @@ impl Gateway {
         self.feed(node);
     }
 
-    /// Fails every request that has taken longer than its volume allows. What was sent of it stays where it is and
-    /// come to nothing; a change that was sent keeps others from overlapping it until its fate is known.
+    /// Fails every request that has taken longer than its volume allows and has a piece at a node, or on a link, that
+    /// was silent for so long. One that only waits for its turn at a slow node goes on. What was sent of it stays where it
+    /// is and comes to nothing; a change that was sent keeps others from overlapping it until its fate is known.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
-        let volumes = &self.volumes;
-        let late = self.requests.keys_where(|r| now - r.received >= volumes[r.volume as usize].spec.timeout);
+        let timeout_of = |r: &InHand| self.volumes[r.volume as usize].spec.timeout;
+        let late = self.requests.keys_where(|r| now - r.received >= timeout_of(r));
+        if late.is_empty() {
+            return;
+        }
+        let stuck = self.stuck_requests(now);
+        let is_over = |key: &RequestKey| {
+            let age = self.requests.get(*key).map(|r| (now - r.received, timeout_of(r)));
+            stuck.contains(key) || age.is_some_and(|(age, timeout)| age >= timeout * LATENESS_MAX)
+        };
+        let late: Vec<RequestKey> = late.into_iter().filter(is_over).collect();
         let mut per_volume = vec![0usize; self.volumes.len()];
         for key in late {
             if let Some(request) = self.requests.get_mut(key) {
@@ -249,6 +255,23 @@ impl Gateway {
         }
     }
 
+    /// The requests with a piece that waits for a node, or a link, that was silent for its volume's timeout.
+    fn stuck_requests(&self, now: Time) -> HashSet<RequestKey> {
+        let mut stuck = HashSet::new();
+        for node in &self.nodes {
+            let timeout = self.volumes[node.volume].spec.timeout;
+            let links = &self.links[node.links.clone()];
+            let silent = |link: &&super::Link| link.is_silent(now, timeout, timeout);
+            for link in links.iter().filter(silent) {
+                stuck.extend(link.sent_requests().chain(link.unresolved_requests()));
+            }
+            if links.iter().all(|link| silent(&link)) {
+                stuck.extend(node.queue.waiting_requests());
+            }
+        }
+        stuck
+    }
+
     /// Where memory keeps clients waiting, requests to nodes that do not answer give way, oldest first, until half of
     /// the memory is free: they hold up only themselves.
     pub(super) fn shed_unanswered(&mut self, now: Time) {
@@ -256,10 +279,18 @@ impl Gateway {
         if self.budget.used_bytes() < limit_bytes - limit_bytes / 4 {
             return;
         }
+        // Only if somebody can gain from it, and not for a short pause of a node that is there.
+        let is_silent = |node: &super::Node| {
+            let patience = self.volumes[node.volume].spec.timeout / 2;
+            self.links[node.links.clone()].iter().all(|link| link.is_silent(now, SHED_PATIENCE, patience))
+        };
+        if self.nodes.iter().all(is_silent) {
+            return;
+        }
         let mut keys: Vec<(Time, RequestKey)> = Vec::new();
         for node in &self.nodes {
-            let links = &self.links[node.links.clone()];
-            if links.iter().all(|link| link.is_silent(now, SHED_PATIENCE)) {
+            if is_silent(node) {
+                let links = &self.links[node.links.clone()];
                 let sent = links.iter().flat_map(super::Link::sent_requests);
                 let waiting = node.queue.waiting_requests().chain(sent);
                 let waited = waiting.filter_map(|key| self.requests.get(key).map(|r| (r.received, key)));

@@ -64,6 +64,12 @@ pub(super) struct Peer {
     pub attempt: u32,
 }
 
+impl Peer {
+    fn of(hello: &Hello) -> Peer {
+        Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt }
+    }
+}
+
 impl NodeLink {
     pub fn new() -> NodeLink {
         NodeLink {
@@ -145,8 +151,7 @@ impl Node {
             self.close_link(id, format!("refused: {text}"));
             return;
         }
-        let peer =
-            Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt };
+        let peer = Peer::of(&hello);
         let fenced: Vec<LinkId> = self
             .links
             .iter()
@@ -170,8 +175,9 @@ impl Node {
         if self.draining {
             return Err((RefuseReason::ShuttingDown, "the node is shutting down".to_string()));
         }
-        let open = self.links.iter().filter(|(_, l)| l.is_open()).count();
-        if open > self.config.links_max {
+        let peer = Peer::of(hello);
+        let stays = |l: &NodeLink| l.is_open() && l.peer.is_some_and(|p| !is_fenced_by(&p, &peer));
+        if self.links.iter().filter(|(_, l)| stays(l)).count() >= self.config.links_max {
             return Err((RefuseReason::Busy, format!("the node has {} links, its limit", self.config.links_max)));
         }
         let size = self.config.size_bytes;

@@ -60,6 +60,8 @@ pub struct NodeConfig {
 pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
 /// Most pieces in hand per link; a peer that sends more is read from again when some are done.
 const LINK_PIECES_MAX: usize = 16 * 1024;
+/// Most bytes of a hello, framing included; a stranger gets no more room than that.
+const HELLO_BYTES_MAX: usize = 1024;
 /// What a piece in hand costs, in bytes: itself, its place in the elevator, its place in a reply.
 const PIECE_COST_BYTES: u64 = 128;
 
@@ -224,6 +226,12 @@ impl Node {
         self.settle_fences();
     }
 
+    /// Whether a gateway has said hello on this link. The shell ends links on which none does in time.
+    #[must_use]
+    pub fn is_greeted(&self, id: LinkId) -> bool {
+        self.links.get(id.0).is_some_and(|l| l.peer.is_some())
+    }
+
     /// Where bytes received on a link go. Follow it with [`Node::process`].
     pub fn rx(&mut self, id: LinkId) -> Option<&mut RxBuf> {
         self.links.get_mut(id.0).map(|l| &mut l.rx)
@@ -265,6 +273,9 @@ impl Node {
             }
             let (frame, taken) = match frame::decode_frame(rx.data())? {
                 Decoded::NeedMore(total) => {
+                    if matches!(link.state, LinkState::New) && total > HELLO_BYTES_MAX {
+                        return Err(WireError::Malformed("hello: too long"));
+                    }
                     link.rx_wanted = total - rx.len();
                     return Ok(());
                 }
@@ -284,7 +295,7 @@ impl Node {
                     }
                 }
                 (_, FrameKind::Error) => {
-                    let text = String::from_utf8_lossy(frame.meta).into_owned();
+                    let text = frame::error_text(frame.meta);
                     self.close_link(id, format!("the gateway reports: {text}"));
                 }
                 _ => return Err(WireError::Malformed("order of frames")),
@@ -369,7 +380,7 @@ impl Node {
         self.events.pop_front()
     }
 
-    /// Takes no new links and hellos; links end when what they sent is answered.
+    /// Takes no new links and hellos; what is in hand is answered. The shell ends the links.
     pub fn drain(&mut self) {
         self.draining = true;
     }

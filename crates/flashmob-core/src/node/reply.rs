@@ -93,7 +93,9 @@ fn fill_frame(encoder: &mut RepliesEncoder, sorted: &[Done], now: Time) -> (usiz
     encoder.clear();
     let (mut count, mut bytes) = (0, 0);
     let mut indices: Vec<u16> = Vec::new();
-    for group in sorted.chunk_by(|a, b| (a.seq, a.outcome) == (b.seq, b.outcome)) {
+    // Strictly ascending: a peer that gives two batches one number gets its answers in several groups.
+    let is_one_group = |a: &Done, b: &Done| (a.seq, a.outcome) == (b.seq, b.outcome) && a.index < b.index;
+    for group in sorted.chunk_by(is_one_group) {
         if !encoder.has_room_for(group.len()) {
             break;
         }

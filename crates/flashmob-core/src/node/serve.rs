@@ -14,6 +14,8 @@ use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
 /// Most bytes of buffers inside the store at once; what is beyond waits in the elevator.
 const STORE_BYTES_MAX: u64 = 8 * MIB;
+/// Most bytes of framing and of answers without data that wait for a peer to read them.
+const UNREAD_BYTES_MAX: u64 = MIB;
 /// The least share of the budget that a link may hold, in bytes: one full batch each way.
 const LINK_SHARE_BYTES_MIN: u64 = 2 * MIB + (1 << 19);
 
@@ -106,7 +108,10 @@ impl Node {
         let (pieces, bytes) = link.blocked_need;
         let links = self.links.iter().filter(|(_, l)| l.is_open()).count().max(1) as u64;
         let share_bytes = (self.budget.limit_bytes() / links).max(LINK_SHARE_BYTES_MIN);
-        (link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX)
+        // Answers without data count for nothing else: what is made of them must be read first.
+        let unread_bytes = (link.out.len() as u64).saturating_sub(link.unwritten_reply_bytes);
+        unread_bytes <= UNREAD_BYTES_MAX
+            && (link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX)
             && (link.reserved_bytes == 0 || link.reserved_bytes + bytes <= share_bytes)
             && (self.budget.used_bytes() == 0 || self.budget.used_bytes() + bytes <= self.budget.limit_bytes())
     }

@@ -166,13 +166,23 @@ pub fn seal_frame(frame: &mut [u8], kind: FrameKind, meta_len: usize) {
     frame[16..20].copy_from_slice(&sum.to_le_bytes());
 }
 
+/// Most bytes of an error frame's text.
+const ERROR_TEXT_BYTES_MAX: usize = 1024;
+
 /// Appends an [`FrameKind::Error`] frame with a text for people, cut to 1,024 bytes.
 pub fn encode_error(out: &mut Vec<u8>, text: &str) {
-    let mut end = text.len().min(1024);
+    let mut end = text.len().min(ERROR_TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     encode_frame(out, FrameKind::Error, |meta| meta.extend_from_slice(&text.as_bytes()[..end]), |_| ());
+}
+
+/// The text of an error frame, fit for one line of a log.
+#[must_use]
+pub fn error_text(meta: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&meta[..meta.len().min(ERROR_TEXT_BYTES_MAX)]);
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Reads little-endian fields off the front of a frame's meta.

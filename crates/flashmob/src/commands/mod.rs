@@ -71,16 +71,28 @@ fn start_log(verbose: u8, quiet: bool) {
     env_logger::Builder::from_env(env).format_target(false).init();
 }
 
-/// Calls `stop` on SIGTERM, SIGINT and SIGHUP; ends the process at once on a second one.
+/// Calls `stop` on SIGTERM and SIGINT; ends the process at once on a second one. SIGHUP stays as it was found, so that
+/// `nohup` works.
 fn on_signal(stop: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     let mut asked = false;
-    ctrlc::set_handler(move || {
+    each_signal(move || {
         if asked {
             std::process::exit(130);
         }
         asked = true;
         log::info!("stopping: finishing what is in hand; once more to stop at once");
         stop();
+    })
+}
+
+/// Calls `handle`, on a thread of its own, for each SIGTERM and SIGINT.
+fn each_signal(mut handle: impl FnMut() + Send + 'static) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("signals".to_string()).stack_size(128 * 1024).spawn(move || {
+        for _ in signals.forever() {
+            handle();
+        }
     })?;
     Ok(())
 }

@@ -6,20 +6,24 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// The identity of a gateway with that name, or else with that configuration file on this machine.
+/// The identity of a gateway with that name.
 #[must_use]
-pub fn gateway_id(name: Option<&str>, config_path: &Path) -> [u8; 16] {
+pub fn named_id(name: &str) -> [u8; 16] {
     let mut hasher = Sha256::new();
-    if let Some(name) = name {
-        hasher.update(b"name\0");
-        hasher.update(name.as_bytes());
-    } else {
-        let path = std::fs::canonicalize(config_path).unwrap_or_else(|_| config_path.to_path_buf());
-        hasher.update(b"path\0");
-        hasher.update(rustix::system::uname().nodename().to_bytes());
-        hasher.update(b"\0");
-        hasher.update(path.as_os_str().as_encoded_bytes());
-    }
+    hasher.update(b"name\0");
+    hasher.update(name.as_bytes());
+    first_half(&hasher.finalize())
+}
+
+/// The identity of a gateway without a name, made of its machine's name and where its configuration lies.
+#[must_use]
+pub fn derived_id(config_path: &Path) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    let path = std::fs::canonicalize(config_path).unwrap_or_else(|_| config_path.to_path_buf());
+    hasher.update(b"path\0");
+    hasher.update(rustix::system::uname().nodename().to_bytes());
+    hasher.update(b"\0");
+    hasher.update(path.as_os_str().as_encoded_bytes());
     first_half(&hasher.finalize())
 }
 

@@ -86,8 +86,13 @@ impl Links {
         self.bases[id.0] = Base::Resolving(number);
         let resolver = std::thread::Builder::new().name("resolve".to_string()).stack_size(256 * 1024);
         let spawned = resolver.spawn(move || {
-            let found = address.to_socket_addrs().and_then(|mut addrs| {
-                addrs.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+            // Attempt by attempt another one of its addresses: the first may be of a family that the node does not serve.
+            let found = address.to_socket_addrs().and_then(|addrs| {
+                let addrs: Vec<SocketAddr> = addrs.collect();
+                addrs
+                    .get(number as usize % addrs.len().max(1))
+                    .copied()
+                    .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
             });
             // The loop may be gone.
             let _ = answer_to.send((id, number, found));
@@ -167,6 +172,17 @@ impl Links {
     /// Whether bytes wait that were not yet read.
     pub fn is_any_readable(&self) -> bool {
         self.bases.iter().any(|b| matches!(b, Base::Tcp { connected: true, readiness, .. } if readiness.is_readable()))
+    }
+
+    /// Whether bytes wait for a node in this process.
+    pub fn has_local_work(&self, gateway: &Gateway) -> bool {
+        let waits = |(index, base): (usize, &Base)| match base {
+            Base::Local { extent, link } => {
+                gateway.link_has_out(LinkId(index)) && self.extents[*extent].node.wants_bytes(*link)
+            }
+            _ => false,
+        };
+        self.bases.iter().enumerate().any(waits)
     }
 
     /// Reads once from every link that has bytes.

@@ -1,4 +1,4 @@
-//! Which extents a gateway's volumes have, kept beside its configuration.
+//! What a gateway keeps beside its configuration: which extents its volumes have, who it is, and its last start.
 //!
 //! A node whose data file was lost, or whose card is not mounted, comes back with an empty extent of the right size.
 //! Only who remembers the old one can tell; without that its zeros would be taken for data.
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::identity::unique_id;
 use crate::config::{Config, VolumeConfig};
 
 /// What is remembered, and where.
@@ -22,6 +23,12 @@ pub(super) struct ExtentMemory {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
+    /// Who this gateway is towards nodes, in hexadecimal, unless the configuration names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gateway_id: Option<String>,
+    /// The number of its last start.
+    #[serde(default)]
+    session: u64,
     #[serde(default, rename = "extent")]
     extents: Vec<Remembered>,
 }
@@ -58,6 +65,18 @@ impl ExtentMemory {
         Ok(ExtentMemory { path, places: config.volumes.iter().flat_map(numbered).collect(), document })
     }
 
+    /// Who this gateway is (as `named`, or as before, or a new one), and the number of this start: later than all
+    /// before, even if the clock was set back. `derived` serves where nothing can be kept.
+    pub fn begin_session(&mut self, named: Option<[u8; 16]>, derived: [u8; 16], clock_session: u64) -> ([u8; 16], u64) {
+        let kept = self.document.gateway_id.as_ref().and_then(|id| u128::from_str_radix(id, 16).ok());
+        let known = named.or(kept.map(u128::to_be_bytes));
+        let id = known.unwrap_or_else(unique_id);
+        self.document.gateway_id = Some(format!("{:032x}", u128::from_be_bytes(id)));
+        self.document.session = clock_session.max(self.document.session.saturating_add(1));
+        let is_kept = self.save_or_warn() || known.is_some();
+        (if is_kept { id } else { derived }, self.document.session)
+    }
+
     /// The extents that nodes are known to serve, by node.
     pub fn extent_ids(&self) -> Vec<Option<[u8; 16]>> {
         let known = |(volume, number): &(String, usize)| {
@@ -73,16 +92,24 @@ impl ExtentMemory {
         let id = format!("{:032x}", u128::from_be_bytes(extent_id));
         self.document.extents.retain(|e| e.volume != volume || e.number != number);
         self.document.extents.push(Remembered { volume, number, id });
-        if let Err(error) = self.save() {
+        self.save_or_warn();
+    }
+
+    /// Saves it, or says why that cannot be done.
+    fn save_or_warn(&self) -> bool {
+        let saved = self.save();
+        if let Err(error) = &saved {
             let path = self.path.display();
             log::warn!("{path}: {error:#}; after a restart an empty node will not be told from the right one");
         }
+        saved.is_ok()
     }
 
     fn save(&self) -> anyhow::Result<()> {
         let mut temporary = self.path.as_os_str().to_owned();
         temporary.push(".new");
-        let heading = "# Which extents the volumes have. `flashmob gateway` writes and reads this.";
+        let heading =
+            "# Which extents the volumes have, and who the gateway is. `flashmob gateway` writes and reads this.";
         let mut file = std::fs::File::create(&temporary)?;
         writeln!(file, "{heading}\n\n{}", toml::to_string(&self.document)?)?;
         file.sync_all()?;

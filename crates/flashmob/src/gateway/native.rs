@@ -38,10 +38,13 @@ impl Cell {
     fn finish(&self, result: NativeResult) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.result = Some(result);
-        if let Some(waker) = state.waker.take() {
+        let waker = state.waker.take();
+        drop(state);
+        self.arrived.notify_one();
+        // Without the lock: an executor may poll at once.
+        if let Some(waker) = waker {
             waker.wake();
         }
-        self.arrived.notify_one();
     }
 }
 

@@ -12,7 +12,7 @@ use flashmob_core::gateway::{ClientId, ExtentSpec, Gateway, GatewayConfig, LinkI
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
-use super::identity::{gateway_id, session, unique_id};
+use super::identity::{derived_id, named_id, session, unique_id};
 use super::links::{Links, NodePlace};
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
@@ -28,6 +28,8 @@ const FIRST_LISTENER: usize = 1;
 const FIRST_LINK: usize = 1024;
 /// How long requests in hand may take when the gateway shuts down.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Silence after which the kernel asks a client whether it still lives.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long a client's last answers may take to leave.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a node inside the gateway's process may hold in memory.
@@ -63,6 +65,8 @@ pub struct GatewayServer {
     dirty_links: Vec<LinkId>,
     /// Where each client's connection is, by the client's place in the gateway.
     conn_of_client: Vec<usize>,
+    /// Listeners from which a client could not be accepted, for want of descriptors perhaps.
+    accept_again: Vec<usize>,
     /// Kept by a gateway that has a configuration file.
     pub(super) memory: Option<ExtentMemory>,
 }
@@ -86,9 +90,9 @@ impl GatewayServer {
     /// Opens local extents and listens for NBD clients, as configured. Extents are expected to be those that earlier
     /// starts with this configuration saw, unless these are to be forgotten.
     pub fn open(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<GatewayServer> {
-        let id = gateway_id(config.name.as_deref(), config_path);
-        let memory = ExtentMemory::load(config, config_path, forget)?;
-        let mut server = GatewayServer::open_with(config, id, Some(memory))?;
+        let mut memory = ExtentMemory::load(config, config_path, forget)?;
+        let start = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
+        let mut server = GatewayServer::open_with(config, start, Some(memory))?;
         let mut listeners = Vec::new();
         for addr in &config.listen {
             let mut listener = Listener::bind(addr)
@@ -102,10 +106,14 @@ impl GatewayServer {
 
     /// Opens local extents; serves native clients only.
     pub fn open_native(config: &Config) -> anyhow::Result<GatewayServer> {
-        GatewayServer::open_with(config, unique_id(), None)
+        GatewayServer::open_with(config, (unique_id(), session()), None)
     }
 
-    fn open_with(config: &Config, id: [u8; 16], memory: Option<ExtentMemory>) -> anyhow::Result<GatewayServer> {
+    fn open_with(
+        config: &Config,
+        (id, session): ([u8; 16], u64),
+        memory: Option<ExtentMemory>,
+    ) -> anyhow::Result<GatewayServer> {
         let clock = Clock::start();
         let poll = Poll::new()?;
         let wake = Wake::new(poll.registry(), WAKE)?;
@@ -115,12 +123,11 @@ impl GatewayServer {
                 places.push(open_place(volume, node, &mut extents, clock, &wake)?);
             }
         }
-        let session = session();
         let gateway = Gateway::new(GatewayConfig {
             id,
             session,
             memory_bytes: config.memory_bytes,
-            clients_max: config.connections + config.volumes.len(),
+            clients_max: config.connections,
             seed: session,
             volumes: config.volumes.iter().map(volume_spec).collect(),
             extent_ids: memory.as_ref().map(ExtentMemory::extent_ids).unwrap_or_default(),
@@ -146,6 +153,7 @@ impl GatewayServer {
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             conn_of_client: Vec::new(),
+            accept_again: Vec::new(),
             memory,
         })
     }
@@ -187,6 +195,8 @@ impl GatewayServer {
             }
             self.turn(&events);
             if self.stop.load(Ordering::SeqCst) {
+                // What callers handed over before is still done.
+                self.native_calls.take_calls(&mut self.gateway, self.clock.now());
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
                 self.gateway.drain();
                 if self.gateway.is_idle() || Instant::now() >= until {
@@ -203,7 +213,11 @@ impl GatewayServer {
         if readable || self.links.is_any_readable() || self.gateway.wants_turn() {
             return Some(Duration::ZERO);
         }
-        let closing = draining || self.clients.iter().any(|(_, c)| c.closing.is_some());
+        if self.links.has_local_work(&self.gateway) {
+            return Some(Duration::ZERO);
+        }
+        let closing =
+            draining || !self.accept_again.is_empty() || self.clients.iter().any(|(_, c)| c.closing.is_some());
         let soon = closing.then_some(Duration::from_millis(20));
         let due = self.gateway.next_timeout().map(|at| self.clock.until(at));
         soon.into_iter().chain(due).min()
@@ -213,6 +227,9 @@ impl GatewayServer {
     fn turn(&mut self, events: &Events) {
         let now = self.clock.now();
         self.note_events(events);
+        for listener in std::mem::take(&mut self.accept_again) {
+            self.accept_all(listener);
+        }
         self.links.take_answers(&mut self.gateway, self.poll.registry(), now);
         self.links.read_all(&mut self.gateway, now);
         self.read_clients();
@@ -261,12 +278,16 @@ impl GatewayServer {
     }
 
     fn accept_all(&mut self, listener: usize) {
+        let socket = SocketOptions { keepalive: Some(KEEPALIVE), ..SocketOptions::default() };
+        self.accept_again.retain(|&again| again != listener);
         loop {
-            match self.listeners[listener].accept(&SocketOptions::default()) {
+            match self.listeners[listener].accept(&socket) {
                 Ok(Some(stream)) => self.add_client(stream),
                 Ok(None) => return,
                 Err(error) => {
-                    log::warn!("cannot accept a client: {error}");
+                    // No event tells again of who waits already.
+                    log::warn!("cannot accept a client: {error}; trying again");
+                    self.accept_again.push(listener);
                     return;
                 }
             }

@@ -93,14 +93,15 @@ impl Drop for Listener {
     }
 }
 
-/// Whether a connection can be had that way: an error there means that nobody listens.
+/// Removes the file of a unix socket on which nobody listens any more.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is in the way"));
     }
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
+    match std::os::unix::net::UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
     }
-    std::fs::remove_file(path)
 }

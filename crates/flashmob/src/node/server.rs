@@ -23,6 +23,8 @@ const FIRST_CONN: usize = 2;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the same refusal is told.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// How long a peer may take to say hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence after which the kernel asks a gateway whether it still lives.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
@@ -41,6 +43,7 @@ struct Conn {
     stream: Stream,
     link: LinkId,
     readiness: Readiness,
+    opened: Instant,
     /// Close when everything is written, at the latest then.
     closing: Option<Instant>,
 }
@@ -58,6 +61,8 @@ pub struct NodeServer {
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     stop: Arc<AtomicBool>,
+    /// A connection could not be accepted, for want of descriptors perhaps.
+    accept_again: bool,
     /// Why a gateway was last refused, and when that was told.
     last_refusal: Option<(String, Instant)>,
 }
@@ -87,6 +92,7 @@ impl NodeServer {
             reporter,
             questions,
             stop,
+            accept_again: false,
             last_refusal: None,
         })
     }
@@ -124,10 +130,12 @@ impl NodeServer {
         loop {
             let busy = self.extent.node.wants_turn()
                 || self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
-            let closing = self.conns.iter().any(|(_, c)| c.closing.is_some());
+            let busy = busy && drain_until.is_none();
+            let closing = self.accept_again || self.conns.iter().any(|(_, c)| c.closing.is_some());
             let timeout = match (busy, closing || drain_until.is_some()) {
                 (true, _) => Some(Duration::ZERO),
                 (false, true) => Some(Duration::from_millis(50)),
+                (false, false) if self.has_strangers() => Some(HELLO_TIMEOUT / 10),
                 (false, false) => None,
             };
             match self.poll.poll(&mut events, timeout) {
@@ -135,6 +143,9 @@ impl NodeServer {
                 _ => {}
             }
             self.note_events(&events);
+            if self.accept_again {
+                self.accept_all();
+            }
             if drain_until.is_none() {
                 self.read_all();
             }
@@ -143,6 +154,7 @@ impl NodeServer {
             self.write_all();
             self.handle_node_events();
             self.close_written();
+            self.close_strangers();
             self.answer_questions();
             if self.stop.load(Ordering::SeqCst) {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
@@ -169,13 +181,16 @@ impl NodeServer {
     }
 
     fn accept_all(&mut self) {
+        self.accept_again = false;
         let socket = SocketOptions { keepalive: Some(KEEPALIVE), ..SocketOptions::default() };
         loop {
             match self.listener.accept(&socket) {
                 Ok(Some(stream)) => self.add_conn(stream),
                 Ok(None) => return,
                 Err(error) => {
-                    log::warn!("cannot accept a connection: {error}");
+                    // No event tells again of who waits already.
+                    log::warn!("cannot accept a connection: {error}; trying again");
+                    self.accept_again = true;
                     return;
                 }
             }
@@ -194,7 +209,7 @@ impl NodeServer {
             return;
         }
         let link = self.extent.node.link_opened();
-        entry.insert(Conn { stream, link, readiness: Readiness::unknown(), closing: None });
+        entry.insert(Conn { stream, link, readiness: Readiness::unknown(), opened: Instant::now(), closing: None });
     }
 
     /// Reads once from every connection that has bytes and whose link may take them.
@@ -286,6 +301,22 @@ impl NodeServer {
         }
         for key in due {
             self.remove(key, "closed");
+        }
+    }
+
+    /// Whether there are connections on which no gateway has said hello.
+    fn has_strangers(&self) -> bool {
+        self.conns.iter().any(|(_, c)| !self.extent.node.is_greeted(c.link))
+    }
+
+    /// Closes connections on which no gateway says hello.
+    fn close_strangers(&mut self) {
+        let node = &self.extent.node;
+        let is_late = |c: &Conn| !node.is_greeted(c.link) && c.opened.elapsed() >= HELLO_TIMEOUT;
+        let late: Vec<usize> = self.conns.iter().filter(|(_, c)| is_late(c)).map(|(key, _)| key).collect();
+        for key in late {
+            log::warn!("{}: dropped: it said no hello", self.conns[key].stream.peer());
+            self.remove(key, "no hello");
         }
     }
 

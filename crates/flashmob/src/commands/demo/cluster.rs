@@ -42,12 +42,11 @@ impl Scratch {
     /// On Ctrl-C or SIGTERM: removes the folder and ends. The processes end with this one.
     pub fn remove_on_signal(&self) -> anyhow::Result<()> {
         let path = self.path.clone();
-        ctrlc::set_handler(move || {
+        super::super::each_signal(move || {
             // What cannot be removed now is removed by whoever cleans temporary files.
             let _ = std::fs::remove_dir_all(&path);
             std::process::exit(130);
-        })?;
-        Ok(())
+        })
     }
 }
 
