@@ -20,10 +20,11 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
     assert!(totals.errors * 10 < totals.answers, "most requests succeed: {} of {}", totals.errors, totals.answers);
 }
 
-/// Seeds that once found a bug in the gateway or the node.
+/// Seeds that find, in this order, pieces of dead requests that stay queued, a silent link that is not given up, changes
+/// sent again over another link without a fence, and a node that does not fence.
 #[test]
 fn seeds_that_once_failed_pass() {
-    for seed in [46, 109, 3545, 7014] {
+    for seed in [0, 392, 680, 4] {
         let violation = run(Scenario::from_seed(seed), false).violation;
         assert_eq!(violation, None, "seed {seed}");
     }

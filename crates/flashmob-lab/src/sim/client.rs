@@ -383,7 +383,7 @@ impl World {
 
     fn client_asks(&mut self, c: usize) {
         while let Some(span) = self.clients[c].to_verify.last().copied() {
-            if self.clients[c].open.len() >= 4 {
+            if self.clients[c].open.len() >= 2 {
                 return;
             }
             self.clients[c].to_verify.pop();

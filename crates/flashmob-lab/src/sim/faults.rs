@@ -220,7 +220,8 @@ impl World {
             self.net.traps[n] = None;
             if self.nodes[n].frozen_until > now {
                 self.nodes[n].frozen_until = now;
-                self.wake_node(n);
+                // Its next turn is planned for the old end of the frost.
+                self.ctx.at(now, Event::NodeTurn { node: n });
             }
             if !self.nodes[n].is_dead && self.nodes[n].core.is_none() {
                 let epoch = self.nodes[n].epoch;

@@ -431,7 +431,7 @@ impl Oracle {
                 let write = &self.writes[only.write as usize];
                 let names = |byte| class(byte, position) == Some(u64::from(only.write) % CLASSES);
                 (write.settled != NEVER
-                    && write.settled > self.session
+                    && write.asked > self.session
                     && write.leaves == Leaves::Pattern
                     && names(before)
                     && !names(after))

@@ -179,15 +179,20 @@ impl Scenario {
         scenario
     }
 
+    /// Whether batches have one piece, or few.
+    pub(super) fn is_one_by_one(&self) -> bool {
+        self.batch != BatchMode::Auto || self.batch_bytes == 1
+    }
+
     /// More than anything takes without faults, however unlucky the order: every request waits for all others.
     fn patience(&self) -> Duration {
         let serial_ns = 2 * (self.node_link.latency_ns + self.node_link.jitter_ns)
             + 4 * (self.store.base_ns + self.store.jitter_ns)
             + 200_000;
-        let pieces = |c: &ClientPlan| match (self.batch, self.layout) {
-            (BatchMode::Auto, _) if self.batch_bytes > 1 => 1,
-            (_, LayoutKind::Striped { stripe_bytes }) => 2 + c.len_max / stripe_bytes,
-            _ => 2,
+        let by_bytes = |len: u64| if self.batch_bytes > 1 { len / self.batch_bytes } else { 0 };
+        let pieces = |c: &ClientPlan| match self.layout {
+            LayoutKind::Striped { stripe_bytes } if self.is_one_by_one() => 2 + c.len_max / stripe_bytes,
+            _ => 2 + by_bytes(c.len_max),
         };
         let waiting: u64 = self.clients.iter().map(|c| c.depth as u64 * pieces(c)).sum();
         Duration::from_nanos(2 * waiting * serial_ns) + Duration::from_millis(200)
