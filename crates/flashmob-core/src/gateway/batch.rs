@@ -78,6 +78,7 @@ impl Gateway {
         let mut runs = RepliesDecoder::new(meta)?;
         let mut rest = payload;
         let node = self.links[id.0].node;
+        self.links[id.0].answered = now;
         self.links[id.0].counters.reply_frames += 1;
         while let Some(run) = runs.next_run()? {
             self.handle_run(now, id, node, &run, &mut rest)?;

@@ -63,6 +63,8 @@ pub(super) struct Link {
     pub next_seq: u32,
     /// When something was last heard, or the first batch after silence sent.
     pub progress: Time,
+    /// When pieces were last answered.
+    pub answered: Time,
     pub is_dirty: bool,
     pub counters: LinkCounters,
 }
@@ -94,6 +96,7 @@ impl Link {
             failures: 0,
             next_seq: 0,
             progress: Time::default(),
+            answered: Time::default(),
             is_dirty: false,
             counters: LinkCounters::default(),
         }
@@ -106,6 +109,11 @@ impl Link {
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
             State::Ready => None,
         }
+    }
+
+    /// Whether it has answered nothing for so long.
+    pub fn is_unanswering(&self, now: Time, patience: Duration) -> bool {
+        now - self.answered >= patience
     }
 
     /// Whether it was lost so long ago, or nothing was heard for so long although batches are out.

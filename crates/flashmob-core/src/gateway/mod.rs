@@ -364,7 +364,9 @@ impl Gateway {
         // While draining no link is connected anew, so its turn to do so never comes.
         let links = self.links.iter().filter_map(|l| l.deadline(self.draining)).min();
         // A link may still wait for answers when nobody waits for its requests any more.
-        let is_awaiting = !self.requests.is_empty() || self.links.iter().any(|l| !l.sent.is_empty());
+        let is_awaiting = !self.requests.is_empty()
+            || self.clients.iter().any(|(_, c)| c.blocked)
+            || self.links.iter().any(|l| !l.sent.is_empty());
         let sweep = is_awaiting.then_some(self.next_sweep);
         links.into_iter().chain(sweep).chain(self.next_handshake_deadline()).min()
     }

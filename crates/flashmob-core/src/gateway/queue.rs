@@ -124,6 +124,11 @@ impl NodeQueue {
         self.ready.iter().chain(&self.held).chain(&self.held_flushes).map(|piece| piece.request)
     }
 
+    /// Those of them that wait for the end of a change that was sent.
+    pub fn held_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
+        self.held.iter().chain(&self.held_flushes).map(|piece| piece.request)
+    }
+
     /// Whether a batch could be made now.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
@@ -155,9 +160,11 @@ impl NodeQueue {
     fn may_go(&mut self, piece: Piece) -> bool {
         if piece.op.mutates() {
             self.unfinished.insert(piece.serial);
-            if self.open_ranges.overlaps(&piece) || self.held_ranges.overlaps_earlier(&piece) {
+            if self.open_ranges.overlaps(&piece) || self.overlaps_held(&piece) {
                 self.held_ranges.insert(&piece);
-                self.held.push_back(piece);
+                // One that was let go and comes back has its old place.
+                let at = self.held.partition_point(|held| held.serial < piece.serial);
+                self.held.insert(at, piece);
                 return false;
             }
             self.open_ranges.insert(&piece);
@@ -166,6 +173,12 @@ impl NodeQueue {
             return false;
         }
         true
+    }
+
+    /// Whether a change that is held and came before this one overlaps it.
+    fn overlaps_held(&self, piece: &Piece) -> bool {
+        let has_earlier = self.held.front().is_some_and(|held| held.serial < piece.serial);
+        has_earlier && self.held_ranges.overlaps_earlier(piece)
     }
 
     fn has_unfinished_before(&self, flush: &Piece) -> bool {

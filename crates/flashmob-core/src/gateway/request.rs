@@ -223,7 +223,7 @@ impl Gateway {
     }
 
     /// Fails every request that has taken longer than its volume allows and has a piece at a node, or on a link, that
-    /// was silent for so long. One that only waits for its turn at a slow node goes on. What was sent of it stays where it
+    /// answered nothing for so long. One that only waits for its turn at a slow node goes on. What was sent of it stays where it
     /// is and comes to nothing; a change that was sent keeps others from overlapping it until its fate is known.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
         let timeout_of = |r: &InHand| self.volumes[r.volume as usize].spec.timeout;
@@ -255,15 +255,17 @@ impl Gateway {
         }
     }
 
-    /// The requests with a piece that waits for a node, or a link, that was silent for its volume's timeout.
+    /// The requests with a piece that waits for a node, or a link, that answered nothing for its volume's timeout.
     fn stuck_requests(&self, now: Time) -> HashSet<RequestKey> {
         let mut stuck = HashSet::new();
         for node in &self.nodes {
             let timeout = self.volumes[node.volume].spec.timeout;
             let links = &self.links[node.links.clone()];
-            let silent = |link: &&super::Link| link.is_silent(now, timeout, timeout);
+            let silent = |link: &&super::Link| link.is_unanswering(now, timeout);
             for link in links.iter().filter(silent) {
-                stuck.extend(link.sent_requests().chain(link.unresolved_requests()));
+                // What is held may wait for what is out on this very link.
+                let waiting = link.sent_requests().chain(link.unresolved_requests());
+                stuck.extend(waiting.chain(node.queue.held_requests()));
             }
             if links.iter().all(|link| silent(&link)) {
                 stuck.extend(node.queue.waiting_requests());
