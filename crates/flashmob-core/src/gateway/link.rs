@@ -251,7 +251,7 @@ impl Gateway {
             let event = Event::NodeUp(node.name.clone(), welcome.no_io);
             self.tell(event);
         }
-        self.learn_size(now, node_index, welcome.size_bytes);
+        self.learn_size(now, id, welcome.size_bytes);
         self.tell_if_linked(node_index);
         self.feed(node_index);
     }
@@ -282,15 +282,19 @@ impl Gateway {
         Ok(())
     }
 
-    fn learn_size(&mut self, now: Time, node: usize, size_bytes: u64) {
-        let (index, extent) = (self.nodes[node].volume, self.nodes[node].extent as usize);
+    fn learn_size(&mut self, now: Time, id: LinkId, size_bytes: u64) {
+        let node_index = self.links[id.0].node;
+        let node = &mut self.nodes[node_index];
+        let (index, extent) = (node.volume, node.extent as usize);
         let volume = &mut self.volumes[index];
         volume.sizes_bytes[extent] = Some(size_bytes);
         match volume.settle_layout() {
             Ok(became_ready) => self.tell_if_ready(index, became_ready),
             Err(error) => {
-                let first_link = self.nodes[node].links.start;
-                self.refuse_node(now, LinkId(first_link), error.to_string());
+                // Nothing of it is kept: the extent that replaces this one will have another size and identity.
+                volume.sizes_bytes[extent] = None;
+                (node.extent_id, node.boot_id) = (None, None);
+                self.refuse_node(now, id, error.to_string());
             }
         }
     }
