@@ -12,7 +12,7 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::batch::{WirePiece, decode_batch, encode_batch};
 use flashmob_core::wire::hello::{Hello, Welcome};
 use flashmob_core::wire::replies::RepliesDecoder;
-use flashmob_core::wire::{Decoded, FrameKind, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX, decode_frame};
+use flashmob_core::wire::{BATCH_PIECES_MAX, Decoded, FrameKind, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX, decode_frame};
 
 use crate::bytes::{Choices, mutate};
 use crate::node_host::{EXTENT_BYTES, Memory, VOLUME_ID, pattern};
@@ -138,36 +138,12 @@ impl World<'_> {
         self.send(conn, &bytes);
     }
 
-    /// Pieces within the rules of the codec; now and then one beyond the extent, or a sequence number again.
+    /// Pieces within the rules of the codec; now and then some beyond the extent, or a sequence number again.
     fn batch(&mut self, conn: usize) {
         let choices = &mut self.choices;
-        let count = match choices.u8() {
-            0xff => 4096,
-            n => 1 + usize::from(n % 24),
-        };
-        let mut pieces = Vec::new();
-        let (mut payload_bytes, mut reply_bytes) = (0, 0);
-        for _ in 0..count {
-            let what = choices.u8();
-            let op = [Op::Read, Op::Read, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush][usize::from(what % 6)];
-            let len_bytes = match (op, what >> 6) {
-                (Op::Flush, _) => 0,
-                (_, 0) => PIECE_BYTES_MAX,
-                (_, 1) => 1,
-                _ => 1 + u32::from(choices.u16()),
-            };
-            let mut piece = WirePiece { op, flags: OpFlags(what >> 4 & 3), offset_bytes: 0, len_bytes };
-            piece.offset_bytes = u64::from(choices.u32()) % (EXTENT_BYTES + 100);
-            if piece.offset_bytes + u64::from(len_bytes) > EXTENT_BYTES && what & 8 == 0 {
-                piece.offset_bytes = EXTENT_BYTES - u64::from(len_bytes).min(EXTENT_BYTES);
-            }
-            payload_bytes += piece.payload_bytes() as usize;
-            reply_bytes += piece.reply_bytes() as usize;
-            if payload_bytes.max(reply_bytes) > PAYLOAD_BYTES_MAX {
-                break;
-            }
-            pieces.push(piece);
-        }
+        let what = choices.u8();
+        let pieces =
+            if what >= 0xf0 { full_batch(choices, what) } else { mixed_batch(choices, 1 + usize::from(what % 24)) };
         let payload_bytes: usize = pieces.iter().map(|p| p.payload_bytes() as usize).sum();
         let fill = choices.u8();
         if fill != 0xff {
@@ -345,6 +321,42 @@ impl World<'_> {
     fn none_blocked(&self) -> bool {
         self.conns.iter().all(|c| c.is_closing || self.node.wants_bytes(c.link))
     }
+}
+
+/// As many short pieces as a batch may have, evenly spread, some of them perhaps beyond the extent.
+fn full_batch(choices: &mut Choices<'_>, what: u8) -> Vec<WirePiece> {
+    let op = [Op::Read, Op::Write, Op::Trim, Op::WriteZeroes][usize::from(what & 3)];
+    let (start, step) = (u64::from(choices.u32()) % (EXTENT_BYTES + 100), u64::from(choices.u8()));
+    let piece = |n| WirePiece { op, flags: OpFlags::NONE, offset_bytes: start + n * step, len_bytes: 1 };
+    (0..BATCH_PIECES_MAX as u64).map(piece).collect()
+}
+
+/// Pieces of any kind and length.
+fn mixed_batch(choices: &mut Choices<'_>, count: usize) -> Vec<WirePiece> {
+    let mut pieces = Vec::new();
+    let (mut payload_bytes, mut reply_bytes) = (0, 0);
+    for _ in 0..count {
+        let what = choices.u8();
+        let op = [Op::Read, Op::Read, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush][usize::from(what % 6)];
+        let len_bytes = match (op, what >> 6) {
+            (Op::Flush, _) => 0,
+            (_, 0) => PIECE_BYTES_MAX,
+            (_, 1) => 1,
+            _ => 1 + u32::from(choices.u16()),
+        };
+        let mut piece = WirePiece { op, flags: OpFlags(what >> 4 & 3), offset_bytes: 0, len_bytes };
+        piece.offset_bytes = u64::from(choices.u32()) % (EXTENT_BYTES + 100);
+        if piece.offset_bytes + u64::from(len_bytes) > EXTENT_BYTES && what & 8 == 0 {
+            piece.offset_bytes = EXTENT_BYTES - u64::from(len_bytes).min(EXTENT_BYTES);
+        }
+        payload_bytes += piece.payload_bytes() as usize;
+        reply_bytes += piece.reply_bytes() as usize;
+        if payload_bytes.max(reply_bytes) > PAYLOAD_BYTES_MAX {
+            break;
+        }
+        pieces.push(piece);
+    }
+    pieces
 }
 
 impl Conn {
