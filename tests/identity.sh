@@ -90,3 +90,13 @@ sed -i 's/name = "pool"/name = "other"/' "$DIR/gateway.toml"
 run_gateway
 started gateway 'volume other ready'
 pass 'nodes told to --forget join another volume'
+
+# The same after a restart of the gateway: it remembers which extents it had.
+stop gateway
+stop node1
+start_node again 8MiB
+NODES=(node0 again)
+write_config
+run_gateway
+not_served 'an empty node after a restart' "${ADDR[again]}" 'another extent'
+stop gateway

@@ -89,19 +89,6 @@ impl RxBuf {
             self.filled(bytes.len());
         }
     }
-
-    /// Gives memory back if nothing waits. Call it when a peer has gone quiet.
-    pub fn shrink(&mut self) {
-        if self.is_empty() {
-            *self = RxBuf::default();
-        }
-    }
-
-    /// Bytes of memory held.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.buf.capacity()
-    }
 }
 
 /// Bytes that a socket is to take, in order.

@@ -23,7 +23,7 @@ pub struct ClientId {
 
 /// Most requests in hand per client; more wait in its connection.
 const CLIENT_REQUESTS_MAX: usize = 4096;
-/// Most calls of a native client that wait for memory, beyond those in hand.
+/// What a native call costs beside its bytes: itself, and its place among the requests.
 const NATIVE_CALL_COST_BYTES: u64 = 256;
 /// How long an NBD client may take to choose an export; clients are limited, so that none may hold a place idly.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -321,6 +321,15 @@ impl Gateway {
                 self.process_client(now, id);
             }
         }
+        if !self.draining && self.clients.iter().any(|(_, c)| c.blocked) {
+            self.shed_unanswered(now);
+        }
+    }
+
+    /// Whether another [`Gateway::turn`] may let clients go on that a limit held back: memory was freed since the last.
+    #[must_use]
+    pub fn wants_turn(&self) -> bool {
+        self.budget.used_bytes() < self.used_bytes_at_turn && self.clients.iter().any(|(_, c)| c.blocked)
     }
 
     /// A native client makes a call. Its result is among [`Gateway::completions`] later.

@@ -4,22 +4,20 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::queue::Piece;
+use super::request::RequestKey;
 use super::{Action, Event, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
-use crate::op::Op;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
-use crate::wire::batch::{WirePiece, encode_batch, encoded_bytes_max};
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
 use crate::wire::hello::{Hello, Refuse, Welcome};
-use crate::wire::replies::{RepliesDecoder, Run};
 
 /// Names a link, counted over all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub usize);
 
 /// Pause before the next attempt at a node that is the wrong one: only a person can help.
-const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a link is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +35,12 @@ pub(super) enum State {
 /// A batch that is out.
 #[derive(Debug)]
 pub(super) struct SentBatch {
-    seq: u32,
-    pieces: Vec<Piece>,
-    left: usize,
+    pub seq: u32,
+    pub pieces: Vec<Piece>,
+    pub left: usize,
     /// When it was made, and once it is written, when that was.
-    sent: Time,
-    written: bool,
+    pub sent: Time,
+    pub written: bool,
 }
 
 #[derive(Debug)]
@@ -62,9 +60,9 @@ pub(super) struct Link {
     attempt: u32,
     /// Failed attempts since it was last ready.
     failures: u32,
-    next_seq: u32,
+    pub next_seq: u32,
     /// When something was last heard, or the first batch after silence sent.
-    progress: Time,
+    pub progress: Time,
     pub is_dirty: bool,
     pub counters: LinkCounters,
 }
@@ -108,6 +106,16 @@ impl Link {
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
             State::Ready => None,
         }
+    }
+
+    /// Whether nothing was heard for so long although batches are out, or it was lost that long ago.
+    pub fn is_silent(&self, now: Time, patience: Duration) -> bool {
+        (self.state != State::Ready || !self.sent.is_empty()) && now - self.progress >= patience
+    }
+
+    /// The requests whose pieces are out and not answered.
+    pub fn sent_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
+        self.sent.iter().flat_map(|batch| &batch.pieces).filter(|piece| !piece.answered).map(|piece| piece.request)
     }
 
     fn is_connected(&self) -> bool {
@@ -245,6 +253,8 @@ impl Gateway {
         }
         node.queue.requeue(live);
         node.refusal = None;
+        node.trouble = None;
+        self.volumes[node.volume].refusals.remove(&(node.extent as usize));
         node.links_up += 1;
         node.no_io = welcome.no_io;
         if node.links_up == 1 {
@@ -266,12 +276,17 @@ impl Gateway {
         }
         if node.extent_id.is_some_and(|known| known != welcome.extent_id) {
             return Err(
-                "it serves another extent than before; was the data file replaced? restart the gateway to accept it"
+                "it serves another extent than the one that this volume knows; was its data replaced, or its card not \
+                 mounted? bring the old one back, or start the gateway with --forget to give its data up"
                     .to_string(),
             );
         }
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
-        node.extent_id = Some(welcome.extent_id);
+        if node.extent_id.is_none() {
+            node.extent_id = Some(welcome.extent_id);
+            let node = self.links[id.0].node;
+            self.actions.push_back(Action::Remember { node, extent_id: welcome.extent_id });
+        }
         node.boot_id = Some(welcome.boot_id);
         if rebooted && node.queue.has_unflushed_changes() {
             volume.losses += 1;
@@ -300,9 +315,10 @@ impl Gateway {
     }
 
     fn tell_if_linked(&mut self, node: usize) {
-        let volume = &self.volumes[self.nodes[node].volume];
+        let volume = &mut self.volumes[self.nodes[node].volume];
         let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
         if self.nodes[node].links_up == 1 && nodes.iter().all(|n| n.links_up > 0) {
+            volume.was_linked = true;
             let event = Event::VolumeLinked(volume.spec.name.clone());
             self.tell(event);
         }
@@ -321,6 +337,7 @@ impl Gateway {
         let node = &mut self.nodes[self.links[id.0].node];
         let is_news = node.refusal.as_ref() != Some(&text);
         node.refusal = Some(text.clone());
+        self.volumes[node.volume].refusals.insert(node.extent as usize, text.clone());
         let name = node.name.clone();
         self.break_link(now, id, &text, Some(REFUSED_PAUSE));
         self.actions.push_back(Action::Disconnect(id));
@@ -346,6 +363,9 @@ impl Gateway {
         link.state = State::Waiting(now + pause);
         link.failures += 1;
         link.counters.breaks += 1;
+        if was_ready {
+            link.progress = now;
+        }
         link.rx = RxBuf::new();
         link.out.clear();
         let node_index = link.node;
@@ -357,13 +377,13 @@ impl Gateway {
         link.counters.resent += others.len() as u64;
         self.nodes[node_index].queue.requeue(others);
         self.feed(node_index);
-        if was_ready {
-            let node = &mut self.nodes[node_index];
-            node.links_up -= 1;
-            if node.links_up == 0 {
-                let event = Event::NodeDown(node.name.clone(), reason.to_string());
-                self.tell(event);
-            }
+        let node = &mut self.nodes[node_index];
+        node.links_up -= usize::from(was_ready);
+        // Once when it is lost, and then only what is new: an attempt fails every few seconds.
+        if node.links_up == 0 && node.refusal.is_none() && (was_ready || node.trouble.as_deref() != Some(reason)) {
+            node.trouble = Some(reason.to_string());
+            let event = Event::NodeDown(node.name.clone(), reason.to_string());
+            self.tell(event);
         }
     }
 
@@ -395,129 +415,6 @@ impl Gateway {
             }
             _ => {}
         }
-    }
-
-    /// A ready link of a node with room for a batch, taking them in turn.
-    pub(super) fn free_link(&mut self, node: usize) -> Option<LinkId> {
-        let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
-        let state = &mut self.nodes[node];
-        let links = state.links.clone();
-        let found = (state.next_link..links.end)
-            .chain(links.start..state.next_link)
-            .find(|&i| self.links[i].state == State::Ready && self.links[i].sent.len() < window)?;
-        state.next_link = if found + 1 < links.end { found + 1 } else { links.start };
-        Some(LinkId(found))
-    }
-
-    /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.
-    pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
-        let mut pieces = self.pieces_pool.pop().unwrap_or_default();
-        let node = &mut self.nodes[self.links[id.0].node];
-        let requests = &self.requests;
-        node.queue.take_batch(node.limits, |p| requests.get(p.request).is_some(), &mut pieces);
-        if pieces.is_empty() {
-            self.pieces_pool.push(pieces);
-            return false;
-        }
-        self.wire_pieces.clear();
-        let mut payload_bytes = 0;
-        for piece in &pieces {
-            let Piece { op, flags, offset_bytes, len_bytes, .. } = *piece;
-            let wire = WirePiece { op, flags, offset_bytes, len_bytes };
-            payload_bytes += wire.payload_bytes() as usize;
-            self.wire_pieces.push(wire);
-            if let Some(request) = requests.get(piece.request) {
-                self.stages.record_n(GatewayInterval::Batched, now.nanos_since(request.received), 1);
-            }
-        }
-        let link = &mut self.links[id.0];
-        link.next_seq = link.next_seq.wrapping_add(1);
-        let (seq, wire_pieces) = (link.next_seq, &self.wire_pieces);
-        link.out.append(encoded_bytes_max(pieces.len(), payload_bytes), |out| {
-            encode_batch(out, seq, wire_pieces, |out| {
-                for piece in pieces.iter().filter(|p| p.op == Op::Write) {
-                    let at = piece.buffer_at as usize;
-                    let bytes =
-                        requests.get(piece.request).map_or(&[][..], |r| &r.buffer[at..at + piece.len_bytes as usize]);
-                    out.extend_from_slice(bytes);
-                }
-            });
-        });
-        if link.sent.is_empty() {
-            link.progress = now;
-        }
-        link.counters.batches += 1;
-        link.counters.pieces += pieces.len() as u64;
-        let left = pieces.len();
-        link.sent.push_back(SentBatch { seq, pieces, left, sent: now, written: false });
-        self.mark_link(id);
-        true
-    }
-
-    fn handle_replies(&mut self, now: Time, id: LinkId, meta: &[u8], payload: &[u8]) -> Result<(), WireError> {
-        let mut runs = RepliesDecoder::new(meta)?;
-        let mut rest = payload;
-        let node = self.links[id.0].node;
-        self.links[id.0].counters.reply_frames += 1;
-        while let Some(run) = runs.next_run()? {
-            self.handle_run(now, id, node, &run, &mut rest)?;
-        }
-        if !rest.is_empty() {
-            return Err(WireError::Malformed("replies: more payload than pieces"));
-        }
-        if self.nodes[node].queue.has_ready() {
-            self.feed(node);
-        }
-        Ok(())
-    }
-
-    fn handle_run(
-        &mut self,
-        now: Time,
-        id: LinkId,
-        node: usize,
-        run: &Run<'_>,
-        rest: &mut &[u8],
-    ) -> Result<(), WireError> {
-        let unknown = WireError::Malformed("replies: unknown batch or piece");
-        let at = self.links[id.0].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
-        // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
-        let mut pieces = std::mem::take(&mut self.links[id.0].sent[at].pieces);
-        let sent = self.links[id.0].sent[at].sent;
-        let mut count = 0;
-        let mut result = Ok(());
-        for index in run.indices() {
-            match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
-                Some(piece) => {
-                    let len = if piece.op == Op::Read && run.outcome.is_ok() { piece.len_bytes as usize } else { 0 };
-                    let Some((data, later)) = rest.split_at_checked(len) else {
-                        result = Err(WireError::Malformed("replies: less payload than pieces"));
-                        break;
-                    };
-                    piece.answered = true;
-                    let piece = *piece;
-                    *rest = later;
-                    count += 1;
-                    self.complete_piece(now, node, &piece, run.outcome.map(|()| data));
-                }
-                None => {
-                    result = Err(unknown);
-                    break;
-                }
-            }
-        }
-        self.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
-        self.links[id.0].counters.node_nanos += u64::from(run.node_time_us) * 1000 * count as u64;
-        let link = &mut self.links[id.0];
-        link.sent[at].left -= count;
-        link.sent[at].pieces = pieces;
-        if link.sent[at].left == 0
-            && let Some(mut batch) = link.sent.remove(at)
-        {
-            batch.pieces.clear();
-            self.pieces_pool.push(batch.pieces);
-        }
-        result
     }
 
     pub(super) fn mark_link(&mut self, id: LinkId) {

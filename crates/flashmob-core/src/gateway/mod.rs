@@ -14,6 +14,7 @@
 //! after the node has confirmed that the earlier attempt is over (see [`crate::wire::hello`]); two changes that
 //! overlap are never on their way together; what is held in memory stays within the budget.
 
+mod batch;
 mod client;
 mod complete;
 mod link;
@@ -109,6 +110,9 @@ pub struct GatewayConfig {
     pub seed: u64,
     /// Its volumes.
     pub volumes: Vec<VolumeSpec>,
+    /// The extents that nodes are known to serve from earlier starts, by node, counted over all volumes; missing ones
+    /// are learnt. An empty extent in the place of a known one would read as zeros, so it is refused.
+    pub extent_ids: Vec<Option<[u8; 16]>>,
 }
 
 /// Something for the shell to do or to tell.
@@ -126,6 +130,13 @@ pub enum Action {
     Disconnect(LinkId),
     /// Write what is queued, then close this client's connection. With a reason if the client is to blame.
     CloseClient(ClientId, Option<String>),
+    /// Keep in mind, beyond this start, that this node serves this extent: see [`GatewayConfig::extent_ids`].
+    Remember {
+        /// Which node, counted over all volumes.
+        node: usize,
+        /// Which extent.
+        extent_id: [u8; 16],
+    },
     /// Something that an operator wants to know.
     Tell(Event),
 }
@@ -139,7 +150,7 @@ pub enum Event {
     VolumeLinked(String),
     /// A node's first link is up: its name, whether it runs without I/O.
     NodeUp(String, bool),
-    /// A node has no link any more: its name, why.
+    /// A node has no link, or no longer: its name, why.
     NodeDown(String, String),
     /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
     NodeRefused(String, String),
@@ -147,6 +158,8 @@ pub enum Event {
     ChangesLost(String),
     /// So many requests of a volume failed because they took too long.
     TimedOut(String, usize),
+    /// So many requests failed early: their nodes do not answer, and others needed the memory.
+    GaveWay(usize),
 }
 
 /// One node as the gateway sees it.
@@ -166,6 +179,8 @@ struct Node {
     boot_id: Option<[u8; 16]>,
     no_io: bool,
     refusal: Option<String>,
+    /// Why it was last not reached, while it has no link.
+    trouble: Option<String>,
     links_up: usize,
     /// In [`Gateway::fed`] already.
     is_fed: bool,
@@ -193,6 +208,8 @@ pub struct Gateway {
     client_serial: u32,
     requests: Requests,
     budget: Budget,
+    /// What was taken of it when held-back clients were last looked at.
+    used_bytes_at_turn: u64,
     actions: VecDeque<Action>,
     completions: Vec<Completion>,
     stages: StageHistograms<GatewayInterval>,
@@ -235,10 +252,11 @@ impl Gateway {
                         pieces: volume.batch_pieces_max(),
                         bytes: spec.batch_bytes.clamp(1, crate::wire::PAYLOAD_BYTES_MAX as u64),
                     },
-                    extent_id: None,
+                    extent_id: config.extent_ids.get(nodes.len()).copied().flatten(),
                     boot_id: None,
                     no_io: false,
                     refusal: None,
+                    trouble: None,
                     links_up: 0,
                     is_fed: false,
                 });
@@ -255,6 +273,7 @@ impl Gateway {
             clients: Slab::new(),
             client_serial: 0,
             requests: Requests::default(),
+            used_bytes_at_turn: 0,
             actions: VecDeque::new(),
             completions: Vec::new(),
             stages: StageHistograms::new(),
@@ -278,6 +297,7 @@ impl Gateway {
     /// of the loop, after all received bytes were processed.
     pub fn turn(&mut self, now: Time) {
         self.resume_clients(now);
+        self.used_bytes_at_turn = self.budget.used_bytes();
         self.pump(now);
     }
 

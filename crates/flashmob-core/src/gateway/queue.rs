@@ -103,6 +103,11 @@ impl NodeQueue {
         self.ready.len() + self.held.len()
     }
 
+    /// The requests whose pieces wait here.
+    pub fn waiting_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
+        self.ready.iter().chain(&self.held).map(|piece| piece.request)
+    }
+
     /// Whether a batch could be made now.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()

@@ -1,5 +1,7 @@
 //! Requests in hand: checked, cut into pieces, queued; and those that took too long.
 
+use std::time::Duration;
+
 use slab::Slab;
 
 use super::client::ClientId;
@@ -16,6 +18,9 @@ pub(super) struct RequestKey {
     pub index: u32,
     pub serial: u32,
 }
+
+/// Silence of a node, and waiting of a request to it, after which that gives way to others when memory is short.
+const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A request in hand.
 #[derive(Debug)]
@@ -241,6 +246,44 @@ impl Gateway {
             self.counters.timeouts += count as u64;
             let event = Event::TimedOut(self.volumes[volume].spec.name.clone(), count);
             self.tell(event);
+        }
+    }
+
+    /// Where memory keeps clients waiting, requests to nodes that do not answer give way, oldest first, until half of
+    /// the memory is free: they hold up only themselves.
+    pub(super) fn shed_unanswered(&mut self, now: Time) {
+        let limit_bytes = self.budget.limit_bytes();
+        if self.budget.used_bytes() < limit_bytes - limit_bytes / 4 {
+            return;
+        }
+        let mut keys: Vec<(Time, RequestKey)> = Vec::new();
+        for node in &self.nodes {
+            let links = &self.links[node.links.clone()];
+            if links.iter().all(|link| link.is_silent(now, SHED_PATIENCE)) {
+                let sent = links.iter().flat_map(super::Link::sent_requests);
+                let waiting = node.queue.waiting_requests().chain(sent);
+                let waited = waiting.filter_map(|key| self.requests.get(key).map(|r| (r.received, key)));
+                keys.extend(waited.filter(|&(received, _)| now - received >= SHED_PATIENCE));
+            }
+        }
+        keys.sort_unstable_by_key(|&(received, key)| (received, key.serial));
+        let mut freed_bytes = 0;
+        let mut count = 0;
+        for (_, key) in keys {
+            if freed_bytes >= limit_bytes / 2 {
+                break;
+            }
+            if let Some(request) = self.requests.get_mut(key) {
+                request.failure = Some(Failure::Io);
+                freed_bytes += request.reserved_bytes;
+                count += 1;
+                self.finish_request(now, key);
+            }
+        }
+        if count > 0 {
+            self.counters.timeouts += count as u64;
+            self.tell(Event::GaveWay(count));
+            self.drop_dead_pieces();
         }
     }
 

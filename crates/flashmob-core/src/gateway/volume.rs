@@ -1,5 +1,7 @@
 //! A volume: its layout over extents, and whether it can be used yet.
 
+use std::collections::BTreeMap;
+
 use super::{BatchMode, VolumeSpec};
 use crate::layout::{Layout, LayoutError};
 use crate::nbd::{ExportInfo, Exports, FindError};
@@ -14,6 +16,10 @@ pub(super) struct Volume {
     pub layout: Option<Layout>,
     /// Sizes of the extents, as far as they are known.
     pub sizes_bytes: Vec<Option<u64>>,
+    /// Every node had a link once since the start.
+    pub was_linked: bool,
+    /// The nodes that cannot be used until a person helps: which extent, and why.
+    pub refusals: BTreeMap<usize, String>,
     /// How often a device lost changes that were acknowledged but not flushed.
     pub losses: u64,
     /// The last of those that some client was told of.
@@ -23,7 +29,16 @@ pub(super) struct Volume {
 impl Volume {
     pub fn new(spec: VolumeSpec, first_node: usize) -> Result<Volume, LayoutError> {
         let sizes_bytes = spec.extents.iter().map(|e| e.size_bytes).collect();
-        let mut volume = Volume { spec, first_node, layout: None, sizes_bytes, losses: 0, losses_told: 0 };
+        let mut volume = Volume {
+            spec,
+            first_node,
+            layout: None,
+            sizes_bytes,
+            was_linked: false,
+            refusals: BTreeMap::new(),
+            losses: 0,
+            losses_told: 0,
+        };
         volume.settle_layout()?;
         Ok(volume)
     }
@@ -45,6 +60,18 @@ impl Volume {
         match self.spec.batch {
             BatchMode::Auto => crate::wire::BATCH_PIECES_MAX,
             BatchMode::Fixed(k) => usize::from(k).clamp(1, crate::wire::BATCH_PIECES_MAX),
+        }
+    }
+
+    /// Why it cannot be opened; `None` if it can. A volume that was whole once stays open to new clients when it loses
+    /// a node: the rest of it goes on.
+    fn obstacle(&self) -> Option<String> {
+        match self.refusals.iter().next() {
+            Some((&extent, why)) if !self.was_linked => {
+                let node = &self.spec.extents[extent].name;
+                Some(format!("volume '{}' is not ready: node {node} is refused: {why}", self.spec.name))
+            }
+            _ => self.layout.is_none().then(|| self.missing()),
         }
     }
 
@@ -78,11 +105,13 @@ impl Exports for ExportTable<'_> {
     fn find(&self, name: &str) -> Result<(usize, ExportInfo), FindError> {
         let index = if name.is_empty() { Some(0) } else { self.0.iter().position(|v| v.spec.name == name) };
         let (index, volume) = index.and_then(|i| self.0.get(i).map(|v| (i, v))).ok_or(FindError::Unknown)?;
-        let layout = volume.layout.as_ref().ok_or_else(|| FindError::NotReady(volume.missing()))?;
+        if let Some(obstacle) = volume.obstacle() {
+            return Err(FindError::NotReady(obstacle));
+        }
         let info = ExportInfo {
             name: volume.spec.name.clone(),
             description: volume.spec.description.clone(),
-            size_bytes: layout.size_bytes(),
+            size_bytes: volume.layout.as_ref().map_or(0, Layout::size_bytes),
             read_only: volume.spec.read_only,
         };
         Ok((index, info))

@@ -23,7 +23,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use handshake::{OPTION_BYTES_MAX, OPTIONS_MAX};
+pub use handshake::{OPTION_BYTES_MAX, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX};
 pub use session::{Event, REQUEST_COST_BYTES, Session, SessionError, UNREAD_BYTES_MAX};
 
 /// The block size that every request may have as its unit, in bytes.

@@ -144,7 +144,6 @@ pub enum NodeEvent {
 struct InStore {
     issue: Issue,
     parts: Vec<Entry<PieceRef>>,
-    scheduled: Time,
 }
 
 /// The state machine of one node.
@@ -301,14 +300,20 @@ impl Node {
     /// turn of the loop.
     pub fn turn(&mut self, now: Time, host: &mut impl Host) {
         self.resume_blocked(now, host);
-        self.feed_store(now);
+        self.feed_store();
         self.flush_replies(now);
+    }
+
+    /// Whether another [`Node::turn`] may go on with what limits held back: there is room now.
+    #[must_use]
+    pub fn wants_turn(&self) -> bool {
+        self.links.iter().any(|(_, l)| self.may_unblock(l))
     }
 
     fn resume_blocked(&mut self, now: Time, host: &mut impl Host) {
         let first = self.turn_first;
         let mut blocked: Vec<usize> =
-            self.links.iter().filter(|(_, l)| l.blocked && self.may_unblock(l)).map(|(id, _)| id).collect();
+            self.links.iter().filter(|(_, l)| self.may_unblock(l)).map(|(id, _)| id).collect();
         if blocked.is_empty() {
             return;
         }
@@ -331,9 +336,8 @@ impl Node {
         let Ok(key) = usize::try_from(done.id) else { return };
         let Some(mut op) = self.in_store.try_remove(key) else { return };
         self.elevator.complete(op.issue.ticket);
-        let count = op.parts.len() as u64;
-        self.stages.record_n(NodeInterval::FlashStart, done.started.nanos_since(op.scheduled), count);
-        self.stages.record_n(NodeInterval::FlashDone, done.finished.nanos_since(done.started), count);
+        let service_nanos = done.finished.nanos_since(done.started);
+        self.stages.record_n(NodeInterval::FlashDone, service_nanos, op.parts.len() as u64);
         self.counters.store_ops += 1;
         self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
         self.finish_parts(&mut op, done);

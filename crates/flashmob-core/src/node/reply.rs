@@ -16,6 +16,8 @@ pub(super) struct Done {
     pub index: u16,
     pub outcome: Result<(), Failure>,
     pub received: Time,
+    /// When the store had it done, if the store was asked.
+    pub finished: Option<Time>,
     /// What was read, if that succeeded.
     pub data: Option<Vec<u8>>,
 }
@@ -76,7 +78,10 @@ impl Node {
             rest = later;
         }
         for d in &done {
-            self.stages.record_n(NodeInterval::Total, now.nanos_since(d.received), 1);
+            self.stages.record(NodeInterval::Total, now.nanos_since(d.received));
+            if let Some(finished) = d.finished {
+                self.stages.record(NodeInterval::Replied, now.nanos_since(finished));
+            }
         }
         done.clear();
         link.replies.done = done;

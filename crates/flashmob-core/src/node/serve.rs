@@ -93,30 +93,36 @@ impl Node {
             reserved_bytes,
         });
         self.enqueue(batch, fast);
+        self.stages.record_n(NodeInterval::Scheduled, host.now().nanos_since(now), left as u64);
         Ok(true)
     }
 
     /// Takes `pieces` and `bytes` from the limits, if the node, and this link's share of it, has room.
     fn reserve(&mut self, id: LinkId, pieces: usize, bytes: u64) -> bool {
-        let links = self.links.iter().filter(|(_, l)| l.is_open()).count().max(1) as u64;
-        let share = (self.budget.limit_bytes() / links).max(LINK_SHARE_BYTES_MIN);
         let Some(link) = self.links.get_mut(id.0) else { return false };
-        let has_room = link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX;
-        let in_share = link.reserved_bytes == 0 || link.reserved_bytes + bytes <= share;
         link.blocked_need = (pieces, bytes);
-        if !has_room || !in_share || !self.budget.try_reserve(bytes) {
+        if !self.links.get(id.0).is_some_and(|link| self.has_room(link)) || !self.budget.try_reserve(bytes) {
             return false;
         }
+        let Some(link) = self.links.get_mut(id.0) else { return false };
         link.pieces_in_hand += pieces;
         link.reserved_bytes += bytes;
         true
     }
 
-    /// Whether a blocked link's next batch would find room now. Spares decoding it again each turn.
-    pub(super) fn may_unblock(&self, link: &NodeLink) -> bool {
+    /// Whether a link's next batch, as far as it is known, would find room now.
+    fn has_room(&self, link: &NodeLink) -> bool {
         let (pieces, bytes) = link.blocked_need;
-        let has_room = link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX;
-        has_room && (self.budget.used_bytes() == 0 || self.budget.used_bytes() + bytes <= self.budget.limit_bytes())
+        let links = self.links.iter().filter(|(_, l)| l.is_open()).count().max(1) as u64;
+        let share_bytes = (self.budget.limit_bytes() / links).max(LINK_SHARE_BYTES_MIN);
+        (link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX)
+            && (link.reserved_bytes == 0 || link.reserved_bytes + bytes <= share_bytes)
+            && (self.budget.used_bytes() == 0 || self.budget.used_bytes() + bytes <= self.budget.limit_bytes())
+    }
+
+    /// Whether a link that was held back could go on now. Spares decoding its batch again each turn.
+    pub(super) fn may_unblock(&self, link: &NodeLink) -> bool {
+        link.blocked && matches!(link.state, LinkState::Ready) && self.has_room(link)
     }
 
     /// Gives back what pieces of a link held.
@@ -152,6 +158,7 @@ impl Node {
         let (encoder, hits) = (&mut self.encoder, &mut self.fast_hits);
         hits.clear();
         let started = host.now();
+        let mut read = started;
         link.out.append(HEADER_BYTES + meta_bytes + payload_bytes, |out| {
             let start = out.len();
             let payload_at = start + HEADER_BYTES + meta_bytes;
@@ -173,7 +180,8 @@ impl Node {
                     TryRead::Miss | TryRead::Failed(_) => missed.push(index as u16),
                 }
             }
-            let node_time_us = (host.now().nanos_since(now) / 1000).min(u64::from(u32::MAX)) as u32;
+            read = host.now();
+            let node_time_us = (read.nanos_since(now) / 1000).min(u64::from(u32::MAX)) as u32;
             out.truncate(end);
             seal_fast(out, start, seq, hits, encoder, node_time_us);
         });
@@ -183,8 +191,11 @@ impl Node {
         link.pieces_served += count;
         let finished = host.now();
         self.stages.record_n(NodeInterval::Scheduled, started.nanos_since(now), count);
-        let each = finished.nanos_since(started) / (pieces.len() as u64);
+        // One after the other, each asked when the one before was answered: the mean stands for all.
+        let each = read.nanos_since(started) / (pieces.len() as u64);
+        self.stages.record_n(NodeInterval::FlashStart, each * (count.max(1) - 1) / 2, count);
         self.stages.record_n(NodeInterval::FlashDone, each, count);
+        self.stages.record_n(NodeInterval::Replied, finished.nanos_since(read), count);
         self.stages.record_n(NodeInterval::Total, finished.nanos_since(now), count);
         self.counters.fast_reads += count;
         missed
@@ -198,7 +209,7 @@ impl Node {
             let tag = PieceRef { batch, index };
             let Some(piece) = self.batches.get(batch).map(|b| b.pieces[usize::from(index)]) else { continue };
             if piece.offset_bytes + u64::from(piece.len_bytes) > self.config.size_bytes {
-                self.answer(tag, Err(Failure::Invalid), None);
+                self.answer(tag, Err(Failure::Invalid), None, None);
                 continue;
             }
             let WirePiece { op, flags, offset_bytes, len_bytes } = piece;
@@ -208,14 +219,14 @@ impl Node {
     }
 
     /// Moves operations from the elevator to the store while it has room for them.
-    pub(super) fn feed_store(&mut self, now: Time) {
+    pub(super) fn feed_store(&mut self) {
         while self.in_store.len() < self.config.store_depth && self.store_bytes < STORE_BYTES_MAX {
             let mut parts = self.parts_pool.pop().unwrap_or_default();
             let Some(issue) = self.elevator.next(&mut parts) else {
                 self.parts_pool.push(parts);
                 return;
             };
-            let data = self.buffer_for(&parts, issue.len_bytes, now);
+            let data = self.buffer_for(&parts, issue.len_bytes);
             self.store_bytes += data.len() as u64;
             let entry = self.in_store.vacant_entry();
             self.ops.push(StoreOp {
@@ -226,19 +237,18 @@ impl Node {
                 len_bytes: issue.len_bytes,
                 data,
             });
-            entry.insert(InStore { issue, parts, scheduled: now });
+            entry.insert(InStore { issue, parts });
         }
     }
 
     /// The buffer of an operation: a write's bytes joined, or room for a read. Counts its pieces as in the store.
-    fn buffer_for(&mut self, parts: &[Entry<PieceRef>], len_bytes: u32, now: Time) -> Vec<u8> {
+    fn buffer_for(&mut self, parts: &[Entry<PieceRef>], len_bytes: u32) -> Vec<u8> {
         let mut data = Vec::new();
         for part in parts {
             let Some(batch) = self.batches.get(part.tag.batch) else { continue };
             if let Some(link) = self.links.get_mut(batch.link.0) {
                 link.pieces_in_store += 1;
             }
-            self.stages.record_n(NodeInterval::Scheduled, now.nanos_since(batch.received), 1);
             if part.op == Op::Write {
                 data.reserve(len_bytes as usize);
                 let at = batch.payload_at[usize::from(part.tag.index)] as usize;
@@ -256,7 +266,10 @@ impl Node {
         let is_read = op.issue.op == Op::Read;
         let single = op.parts.len() == 1;
         for part in op.parts.drain(..) {
-            let Some(link) = self.batches.get(part.tag.batch).map(|b| b.link) else { continue };
+            let Some((link, received)) = self.batches.get(part.tag.batch).map(|b| (b.link, b.received)) else {
+                continue;
+            };
+            self.stages.record(NodeInterval::FlashStart, done.started.nanos_since(received));
             if let Some(link) = self.links.get_mut(link.0) {
                 link.pieces_in_store -= 1;
             }
@@ -268,15 +281,15 @@ impl Node {
                 let at = (part.offset_bytes - op.issue.offset_bytes) as usize;
                 Some(done.data[at..at + part.len_bytes as usize].to_vec())
             };
-            self.answer(part.tag, done.result, data);
+            self.answer(part.tag, done.result, data, Some(done.finished));
         }
     }
 
     /// Queues the answer of one piece, or forgets it if its link is gone.
-    fn answer(&mut self, tag: PieceRef, outcome: Result<(), Failure>, data: Option<Vec<u8>>) {
+    fn answer(&mut self, tag: PieceRef, outcome: Result<(), Failure>, data: Option<Vec<u8>>, finished: Option<Time>) {
         let Some(batch) = self.batches.get(tag.batch) else { return };
         let (id, piece) = (batch.link, batch.pieces[usize::from(tag.index)]);
-        let done = Done { seq: batch.seq, index: tag.index, outcome, received: batch.received, data };
+        let done = Done { seq: batch.seq, index: tag.index, outcome, received: batch.received, finished, data };
         let reply_bytes = u64::from(piece.reply_bytes());
         let mut unused_bytes = reply_bytes;
         if outcome.is_err() {

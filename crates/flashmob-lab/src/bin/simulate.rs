@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use flashmob_lab::sim::{self, Fault, Outcome, Scenario, Totals};
@@ -33,12 +33,18 @@ struct Args {
     failures_max: u64,
 }
 
+/// A seed that runs longer than this many seconds spins in one event; healthy ones take milliseconds.
+const SEED_SECONDS_MAX: u64 = 60;
+
 /// What threads share.
 struct Shared {
     next: AtomicU64,
     passed: AtomicU64,
     failed: AtomicU64,
     totals: Mutex<Totals>,
+    /// The seed that each thread runs, and since when.
+    running: Mutex<Vec<Option<(u64, Instant)>>>,
+    workers_left: AtomicU64,
 }
 
 fn main() -> ExitCode {
@@ -56,18 +62,28 @@ fn main() -> ExitCode {
         passed: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         totals: Mutex::new(Totals::default()),
+        running: Mutex::new(Vec::new()),
+        workers_left: AtomicU64::new(0),
     };
     // A panic in the code under test is a failure like any other; it is told with its seed.
     panic::set_hook(Box::new(|info| PANIC.with_borrow_mut(|text| *text = info.to_string())));
     let started = Instant::now();
     let end = first.saturating_add(count);
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(count as usize).max(1) {
-            scope.spawn(|| work(&shared, end, args.failures_max, args.trace));
+        let jobs = jobs.min(usize::try_from(count).unwrap_or(jobs)).max(1);
+        if let Ok(mut running) = shared.running.lock() {
+            running.resize(jobs, None);
         }
-        if std::io::stderr().is_terminal() && !args.trace {
-            progress(&shared, end, args.failures_max, first, started);
+        shared.workers_left.store(jobs as u64, Ordering::Relaxed);
+        for place in 0..jobs {
+            let shared = &shared;
+            scope.spawn(move || {
+                work(shared, place, end, args.failures_max, args.trace);
+                shared.workers_left.fetch_sub(1, Ordering::Relaxed);
+            });
         }
+        let is_shown = std::io::stderr().is_terminal() && !args.trace;
+        watch(&shared, count, started, is_shown);
     });
     let _ = panic::take_hook();
     let seconds = started.elapsed().as_secs_f64();
@@ -84,12 +100,15 @@ thread_local! {
     static PANIC: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
 }
 
-fn work(shared: &Shared, end: u64, failures_max: u64, trace: bool) {
+fn work(shared: &Shared, place: usize, end: u64, failures_max: u64, trace: bool) {
     let mut totals = Totals::default();
     while shared.failed.load(Ordering::Relaxed) < failures_max {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {
             break;
+        }
+        if let Ok(mut running) = shared.running.lock() {
+            running[place] = Some((seed, Instant::now()));
         }
         match panic::catch_unwind(AssertUnwindSafe(|| sim::run(Scenario::from_seed(seed), trace))) {
             Ok(Outcome { violation: None, totals: run, .. }) => {
@@ -103,6 +122,9 @@ fn work(shared: &Shared, end: u64, failures_max: u64, trace: bool) {
             }
             Err(_) => tell_failure(shared, seed, &PANIC.with_borrow(String::clone), &[]),
         }
+    }
+    if let Ok(mut running) = shared.running.lock() {
+        running[place] = None;
     }
     if let Ok(mut sum) = shared.totals.lock() {
         sum.add(&totals);
@@ -120,19 +142,33 @@ fn tell_failure(shared: &Shared, seed: u64, violation: &str, events: &[String]) 
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn progress(shared: &Shared, end: u64, failures_max: u64, first: u64, started: Instant) {
-    let total = end - first;
-    loop {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        let failed = shared.failed.load(Ordering::Relaxed);
-        let done = shared.passed.load(Ordering::Relaxed) + failed;
-        if done >= total || failed >= failures_max {
-            eprint!("\r\x1b[K");
-            return;
+/// Waits for the workers; shows how far they are; ends the process if one of them hangs.
+fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
+    let mut rounds = 0u64;
+    while shared.workers_left.load(Ordering::Relaxed) > 0 {
+        std::thread::sleep(Duration::from_millis(20));
+        rounds += 1;
+        if !rounds.is_multiple_of(10) {
+            continue;
         }
-        let rate = done as f64 / started.elapsed().as_secs_f64();
-        let left_s = (total - done) as f64 / rate.max(0.001);
-        eprint!("\r\x1b[K{done} of {total} seeds, {rate:.0}/s, {left_s:.0} s left, {failed} failed");
+        let running = shared.running.lock().map(|running| running.clone()).unwrap_or_default();
+        let is_hung = |(_, since): &&(u64, Instant)| since.elapsed().as_secs() > SEED_SECONDS_MAX;
+        if let Some((seed, _)) = running.iter().flatten().find(is_hung) {
+            println!("\nseed {seed} failed: it hangs for more than {SEED_SECONDS_MAX} s within one event");
+            println!("reproduce with: simulate --seed {seed} --trace");
+            println!("{} passed, 1 failed", shared.passed.load(Ordering::Relaxed));
+            std::process::exit(1);
+        }
+        if is_shown {
+            let failed = shared.failed.load(Ordering::Relaxed);
+            let done = shared.passed.load(Ordering::Relaxed) + failed;
+            let rate = done as f64 / started.elapsed().as_secs_f64();
+            let left_s = (total - done) as f64 / rate.max(0.001);
+            eprint!("\r\x1b[K{done} of {total} seeds, {rate:.0}/s, {left_s:.0} s left, {failed} failed");
+        }
+    }
+    if is_shown {
+        eprint!("\r\x1b[K");
     }
 }
 

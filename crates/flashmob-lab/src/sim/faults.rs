@@ -9,7 +9,7 @@ use flashmob_core::units::Time;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use super::net::Damage;
+use super::net::{ConnId, ConnKind, Damage};
 use super::scenario::{Scenario, pick};
 use super::{Event, World};
 
@@ -136,10 +136,10 @@ impl World {
                 }
             }
             Fault::HalfOpen(node, lasts) => {
-                self.disturb(node, now);
-                self.calm_at = self.calm_at.max(now + lasts);
-                if let Some(conn) = self.random_link(node) {
-                    self.net.half_open(&mut self.ctx, conn, now + lasts);
+                if self.ctx.rng.random_bool(0.7) {
+                    self.net.traps[node] = Some(lasts);
+                } else if let Some(conn) = self.random_link(node) {
+                    self.half_open(conn, now + lasts);
                 }
             }
             Fault::Stall(node, lasts) => {
@@ -188,6 +188,15 @@ impl World {
         }
     }
 
+    /// Closes a link for the gateway; the node learns of it at `until`.
+    pub(super) fn half_open(&mut self, conn: ConnId, until: Time) {
+        if let ConnKind::Link { node, .. } = self.net.conns[conn].kind {
+            self.disturb(node, self.ctx.now);
+            self.calm_at = self.calm_at.max(until);
+            self.net.half_open(&mut self.ctx, conn, until);
+        }
+    }
+
     /// Notes that a node is disturbed until some time.
     pub(super) fn disturb(&mut self, node: usize, until: Time) {
         let noted = &mut self.disturbed_until[node];
@@ -208,6 +217,7 @@ impl World {
             self.nodes[n].store.ill_until = now;
             self.nodes[n].store.stalled_until = now;
             self.net.damage[n].until = now;
+            self.net.traps[n] = None;
             if self.nodes[n].frozen_until > now {
                 self.nodes[n].frozen_until = now;
                 self.wake_node(n);
@@ -219,8 +229,8 @@ impl World {
         }
     }
 
-    fn random_link(&mut self, node: usize) -> Option<usize> {
-        let links: Vec<usize> = self.net.open_links(node).collect();
+    fn random_link(&mut self, node: usize) -> Option<ConnId> {
+        let links: Vec<ConnId> = self.net.open_links(node).collect();
         (!links.is_empty()).then(|| links[self.ctx.rng.random_range(0..links.len())])
     }
 }

@@ -55,7 +55,7 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
         outstanding_batches: scenario.outstanding_batches,
         timeout: scenario.timeout,
         connect_timeout: scenario.connect_timeout,
-        reconnect_min: Duration::from_millis(5),
+        reconnect_min: scenario.reconnect_min,
         reconnect_max: scenario.reconnect_max,
         extents: extents.collect(),
     };
@@ -65,6 +65,7 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
         memory_bytes: scenario.gateway_memory_bytes,
         clients_max: 16,
         seed: scenario.seed,
+        extent_ids: Vec::new(),
         volumes: vec![volume],
     }
 }
@@ -308,6 +309,8 @@ impl World {
     fn gateway_acts(&mut self, core: &mut Gateway) {
         while let Some(action) = core.poll_action() {
             match action {
+                // Every extent keeps its identity here; another one in its place is a test of the shell's.
+                Action::Remember { .. } => {}
                 Action::Connect { link, node } => self.begin_connect(link.0, node),
                 Action::Disconnect(link) => {
                     let (conn, _) = &mut self.gateway.links[link.0];

@@ -66,6 +66,7 @@ enum Event {
     StartGateway,
     ClientTurn { client: usize },
     Fault(usize),
+    HalfOpen { conn: ConnId, until: Time },
     Watch,
 }
 
@@ -230,7 +231,7 @@ impl World {
                 totals: Totals::default(),
                 violation: None,
             },
-            net: Net { damage: vec![net::Damage::default(); nodes], ..Net::default() },
+            net: Net { damage: vec![net::Damage::default(); nodes], traps: vec![None; nodes], ..Net::default() },
             nodes: Vec::new(),
             gateway: SimGateway::default(),
             clients: scenario.clients.iter().cloned().map(SimClient::new).collect(),
@@ -361,6 +362,7 @@ impl World {
                 self.ctx.trace(What::Struck(fault));
                 self.strike(fault);
             }
+            Event::HalfOpen { conn, until } => self.half_open(conn, until),
             Event::Watch => {
                 self.watch();
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);

@@ -75,7 +75,13 @@ pub(super) struct Net {
     pub conns: Vec<Conn>,
     /// Per node: damage to what its links carry.
     pub damage: Vec<Damage>,
+    /// Per node: its next link to carry something longer is closed for the gateway just then, and the node gets
+    /// that, and learns of the end, so much later.
+    pub traps: Vec<Option<Duration>>,
 }
+
+/// What springs a trap, in bytes: more than a frame without payload and a piece or two.
+const TRAP_BYTES: usize = 48;
 
 impl Net {
     pub fn connect(&mut self, kind: ConnKind, quality: &LinkQuality) -> ConnId {
@@ -89,6 +95,12 @@ impl Net {
         let conn = &mut self.conns[id];
         if !conn.open[side] || from.is_empty() {
             return 0;
+        }
+        if let (ConnKind::Link { node, .. }, 0) = (conn.kind, side)
+            && from.len() >= TRAP_BYTES
+            && let Some(lasts) = self.traps[node].take()
+        {
+            ctx.after(0, Event::HalfOpen { conn: id, until: ctx.now + lasts });
         }
         let (quality, pipe) = (&conn.quality, &mut conn.pipes[side]);
         let room = quality.buffer_bytes.saturating_sub(pipe.held_bytes);

@@ -110,16 +110,20 @@ pub(crate) struct Oracle {
 
 /// The byte that a write leaves at a place: all writes differ there, until there are 255 of them.
 pub(crate) fn pattern(write: WriteId, at: u64) -> u8 {
-    ((u64::from(write) + place(at)) % CLASSES) as u8 + 1
+    ((u64::from(write) % CLASSES + place(at)) % CLASSES) as u8 + 1
 }
 
+/// A number below [`CLASSES`] that hardly repeats from place to place.
 fn place(at: u64) -> u64 {
-    (at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % CLASSES
+    ((at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * CLASSES) >> 32
 }
 
 /// Which writes a byte names: their number modulo 255; `None` for a zero.
 fn class(byte: u8, at: u64) -> Option<u64> {
-    (byte != 0).then(|| (u64::from(byte) - 1 + CLASSES - place(at)) % CLASSES)
+    (byte != 0).then(|| {
+        let sum = u64::from(byte) - 1 + CLASSES - place(at);
+        if sum < CLASSES { sum } else { sum - CLASSES }
+    })
 }
 
 impl Oracle {

@@ -35,7 +35,9 @@ pub struct Scenario {
     pub timeout: Duration,
     /// How long a connect or a welcome may take.
     pub connect_timeout: Duration,
-    /// The longest pause between attempts at a link.
+    /// The shortest pause between attempts at a link.
+    pub reconnect_min: Duration,
+    /// The longest one.
     pub reconnect_max: Duration,
     /// The gateway's budget.
     pub gateway_memory_bytes: u64,
@@ -110,6 +112,7 @@ impl Scenario {
             outstanding_batches: 2,
             timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_millis(500),
+            reconnect_min: Duration::from_millis(5),
             reconnect_max: Duration::from_millis(500),
             gateway_memory_bytes: 64 * MIB,
             align_bytes: 1,
@@ -129,7 +132,7 @@ impl Scenario {
     #[must_use]
     pub fn from_seed(seed: u64) -> Scenario {
         let rng = &mut SmallRng::seed_from_u64(seed ^ 0x5ce_0a12);
-        let is_big = rng.random_ratio(1, 60);
+        let is_big = rng.random_ratio(1, 100);
         let nodes = rng.random_range(1..=if is_big { 3 } else { 5 });
         let (layout, extents_bytes) = draw_extents(rng, nodes, is_big);
         let volume_bytes: u64 = extents_bytes.iter().sum();
@@ -147,7 +150,8 @@ impl Scenario {
             outstanding_batches: *pick(rng, &[1, 2, 2, 4]),
             timeout,
             connect_timeout: Duration::from_millis(rng.random_range(50..300)),
-            reconnect_max: Duration::from_millis(rng.random_range(30..400)),
+            reconnect_min: Duration::from_millis(*pick(rng, &[1, 5, 5, 60, 200])),
+            reconnect_max: Duration::from_millis(rng.random_range(200..400)),
             gateway_memory_bytes: *pick(rng, &[4 * KIB, 64 * KIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB]),
             align_bytes: *pick(rng, &[1, 1, 1, 512, 4096]),
             store_depth: rng.random_range(1..9),
@@ -164,7 +168,7 @@ impl Scenario {
             ..Scenario::plain(seed, nodes, 1)
         };
         let busy = draw_busy(rng, &scenario.extents_bytes, volume_bytes);
-        let requests = rng.random_range(60..220);
+        let requests = rng.random_range(40..160);
         let clients = rng.random_range(1..=4);
         for _ in 0..clients {
             let plan = draw_client(rng, requests / clients, span_ms, volume_bytes, is_big, &busy);
@@ -195,7 +199,7 @@ pub(super) fn pick<'a, T>(rng: &mut SmallRng, from: &'a [T]) -> &'a T {
 }
 
 fn draw_extents(rng: &mut SmallRng, nodes: usize, is_big: bool) -> (LayoutKind, Vec<u64>) {
-    let unit = if is_big { 400 * KIB } else { *pick(rng, &[600, 4 * KIB, 16 * KIB]) };
+    let unit = if is_big { 400 * KIB } else { *pick(rng, &[600, 3 * KIB, 8 * KIB]) };
     let is_equal = rng.random_bool(0.4);
     let equal = unit + rng.random_range(0..unit);
     let mut sizes: Vec<u64> =
@@ -248,7 +252,7 @@ fn draw_client(
     busy: &[(u64, u64)],
 ) -> ClientPlan {
     let depth = *pick(rng, &[1, 2, 4, 8, 16]);
-    let len_max = if is_big { 700 * KIB } else { (*pick(rng, &[1, 64, 512, 4096, 4096, 20_000])).min(volume_bytes) };
+    let len_max = if is_big { 700 * KIB } else { (*pick(rng, &[1, 64, 512, 512, 4096, 12_000])).min(volume_bytes) };
     let requests = if is_big { requests / 4 + 1 } else { requests };
     // Requests are spread over the span, at whatever pace answers allow.
     let think_ns = span_ms * 1_000_000 / u64::from(requests.max(1));

@@ -27,6 +27,9 @@ pub struct GatewayArgs {
     /// Address and port for /metrics (Prometheus) and /status (JSON); instead of 'admin' in the file.
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
+    /// Forget which extents the volumes had (kept in CONFIG.toml.extents), and take what the nodes have now.
+    #[arg(long)]
+    forget: bool,
     /// Check the configuration, print it with every default filled in, and end.
     #[arg(long)]
     check: bool,
@@ -38,7 +41,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         print!("{}", config.to_toml()?);
         return Ok(());
     }
-    let mut server = GatewayServer::open(&config, &args.config)?;
+    let mut server = GatewayServer::open(&config, &args.config, args.forget)?;
     let admin = args.admin.or(config.admin);
     let _admin = admin.map(|addr| admin::start(addr, server.reporter())).transpose()?;
     let stopper = server.stopper();

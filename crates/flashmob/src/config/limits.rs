@@ -67,7 +67,7 @@ pub const MEMORY: Limits<Size> =
 /// Without the key.
 pub const MEMORY_DEFAULT_BYTES: u64 = 128 * MIB;
 
-/// Bytes that follow each other on one node of a striped volume; a multiple of [`SECTOR_BYTES`].
+/// Bytes that follow each other on one node of a striped volume; a power of two.
 pub const STRIPE: Limits<Size> = size(SECTOR_BYTES, GIB, "a stripe is at least one sector");
 /// Without the key.
 pub const STRIPE_DEFAULT_BYTES: u64 = 64 * KIB;
@@ -119,6 +119,6 @@ pub const KEEPALIVE: Limits<Period> = period(SECOND_MS, HOUR_MS, "the kernel cou
 /// The extent of one node.
 pub const NODE_SIZE: Limits<Size> = size(1, 1024 * 1024 * GIB, "an extent is one file or one block device");
 /// Threads of a node inside the gateway.
-pub const THREADS: Limits<Count> = count(1, 256, "each thread keeps one request at work in the store");
+pub const THREADS: Limits<Count> = count(1, 64, "each thread keeps one request at work in the store");
 /// Without the key.
 pub const THREADS_DEFAULT: u64 = 4;

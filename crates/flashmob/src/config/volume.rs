@@ -10,7 +10,7 @@ use super::limits::{
     BATCH, BATCH_BYTES, BATCH_BYTES_DEFAULT, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_DEFAULT,
     DESCRIPTION_BYTES_MAX, KEEPALIVE, LINKS, LINKS_DEFAULT, NAME_BYTES_MAX, NODES_MAX, OUTSTANDING_BATCHES,
     OUTSTANDING_BATCHES_DEFAULT_AUTO, OUTSTANDING_BATCHES_DEFAULT_FIXED, RECONNECT, RECONNECT_MAX_DEFAULT,
-    RECONNECT_MIN_DEFAULT, SECTOR_BYTES, SOCKET_BUFFER, STRIPE, STRIPE_DEFAULT_BYTES, TIMEOUT, TIMEOUT_DEFAULT,
+    RECONNECT_MIN_DEFAULT, SOCKET_BUFFER, STRIPE, STRIPE_DEFAULT_BYTES, TIMEOUT, TIMEOUT_DEFAULT,
 };
 use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
@@ -98,11 +98,11 @@ fn read_layout(section: &Section<'_>, findings: &mut Findings<'_>) -> LayoutKind
         );
     }
     let Some(Size(stripe_bytes)) = stripe else { return LayoutKind::Linear };
-    if !stripe_bytes.is_multiple_of(SECTOR_BYTES) {
+    if !stripe_bytes.is_power_of_two() {
         findings.add(
             &span,
-            format!("`stripe` must be a multiple of {SECTOR_BYTES} bytes, not {}", Size(stripe_bytes).to_toml()),
-            format!("write a multiple of {SECTOR_BYTES}, such as \"64KiB\", so that direct I/O stays aligned"),
+            format!("`stripe` must be a power of two, not {}", Size(stripe_bytes).to_toml()),
+            "write a power of two, such as \"64KiB\": addresses are then cut without a division, and direct I/O stays aligned",
         );
     }
     LayoutKind::Striped { stripe_bytes }

@@ -23,6 +23,11 @@ impl GatewayServer {
                         conn.closing = Some(std::time::Instant::now() + super::server::CLOSE_TIMEOUT);
                     }
                 }
+                Action::Remember { node, extent_id } => {
+                    if let Some(memory) = &mut self.memory {
+                        memory.remember(node, extent_id);
+                    }
+                }
                 Action::Tell(event) => tell(&event),
             }
         }
@@ -43,12 +48,20 @@ fn tell(event: &Event) {
         Event::NodeUp(name, true) => {
             log::warn!("node {name}: linked, but it runs WITHOUT I/O (--no-io): what it returns is not data");
         }
-        Event::NodeDown(name, reason) => log::warn!("node {name}: lost: {reason}; requests wait for it to come back"),
+        Event::NodeDown(name, reason) => {
+            log::warn!("node {name}: no link: {reason}; its requests wait, and it is tried again")
+        }
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {text}"),
         Event::ChangesLost(name) => log::error!(
             "node {name}: its device restarted with writes that were acknowledged but not flushed; \
              they are lost, and every client's next flush fails to say so"
         ),
+        Event::GaveWay(count) => {
+            log::warn!(
+                "{count} request{} to nodes that do not answer failed early: others needed the memory",
+                plural(*count)
+            );
+        }
         Event::TimedOut(name, count) => {
             log::warn!("volume {name}: {count} request{} failed, their node did not answer in time", plural(*count));
         }

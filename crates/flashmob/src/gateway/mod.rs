@@ -3,6 +3,7 @@
 mod actions;
 mod identity;
 mod links;
+mod memory;
 mod native;
 mod report;
 mod server;

@@ -14,6 +14,7 @@ use slab::Slab;
 
 use super::identity::{gateway_id, session, unique_id};
 use super::links::{Links, NodePlace};
+use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
@@ -62,6 +63,8 @@ pub struct GatewayServer {
     dirty_links: Vec<LinkId>,
     /// Where each client's connection is, by the client's place in the gateway.
     conn_of_client: Vec<usize>,
+    /// Kept by a gateway that has a configuration file.
+    pub(super) memory: Option<ExtentMemory>,
 }
 
 /// Ends a running loop when called, from any thread: what is in hand is answered first.
@@ -80,10 +83,12 @@ impl Stopper {
 }
 
 impl GatewayServer {
-    /// Opens local extents and listens for NBD clients, as configured.
-    pub fn open(config: &Config, config_path: &Path) -> anyhow::Result<GatewayServer> {
+    /// Opens local extents and listens for NBD clients, as configured. Extents are expected to be those that earlier
+    /// starts with this configuration saw, unless these are to be forgotten.
+    pub fn open(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<GatewayServer> {
         let id = gateway_id(config.name.as_deref(), config_path);
-        let mut server = GatewayServer::open_with(config, id)?;
+        let memory = ExtentMemory::load(config, config_path, forget)?;
+        let mut server = GatewayServer::open_with(config, id, Some(memory))?;
         let mut listeners = Vec::new();
         for addr in &config.listen {
             let mut listener = Listener::bind(addr)
@@ -97,10 +102,10 @@ impl GatewayServer {
 
     /// Opens local extents; serves native clients only.
     pub fn open_native(config: &Config) -> anyhow::Result<GatewayServer> {
-        GatewayServer::open_with(config, unique_id())
+        GatewayServer::open_with(config, unique_id(), None)
     }
 
-    fn open_with(config: &Config, id: [u8; 16]) -> anyhow::Result<GatewayServer> {
+    fn open_with(config: &Config, id: [u8; 16], memory: Option<ExtentMemory>) -> anyhow::Result<GatewayServer> {
         let clock = Clock::start();
         let poll = Poll::new()?;
         let wake = Wake::new(poll.registry(), WAKE)?;
@@ -118,6 +123,7 @@ impl GatewayServer {
             clients_max: config.connections + config.volumes.len(),
             seed: session,
             volumes: config.volumes.iter().map(volume_spec).collect(),
+            extent_ids: memory.as_ref().map(ExtentMemory::extent_ids).unwrap_or_default(),
         })?;
         let links_count = gateway.links_count();
         let links = Links::new(links_count, FIRST_LINK, places, extents, wake.clone());
@@ -140,6 +146,7 @@ impl GatewayServer {
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             conn_of_client: Vec::new(),
+            memory,
         })
     }
 
@@ -193,7 +200,7 @@ impl GatewayServer {
     fn poll_timeout(&self, draining: bool) -> Option<Duration> {
         let readable =
             self.clients.iter().any(|(_, c)| c.readiness.is_readable() && self.gateway.client_wants_bytes(c.id));
-        if readable || self.links.is_any_readable() {
+        if readable || self.links.is_any_readable() || self.gateway.wants_turn() {
             return Some(Duration::ZERO);
         }
         let closing = draining || self.clients.iter().any(|(_, c)| c.closing.is_some());

@@ -61,9 +61,17 @@ impl Extent {
     /// the store has finished something.
     pub fn open(config: &ExtentConfig, clock: Clock, wake: Wake) -> Result<Extent, ExtentError> {
         let path = &config.store.path;
+        let had_data = std::fs::metadata(path).is_ok_and(|m| m.len() > 0);
         let store = Store::open(config.store.clone(), clock.started(), move || wake.wake())?;
         let sidecar = sidecar_path(path, config.state_dir.as_deref());
         let mut identity = Identity::load_or_create(&sidecar, store.size_bytes())?;
+        if had_data && identity.is_new() {
+            log::warn!(
+                "{}: there was data but no {}; if it has an identity elsewhere, stop this node and bring that file back",
+                path.display(),
+                sidecar.display()
+            );
+        }
         if config.forget {
             identity.forget()?;
         }

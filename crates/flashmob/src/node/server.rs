@@ -21,6 +21,8 @@ const LISTEN: Token = Token(1);
 const FIRST_CONN: usize = 2;
 /// How long answers may take to leave when the node shuts down, or a link is closed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the same refusal is told.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Silence after which the kernel asks a gateway whether it still lives.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
@@ -56,6 +58,8 @@ pub struct NodeServer {
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     stop: Arc<AtomicBool>,
+    /// Why a gateway was last refused, and when that was told.
+    last_refusal: Option<(String, Instant)>,
 }
 
 impl NodeServer {
@@ -72,7 +76,19 @@ impl NodeServer {
         listener.register(poll.registry(), LISTEN)?;
         let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
-        Ok(NodeServer { extent, options, clock, poll, wake, listener, conns: Slab::new(), reporter, questions, stop })
+        Ok(NodeServer {
+            extent,
+            options,
+            clock,
+            poll,
+            wake,
+            listener,
+            conns: Slab::new(),
+            reporter,
+            questions,
+            stop,
+            last_refusal: None,
+        })
     }
 
     /// Where it really listens.
@@ -93,7 +109,6 @@ impl NodeServer {
     }
 
     /// Ends the running loop when called, from any thread: what is in hand is answered first.
-    #[must_use]
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let (stop, wake) = (Arc::clone(&self.stop), self.wake.clone());
         move || {
@@ -107,8 +122,8 @@ impl NodeServer {
         let mut events = Events::with_capacity(256);
         let mut drain_until: Option<Instant> = None;
         loop {
-            let busy =
-                self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
+            let busy = self.extent.node.wants_turn()
+                || self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
             let closing = self.conns.iter().any(|(_, c)| c.closing.is_some());
             let timeout = match (busy, closing || drain_until.is_some()) {
                 (true, _) => Some(Duration::ZERO),
@@ -233,12 +248,24 @@ impl NodeServer {
                 }
                 NodeEvent::Close { link, reason } => {
                     if let Some(key) = self.conn_of(link) {
-                        log::warn!("{}: {reason}", self.conns[key].stream.peer());
+                        self.tell_closing(key, &reason);
                         self.conns[key].closing = Some(Instant::now() + DRAIN_TIMEOUT);
                     }
                 }
             }
         }
+    }
+
+    /// A gateway that is refused tries again every second: the same refusal is told once a minute.
+    fn tell_closing(&mut self, key: usize, reason: &str) {
+        let peer = self.conns[key].stream.peer();
+        let is_old = |(told, at): &(String, Instant)| told == reason && at.elapsed() < TOLD_AGAIN_AFTER;
+        if reason.starts_with("refused") && self.last_refusal.as_ref().is_some_and(is_old) {
+            log::debug!("{peer}: {reason}");
+            return;
+        }
+        log::warn!("{peer}: {reason}");
+        self.last_refusal = Some((reason.to_string(), Instant::now()));
     }
 
     fn conn_of(&self, link: LinkId) -> Option<usize> {

@@ -137,6 +137,7 @@ pub enum Adoption {
 pub struct Identity {
     path: PathBuf,
     record: Record,
+    is_new: bool,
 }
 
 /// Where the identity of the extent in `data` is kept: beside a file (beside the real one, if `data` is a symbolic link),
@@ -173,7 +174,7 @@ impl Identity {
                 found_bytes: size_bytes,
             });
         }
-        Ok(Identity { path: path.to_path_buf(), record })
+        Ok(Identity { path: path.to_path_buf(), record, is_new: false })
     }
 
     fn create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
@@ -183,12 +184,14 @@ impl Identity {
         let extent_id = format!("{:032x}", u128::from_be_bytes(random));
         let record = Record { version: FORMAT_VERSION, extent_id, size_bytes, adopted: None };
         persist(path, &record)?;
-        log::warn!(
-            "{}: there was none, so this is extent {} from now on; if the data had another identity, bring its file back",
-            path.display(),
-            record.extent_id
-        );
-        Ok(Identity { path: path.to_path_buf(), record })
+        log::info!("{}: this is extent {} from now on", path.display(), record.extent_id);
+        Ok(Identity { path: path.to_path_buf(), record, is_new: true })
+    }
+
+    /// Whether it was made just now: there was none.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// The extent's id: 32 hexadecimal digits, drawn at random when it was first served.

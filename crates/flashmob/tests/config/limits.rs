@@ -33,7 +33,7 @@ fn counts_keep_their_limits() {
     check("batch", Some("0"), "1", "4096", "4097", volume);
     check("links", Some("0"), "1", "64", "65", volume);
     check("outstanding_batches", Some("0"), "1", "64", "65", volume);
-    check("threads", Some("0"), "1", "256", "257", local);
+    check("threads", Some("0"), "1", "64", "65", local);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn node() -> impl Strategy<Value = NodeConfig> {
     let engine = prop_oneof![Just(Engine::Threads), Just(Engine::IoUring)];
-    let local = ("[a-zé' \"]{1,8}", 1usize..=256, engine, any::<bool>()).prop_map(|(name, threads, engine, direct)| {
+    let local = ("[a-zé' \"]{1,8}", 1usize..=64, engine, any::<bool>()).prop_map(|(name, threads, engine, direct)| {
         NodeSource::Local { path: PathBuf::from(format!("/x/{name}")), threads, engine, direct }
     });
     let remote = prop_oneof![
@@ -53,7 +53,7 @@ fn socket() -> impl Strategy<Value = SocketConfig> {
 fn volumes() -> impl Strategy<Value = VolumeConfig> {
     let layout = prop_oneof![
         Just(LayoutKind::Linear),
-        (1u64..=1 << 21).prop_map(|sectors| LayoutKind::Striped { stripe_bytes: sectors * 512 })
+        (9u32..=30).prop_map(|power| LayoutKind::Striped { stripe_bytes: 1 << power })
     ];
     let batch = prop_oneof![Just(Batch::Auto), (1u16..=4096).prop_map(Batch::Fixed)];
     (

@@ -249,12 +249,12 @@ stripe = "65kB"
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: `stripe` must be a multiple of 512 bytes, not "65000B"
+        r#"error: `stripe` must be a power of two, not "65000B"
  --> gateway.toml:4:10
   |
 4 | stripe = "65kB"
   |          ^^^^^^
-  = help: write a multiple of 512, such as "64KiB", so that direct I/O stays aligned"#,
+  = help: write a power of two, such as "64KiB": addresses are then cut without a division, and direct I/O stays aligned"#,
     );
 }
 

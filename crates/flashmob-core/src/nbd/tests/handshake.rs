@@ -1,7 +1,7 @@
 //! Options, one behaviour per test.
 
 use super::*;
-use crate::nbd::{OPTION_BYTES_MAX, OPTIONS_MAX};
+use crate::nbd::{OPTION_BYTES_MAX, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX};
 
 const FIXED: u32 = FLAG_C_FIXED_NEWSTYLE;
 
@@ -209,7 +209,9 @@ fn malformed_data_is_refused_as_invalid() {
 #[test]
 fn data_beyond_the_limit_is_refused_at_once_and_never_kept() {
     let just_beyond = OPTION_BYTES_MAX + 1;
-    for (number, len) in [(99, u32::MAX), (OPT_LIST, just_beyond), (OPT_INFO, just_beyond), (OPT_GO, just_beyond)] {
+    for (number, len) in
+        [(99, OPTION_DISCARD_BYTES_MAX), (OPT_LIST, just_beyond), (OPT_INFO, just_beyond), (OPT_GO, just_beyond)]
+    {
         let mut server = Server::with_flags(FIXED);
         let mut head = option(number, &[]);
         head[12..].copy_from_slice(&len.to_be_bytes());
@@ -225,6 +227,17 @@ fn data_beyond_the_limit_is_refused_at_once_and_never_kept() {
             left -= n;
         }
         refused(&mut server, 99, &[], REP_ERR_UNSUP);
+    }
+}
+
+#[test]
+fn an_option_that_announces_more_than_anyone_means_ends_the_session() {
+    for len in [OPTION_DISCARD_BYTES_MAX + 1, u32::MAX] {
+        let mut server = Server::with_flags(FIXED);
+        let mut head = option(OPT_INFO, &[]);
+        head[12..].copy_from_slice(&len.to_be_bytes());
+        server.rx.extend(&head);
+        assert_eq!(server.next(), Err(SessionError::OptionTooLong(len)));
     }
 }
 

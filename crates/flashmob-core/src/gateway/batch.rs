@@ -1,0 +1,142 @@
+//! Batches out and replies in: how pieces leave a node's queue on a link, and how their answers come back.
+
+use super::Gateway;
+use super::link::{LinkId, SentBatch, State};
+use super::queue::Piece;
+use crate::op::Op;
+use crate::stages::GatewayInterval;
+use crate::units::Time;
+use crate::wire::batch::{WirePiece, encode_batch, encoded_bytes_max};
+use crate::wire::frame::WireError;
+use crate::wire::replies::{RepliesDecoder, Run};
+
+impl Gateway {
+    /// A ready link of a node with room for a batch, taking them in turn.
+    pub(super) fn free_link(&mut self, node: usize) -> Option<LinkId> {
+        let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
+        let state = &mut self.nodes[node];
+        let links = state.links.clone();
+        let found = (state.next_link..links.end)
+            .chain(links.start..state.next_link)
+            .find(|&i| self.links[i].state == State::Ready && self.links[i].sent.len() < window)?;
+        state.next_link = if found + 1 < links.end { found + 1 } else { links.start };
+        Some(LinkId(found))
+    }
+
+    /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.
+    pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
+        let mut pieces = self.pieces_pool.pop().unwrap_or_default();
+        let node = &mut self.nodes[self.links[id.0].node];
+        let requests = &self.requests;
+        node.queue.take_batch(node.limits, |p| requests.get(p.request).is_some(), &mut pieces);
+        if pieces.is_empty() {
+            self.pieces_pool.push(pieces);
+            return false;
+        }
+        self.wire_pieces.clear();
+        let mut payload_bytes = 0;
+        for piece in &pieces {
+            let Piece { op, flags, offset_bytes, len_bytes, .. } = *piece;
+            let wire = WirePiece { op, flags, offset_bytes, len_bytes };
+            payload_bytes += wire.payload_bytes() as usize;
+            self.wire_pieces.push(wire);
+            if let Some(request) = requests.get(piece.request) {
+                self.stages.record_n(GatewayInterval::Batched, now.nanos_since(request.received), 1);
+            }
+        }
+        let link = &mut self.links[id.0];
+        link.next_seq = link.next_seq.wrapping_add(1);
+        let (seq, wire_pieces) = (link.next_seq, &self.wire_pieces);
+        link.out.append(encoded_bytes_max(pieces.len(), payload_bytes), |out| {
+            encode_batch(out, seq, wire_pieces, |out| {
+                for piece in pieces.iter().filter(|p| p.op == Op::Write) {
+                    let at = piece.buffer_at as usize;
+                    let bytes =
+                        requests.get(piece.request).map_or(&[][..], |r| &r.buffer[at..at + piece.len_bytes as usize]);
+                    out.extend_from_slice(bytes);
+                }
+            });
+        });
+        if link.sent.is_empty() {
+            link.progress = now;
+        }
+        link.counters.batches += 1;
+        link.counters.pieces += pieces.len() as u64;
+        let left = pieces.len();
+        link.sent.push_back(SentBatch { seq, pieces, left, sent: now, written: false });
+        self.mark_link(id);
+        true
+    }
+
+    pub(super) fn handle_replies(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        meta: &[u8],
+        payload: &[u8],
+    ) -> Result<(), WireError> {
+        let mut runs = RepliesDecoder::new(meta)?;
+        let mut rest = payload;
+        let node = self.links[id.0].node;
+        self.links[id.0].counters.reply_frames += 1;
+        while let Some(run) = runs.next_run()? {
+            self.handle_run(now, id, node, &run, &mut rest)?;
+        }
+        if !rest.is_empty() {
+            return Err(WireError::Malformed("replies: more payload than pieces"));
+        }
+        if self.nodes[node].queue.has_ready() {
+            self.feed(node);
+        }
+        Ok(())
+    }
+
+    fn handle_run(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        node: usize,
+        run: &Run<'_>,
+        rest: &mut &[u8],
+    ) -> Result<(), WireError> {
+        let unknown = WireError::Malformed("replies: unknown batch or piece");
+        let at = self.links[id.0].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
+        // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
+        let mut pieces = std::mem::take(&mut self.links[id.0].sent[at].pieces);
+        let sent = self.links[id.0].sent[at].sent;
+        let mut count = 0;
+        let mut result = Ok(());
+        for index in run.indices() {
+            match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
+                Some(piece) => {
+                    let len = if piece.op == Op::Read && run.outcome.is_ok() { piece.len_bytes as usize } else { 0 };
+                    let Some((data, later)) = rest.split_at_checked(len) else {
+                        result = Err(WireError::Malformed("replies: less payload than pieces"));
+                        break;
+                    };
+                    piece.answered = true;
+                    let piece = *piece;
+                    *rest = later;
+                    count += 1;
+                    self.complete_piece(now, node, &piece, run.outcome.map(|()| data));
+                }
+                None => {
+                    result = Err(unknown);
+                    break;
+                }
+            }
+        }
+        self.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
+        self.links[id.0].counters.node_nanos += u64::from(run.node_time_us) * 1000 * count as u64;
+        let link = &mut self.links[id.0];
+        link.sent[at].left -= count;
+        link.sent[at].pieces = pieces;
+        if link.sent[at].left == 0
+            && let Some(mut batch) = link.sent.remove(at)
+        {
+            batch.pieces.clear();
+            self.pieces_pool.push(batch.pieces);
+        }
+        result
+    }
+}

@@ -1,0 +1,30 @@
+//! Some hundred clusters with faults: no wrong byte, no lost answer. `simulate` runs many more.
+
+use flashmob_lab::sim::{FAULT_KINDS, Fault, Scenario, Totals, run};
+
+#[test]
+fn no_seed_fails_and_every_kind_of_fault_happens() {
+    let mut totals = Totals::default();
+    for seed in 0..400 {
+        let outcome = run(Scenario::from_seed(seed), false);
+        if let Some(violation) = outcome.violation {
+            panic!("seed {seed}: {violation}\n{}", outcome.last_events.join("\n"));
+        }
+        totals.add(&outcome.totals);
+    }
+    for kind in 0..FAULT_KINDS {
+        assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
+    }
+    assert!(totals.requests[1..].iter().all(|&count| count > 100), "{:?}", totals.requests);
+    assert!(totals.resent > 100 && totals.corruptions > 10, "{totals:?}");
+    assert!(totals.errors * 10 < totals.answers, "most requests succeed: {} of {}", totals.errors, totals.answers);
+}
+
+/// Seeds that once found a bug in the gateway or the node.
+#[test]
+fn seeds_that_once_failed_pass() {
+    for seed in [46, 109, 3545, 7014] {
+        let violation = run(Scenario::from_seed(seed), false).violation;
+        assert_eq!(violation, None, "seed {seed}");
+    }
+}
