@@ -87,6 +87,7 @@ pub fn run(data: &[u8]) {
         clients_max: 4,
         seed: u64::from(control),
         volumes: vec![volume],
+        extent_ids: Vec::new(),
     };
     let mut gateway = Gateway::new(config).unwrap_or_else(|e| panic!("{e}"));
     let Some(native) = gateway.native_opened(0) else { panic!("no native client") };
@@ -349,7 +350,7 @@ impl World<'_> {
                     }
                     self.gateway.client_closed(id);
                 }
-                Action::Tell(_) => {}
+                Action::Remember { .. } | Action::Tell(_) => {}
             }
         }
         let completions = std::mem::take(self.gateway.completions());

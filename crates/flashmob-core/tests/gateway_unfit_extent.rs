@@ -30,7 +30,15 @@ fn gateway() -> Gateway {
         extents: vec![ExtentSpec { name: "node".to_string(), size_bytes: None }],
     };
     let volumes = vec![volume];
-    let config = GatewayConfig { id: [1; 16], session: 1, memory_bytes: 1 << 20, clients_max: 4, seed: 1, volumes };
+    let config = GatewayConfig {
+        id: [1; 16],
+        session: 1,
+        memory_bytes: 1 << 20,
+        clients_max: 4,
+        seed: 1,
+        volumes,
+        extent_ids: Vec::new(),
+    };
     Gateway::new(config).expect("a gateway")
 }
 
@@ -57,6 +65,7 @@ fn an_extent_below_a_stripe_is_refused_and_its_successor_is_taken() {
     assert!(actions.contains(&Action::Disconnect(LinkId(1))), "{actions:?}");
     let is_refusal = |a: &Action| matches!(a, Action::Tell(Event::NodeRefused(_, why)) if why.contains("less than"));
     assert!(actions.iter().any(is_refusal), "{actions:?}");
+    assert!(!actions.iter().any(|a| matches!(a, Action::Remember { .. })), "{actions:?}");
     assert_eq!(phase(&gateway, 1), LinkPhase::Waiting);
     assert!(gateway.layout(0).is_none());
     let later = Time(0) + Duration::from_secs(60);
