@@ -257,10 +257,10 @@ impl Gateway {
 
     /// The node agrees. Everything that was sent on this link before is over.
     fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
-        if let Err(text) = self.check_welcome(id, welcome) {
-            self.refuse_node(now, id, text);
-            return;
-        }
+        let became_ready = match self.check_welcome(id, welcome) {
+            Ok(became_ready) => became_ready,
+            Err(text) => return self.refuse_node(now, id, text),
+        };
         let node_index = self.links[id.0].node;
         let link = &mut self.links[id.0];
         link.state = State::Ready;
@@ -283,13 +283,14 @@ impl Gateway {
             let event = Event::NodeUp(node.name.clone(), welcome.no_io);
             self.tell(event);
         }
-        self.learn_size(now, id, node_index, welcome.size_bytes);
+        self.tell_if_ready(self.nodes[node_index].volume, became_ready);
         self.tell_if_linked(node_index);
         self.feed(node_index);
     }
 
-    /// Checks a welcome against what is known of the node.
-    fn check_welcome(&mut self, id: LinkId, welcome: &Welcome) -> Result<(), String> {
+    /// Checks a welcome against what is known of the node, and learns from it what was not. True if that makes the
+    /// volume ready. Nothing is learnt from a welcome that is refused: another extent may come in its place.
+    fn check_welcome(&mut self, id: LinkId, welcome: &Welcome) -> Result<bool, String> {
         let node = &mut self.nodes[self.links[id.0].node];
         let volume = &mut self.volumes[node.volume];
         let expected = volume.sizes_bytes[node.extent as usize];
@@ -303,6 +304,8 @@ impl Gateway {
                     .to_string(),
             );
         }
+        let extent = node.extent as usize;
+        let became_ready = volume.learn_size(extent, welcome.size_bytes).map_err(|error| error.to_string())?;
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
         if node.extent_id.is_none() {
             node.extent_id = Some(welcome.extent_id);
@@ -316,21 +319,7 @@ impl Gateway {
             let event = Event::ChangesLost(node.name.clone());
             self.actions.push_back(Action::Tell(event));
         }
-        Ok(())
-    }
-
-    fn learn_size(&mut self, now: Time, id: LinkId, node: usize, size_bytes: u64) {
-        let (index, extent) = (self.nodes[node].volume, self.nodes[node].extent as usize);
-        let volume = &mut self.volumes[index];
-        volume.sizes_bytes[extent] = Some(size_bytes);
-        match volume.settle_layout() {
-            Ok(became_ready) => self.tell_if_ready(index, became_ready),
-            Err(error) => {
-                // It may come back with another size.
-                volume.sizes_bytes[extent] = volume.spec.extents[extent].size_bytes;
-                self.refuse_node(now, id, error.to_string());
-            }
-        }
+        Ok(became_ready)
     }
 
     fn tell_if_linked(&mut self, node: usize) {

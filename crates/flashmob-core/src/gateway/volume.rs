@@ -43,8 +43,21 @@ impl Volume {
         Ok(volume)
     }
 
+    /// Takes an extent's size, unless no layout can have it. True if the layout just became known.
+    pub fn learn_size(&mut self, extent: usize, size_bytes: u64) -> Result<bool, LayoutError> {
+        // One extent alone tells whether this one is to blame, whichever comes last.
+        Layout::new(self.spec.layout, &[size_bytes]).map_err(|error| match error {
+            LayoutError::ExtentBelowStripe { size_bytes, stripe_bytes, .. } => {
+                LayoutError::ExtentBelowStripe { extent, size_bytes, stripe_bytes }
+            }
+            other => other,
+        })?;
+        let before = self.sizes_bytes[extent].replace(size_bytes);
+        self.settle_layout().inspect_err(|_| self.sizes_bytes[extent] = before)
+    }
+
     /// Makes the layout if every size is known now. True if it just became known.
-    pub fn settle_layout(&mut self) -> Result<bool, LayoutError> {
+    fn settle_layout(&mut self) -> Result<bool, LayoutError> {
         let known: Option<Vec<u64>> = self.sizes_bytes.iter().copied().collect();
         match known {
             Some(sizes) if self.layout.is_none() => {

@@ -200,6 +200,8 @@ impl Session {
         if let Phase::Transmission(Transmission { arriving: Some(arriving), .. }) = &self.phase {
             budget.release(arriving.reserved_bytes);
         }
+        // What was still to be skipped will not come: it must not be waited for.
+        self.skip_bytes = 0;
         self.phase = Phase::Closed;
     }
 

@@ -38,6 +38,8 @@ pub(super) struct NodeLink {
     /// Who is at the other end, once it said hello.
     pub peer: Option<Peer>,
     pub replies: Replies,
+    /// Sequence number of the last batch taken.
+    pub last_seq: Option<u32>,
     /// Pieces taken and not yet answered.
     pub pieces_in_hand: usize,
     /// Pieces that are in the store.
@@ -78,6 +80,7 @@ impl NodeLink {
             state: LinkState::New,
             peer: None,
             replies: Replies::default(),
+            last_seq: None,
             pieces_in_hand: 0,
             pieces_in_store: 0,
             blocked: false,

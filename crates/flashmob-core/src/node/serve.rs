@@ -55,11 +55,20 @@ impl Node {
     ) -> Result<bool, WireError> {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
         let seq = decode_batch(meta, payload.len(), &mut pieces)?;
+        // Answers are told apart by number and place. A number that is used again while its batch is out would let
+        // more of them look alike than one frame can carry.
+        let last_seq = self.links.get(id.0).and_then(|l| l.last_seq);
+        if last_seq.is_some_and(|last| seq != last.wrapping_add(1)) {
+            return Err(WireError::Malformed("batch: sequence number"));
+        }
         let reserved_bytes = pieces.len() as u64 * PIECE_COST_BYTES + payload.len() as u64;
         let reply_bytes: u64 = pieces.iter().map(|p| u64::from(p.reply_bytes())).sum();
         if !self.reserve(id, pieces.len(), reserved_bytes + reply_bytes) {
             self.pieces_pool.push(pieces);
             return Ok(false);
+        }
+        if let Some(link) = self.links.get_mut(id.0) {
+            link.last_seq = Some(seq);
         }
         self.counters.batches += 1;
         self.counters.pieces += pieces.len() as u64;

@@ -229,6 +229,15 @@ fn a_half_received_write_gives_its_budget_back_when_abandoned() {
 }
 
 #[test]
+fn an_abandoned_session_is_closed_even_if_it_was_skipping_a_payload() {
+    let mut server = Server::open("disk", false);
+    server.rx.extend(&header(CMD_WRITE, 0, DISK_BYTES, 4096).encode());
+    assert_eq!(server.next(), Ok(Event::NeedMore), "the refused write's payload is still to come");
+    server.session.abandon(&mut server.budget);
+    assert_eq!(server.next(), Ok(Event::Closed));
+}
+
+#[test]
 fn a_client_that_sends_nonsense_and_never_reads_is_not_heard_further() {
     let mut server = Server::open("disk", true);
     let bad = header(CMD_READ, 0, END, 1).encode();

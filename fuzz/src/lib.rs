@@ -1,0 +1,28 @@
+//! What the fuzz targets do with their input, apart from the fuzzer, so that the seeds are run by `cargo test` too.
+//!
+//! Each module feeds one part of flashmob and asserts what must hold whatever comes. Nothing here reads a clock or
+//! draws a random number: an input always does the same.
+
+pub mod bytes;
+pub mod config;
+pub mod gateway_frames;
+pub mod gateway_node;
+pub mod nbd;
+pub mod nbd_client;
+pub mod node_frames;
+pub mod node_host;
+pub mod seeds;
+pub mod wire;
+
+/// A target's name and what it does with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target but `sizes`, whose input is a text.
+pub const TARGETS: [Target; 6] = [
+    ("nbd_handshake", nbd::handshake),
+    ("nbd_requests", nbd::requests),
+    ("node_frames", node_frames::run),
+    ("gateway_frames", gateway_frames::run),
+    ("wire_decode", wire::run),
+    ("config", config::run),
+];

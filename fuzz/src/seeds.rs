@@ -1,0 +1,231 @@
+//! Inputs that reach deep, written by the real encoders, so that they stay true when formats change.
+
+use flashmob_core::nbd::protocol::*;
+use flashmob_core::nbd::request::RequestHeader;
+use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::wire::HEADER_BYTES;
+use flashmob_core::wire::batch::{WirePiece, encode_batch};
+use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
+use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::replies::RepliesEncoder;
+
+use crate::nbd_client::{go_data, opening, option};
+use crate::node_host::VOLUME_ID;
+
+/// Names and bytes of a target's seeds.
+#[must_use]
+pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
+    match target {
+        "nbd_handshake" => handshakes(),
+        "nbd_requests" => requests(),
+        "node_frames" => node_frames(),
+        "gateway_frames" => gateway_frames(),
+        "wire_decode" => wire(),
+        "config" => configs(),
+        _ => Vec::new(),
+    }
+}
+
+fn handshakes() -> Vec<(&'static str, Vec<u8>)> {
+    let flags = |bits: u32| bits.to_be_bytes().to_vec();
+    let haggling = [
+        flags(FLAG_C_FIXED_NEWSTYLE),
+        option(OPT_LIST, &[]),
+        option(OPT_INFO, &go_data("disk", &[INFO_NAME, INFO_DESCRIPTION, INFO_BLOCK_SIZE])),
+        option(OPT_STARTTLS, &[]),
+        option(OPT_LIST_META_CONTEXT, b"\0\0\0\x04pool\0\0\0\0"),
+        option(OPT_GO, &go_data("late", &[])),
+        option(OPT_STRUCTURED_REPLY, &[]),
+        option(OPT_GO, &go_data("pool", &[INFO_BLOCK_SIZE])),
+    ];
+    let request = RequestHeader { flags: 0, command: CMD_READ, cookie: 1, offset_bytes: 0, len_bytes: 512 };
+    vec![
+        ("go", with_control(3, 0, &opening("pool", true))),
+        ("haggling", with_control(3, 7, &haggling.concat())),
+        ("export_name", with_control(2, 1, &[flags(3), option(OPT_EXPORT_NAME, b"disk")].concat())),
+        ("oldstyle_zeroes", with_control(2, 2, &[flags(1), option(OPT_EXPORT_NAME, b""), vec![0; 30]].concat())),
+        ("abort", with_control(0, 3, &[flags(3), option(OPT_ABORT, &[])].concat())),
+        ("go_and_read", with_control(0, 9, &[opening("", false), request.encode().to_vec()].concat())),
+    ]
+}
+
+fn with_control(control: u8, chunks: u8, stream: &[u8]) -> Vec<u8> {
+    [&[control, chunks][..], stream].concat()
+}
+
+fn requests() -> Vec<(&'static str, Vec<u8>)> {
+    let header = |command, offset_bytes, len_bytes| {
+        RequestHeader { flags: 0, command, cookie: u64::from(command), offset_bytes, len_bytes }.encode().to_vec()
+    };
+    let stream = [
+        header(CMD_READ, 0, 4096),
+        header(CMD_WRITE, 1, 5),
+        b"hello".to_vec(),
+        header(CMD_FLUSH, 0, 0),
+        header(CMD_TRIM, 4096, 8192),
+        header(CMD_WRITE_ZEROES, 100, 1 << 20),
+        header(CMD_READ, 1 << 20, 4),
+        header(CMD_CACHE, 0, 1),
+        header(CMD_DISC, 0, 0),
+    ]
+    .concat();
+    // Choices of requests: command, flags, nudge, length, offset and their values, payload, damage.
+    let made: Vec<u8> = (0..12u8)
+        .flat_map(|n| {
+            let payload: &[u8] = if n % 10 == 1 { &[3, 1, 2, 3] } else { &[] };
+            [&[n, n * 20, n.wrapping_neg(), 3 + n % 5, n * 7, n, 3, n, 0, 0, 0][..], payload, &[0]].concat()
+        })
+        .collect();
+    vec![
+        ("simple", with_control(16, 0, &stream)),
+        ("structured", with_control(16 | 8 | 2, 5, &stream)),
+        ("read_only", with_control(16 | 4, 0, &stream)),
+        ("made", with_control(0, 0, &made)),
+        ("made_prompt", with_control(3 | 8, 77, &made)),
+    ]
+}
+
+fn read(offset_bytes: u64, len_bytes: u32) -> WirePiece {
+    WirePiece { op: Op::Read, flags: OpFlags::NONE, offset_bytes, len_bytes }
+}
+
+fn hello() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Hello {
+        gateway_id: [1; 16],
+        session: 7,
+        link: 0,
+        attempt: 1,
+        volume_id: VOLUME_ID.to_string(),
+        extent: 0,
+        extents: 1,
+        layout: "linear".to_string(),
+        size_bytes: 0,
+    }
+    .encode(&mut bytes);
+    bytes
+}
+
+fn mixed_batch(seq: u32) -> Vec<u8> {
+    let change = |op, offset_bytes, len_bytes| WirePiece { op, flags: OpFlags::FUA, offset_bytes, len_bytes };
+    let pieces = [
+        read(0, 1),
+        read(70_000, 1),
+        read(5, 4096),
+        change(Op::Write, 100, 6),
+        change(Op::Trim, 4096, 4096),
+        change(Op::WriteZeroes, 90, 20),
+        WirePiece { op: Op::Flush, flags: OpFlags::NONE, offset_bytes: 0, len_bytes: 0 },
+        read(95, 10),
+    ];
+    let mut bytes = Vec::new();
+    encode_batch(&mut bytes, seq, &pieces, |out| out.extend_from_slice(b"abcdef"));
+    bytes
+}
+
+fn node_frames() -> Vec<(&'static str, Vec<u8>)> {
+    // Each action: its number, which connection, what it needs.
+    let say_hello = [3, 0, 0, 1, 0];
+    let raw = |bytes: &[u8]| [&[2, 0, bytes.len() as u8][..], bytes].concat();
+    let reads = [5, 0, 2, 0x41, 9, 0, 0, 0, 0x80, 1, 1, 7, 0, 0, 0, 0x40, 1, 0, 0, 0, 1, 0];
+    let changes = [5, 0, 3, 0x42, 9, 0, 0, 0, 0x43, 8, 0, 0, 0, 0x44, 7, 0, 0, 0, 0x45, 0, 0, 0, 0, 7, 0];
+    let (turn, complete, answers) = ([14, 0], [10, 0, 3], [13, 0]);
+    let script =
+        [&say_hello[..], &reads, &changes, &turn, &complete, &turn, &answers, &complete, &reads, &turn].concat();
+    let again = [&[0][..], &[3, 1, 0, 2, 0], &turn, &complete, &answers].concat();
+    vec![
+        ("reads_and_changes", [&[0][..], &script].concat()),
+        ("fast_reads", [&[2 | 2 << 2][..], &script].concat()),
+        ("linked_anew", [&[1][..], &script, &again].concat()),
+        ("raw", [&[3][..], &raw(&hello()), &raw(&mixed_batch(1)), &turn, &complete, &complete, &answers].concat()),
+    ]
+}
+
+fn gateway_frames() -> Vec<(&'static str, Vec<u8>)> {
+    let links_up: Vec<u8> = (0..4u8).flat_map(|link| [11, link, 0, 0]).collect();
+    let read_call = [2, 0, 0x40, 1, 5, 0, 0, 0, 1, 0, 0, 11, 0];
+    let write_call = [2, 0, 0x41, 9, 5, 0, 0, 0, 9, 0, 0, 11, 0];
+    let flush_call = [2, 0, 2];
+    let answers: Vec<u8> = (0..4u8).flat_map(|link| [15, link, 0, 0, 0, 0, 0]).collect();
+    let nbd = [&[5, 0, 1][..], &[6, 0, 0, 0, 0, 0, 3, 9, 0, 3, 7, 0, 0, 0, 0], &[8, 0, 0, 0xff]].concat();
+    let script = [&links_up[..], &read_call, &write_call, &flush_call, &answers, &answers, &nbd, &answers].concat();
+    let breaks = [&[19, 0][..], &[1, 0], &links_up, &answers, &[0, 0, 200]].concat();
+    vec![
+        ("linear", [&[3][..], &script].concat()),
+        ("striped_learned", [&[4][..], &script, &breaks].concat()),
+        ("one_at_a_time", [&[3 | 2 << 3][..], &script, &breaks, &script].concat()),
+    ]
+}
+
+fn wire() -> Vec<(&'static str, Vec<u8>)> {
+    let mut replies = RepliesEncoder::default();
+    replies.clear();
+    replies.push(1, &[0, 1, 2, 3], Ok(()), 33);
+    replies.push(1, &(0..60).step_by(2).collect::<Vec<u16>>(), Err(Failure::NoSpace), 9);
+    let mut replies_frame = Vec::new();
+    let data = |out: &mut Vec<u8>| out.extend_from_slice(b"data");
+    encode_frame(&mut replies_frame, FrameKind::Replies, |meta| meta.extend_from_slice(replies.finish()), data);
+    let (mut welcome, mut refuse, mut error) = (Vec::new(), Vec::new(), Vec::new());
+    Welcome { extent_id: [4; 16], boot_id: [5; 16], size_bytes: 1 << 30, no_io: true }.encode(&mut welcome);
+    Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
+    encode_error(&mut error, "what is this");
+    let mut batch = Vec::new();
+    encode_batch(&mut batch, 9, &[read(1 << 40, 1), read(3, 70_000), read(9, 1)], |_| ());
+    let meta = |kind: u8, frame: &[u8]| [&[kind], &frame[HEADER_BYTES..]].concat();
+    let all = [hello(), batch.clone(), mixed_batch(2), replies_frame.clone(), welcome.clone(), refuse.clone(), error];
+    vec![
+        ("stream", [vec![0], all.concat()].concat()),
+        ("batch", [&[1, 0, 0, 0, 0][..], &batch[HEADER_BYTES..]].concat()),
+        ("batch_with_payload", {
+            let (mixed, payload_len) = (mixed_batch(3), 6u8);
+            [&[1, payload_len, 0, 0, 0][..], &mixed[HEADER_BYTES..mixed.len() - 6]].concat()
+        }),
+        ("replies", meta(2, &replies_frame[..replies_frame.len() - 4])),
+        ("hello", meta(3, &hello())),
+        ("welcome", meta(4, &welcome)),
+        ("refuse", meta(5, &refuse)),
+        ("sealed", [&[6, 3, 0xff, 0xff][..], &batch[HEADER_BYTES..]].concat()),
+    ]
+}
+
+fn configs() -> Vec<(&'static str, Vec<u8>)> {
+    let full = r#"listen = ["127.0.0.1:10809", "unix:nbd.sock", "[::1]:10808"]
+admin = "[::1]:10810"
+connections = 64
+memory = "128MiB"
+name = "kitchen"
+[[volume]]
+name = "pool"
+id = "pool-1"
+description = "all of it"
+layout = "striped"
+stripe = "64KiB"
+read_only = false
+batch = 100
+batch_bytes = "64KiB"
+links = 2
+outstanding_batches = 3
+timeout = "10s"
+connect_timeout = "1500ms"
+reconnect_min = "50ms"
+reconnect_max = "2s"
+[volume.socket]
+send_buffer = "1MiB"
+receive_buffer = "1MiB"
+congestion = "bbr"
+keepalive = "15s"
+[[volume.node]]
+address = "192.168.1.11:7411"
+size = "10GiB"
+[[volume.node]]
+path = "extents/b.bin"
+size = "10GiB"
+threads = 8
+direct = true
+"#;
+    let small = "[[volume]]\nname = \"pool\"\nbatch = \"auto\"\n[[volume.node]]\naddress = \"tablet\"\n";
+    let wrong = "listen = [\"nowhere:0\"]\nmemory = \"1KiB\"\n[[volume]]\nname = \"a\\nb\"\nlinkz = 3\nnode = []\n";
+    let broken = "[[volume]\nname = 'pool\n";
+    let texts = [("full", full), ("small", small), ("wrong", wrong), ("broken", broken)];
+    texts.into_iter().map(|(name, text)| (name, text.as_bytes().to_vec())).collect()
+}

@@ -1,0 +1,184 @@
+//! Wire frames: whatever is decoded stays within its limits, and encodes to something that decodes to the same.
+
+use flashmob_core::op::Failure;
+use flashmob_core::wire::batch::{WirePiece, decode_batch, encode_batch, encoded_bytes_max};
+use flashmob_core::wire::frame::{encode_frame, seal_frame};
+use flashmob_core::wire::hello::{Hello, Refuse, Welcome};
+use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
+use flashmob_core::wire::{
+    BATCH_PIECES_MAX, Decoded, Frame, FrameKind, HEADER_BYTES, META_BYTES_MAX, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX,
+    decode_frame,
+};
+
+use crate::bytes::Choices;
+
+/// The longest text that is written; longer ones are read.
+const TEXT_BYTES_MAX: usize = 255;
+
+/// One byte says what the rest is: bytes from a socket, or the meta of one kind of frame.
+pub fn run(data: &[u8]) {
+    let mut choices = Choices(data);
+    match choices.below(7) {
+        0 => stream(choices.0),
+        1 => {
+            let payload_len = choices.u32() as usize % (PAYLOAD_BYTES_MAX + 2);
+            batch(choices.0, payload_len);
+        }
+        2 => replies(choices.0),
+        3 => hello(choices.0),
+        4 => welcome(choices.0),
+        5 => refuse(choices.0),
+        _ => sealed(&mut choices),
+    }
+}
+
+/// The frame that a message of any kind encodes to.
+fn meta_of(bytes: &[u8]) -> &[u8] {
+    match decode_frame(bytes) {
+        Ok(Decoded::Frame(frame, taken)) if taken == bytes.len() => frame.meta,
+        other => panic!("an encoded frame is decoded as {other:?}"),
+    }
+}
+
+/// Frames one after the other, as from a socket.
+fn stream(mut bytes: &[u8]) {
+    loop {
+        match decode_frame(bytes) {
+            Ok(Decoded::NeedMore(total)) => {
+                assert!(total > bytes.len() && total <= HEADER_BYTES + META_BYTES_MAX + PAYLOAD_BYTES_MAX);
+                return;
+            }
+            Ok(Decoded::Frame(frame, taken)) => {
+                frame_again(&frame, &bytes[..taken]);
+                contents(&frame);
+                bytes = &bytes[taken..];
+            }
+            Err(error) => return assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+fn frame_again(frame: &Frame<'_>, bytes: &[u8]) {
+    assert_eq!(HEADER_BYTES + frame.meta.len() + frame.payload.len(), bytes.len());
+    let mut again = Vec::new();
+    encode_frame(
+        &mut again,
+        frame.kind,
+        |meta| meta.extend_from_slice(frame.meta),
+        |payload| payload.extend_from_slice(frame.payload),
+    );
+    assert_eq!(decode_frame(&again), Ok(Decoded::Frame(*frame, bytes.len())));
+    // Without payload its checksum is free, and the other covers it.
+    if !frame.payload.is_empty() {
+        assert_eq!(again, bytes);
+    }
+    for cut in [0, 1, HEADER_BYTES - 1, HEADER_BYTES, bytes.len() - 1] {
+        assert!(matches!(decode_frame(&bytes[..cut.min(bytes.len() - 1)]), Ok(Decoded::NeedMore(_))));
+    }
+}
+
+/// A frame whose checksums are right, with any meta and payload.
+fn sealed(choices: &mut Choices<'_>) {
+    let kind = choices.one_of(&FrameKind::ALL);
+    let meta_len = usize::from(choices.u16());
+    let mut frame = vec![0; HEADER_BYTES];
+    frame.extend_from_slice(choices.0);
+    let meta_len = meta_len.min(choices.0.len());
+    seal_frame(&mut frame, kind, meta_len);
+    stream(&frame);
+}
+
+fn contents(frame: &Frame<'_>) {
+    match frame.kind {
+        FrameKind::Hello => hello(frame.meta),
+        FrameKind::Welcome => welcome(frame.meta),
+        FrameKind::Refuse => refuse(frame.meta),
+        FrameKind::Batch => batch(frame.meta, frame.payload.len()),
+        FrameKind::Replies => replies(frame.meta),
+        FrameKind::Error => {}
+    }
+}
+
+fn batch(meta: &[u8], payload_len: usize) {
+    let mut pieces = Vec::new();
+    let Ok(seq) = decode_batch(meta, payload_len, &mut pieces) else { return };
+    assert!((1..=BATCH_PIECES_MAX).contains(&pieces.len()));
+    assert!(pieces.iter().all(|p| p.reply_bytes().max(p.payload_bytes()) <= PIECE_BYTES_MAX));
+    assert!(pieces.iter().all(|p| p.offset_bytes + u64::from(p.len_bytes) <= i64::MAX as u64));
+    let sum = |bytes: fn(&WirePiece) -> u32| pieces.iter().map(|p| bytes(p) as usize).sum::<usize>();
+    assert_eq!(sum(WirePiece::payload_bytes), payload_len);
+    assert!(sum(WirePiece::reply_bytes) <= PAYLOAD_BYTES_MAX);
+    if payload_len > PAYLOAD_BYTES_MAX {
+        return;
+    }
+    let mut again = Vec::new();
+    encode_batch(&mut again, seq, &pieces, |payload| payload.resize(payload.len() + payload_len, 7));
+    assert!(again.len() <= encoded_bytes_max(pieces.len(), payload_len));
+    let mut decoded = Vec::new();
+    assert_eq!(decode_batch(meta_of(&again), payload_len, &mut decoded), Ok(seq));
+    assert_eq!(decoded, pieces);
+}
+
+type Answer = (u32, u16, Result<(), Failure>, u32);
+
+fn decoded_answers(meta: &[u8]) -> Option<Vec<Vec<Answer>>> {
+    let mut decoder = RepliesDecoder::new(meta).ok()?;
+    let mut runs = Vec::new();
+    while let Some(run) = decoder.next_run().ok()? {
+        assert!(usize::from(run.first) + usize::from(run.span) <= BATCH_PIECES_MAX);
+        let answers: Vec<Answer> = run.indices().map(|index| (run.seq, index, run.outcome, run.node_time_us)).collect();
+        assert!(answers.iter().all(|a| (run.first..run.first + run.span).contains(&a.1)));
+        assert!(answers.windows(2).all(|w| w[0].1 < w[1].1), "indices ascend");
+        assert!(!run.is_dense() || answers.len() == usize::from(run.span));
+        runs.push(answers);
+    }
+    Some(runs)
+}
+
+fn replies(meta: &[u8]) {
+    let Some(runs) = decoded_answers(meta) else { return };
+    let mut encoder = RepliesEncoder::default();
+    encoder.clear();
+    let mut written = Vec::new();
+    for answers in runs {
+        let Some(&(seq, _, outcome, node_time_us)) = answers.first() else { continue };
+        if !encoder.has_room_for(answers.len()) {
+            break;
+        }
+        let indices: Vec<u16> = answers.iter().map(|a| a.1).collect();
+        encoder.push(seq, &indices, outcome, node_time_us);
+        written.extend(answers);
+    }
+    if encoder.is_empty() {
+        return;
+    }
+    let again = encoder.finish();
+    assert!(again.len() <= META_BYTES_MAX);
+    assert_eq!(decoded_answers(again).map(|runs| runs.concat()), Some(written));
+}
+
+fn hello(meta: &[u8]) {
+    let Ok(hello) = Hello::decode(meta) else { return };
+    assert!(hello.extent < hello.extents && !hello.volume_id.is_empty());
+    let mut again = Vec::new();
+    hello.encode(&mut again);
+    if hello.volume_id.len().max(hello.layout.len()) <= TEXT_BYTES_MAX {
+        assert_eq!(meta_of(&again), meta);
+    }
+}
+
+fn welcome(meta: &[u8]) {
+    let Ok(welcome) = Welcome::decode(meta) else { return };
+    let mut again = Vec::new();
+    welcome.encode(&mut again);
+    assert_eq!(meta_of(&again), meta);
+}
+
+fn refuse(meta: &[u8]) {
+    let Ok(refuse) = Refuse::decode(meta) else { return };
+    let mut again = Vec::new();
+    refuse.encode(&mut again);
+    if refuse.text.len() <= TEXT_BYTES_MAX {
+        assert_eq!(meta_of(&again), meta);
+    }
+}
