@@ -15,6 +15,7 @@ for layout in linear striped; do
     for i in 0 1 2; do
         DATA=$DIR/$layout$i.img start_node "${NODES[i]}" "${sizes[i]}"
     done
+    rm -f "$DIR/gateway.toml.extents" # other nodes than before
     start_gateway "${lines[@]}"
     size=$(nbdinfo --size "$URI")
     head -c "$size" /dev/urandom >"$DIR/in.img"

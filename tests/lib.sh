@@ -216,6 +216,8 @@ admin_address() {
 
 # start_cluster N SIZE [VOLUME LINE...]: N nodes node0... of SIZE each, and a gateway over them.
 start_cluster() {
+    # New nodes: what an earlier gateway of this test knew is over.
+    rm -f "$DIR/gateway.toml.extents"
     local count=$1 size=$2 i
     shift 2
     NODES=()

@@ -63,6 +63,8 @@ pub struct NodeServer {
     stop: Arc<AtomicBool>,
     /// A connection could not be accepted, for want of descriptors perhaps.
     accept_again: bool,
+    /// When a gateway last linked.
+    last_linked: Option<Instant>,
     /// Why a gateway was last refused, and when that was told.
     last_refusal: Option<(String, Instant)>,
 }
@@ -93,6 +95,7 @@ impl NodeServer {
             questions,
             stop,
             accept_again: false,
+            last_linked: None,
             last_refusal: None,
         })
     }
@@ -259,7 +262,15 @@ impl NodeServer {
             match event {
                 NodeEvent::Linked { link, volume_id, extent } => {
                     let peer = self.conn_of(link).map(|key| self.conns[key].stream.peer()).unwrap_or_default();
-                    log::info!("linked with the gateway at {peer} as extent {extent} of volume '{volume_id}'");
+                    let text = format!("linked with the gateway at {peer} as extent {extent} of volume '{volume_id}'");
+                    // A gateway that wants another node links again and again: told once in a while is enough.
+                    let level = if self.last_linked.is_some_and(|at| at.elapsed() < TOLD_AGAIN_AFTER / 6) {
+                        log::Level::Debug
+                    } else {
+                        log::Level::Info
+                    };
+                    log::log!(level, "{text}");
+                    self.last_linked = Some(Instant::now());
                 }
                 NodeEvent::Close { link, reason } => {
                     if let Some(key) = self.conn_of(link) {
