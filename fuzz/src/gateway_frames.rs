@@ -149,7 +149,7 @@ impl World<'_> {
             18 => {
                 let raw = self.choices.some().to_vec();
                 self.is_lied_to |= raw.len() >= flashmob_core::wire::HEADER_BYTES;
-                self.to_gateway(link, &raw);
+                self.feed_gateway(link, &raw);
             }
             _ => self.break_link(link),
         }
@@ -202,7 +202,9 @@ impl World<'_> {
                     return;
                 }
                 Err(error) => {
-                    assert!(self.gateway.layout(0).is_none(), "a volume that is ready is refused: {error}");
+                    let is_whole = self.gateway.status().volumes[0].nodes.iter().all(|n| n.refusal.is_none());
+                    let is_ready = self.gateway.layout(0).is_some() && is_whole;
+                    assert!(!is_ready, "a volume that is ready is refused: {error}");
                     return self.gateway.client_closed(id);
                 }
             }
@@ -310,18 +312,18 @@ impl World<'_> {
     fn greet(&mut self, link: LinkId) {
         if self.links[link.0].phase == Phase::Up {
             let (bytes, _) = self.links[link.0].greeting(&mut self.choices);
-            self.to_gateway(link, &bytes);
+            self.feed_gateway(link, &bytes);
         }
     }
 
     fn answer(&mut self, link: LinkId) {
         if let Some((bytes, honest)) = self.links[link.0].answer(&mut self.choices) {
             self.is_lied_to |= !honest;
-            self.to_gateway(link, &bytes);
+            self.feed_gateway(link, &bytes);
         }
     }
 
-    fn to_gateway(&mut self, link: LinkId, bytes: &[u8]) {
+    fn feed_gateway(&mut self, link: LinkId, bytes: &[u8]) {
         if self.links[link.0].phase == Phase::Up {
             self.gateway.link_rx(link).extend(bytes);
             self.gateway.process_link(self.now, link);
@@ -412,6 +414,10 @@ impl Nbd {
     /// Takes whole replies from what was received.
     fn check_replies(&mut self, mut check_data: impl FnMut(u64, &[u8])) {
         let received = std::mem::take(&mut self.received);
+        if !self.makes_sense {
+            // Which of its bytes were taken for a request, nobody knows.
+            return;
+        }
         let mut rest = &received[..];
         while let Some((header, header_len)) =
             ReplyHeader::decode(rest).unwrap_or_else(|e| panic!("a gateway sent: {e}"))
@@ -420,11 +426,6 @@ impl Nbd {
             let cookie = match header {
                 ReplyHeader::Simple { cookie, .. } | ReplyHeader::Chunk { cookie, .. } => cookie,
             };
-            if !self.makes_sense {
-                // Which of its bytes were taken for a request, nobody knows.
-                rest = &[];
-                break;
-            }
             let Some(asked) = self.asked.get(&cookie).copied() else { panic!("{cookie} is answered twice") };
             let is_read = asked.command == CMD_READ;
             let len = match header {

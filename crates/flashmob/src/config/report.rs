@@ -229,13 +229,23 @@ fn excerpt(before: &str, within: &str, after: &str) -> (String, usize, usize) {
 
 /// `text` in single quotes, harmless and not too long.
 pub(super) fn quoted(text: &str) -> String {
-    let mut shown = String::from("'");
-    let mut chars = text.chars();
-    shown.extend(printable_chars(chars.by_ref().take(QUOTED_CHARS_MAX)));
-    if chars.next().is_some() {
-        shown.push_str("...");
+    format!("'{}'", shortened(text, QUOTED_CHARS_MAX))
+}
+
+/// As much of `text` as takes at most `chars_max` characters when it is printable, and dots for the rest. What cannot
+/// be printed counts with all that stands for it.
+pub(super) fn shortened(text: &str, chars_max: usize) -> String {
+    let (mut shown, mut count) = (String::new(), 0);
+    for c in text.chars() {
+        let before = shown.len();
+        shown.extend(printable_chars(std::iter::once(c)));
+        count += shown[before..].chars().count();
+        if count > chars_max {
+            shown.truncate(before);
+            shown.push_str("...");
+            break;
+        }
     }
-    shown.push('\'');
     shown
 }
 

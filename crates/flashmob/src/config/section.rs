@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::limits::Limits;
 use super::quantity::{FromToml, type_name};
-use super::report::{Findings, listed, printable, quoted};
+use super::report::{Findings, listed, quoted, shortened};
 
 /// A kind of section: how it is written, and the keys it may hold.
 pub(super) struct Schema {
@@ -248,9 +248,5 @@ fn resembling(name: &str, keys: &[&'static str]) -> Option<&'static str> {
 }
 
 fn shown_key(name: &str) -> String {
-    let mut shown = printable(&name.chars().take(KEY_CHARS_MAX).collect::<String>());
-    if name.chars().count() > KEY_CHARS_MAX {
-        shown.push_str("...");
-    }
-    shown
+    shortened(name, KEY_CHARS_MAX)
 }

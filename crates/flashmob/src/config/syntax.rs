@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use toml::de::Error;
 
-use super::report::{Findings, printable};
+use super::report::{Findings, shortened};
 
 /// Characters of a line that a remedy repeats.
 const REPEATED_CHARS_MAX: usize = 60;
@@ -125,12 +125,7 @@ fn without_comment(value: &str) -> &str {
 }
 
 fn short(text: &str) -> String {
-    let mut chars = text.chars();
-    let mut shown = printable(&chars.by_ref().take(REPEATED_CHARS_MAX).collect::<String>());
-    if chars.next().is_some() {
-        shown.push_str("...");
-    }
-    shown
+    shortened(text, REPEATED_CHARS_MAX)
 }
 
 /// The line that this byte is on, or the one that it ends, and where that line starts.

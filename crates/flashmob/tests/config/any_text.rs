@@ -70,6 +70,19 @@ fn a_mebibyte_of_problems_is_reported_at_once() {
     }
 }
 
+/// Found by fuzzing: every one of these is shown by several characters.
+#[test]
+fn lines_that_cannot_be_printed_are_not_shown_at_length() {
+    for c in ['\u{7f}', '\u{1}', '\u{202e}', '\u{10fffe}'] {
+        let line = c.to_string().repeat(200);
+        survives(&line);
+        survives(&format!("a = {line}"));
+        survives(&format!("{line} = b"));
+        survives(&format!("[{line}]"));
+        survives(&format!("listen = \"{line}\""));
+    }
+}
+
 proptest! {
     #[test]
     fn mutated_configurations_are_survived(
