@@ -147,12 +147,16 @@ fn gateway_frames() -> Vec<(&'static str, Vec<u8>)> {
     let write_call = [2, 0, 0x41, 9, 5, 0, 0, 0, 9, 0, 0, 11, 0];
     let flush_call = [2, 0, 2];
     let answers: Vec<u8> = (0..4u8).flat_map(|link| [15, link, 0, 0, 0, 0, 0]).collect();
-    let nbd = [&[5, 0, 1][..], &[6, 0, 0, 0, 0, 0, 3, 9, 0, 3, 7, 0, 0, 0, 0], &[8, 0, 0, 0xff]].concat();
+    let open_nbd = [5, 0, 1];
+    let read_nbd = [6, 0, 0, 0, 0, 0, 3, 9, 0, 3, 7, 0, 0, 0, 0];
+    let nbd = [&open_nbd[..], &read_nbd, &[8, 0, 0, 0xff]].concat();
+    let leave = [9, 0, 0];
     let script = [&links_up[..], &read_call, &write_call, &flush_call, &answers, &answers, &nbd, &answers].concat();
     let breaks = [&[19, 0][..], &[1, 0], &links_up, &answers, &[0, 0, 200]].concat();
     vec![
         ("linear", [&[3][..], &script].concat()),
         ("striped_learned", [&[4][..], &script, &breaks].concat()),
+        ("client_leaves", [&[3][..], &links_up, &open_nbd, &read_nbd, &leave].concat()),
         ("one_at_a_time", [&[3 | 2 << 3][..], &script, &breaks, &script].concat()),
     ]
 }
