@@ -3,6 +3,7 @@
 //! A node whose data file was lost, or whose card is not mounted, comes back with an empty extent of the right size.
 //! Only who remembers the old one can tell; without that its zeros would be taken for data.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::unique_id;
 use crate::config::{Config, VolumeConfig};
+
+/// Where it is kept: beside the configuration, or under the same name in the folder that systemd gives a service whose
+/// configuration it may not write to.
+fn memory_path(config_path: &Path, state_dir: Option<OsString>) -> PathBuf {
+    let mut path = match (state_dir, config_path.file_name()) {
+        (Some(dir), Some(name)) => PathBuf::from(dir).join(name),
+        _ => config_path.to_path_buf(),
+    };
+    path.as_mut_os_string().push(".extents");
+    path
+}
 
 /// What is remembered, and where.
 #[derive(Debug)]
@@ -46,9 +58,7 @@ struct Remembered {
 impl ExtentMemory {
     /// What is kept beside the configuration at `config_path`; nothing if `forget` is set.
     pub fn load(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<ExtentMemory> {
-        let mut path = config_path.as_os_str().to_owned();
-        path.push(".extents");
-        let path = PathBuf::from(path);
+        let path = memory_path(config_path, std::env::var_os("STATE_DIRECTORY"));
         let document = match std::fs::read_to_string(&path) {
             Ok(text) if !forget => toml::from_str(&text).with_context(|| {
                 let path = path.display();
@@ -115,5 +125,56 @@ impl ExtentMemory {
         file.sync_all()?;
         std::fs::rename(&temporary, &self.path)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str =
+        "[[volume]]\nname = 'pool'\n[[volume.node]]\naddress = 'a:1'\n[[volume.node]]\naddress = 'b:1'\n";
+
+    fn config() -> Config {
+        Config::parse(CONFIG, "gateway.toml", Path::new("/")).unwrap()
+    }
+
+    #[test]
+    fn what_was_remembered_is_known_at_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gateway.toml");
+        let mut memory = ExtentMemory::load(&config(), &path, false).unwrap();
+        assert_eq!(memory.extent_ids(), [None, None]);
+        let (id, first) = memory.begin_session(None, [1; 16], 1000);
+        memory.remember(1, [7; 16]);
+        let mut memory = ExtentMemory::load(&config(), &path, false).unwrap();
+        assert_eq!(memory.extent_ids(), [None, Some([7; 16])]);
+        let (same, second) = memory.begin_session(None, [1; 16], 5);
+        assert_eq!((same, first), (id, 1000));
+        assert_eq!(second, 1001, "later, though the clock was set back");
+        assert_eq!(ExtentMemory::load(&config(), &path, true).unwrap().extent_ids(), [None, None], "forgotten");
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_with_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gateway.toml");
+        std::fs::write(dir.path().join("gateway.toml.extents"), "[[extent]]\nvolume = 3").unwrap();
+        let text = ExtentMemory::load(&config(), &path, false).unwrap_err().to_string();
+        assert!(text.contains("gateway.toml.extents") && text.contains("--forget"), "{text}");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_no_obstacle() {
+        let mut memory = ExtentMemory::load(&config(), Path::new("/nowhere/at/all/gateway.toml"), false).unwrap();
+        assert_eq!(memory.begin_session(None, [1; 16], 9), ([1; 16], 9), "who it is follows from where it is");
+        memory.remember(0, [7; 16]);
+        assert_eq!(memory.extent_ids(), [Some([7; 16]), None]);
+    }
+
+    #[test]
+    fn a_service_keeps_it_in_its_own_folder() {
+        let path = memory_path(Path::new("/etc/flashmob/gateway.toml"), Some("/var/lib/flashmob".into()));
+        assert_eq!(path, Path::new("/var/lib/flashmob/gateway.toml.extents"));
     }
 }
