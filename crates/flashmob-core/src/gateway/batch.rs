@@ -131,6 +131,7 @@ impl Gateway {
         let node_nanos = &mut self.links[id.0].counters.node_nanos;
         *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
         let link = &mut self.links[id.0];
+        link.counters.failures += if run.outcome.is_err() { count as u64 } else { 0 };
         link.sent[at].left -= count;
         link.sent[at].pieces = pieces;
         if link.sent[at].left == 0

@@ -79,6 +79,7 @@ pub(super) struct LinkCounters {
     pub node_nanos: u64,
     pub resent: u64,
     pub breaks: u64,
+    pub failures: u64,
 }
 
 impl Link {

@@ -107,6 +107,8 @@ pub struct LinkStatus {
     pub resent: u64,
     /// How often it broke or could not be made.
     pub breaks: u64,
+    /// Pieces that the node answered with a failure.
+    pub failures: u64,
 }
 
 impl Gateway {
@@ -163,6 +165,7 @@ impl Gateway {
             node_nanos: c.node_nanos,
             resent: c.resent,
             breaks: c.breaks,
+            failures: c.failures,
         }
     }
 

@@ -145,6 +145,9 @@ pub struct LinkReport {
     pub resent: u64,
     /// How often it broke or could not be made.
     pub breaks: u64,
+    /// Pieces that the node answered with a failure.
+    #[serde(default)]
+    pub failures: u64,
     /// What TCP says of the connection; absent for links inside the process.
     pub tcp: Option<TcpReport>,
 }

@@ -35,6 +35,7 @@ pub(super) fn link(number: usize) -> LinkReport {
         node_seconds: 12.5,
         resent: 3,
         breaks: 1,
+        failures: 2,
         tcp: Some(TcpReport {
             rtt_us: 1800,
             rtt_variation_us: 250,

@@ -83,6 +83,7 @@ impl GatewayServer {
             node_seconds: link.node_nanos as f64 / 1e9,
             resent: link.resent,
             breaks: link.breaks,
+            failures: link.failures,
             tcp: self.links.tcp_info(link.link),
         }
     }

@@ -168,6 +168,7 @@ pub(super) const LINK: &[Series<LinkReport>] = &[
     }),
     counter("flashmob_link_node_seconds_total", "Time that answered pieces spent at the node", |l| one(l.node_seconds)),
     counter("flashmob_link_resent_pieces_total", "Pieces sent again after a break", |l| one(l.resent)),
+    counter("flashmob_link_failed_pieces_total", "Pieces that the node answered with a failure", |l| one(l.failures)),
     counter("flashmob_link_breaks_total", "Times that the link broke or could not be made", |l| one(l.breaks)),
     gauge("flashmob_link_tcp_rtt_seconds", "Smoothed round-trip time of the present connection", |l| {
         of_tcp(l, |t| one(seconds(t.rtt_us)))

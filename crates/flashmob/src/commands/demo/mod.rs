@@ -137,8 +137,9 @@ fn keep(gateway: &Gateway, cluster: &Cluster) {
     println!(
         "  fio --name=reads --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based --runtime=5"
     );
+    println!("and as root, for the files in the image:\n");
     println!("  mkdir -p nbd mnt && nbdfuse nbd/volume {uri} &");
-    println!("  sudo mount -o loop nbd/volume mnt     # the files in the image\n");
+    println!("  mount -o loop nbd/volume mnt\n");
     println!("The nodes' data and logs: {}", cluster.dir().display());
     loop {
         std::thread::park();
