@@ -40,6 +40,7 @@ pub use client::{ClientId, NativeCall, SPANS_MAX};
 use link::Link;
 pub use link::LinkId;
 use queue::{BatchLimits, NodeQueue, Piece};
+pub use request::LATENESS_MAX;
 use request::Requests;
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
 use volume::Volume;

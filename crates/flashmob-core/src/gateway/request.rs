@@ -21,7 +21,7 @@ pub(super) struct RequestKey {
 }
 
 /// A request fails after so many timeouts even if its node answers others: nothing may take for ever.
-const LATENESS_MAX: u32 = 20;
+pub const LATENESS_MAX: u32 = 20;
 /// Silence of a node, and waiting of a request to it, after which that gives way to others when memory is short.
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 

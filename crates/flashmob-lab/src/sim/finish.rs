@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use flashmob_core::gateway::LATENESS_MAX;
 use flashmob_core::op::Op;
 use rand::Rng;
 
+use super::faults::Fault;
 use super::trace::What;
 use super::{ClientPlan, SimClient, World};
 
@@ -12,7 +14,11 @@ impl World {
     /// Looks for requests that wait too long, and for limits that do not hold.
     pub(super) fn watch(&mut self) {
         let slack = Duration::from_secs(1);
-        let patience = self.scenario.timeout + slack;
+        // A link that breaks all the time and answers in between makes a request late, not lost.
+        let breaks = |fault: &Fault| matches!(fault, Fault::Cut(..) | Fault::HalfOpen(..) | Fault::Damage(..));
+        let is_shaky = self.scenario.node_link.cut_rate > 0.0 || self.scenario.faults.iter().any(|(_, f)| breaks(f));
+        let timeouts = if is_shaky { LATENESS_MAX } else { 1 };
+        let patience = self.scenario.timeout * timeouts + slack;
         for (c, client) in self.clients.iter().enumerate() {
             // Where memory is short, a request may wait in its connection until the others want nothing more.
             let late = client.open.iter().find(|(_, p)| !self.is_crowded() && self.ctx.now - p.at > patience);
