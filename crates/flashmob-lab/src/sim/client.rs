@@ -13,6 +13,7 @@ use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use rand::Rng;
 
+use super::faults::Fault;
 use super::net::{ConnId, ConnKind};
 use super::oracle::{Leaves, Stamp, WriteId, pattern};
 use super::scenario::ClientPlan;
@@ -359,7 +360,9 @@ impl World {
         let is_known = errno == EIO || (errno == ENOSPC && pending.op.mutates());
         let is_known = is_known || (self.clients[c].plan.native && errno <= Failure::NoSpace as u32);
         let is_excused = self.touched(&pending.spans).any(|n| self.is_excused(n, pending.at));
-        let is_loss = pending.op == Op::Flush && self.oracle.may_flush_fail(c);
+        // A flush that a store failed is told to every client once, whenever it asks next.
+        let store_failed = || self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::StoreErrors(..)));
+        let is_loss = pending.op == Op::Flush && (self.oracle.may_flush_fail(c) || store_failed());
         // Where memory is short, requests of sick nodes hold up others.
         let is_crowded = self.is_crowded() && (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
         if is_known && (is_excused || is_loss || is_crowded) {
