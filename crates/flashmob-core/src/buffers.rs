@@ -230,24 +230,31 @@ pub struct Budget {
     limit_bytes: u64,
     used_bytes: u64,
     peak_bytes: u64,
+    /// Nothing is granted while this is set.
+    closed: bool,
 }
 
 impl Budget {
     /// A budget of `limit_bytes` with nothing taken.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Budget {
-        Budget { limit_bytes, used_bytes: 0, peak_bytes: 0 }
+        Budget { limit_bytes, used_bytes: 0, peak_bytes: 0, closed: false }
     }
 
     /// Takes `bytes` if they fit. The caller gives them back with [`Budget::release`].
     #[must_use]
     pub fn try_reserve(&mut self, bytes: u64) -> bool {
-        if self.used_bytes != 0 && self.used_bytes + bytes > self.limit_bytes {
+        if self.closed || (self.used_bytes != 0 && self.used_bytes + bytes > self.limit_bytes) {
             return false;
         }
         self.used_bytes += bytes;
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
         true
+    }
+
+    /// Grants nothing while `closed`, for somebody whose turn it is not.
+    pub fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
     }
 
     /// Gives back bytes taken before.
@@ -338,5 +345,10 @@ mod tests {
         assert!(budget.try_reserve(500), "alone, even above the limit");
         assert!(!budget.try_reserve(1));
         assert_eq!(budget.peak_bytes(), 500);
+        budget.release(500);
+        budget.set_closed(true);
+        assert!(!budget.try_reserve(1), "closed");
+        budget.set_closed(false);
+        assert!(budget.try_reserve(1));
     }
 }

@@ -45,8 +45,11 @@ pub(super) struct Client {
     pub in_hand: usize,
     /// What its requests and unwritten answers hold of the budget.
     pub held_bytes: u64,
-    /// What its unwritten answers hold of the budget.
-    pub unwritten_bytes: u64,
+    /// Its answers that are not wholly written: where in all bytes to it each ends, and what it holds of the budget.
+    /// Small neighbours share an entry.
+    pub unwritten: VecDeque<(u64, u64)>,
+    /// Bytes written to it since it connected.
+    pub written_bytes: u64,
     /// Losses of acknowledged changes that it was told of.
     pub losses_told: u64,
     /// Held back by a limit.
@@ -88,7 +91,23 @@ pub struct NativeCall {
     pub payload: Vec<u8>,
 }
 
+/// Answers that hold up to this together share an entry of [`Client::unwritten`].
+const UNWRITTEN_SHARED_BYTES: u64 = 64 * 1024;
+
 impl Client {
+    /// An answer that holds `reserved_bytes` stands at the end of what is to be written.
+    pub fn answer_queued(&mut self, reserved_bytes: u64) {
+        let ClientKind::Nbd(nbd) = &self.kind else { return };
+        let end = self.written_bytes + nbd.session.out().len() as u64;
+        match self.unwritten.back_mut() {
+            Some((last, held)) if *held + reserved_bytes <= UNWRITTEN_SHARED_BYTES => {
+                *last = end;
+                *held += reserved_bytes;
+            }
+            _ => self.unwritten.push_back((end, reserved_bytes)),
+        }
+    }
+
     pub fn is_native(&self) -> bool {
         matches!(self.kind, ClientKind::Native(_))
     }
@@ -138,7 +157,8 @@ impl Gateway {
             volume,
             in_hand: 0,
             held_bytes: 0,
-            unwritten_bytes: 0,
+            unwritten: VecDeque::new(),
+            written_bytes: 0,
             losses_told,
             blocked: false,
             is_short: false,
@@ -175,7 +195,7 @@ impl Gateway {
         if let ClientKind::Nbd(nbd) = &mut client.kind {
             nbd.session.abandon(&mut self.budget);
         }
-        self.budget.release(client.unwritten_bytes);
+        self.budget.release(client.unwritten.iter().map(|(_, reserved)| reserved).sum());
         self.drop_requests_of(id);
     }
 
@@ -206,12 +226,18 @@ impl Gateway {
         let Some(client) = self.client_mut(id) else { return };
         let ClientKind::Nbd(nbd) = &mut client.kind else { return };
         nbd.session.out_mut().advance(n);
-        let left = client.unwritten_bytes;
-        let written = if nbd.session.out().is_empty() { left } else { left.min(n as u64) };
-        client.unwritten_bytes -= written;
-        client.held_bytes -= written;
+        client.written_bytes += n as u64;
+        // A large answer is one buffer, which is freed when its last byte is written and not before.
+        let mut freed_bytes = 0;
+        while let Some(&(end, reserved)) = client.unwritten.front()
+            && end <= client.written_bytes
+        {
+            client.unwritten.pop_front();
+            freed_bytes += reserved;
+        }
+        client.held_bytes -= freed_bytes;
         let is_blocked = client.blocked;
-        self.budget.release(written);
+        self.budget.release(freed_bytes);
         self.retry_blocked |= is_blocked;
     }
 
@@ -246,21 +272,24 @@ impl Gateway {
 
     /// The next event of a session; `None` when nothing more can be done now.
     fn next_event(&mut self, id: ClientId) -> Option<Result<nbd::Event, nbd::SessionError>> {
-        let draining = self.draining || self.is_turn_of_another(id);
-        let share_bytes = self.share_bytes();
+        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
         let client = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial)?;
-        client.blocked = client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes || draining;
-        client.is_short = false;
+        (client.blocked, client.is_short) = (self.draining, false);
         if client.closing || client.blocked {
             return None;
         }
         let ClientKind::Nbd(nbd) = &mut client.kind else { return None };
+        // One that is held back begins nothing new, but what it has begun to send must come in: it holds memory.
+        let is_held_back =
+            is_turn_of_another || client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes;
+        self.budget.set_closed(is_held_back);
         let event = nbd.session.next(&mut nbd.rx, &ExportTable(&self.volumes), &mut self.budget);
+        self.budget.set_closed(false);
         match event {
             Ok(nbd::Event::NeedMore) => None,
             Ok(nbd::Event::Blocked) => {
                 client.blocked = true;
-                client.is_short = true;
+                client.is_short = !is_held_back;
                 None
             }
             other => Some(other),

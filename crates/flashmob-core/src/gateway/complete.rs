@@ -117,7 +117,7 @@ impl Gateway {
             client.held_bytes -= request.reserved_bytes;
             self.budget.release(request.reserved_bytes);
         } else {
-            client.unwritten_bytes += request.reserved_bytes;
+            client.answer_queued(request.reserved_bytes);
             if !client.is_dirty {
                 client.is_dirty = true;
                 self.dirty_clients.push(id);

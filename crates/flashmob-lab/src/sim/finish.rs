@@ -14,8 +14,11 @@ impl World {
     /// Looks for requests that wait too long, and for limits that do not hold.
     pub(super) fn watch(&mut self) {
         let slack = Duration::from_secs(1);
-        // A link that breaks all the time and answers in between makes a request late, not lost.
-        let breaks = |fault: &Fault| matches!(fault, Fault::Cut(..) | Fault::HalfOpen(..) | Fault::Damage(..));
+        // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
+        let breaks = |fault: &Fault| {
+            use Fault::{Cut, Damage, HalfOpen, Kill, PowerLoss, StoreStall};
+            matches!(fault, Cut(..) | HalfOpen(..) | Damage(..) | Kill(..) | PowerLoss(..) | StoreStall(..))
+        };
         let is_shaky = self.scenario.node_link.cut_rate > 0.0 || self.scenario.faults.iter().any(|(_, f)| breaks(f));
         let timeouts = if is_shaky { LATENESS_MAX } else { 1 };
         let patience = self.scenario.timeout * timeouts + slack;
