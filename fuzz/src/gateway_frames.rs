@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, VolumeSpec,
+    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
@@ -62,6 +62,7 @@ pub fn run(data: &[u8]) {
     let extent = |n: usize| ExtentSpec {
         name: format!("node {n}"),
         size_bytes: (control >> n & 1 != 0).then_some(NODE_BYTES[n]),
+        is_local: false,
     };
     let volume = VolumeSpec {
         name: "pool".to_string(),
@@ -182,7 +183,7 @@ impl World<'_> {
         let cookie = self.next_call;
         self.calls.insert(cookie, (op, spans.clone()));
         let call = NativeCall { cookie, op, flags: OpFlags(what & 3), spans, payload };
-        self.gateway.submit(self.now, self.native, call);
+        self.gateway.submit(self.now, self.native, call, &mut NoLocal);
     }
 
     fn open_nbd(&mut self) {
@@ -211,7 +212,7 @@ impl World<'_> {
             if let Some(rx) = self.gateway.client_rx(id) {
                 rx.extend(&to.take_all());
             }
-            self.gateway.process_client(self.now, id);
+            self.gateway.process_client(self.now, id, &mut NoLocal);
         }
     }
 
@@ -237,7 +238,7 @@ impl World<'_> {
         if let Some(rx) = self.gateway.client_rx(id) {
             rx.extend(&bytes);
         }
-        self.gateway.process_client(self.now, id);
+        self.gateway.process_client(self.now, id, &mut NoLocal);
     }
 
     fn read_nbd(&mut self) {
@@ -332,7 +333,7 @@ impl World<'_> {
 
     /// What a shell does after everything. Limits hold.
     fn settle(&mut self) {
-        self.gateway.turn(self.now);
+        self.gateway.turn(self.now, &mut NoLocal);
         while let Some(action) = self.gateway.poll_action() {
             match action {
                 Action::Connect { link, node } => {

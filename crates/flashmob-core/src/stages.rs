@@ -308,5 +308,59 @@ impl<I: Interval> Default for StageHistograms<I> {
     }
 }
 
+/// Takes down times for [`StageHistograms`]: equal ones that follow one another, as those of one batch do, cost a
+/// histogram one visit.
+#[derive(Clone, Debug)]
+pub struct StageRecorder<I> {
+    histograms: StageHistograms<I>,
+    /// For each interval the last time, in nanoseconds, and how often it came in a row.
+    rows: [(u64, u64); INTERVALS],
+}
+
+impl<I: Interval> StageRecorder<I> {
+    /// Empty histograms.
+    #[must_use]
+    pub fn new() -> StageRecorder<I> {
+        StageRecorder { histograms: StageHistograms::new(), rows: [(0, 0); INTERVALS] }
+    }
+
+    /// Records that `interval` took `nanos`.
+    #[inline]
+    pub fn record(&mut self, interval: I, nanos: u64) {
+        self.record_n(interval, nanos, 1);
+    }
+
+    /// Records that `interval` took `nanos`, `count` times.
+    #[inline]
+    pub fn record_n(&mut self, interval: I, nanos: u64, count: u64) {
+        let row = &mut self.rows[interval.index()];
+        if row.0 == nanos {
+            row.1 = row.1.saturating_add(count);
+        } else {
+            let (last, times) = std::mem::replace(row, (nanos, count));
+            if times > 0 {
+                self.histograms.record_n(interval, last, times);
+            }
+        }
+    }
+
+    /// Everything that was recorded.
+    pub fn histograms(&mut self) -> &StageHistograms<I> {
+        for interval in I::ALL {
+            let (nanos, times) = std::mem::take(&mut self.rows[interval.index()]);
+            if times > 0 {
+                self.histograms.record_n(interval, nanos, times);
+            }
+        }
+        &self.histograms
+    }
+}
+
+impl<I: Interval> Default for StageRecorder<I> {
+    fn default() -> StageRecorder<I> {
+        StageRecorder::new()
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ fn gateway() -> Gateway {
         connect_timeout: Duration::from_secs(3),
         reconnect_min: Duration::from_millis(50),
         reconnect_max: Duration::from_secs(2),
-        extents: vec![ExtentSpec { name: "node".to_string(), size_bytes: None }],
+        extents: vec![ExtentSpec { name: "node".to_string(), size_bytes: None, is_local: false }],
     };
     let volumes = vec![volume];
     let config = GatewayConfig {

@@ -146,7 +146,7 @@ fn spec(layout: LayoutKind, sizes: &[Option<u64>]) -> VolumeSpec {
         connect_timeout: Duration::from_secs(3),
         reconnect_min: Duration::from_millis(50),
         reconnect_max: Duration::from_secs(2),
-        extents: sizes.iter().map(|&size_bytes| ExtentSpec { name: "n".into(), size_bytes }).collect(),
+        extents: sizes.iter().map(|&size_bytes| ExtentSpec { name: "n".into(), size_bytes, is_local: false }).collect(),
     }
 }
 
@@ -219,12 +219,12 @@ fn a_pause_shorter_than_the_timeout_fails_no_write_of_the_only_client() {
     fake.link(0, GIB);
     let client = fake.gateway.native_opened(0).unwrap();
     for n in 0..300u64 {
-        fake.gateway.submit(fake.now, client, call(n, Op::Write, n * MIB, MIB as u32));
+        fake.gateway.submit(fake.now, client, call(n, Op::Write, n * MIB, MIB as u32), &mut NoLocal);
     }
-    fake.gateway.turn(fake.now);
+    fake.gateway.turn(fake.now, &mut NoLocal);
     fake.now = fake.now + Duration::from_millis(1100);
     fake.gateway.handle_timeout(fake.now);
-    fake.gateway.turn(fake.now);
+    fake.gateway.turn(fake.now, &mut NoLocal);
     let failed = fake.gateway.completions().iter().filter(|c| c.result.is_err()).count();
     assert_eq!(failed, 0, "after 1.1 s of a timeout of 10 s");
 }
@@ -254,12 +254,12 @@ fn writes_of_one_block_take_time_in_proportion_to_their_number() {
         let clients: Vec<_> = (0..count.div_ceil(4096)).map(|_| fake.gateway.native_opened(0).unwrap()).collect();
         let begun = Instant::now();
         for n in 0..count {
-            fake.gateway.submit(fake.now, clients[(n / 4096) as usize], call(n, Op::Write, 0, 1));
+            fake.gateway.submit(fake.now, clients[(n / 4096) as usize], call(n, Op::Write, 0, 1), &mut NoLocal);
         }
-        fake.gateway.turn(fake.now);
+        fake.gateway.turn(fake.now, &mut NoLocal);
         for _ in 0..500 {
             fake.answer(0);
-            fake.gateway.turn(fake.now);
+            fake.gateway.turn(fake.now, &mut NoLocal);
         }
         begun.elapsed()
     };
@@ -278,7 +278,7 @@ fn a_long_trim_holds_up_nobody() {
     fake.link(1, 4 * GIB);
     let client = fake.gateway.native_opened(0).unwrap();
     let begun = Instant::now();
-    fake.gateway.submit(fake.now, client, call(1, Op::Trim, 0, u32::MAX));
+    fake.gateway.submit(fake.now, client, call(1, Op::Trim, 0, u32::MAX), &mut NoLocal);
     let took = begun.elapsed();
     assert!(took < Duration::from_millis(20), "one trim: {took:?}");
 }
@@ -303,11 +303,11 @@ fn a_client_held_back_by_what_it_had_not_read_goes_on_once_it_has() {
         bytes.extend_from_slice(&[0; 12]);
     }
     fake.gateway.client_rx(id).unwrap().extend(&bytes);
-    fake.gateway.process_client(fake.now, id);
+    fake.gateway.process_client(fake.now, id, &mut NoLocal);
     // The shell: as long as the gateway wants a turn give it one, then write all that there is.
     let mut turns = 0;
     loop {
-        fake.gateway.turn(fake.now);
+        fake.gateway.turn(fake.now, &mut NoLocal);
         let n = fake.gateway.client_out(id).unwrap().len();
         fake.gateway.client_wrote(id, n);
         turns += 1;
@@ -332,14 +332,14 @@ fn a_large_write_gets_its_turn_beside_many_small_ones() {
     let mut cookie = 0;
     let mut submit = |fake: &mut Fake, client, len| {
         cookie += 1;
-        fake.gateway.submit(fake.now, client, call(cookie, Op::Read, (cookie % 900) * MIB, len));
+        fake.gateway.submit(fake.now, client, call(cookie, Op::Read, (cookie % 900) * MIB, len), &mut NoLocal);
     };
     for &client in &small {
         (0..64).for_each(|_| submit(&mut fake, client, MIB as u32));
     }
     submit(&mut fake, large, 32 << 20);
     for turn in 0..2000 {
-        fake.gateway.turn(fake.now);
+        fake.gateway.turn(fake.now, &mut NoLocal);
         fake.answer(0);
         for done in std::mem::take(fake.gateway.completions()) {
             if done.client == large {

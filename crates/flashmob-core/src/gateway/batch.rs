@@ -6,8 +6,8 @@ use super::queue::Piece;
 use crate::op::Op;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
-use crate::wire::batch::{WirePiece, encode_batch, encoded_bytes_max};
-use crate::wire::frame::WireError;
+use crate::wire::batch::{WirePiece, put_groups};
+use crate::wire::frame::{FrameKind, WireError, frame_bytes, put_frame};
 use crate::wire::replies::{RepliesDecoder, Run};
 
 impl Gateway {
@@ -27,35 +27,41 @@ impl Gateway {
     pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
         let node = &mut self.nodes[self.links[id.0].node];
-        let requests = &self.requests;
-        node.queue.take_batch(node.limits, |p| requests.get(p.request).is_some(), &mut pieces);
+        node.queue.take_batch(node.limits, &mut pieces);
         if pieces.is_empty() {
             self.pieces_pool.push(pieces);
             return false;
         }
         self.wire_pieces.clear();
+        let requests = &self.requests;
         let mut payload_bytes = 0;
         for piece in &pieces {
-            let Piece { op, flags, offset_bytes, len_bytes, .. } = *piece;
+            let Piece { op, flags, offset_bytes, len_bytes, received, .. } = *piece;
             let wire = WirePiece { op, flags, offset_bytes, len_bytes };
             payload_bytes += wire.payload_bytes() as usize;
             self.wire_pieces.push(wire);
-            if let Some(request) = requests.get(piece.request) {
-                self.stages.record_n(GatewayInterval::Batched, now.nanos_since(request.received), 1);
-            }
+            self.stages.record(GatewayInterval::Batched, now.nanos_since(received));
         }
         let link = &mut self.links[id.0];
         link.next_seq = link.next_seq.wrapping_add(1);
         let (seq, wire_pieces) = (link.next_seq, &self.wire_pieces);
-        link.out.append(encoded_bytes_max(pieces.len(), payload_bytes), |out| {
-            encode_batch(out, seq, wire_pieces, |out| {
+        self.meta.clear();
+        put_groups(&mut self.meta, seq, wire_pieces);
+        let meta = &self.meta;
+        link.out.append_with(frame_bytes(meta.len(), payload_bytes), |room| {
+            put_frame(room, FrameKind::Batch, meta, |mut payload| {
                 for piece in pieces.iter().filter(|p| p.op == Op::Write) {
                     let at = piece.buffer_at as usize;
-                    let bytes =
-                        requests.get(piece.request).map_or(&[][..], |r| &r.buffer[at..at + piece.len_bytes as usize]);
-                    out.extend_from_slice(bytes);
+                    let (to, rest) = std::mem::take(&mut payload).split_at_mut(piece.len_bytes as usize);
+                    if let Some(request) = requests.get(piece.request) {
+                        to.copy_from_slice(&request.buffer[at..at + to.len()]);
+                    } else {
+                        to.fill(0);
+                    }
+                    payload = rest;
                 }
             });
+            room.len()
         });
         if link.sent.is_empty() {
             link.progress = now;

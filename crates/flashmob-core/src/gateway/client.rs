@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::local::{LocalExtents, NoLocal};
+use super::native::NativeCall;
 use super::request::Incoming;
 use super::volume::ExportTable;
-use super::{Action, Completion, Gateway};
+use super::{Action, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::nbd;
-use crate::op::{Failure, Op, OpFlags};
-use crate::request::REQUEST_BYTES_MAX;
+use crate::op::Op;
+use crate::stages::GatewayInterval;
 use crate::units::Time;
 
 /// Names a client; a later client in the same place has another serial.
@@ -22,17 +24,13 @@ pub struct ClientId {
 }
 
 /// Most requests in hand per client; more wait in its connection.
-const CLIENT_REQUESTS_MAX: usize = 4096;
-/// What a native call costs beside its bytes: itself, and its place among the requests.
-const NATIVE_CALL_COST_BYTES: u64 = 256;
-/// How long a client that finds too little memory keeps others from taking any.
-const FIRST_IN_LINE_FOR: Duration = Duration::from_secs(1);
+pub(super) const CLIENT_REQUESTS_MAX: usize = 4096;
+/// Most requests of one client that are taken in one turn, and most bytes that they may hold: what others wait for at
+/// most, and about what the caches of a small processor hold.
+const PART_REQUESTS: u64 = 128;
+const PART_BYTES: u64 = 512 * 1024;
 /// How long an NBD client may take to choose an export; clients are limited, so that none may hold a place idly.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most spans of one native call.
-pub const SPANS_MAX: usize = 65_536;
-/// What one span of a native call costs beside its bytes: its piece in the queue and in a batch.
-const SPAN_COST_BYTES: u64 = 96;
 
 /// One client.
 #[derive(Debug)]
@@ -54,6 +52,8 @@ pub(super) struct Client {
     pub losses_told: u64,
     /// Held back by a limit.
     pub blocked: bool,
+    /// It had its part of the turn and has more that is decoded in the next.
+    pub paused: bool,
     /// That limit is the memory of all.
     pub is_short: bool,
     pub closing: bool,
@@ -74,21 +74,6 @@ pub(super) enum ClientKind {
 pub(super) struct NbdClient {
     pub session: nbd::Session,
     pub rx: RxBuf,
-}
-
-/// One call of a native client.
-#[derive(Debug)]
-pub struct NativeCall {
-    /// What the client calls it.
-    pub cookie: u64,
-    /// What it asks for.
-    pub op: Op,
-    /// Modifiers.
-    pub flags: OpFlags,
-    /// What it concerns: offset in bytes and length in bytes of each part. A flush has none.
-    pub spans: Vec<(u64, u32)>,
-    /// A write's bytes, those of all parts one after the other.
-    pub payload: Vec<u8>,
 }
 
 /// Answers that hold up to this together share an entry of [`Client::unwritten`].
@@ -133,13 +118,7 @@ impl Gateway {
         Some(id)
     }
 
-    /// A native client of a volume begins; `None` if there are as many clients as allowed or no such volume.
-    pub fn native_opened(&mut self, volume: usize) -> Option<ClientId> {
-        self.volumes.get(volume)?;
-        self.insert_client(ClientKind::Native(VecDeque::new()), Some(volume), None)
-    }
-
-    fn insert_client(
+    pub(super) fn insert_client(
         &mut self,
         kind: ClientKind,
         volume: Option<usize>,
@@ -161,6 +140,7 @@ impl Gateway {
             written_bytes: 0,
             losses_told,
             blocked: false,
+            paused: false,
             is_short: false,
             closing: false,
             handshake_until,
@@ -169,11 +149,11 @@ impl Gateway {
         Some(ClientId { index: self.clients.insert(client), serial })
     }
 
-    fn client(&self, id: ClientId) -> Option<&Client> {
+    pub(super) fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(id.index).filter(|c| c.serial == id.serial)
     }
 
-    fn client_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+    pub(super) fn client_mut(&mut self, id: ClientId) -> Option<&mut Client> {
         self.clients.get_mut(id.index).filter(|c| c.serial == id.serial)
     }
 
@@ -191,6 +171,7 @@ impl Gateway {
         if self.client(id).is_none() {
             return;
         }
+        self.set_paused(id, false);
         let mut client = self.clients.remove(id.index);
         if let ClientKind::Nbd(nbd) = &mut client.kind {
             nbd.session.abandon(&mut self.budget);
@@ -210,7 +191,22 @@ impl Gateway {
     /// Whether the gateway takes more bytes from this client now. While it does not, leave them in the socket.
     #[must_use]
     pub fn client_wants_bytes(&self, id: ClientId) -> bool {
-        self.client(id).is_some_and(|c| !c.blocked && !c.closing)
+        self.client(id).is_some_and(|c| !c.blocked && !c.paused && !c.closing)
+    }
+
+    /// Whether this client has more to decode that nothing holds up: call [`Gateway::process_client`] next turn.
+    #[must_use]
+    pub fn is_client_paused(&self, id: ClientId) -> bool {
+        self.client(id).is_some_and(|c| c.paused)
+    }
+
+    fn set_paused(&mut self, id: ClientId, paused: bool) {
+        if let Some(client) = self.client_mut(id)
+            && client.paused != paused
+        {
+            client.paused = paused;
+            self.paused_clients = if paused { self.paused_clients + 1 } else { self.paused_clients - 1 };
+        }
     }
 
     /// What an NBD client's socket is to take.
@@ -241,12 +237,26 @@ impl Gateway {
         self.retry_blocked |= is_blocked;
     }
 
-    /// Decodes what was received from an NBD client, as far as limits allow, and queues its requests.
-    pub fn process_client(&mut self, now: Time, id: ClientId) {
-        while let Some(event) = self.next_event(id) {
+    /// Decodes what was received from an NBD client, as far as limits allow and for at most its part of a turn; answers
+    /// what `local` can answer at once, and queues the other requests.
+    pub fn process_client(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
+        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
+        let (mut requests, mut bytes, mut at_once) = (0, 0, 0);
+        self.set_paused(id, false);
+        while let Some(event) = self.next_event(id, is_turn_of_another, share_bytes) {
             match event {
                 Ok(nbd::Event::Request { request, reserved_bytes }) => {
-                    self.accept_request(now, id, request, reserved_bytes)
+                    requests += 1;
+                    bytes += reserved_bytes;
+                    if request.op == Op::Read && self.read_at_once(id, &request, reserved_bytes, local) {
+                        at_once += 1;
+                    } else {
+                        self.accept_request(now, id, request, reserved_bytes);
+                    }
+                    if requests >= PART_REQUESTS || bytes >= PART_BYTES {
+                        self.set_paused(id, true);
+                        break;
+                    }
                 }
                 Ok(nbd::Event::Opened { export }) => {
                     let losses_told = self.volumes[export].losses_told;
@@ -264,6 +274,12 @@ impl Gateway {
                 }
             }
         }
+        if at_once > 0 {
+            self.counters.requests[Op::Read as usize] += at_once;
+            self.counters.read_at_once += at_once;
+            self.stages.record_n(GatewayInterval::Queued, 0, at_once);
+            self.stages.record_n(GatewayInterval::Total, 0, at_once);
+        }
         // Refusals and the handshake are answered by the session itself.
         if self.client(id).is_some_and(|c| matches!(&c.kind, ClientKind::Nbd(n) if !n.session.out().is_empty())) {
             self.mark_client(id);
@@ -271,8 +287,12 @@ impl Gateway {
     }
 
     /// The next event of a session; `None` when nothing more can be done now.
-    fn next_event(&mut self, id: ClientId) -> Option<Result<nbd::Event, nbd::SessionError>> {
-        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
+    fn next_event(
+        &mut self,
+        id: ClientId,
+        is_turn_of_another: bool,
+        share_bytes: u64,
+    ) -> Option<Result<nbd::Event, nbd::SessionError>> {
         let client = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial)?;
         (client.blocked, client.is_short) = (self.draining, false);
         if client.closing || client.blocked {
@@ -314,7 +334,7 @@ impl Gateway {
             reserved_bytes,
             received: now,
         };
-        self.start_request(now, incoming);
+        self.start_request(now, incoming, &mut NoLocal);
     }
 
     fn close_client(&mut self, id: ClientId, reason: Option<String>) {
@@ -347,138 +367,5 @@ impl Gateway {
     /// When the next client will have taken too long.
     pub(super) fn next_handshake_deadline(&self) -> Option<Time> {
         self.clients.iter().filter(|(_, c)| !c.closing).filter_map(|(_, c)| c.handshake_until).min()
-    }
-
-    /// Goes on with clients that a limit held back.
-    pub(super) fn resume_clients(&mut self, now: Time) {
-        let mut blocked: Vec<ClientId> = self
-            .clients
-            .iter()
-            .filter(|(_, c)| c.blocked)
-            .map(|(index, c)| ClientId { index, serial: c.serial })
-            .collect();
-        let Some(last) = blocked.last() else { return };
-        // Begin behind the client that came first last time. Who is first and still finds too little memory keeps its
-        // turn for a while, and nobody else takes any: else a large request would wait for ever beside small ones.
-        if self.first_in_line.is_none_or(|(id, until)| now >= until || !self.client(id).is_some_and(|c| c.blocked)) {
-            let first = if last.index <= self.turn_first { 0 } else { self.turn_first + 1 };
-            let split = blocked.partition_point(|id| id.index < first);
-            blocked.rotate_left(split);
-            self.turn_first = blocked[0].index;
-            self.first_in_line = Some((blocked[0], now + FIRST_IN_LINE_FOR));
-        } else if let Some(at) = blocked.iter().position(|id| self.first_in_line.is_some_and(|(first, _)| first == *id))
-        {
-            blocked.swap(0, at);
-        }
-        for id in blocked {
-            if self.client(id).is_some_and(Client::is_native) {
-                self.start_native(now, id);
-            } else {
-                self.process_client(now, id);
-            }
-        }
-        if !self.draining && self.clients.iter().any(|(_, c)| c.blocked) {
-            self.shed_unanswered(now);
-        }
-    }
-
-    /// Whether another client is first in line for memory.
-    fn is_turn_of_another(&self, id: ClientId) -> bool {
-        self.first_in_line
-            .is_some_and(|(first, _)| first != id && self.client(first).is_some_and(|c| c.blocked && c.is_short))
-    }
-
-    /// What one client may hold of the memory: one that does not read its answers must not hold all of it.
-    fn share_bytes(&self) -> u64 {
-        self.budget.limit_bytes() / (self.clients.len() as u64).clamp(2, 16)
-    }
-
-    /// Whether another [`Gateway::turn`] may let clients go on that a limit held back: memory was freed since the last,
-    /// or one of them has read what it owed to read.
-    #[must_use]
-    pub fn wants_turn(&self) -> bool {
-        (self.retry_blocked || self.budget.used_bytes() < self.used_bytes_at_turn)
-            && self.clients.iter().any(|(_, c)| c.blocked)
-    }
-
-    /// A native client makes a call. Its result is among [`Gateway::completions`] later.
-    pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall) {
-        if let Some(failure) = self.check_call(id, &call) {
-            self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
-            return;
-        }
-        if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.client_mut(id) {
-            calls.push_back(call);
-        }
-        self.start_native(now, id);
-    }
-
-    fn check_call(&self, id: ClientId, call: &NativeCall) -> Option<Failure> {
-        let volume = &self.volumes[self.client(id)?.volume?];
-        let Some(layout) = &volume.layout else { return Some(Failure::Io) };
-        if self.draining {
-            return Some(Failure::ShuttingDown);
-        }
-        if call.op.mutates() && volume.spec.read_only {
-            return Some(Failure::NotPermitted);
-        }
-        let total: u64 = call.spans.iter().map(|s| u64::from(s.1)).sum();
-        let carries = matches!(call.op, Op::Read | Op::Write);
-        if (carries && total > u64::from(REQUEST_BYTES_MAX)) || call.spans.len() > SPANS_MAX {
-            return Some(Failure::TooLarge);
-        }
-        let outside = |&(offset, len): &(u64, u32)| {
-            len == 0 || offset.checked_add(u64::from(len)).is_none_or(|end| end > layout.size_bytes())
-        };
-        let wrong_payload = call.op == Op::Write && call.payload.len() as u64 != total;
-        let unknown_flags = call.flags.0 & !OpFlags::KNOWN != 0;
-        let no_spans = call.spans.is_empty() != (call.op == Op::Flush);
-        (no_spans || wrong_payload || unknown_flags || call.spans.iter().any(outside)).then_some(Failure::Invalid)
-    }
-
-    /// Starts calls of a native client, as far as limits allow.
-    fn start_native(&mut self, now: Time, id: ClientId) {
-        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
-        loop {
-            let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
-            let ClientKind::Native(calls) = &mut client.kind else { return };
-            let Some(call) = calls.front() else {
-                client.blocked = false;
-                return;
-            };
-            let data_bytes: u64 = if matches!(call.op, Op::Read | Op::Write) {
-                call.spans.iter().map(|s| u64::from(s.1)).sum()
-            } else {
-                0
-            };
-            let reserved_bytes = NATIVE_CALL_COST_BYTES + call.spans.len() as u64 * SPAN_COST_BYTES + data_bytes;
-            client.is_short = false;
-            client.blocked =
-                client.in_hand >= CLIENT_REQUESTS_MAX || is_turn_of_another || client.held_bytes > share_bytes;
-            if !client.blocked && !self.budget.try_reserve(reserved_bytes) {
-                client.blocked = true;
-                client.is_short = true;
-            }
-            if client.blocked {
-                return;
-            }
-            // Its time starts now: before, it waited for its caller's own earlier calls.
-            let Some(call) = calls.pop_front() else { return };
-            client.in_hand += 1;
-            client.held_bytes += reserved_bytes;
-            let volume = client.volume.unwrap_or_default();
-            let incoming = Incoming {
-                client: id,
-                cookie: call.cookie,
-                volume,
-                op: call.op,
-                flags: call.flags,
-                spans: &call.spans,
-                payload: call.payload,
-                reserved_bytes,
-                received: now,
-            };
-            self.start_request(now, incoming);
-        }
     }
 }

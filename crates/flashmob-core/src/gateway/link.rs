@@ -179,7 +179,7 @@ impl Gateway {
             size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
         };
         link.state = State::Greeting(now + volume.spec.connect_timeout);
-        link.out.append(1024, |out| hello.encode(out));
+        link.out.append(|out| hello.encode(out));
         self.mark_link(id);
     }
 

@@ -18,8 +18,11 @@ mod batch;
 mod client;
 mod complete;
 mod link;
+mod local;
+mod native;
 mod queue;
 mod request;
+mod shares;
 mod status;
 mod volume;
 
@@ -31,14 +34,16 @@ use slab::Slab;
 use crate::buffers::Budget;
 use crate::layout::{Layout, LayoutError, LayoutKind};
 use crate::op::Failure;
-use crate::stages::{GatewayInterval, StageHistograms};
+use crate::stages::{GatewayInterval, StageRecorder};
 use crate::units::Time;
 use crate::wire::batch::WirePiece;
 
 use client::Client;
-pub use client::{ClientId, NativeCall, SPANS_MAX};
+pub use client::ClientId;
 use link::Link;
 pub use link::LinkId;
+pub use local::{LocalExtents, NoLocal};
+pub use native::{NativeCall, SPANS_MAX};
 use queue::{BatchLimits, NodeQueue, Piece};
 pub use request::LATENESS_MAX;
 use request::Requests;
@@ -61,6 +66,8 @@ pub struct ExtentSpec {
     pub name: String,
     /// The size that it must have, in bytes; `None` takes what the node has.
     pub size_bytes: Option<u64>,
+    /// It is in the gateway's own process: see [`LocalExtents`].
+    pub is_local: bool,
 }
 
 /// One volume, as configured.
@@ -179,6 +186,7 @@ struct Node {
     extent_id: Option<[u8; 16]>,
     boot_id: Option<[u8; 16]>,
     no_io: bool,
+    is_local: bool,
     refusal: Option<String>,
     /// Why it was last not reached, while it has no link.
     trouble: Option<String>,
@@ -211,13 +219,15 @@ pub struct Gateway {
     budget: Budget,
     /// A client that was held back has read what it owed to read.
     retry_blocked: bool,
+    /// How many clients have more to decode that nothing holds up.
+    paused_clients: usize,
     /// The client whose turn for memory it is, and until when at the longest.
     first_in_line: Option<(ClientId, Time)>,
     /// What was taken of it when held-back clients were last looked at.
     used_bytes_at_turn: u64,
     actions: VecDeque<Action>,
     completions: Vec<Completion>,
-    stages: StageHistograms<GatewayInterval>,
+    stages: StageRecorder<GatewayInterval>,
     counters: status::Counters,
     draining: bool,
     random: u64,
@@ -231,6 +241,7 @@ pub struct Gateway {
     turn_first: usize,
     // Memory that is used again.
     wire_pieces: Vec<WirePiece>,
+    meta: Vec<u8>,
     pieces_pool: Vec<Vec<Piece>>,
 }
 
@@ -260,6 +271,7 @@ impl Gateway {
                     extent_id: config.extent_ids.get(nodes.len()).copied().flatten(),
                     boot_id: None,
                     no_io: false,
+                    is_local: extent_spec.is_local,
                     refusal: None,
                     trouble: None,
                     links_up: 0,
@@ -279,11 +291,12 @@ impl Gateway {
             client_serial: 0,
             requests: Requests::default(),
             retry_blocked: false,
+            paused_clients: 0,
             first_in_line: None,
             used_bytes_at_turn: 0,
             actions: VecDeque::new(),
             completions: Vec::new(),
-            stages: StageHistograms::new(),
+            stages: StageRecorder::new(),
             counters: status::Counters::default(),
             draining: false,
             fed: Vec::new(),
@@ -292,6 +305,7 @@ impl Gateway {
             next_sweep: Time::default(),
             turn_first: 0,
             wire_pieces: Vec::new(),
+            meta: Vec::new(),
             pieces_pool: Vec::new(),
         };
         for index in 0..gateway.volumes.len() {
@@ -302,9 +316,9 @@ impl Gateway {
 
     /// Goes on with clients that limits held back, and sends what gathered in the queues. Call it once per turn
     /// of the loop, after all received bytes were processed.
-    pub fn turn(&mut self, now: Time) {
+    pub fn turn(&mut self, now: Time, local: &mut impl LocalExtents) {
         self.retry_blocked = false;
-        self.resume_clients(now);
+        self.resume_clients(now, local);
         self.used_bytes_at_turn = self.budget.used_bytes();
         self.pump(now);
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::request::RequestKey;
 use crate::op::{Op, OpFlags};
+use crate::units::Time;
 
 /// The part of a request that one node serves, while the gateway has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(super) struct Piece {
     pub len_bytes: u32,
     /// Where its bytes lie in the request's buffer.
     pub buffer_at: u32,
+    /// When its request was received.
+    pub received: Time,
     /// Answered already; kept in its batch until the rest is.
     pub answered: bool,
 }
@@ -134,17 +137,12 @@ impl NodeQueue {
         !self.ready.is_empty()
     }
 
-    /// Moves what fits one batch into `batch`. Pieces whose request is gone are dropped on the way.
-    pub fn take_batch(&mut self, limits: BatchLimits, is_live: impl Fn(&Piece) -> bool, batch: &mut Vec<Piece>) {
+    /// Moves what fits one batch into `batch`.
+    pub fn take_batch(&mut self, limits: BatchLimits, batch: &mut Vec<Piece>) {
         let mut bytes = 0;
         while batch.len() < limits.pieces {
             let Some(&piece) = self.ready.front() else { return };
             let payload = payload_bytes(&piece);
-            if !is_live(&piece) {
-                self.ready.pop_front();
-                self.forget(&piece);
-                continue;
-            }
             if bytes + payload > limits.bytes && !batch.is_empty() {
                 return;
             }
@@ -314,12 +312,22 @@ mod tests {
 
     fn piece(op: Op, offset_bytes: u64, len_bytes: u32) -> Piece {
         let request = RequestKey::default();
-        Piece { request, serial: 0, op, flags: OpFlags::NONE, offset_bytes, len_bytes, buffer_at: 0, answered: false }
+        Piece {
+            request,
+            serial: 0,
+            op,
+            flags: OpFlags::NONE,
+            offset_bytes,
+            len_bytes,
+            buffer_at: 0,
+            received: Time::default(),
+            answered: false,
+        }
     }
 
     fn take(queue: &mut NodeQueue, limits: BatchLimits) -> Vec<Piece> {
         let mut batch = Vec::new();
-        queue.take_batch(limits, |_| true, &mut batch);
+        queue.take_batch(limits, &mut batch);
         batch
     }
 
@@ -419,8 +427,7 @@ mod tests {
     fn pieces_of_requests_that_are_gone_are_dropped() {
         let mut queue = NodeQueue::default();
         (0..4).for_each(|i| queue.push(piece(Op::Write, i * 10, 10)));
-        let mut batch = Vec::new();
-        queue.take_batch(LIMITS, |p| p.offset_bytes != 10, &mut batch);
-        assert_eq!(offsets(&batch), [0, 20, 30]);
+        queue.drop_dead(|p| p.offset_bytes != 10);
+        assert_eq!(offsets(&take(&mut queue, LIMITS)), [0, 20, 30]);
     }
 }

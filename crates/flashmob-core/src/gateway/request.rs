@@ -6,8 +6,10 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::client::ClientId;
+use super::local::LocalExtents;
 use super::queue::Piece;
 use super::{Event, Gateway};
+use crate::node::TryRead;
 use crate::op::{Failure, Op, OpFlags};
 use crate::stages::GatewayInterval;
 use crate::units::Time;
@@ -108,9 +110,11 @@ pub(super) struct Incoming<'a> {
 
 impl Gateway {
     /// Cuts a request into pieces and queues them: the one way in.
-    pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>) {
+    pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>, local: &mut impl LocalExtents) {
         let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received } = incoming;
-        let answer_bytes = if op == Op::Read { spans.iter().map(|s| s.1).sum() } else { 0 };
+        // Several parts are put together; what is one piece goes on from where it is received.
+        let is_joined = op == Op::Read && self.clients[client.index].is_native();
+        let payload = if is_joined { vec![0; spans.iter().map(|s| s.1 as usize).sum()] } else { payload };
         let key = self.requests.insert(InHand {
             serial: 0,
             client,
@@ -130,7 +134,10 @@ impl Gateway {
             self.next_sweep = self.next_sweep.max(now);
         }
         let pieces = match op {
-            Op::Read | Op::Write => self.queue_data(key, volume, op, flags, spans),
+            Op::Read if is_joined && self.volumes[volume].has_local => {
+                self.queue_local(key, volume, flags, spans, received, local)
+            }
+            Op::Read | Op::Write => self.queue_data(key, volume, op, flags, spans, received, 0),
             Op::Flush => self.queue_flush(key, volume),
             Op::Trim | Op::WriteZeroes => self.queue_ranges(key, volume, op, flags, spans),
         };
@@ -138,16 +145,56 @@ impl Gateway {
         request.pieces_left = pieces;
         if pieces == 0 {
             self.finish_request(now, key);
-        } else if op == Op::Read && (pieces > 1 || self.clients[client.index].is_native()) {
-            request.buffer = vec![0; answer_bytes as usize];
+        } else if op == Op::Read && pieces > 1 && request.buffer.is_empty() {
+            request.buffer = vec![0; spans.iter().map(|s| s.1 as usize).sum()];
         }
     }
 
+    /// Fills the parts of a native read that local extents have at once, and queues the others.
+    fn queue_local(
+        &mut self,
+        key: RequestKey,
+        volume: usize,
+        flags: OpFlags,
+        spans: &[(u64, u32)],
+        received: Time,
+        local: &mut impl LocalExtents,
+    ) -> u32 {
+        let Some(request) = self.requests.get_mut(key) else { return 0 };
+        let mut buffer = std::mem::take(&mut request.buffer);
+        let (mut count, mut at) = (0, 0);
+        for span @ &(offset_bytes, len_bytes) in spans {
+            let into = &mut buffer[at as usize..(at + len_bytes) as usize];
+            let place = self.local_place(volume, offset_bytes, len_bytes);
+            let is_read = place.is_some_and(|(node, offset)| local.try_read(node, offset, into) == TryRead::Hit);
+            if is_read {
+                self.counters.read_at_once += 1;
+            } else {
+                let span = std::slice::from_ref(span);
+                count += self.queue_data(key, volume, Op::Read, flags, span, received, at);
+            }
+            at += len_bytes;
+        }
+        if let Some(request) = self.requests.get_mut(key) {
+            request.buffer = buffer;
+        }
+        count
+    }
+
     /// Queues the pieces of a read or write: cut where extents end and where pieces would be too long.
-    fn queue_data(&mut self, key: RequestKey, volume: usize, op: Op, flags: OpFlags, spans: &[(u64, u32)]) -> u32 {
+    fn queue_data(
+        &mut self,
+        key: RequestKey,
+        volume: usize,
+        op: Op,
+        flags: OpFlags,
+        spans: &[(u64, u32)],
+        received: Time,
+        mut buffer_at: u32,
+    ) -> u32 {
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
         let first_node = self.volumes[volume].first_node;
-        let (mut count, mut buffer_at) = (0, 0);
+        let mut count = 0;
         for &(offset, len) in spans {
             for span in layout.split(offset, u64::from(len)) {
                 let node = first_node + span.extent as usize;
@@ -163,6 +210,7 @@ impl Gateway {
                         offset_bytes: at,
                         len_bytes,
                         buffer_at,
+                        received,
                         answered: false,
                     });
                     if !state.is_fed {
@@ -217,7 +265,9 @@ impl Gateway {
         offset_bytes: u64,
         len_bytes: u32,
     ) {
-        let piece = Piece { request, serial: 0, op, flags, offset_bytes, len_bytes, buffer_at: 0, answered: false };
+        let received = self.requests.get(request).map(|r| r.received).unwrap_or_default();
+        let piece =
+            Piece { request, serial: 0, op, flags, offset_bytes, len_bytes, buffer_at: 0, received, answered: false };
         self.nodes[node].queue.push(piece);
         self.feed(node);
     }

@@ -9,6 +9,7 @@ use crate::stages::{GatewayInterval, StageHistograms};
 pub(super) struct Counters {
     /// By the operation's wire number.
     pub requests: [u64; 6],
+    pub read_at_once: u64,
     pub failures: u64,
     pub timeouts: u64,
     pub client_errors: u64,
@@ -34,6 +35,8 @@ pub enum LinkPhase {
 pub struct GatewayStatus {
     /// Requests accepted, by operation.
     pub requests: Vec<(Op, u64)>,
+    /// Reads that extents in this process answered at once, without a batch (parts of native calls one by one).
+    pub read_at_once: u64,
     /// Requests that ended with an error.
     pub failures: u64,
     /// Those of them that took too long.
@@ -122,6 +125,7 @@ impl Gateway {
             timeouts: c.timeouts,
             client_errors: c.client_errors,
             link_errors: c.link_errors,
+            read_at_once: c.read_at_once,
             losses: c.losses,
             clients: self.clients.len(),
             in_hand: self.requests.len(),
@@ -171,7 +175,7 @@ impl Gateway {
 
     /// How long requests took from stage to stage.
     #[must_use]
-    pub fn stages(&self) -> &StageHistograms<GatewayInterval> {
-        &self.stages
+    pub fn stages(&mut self) -> &StageHistograms<GatewayInterval> {
+        self.stages.histograms()
     }
 }

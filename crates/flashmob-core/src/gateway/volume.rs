@@ -16,6 +16,8 @@ pub(super) struct Volume {
     pub layout: Option<Layout>,
     /// Sizes of the extents, as far as they are known.
     pub sizes_bytes: Vec<Option<u64>>,
+    /// Some of its extents are in this process.
+    pub has_local: bool,
     /// Every node had a link once since the start.
     pub was_linked: bool,
     /// The nodes that cannot be used until a person helps: which extent, and why.
@@ -30,6 +32,7 @@ impl Volume {
     pub fn new(spec: VolumeSpec, first_node: usize) -> Result<Volume, LayoutError> {
         let sizes_bytes = spec.extents.iter().map(|e| e.size_bytes).collect();
         let mut volume = Volume {
+            has_local: spec.extents.iter().any(|e| e.is_local),
             spec,
             first_node,
             layout: None,

@@ -190,7 +190,7 @@ impl ClientHandshake {
 /// Appends an option, its data given in parts.
 pub fn push_option(out: &mut OutQueue, option: u32, parts: &[&[u8]]) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
-    out.append(OPTION_HEADER_BYTES + len, |to| {
+    out.append(|to| {
         to.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         to.extend_from_slice(&option.to_be_bytes());
         to.extend_from_slice(&(len as u32).to_be_bytes());

@@ -48,7 +48,7 @@ pub(super) enum Step {
 
 /// Queues the greeting, with which the server begins.
 pub(super) fn greet(out: &mut OutQueue) {
-    out.append(GREETING_BYTES, |to| {
+    out.append(|to| {
         to.extend_from_slice(&GREETING_MAGIC.to_be_bytes());
         to.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
         to.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
@@ -161,7 +161,7 @@ impl Handshake {
         let (export, info) = exports.find(name).map_err(|error| refused(error.to_string()))?;
         let terms = self.terms(&info);
         let zeroes = if option.flags & FLAG_C_NO_ZEROES == 0 { EXPORT_NAME_ZEROES_BYTES } else { 0 };
-        out.append(10 + zeroes, |to| {
+        out.append(|to| {
             to.extend_from_slice(&info.size_bytes.to_be_bytes());
             to.extend_from_slice(&terms.transmission_flags().to_be_bytes());
             to.resize(to.len() + zeroes, 0);
@@ -215,7 +215,7 @@ struct Haggle<'a> {
 impl Haggle<'_> {
     fn reply(&self, out: &mut OutQueue, kind: u32, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        out.append(OPTION_REPLY_HEADER_BYTES + len, |to| {
+        out.append(|to| {
             to.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
             to.extend_from_slice(&self.number.to_be_bytes());
             to.extend_from_slice(&kind.to_be_bytes());

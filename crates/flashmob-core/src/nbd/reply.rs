@@ -30,17 +30,27 @@ pub fn chunk(kind: u16, cookie: u64, payload_len_bytes: u32) -> [u8; CHUNK_HEADE
     bytes
 }
 
-/// The most bytes that [`read_header`] appends.
+/// The most bytes that [`read_header`] gives.
 pub const READ_HEADER_BYTES_MAX: usize = CHUNK_HEADER_BYTES + 8;
 
-/// Appends what precedes the `len_bytes` of data that answer a read.
-pub fn read_header(to: &mut Vec<u8>, structured: bool, cookie: u64, offset_bytes: u64, len_bytes: u32) {
+/// What precedes the `len_bytes` of data that answer a read, and how many bytes of it count.
+#[must_use]
+pub fn read_header(
+    structured: bool,
+    cookie: u64,
+    offset_bytes: u64,
+    len_bytes: u32,
+) -> ([u8; READ_HEADER_BYTES_MAX], usize) {
+    let mut header = [0; READ_HEADER_BYTES_MAX];
     if structured {
         // Cannot overflow: a read has at most 32 MiB.
-        to.extend_from_slice(&chunk(REPLY_TYPE_OFFSET_DATA, cookie, len_bytes.saturating_add(8)));
-        to.extend_from_slice(&offset_bytes.to_be_bytes());
+        let chunk = chunk(REPLY_TYPE_OFFSET_DATA, cookie, len_bytes.saturating_add(8));
+        header[..CHUNK_HEADER_BYTES].copy_from_slice(&chunk);
+        header[CHUNK_HEADER_BYTES..].copy_from_slice(&offset_bytes.to_be_bytes());
+        (header, READ_HEADER_BYTES_MAX)
     } else {
-        to.extend_from_slice(&simple(0, cookie));
+        header[..SIMPLE_REPLY_BYTES].copy_from_slice(&simple(0, cookie));
+        (header, SIMPLE_REPLY_BYTES)
     }
 }
 
@@ -53,7 +63,7 @@ pub fn error(out: &mut OutQueue, structured: bool, cookie: u64, errno: u32, text
     }
     let text = clip(text);
     let payload = 6 + text.len();
-    out.append(CHUNK_HEADER_BYTES + payload, |to| {
+    out.append(|to| {
         to.extend_from_slice(&chunk(REPLY_TYPE_ERROR, cookie, payload as u32));
         to.extend_from_slice(&errno.to_be_bytes());
         to.extend_from_slice(&(text.len() as u16).to_be_bytes());

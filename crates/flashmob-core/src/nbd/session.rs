@@ -7,7 +7,7 @@
 
 use super::handshake::{Handshake, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX, Step, greet};
 use super::protocol::{CMD_DISC, REQUEST_HEADER_BYTES};
-use super::reply::{self, READ_HEADER_BYTES_MAX};
+use super::reply;
 use super::request::{RequestHeader, Terms, check};
 use super::{Exports, protocol::STRING_BYTES_MAX};
 use crate::buffers::{Budget, OutQueue, RxBuf};
@@ -212,20 +212,37 @@ impl Session {
 
     /// Answers a read with a copy of `data`, all that was asked for, from `offset_bytes` on.
     pub fn reply_read(&mut self, cookie: u64, offset_bytes: u64, data: &[u8]) {
-        let structured = self.structured;
-        self.out.append(READ_HEADER_BYTES_MAX + data.len(), |to| {
-            reply::read_header(to, structured, cookie, offset_bytes, data.len() as u32);
-            to.extend_from_slice(data);
+        self.try_reply_read(cookie, offset_bytes, data.len() as u32, |to| {
+            to.copy_from_slice(data);
+            true
         });
+    }
+
+    /// Answers a read of `len_bytes` with what `fill` puts into the slice that it is given, all of it. If `fill`
+    /// returns false nothing is answered. Returns what it returned.
+    pub fn try_reply_read(
+        &mut self,
+        cookie: u64,
+        offset_bytes: u64,
+        len_bytes: u32,
+        fill: impl FnOnce(&mut [u8]) -> bool,
+    ) -> bool {
+        let (header, header_bytes) = reply::read_header(self.structured, cookie, offset_bytes, len_bytes);
+        let mut is_filled = false;
+        self.out.append_with(header_bytes + len_bytes as usize, |room| {
+            let (head, data) = room.split_at_mut(header_bytes);
+            is_filled = fill(data);
+            head.copy_from_slice(&header[..header_bytes]);
+            if is_filled { room.len() } else { 0 }
+        });
+        is_filled
     }
 
     /// Answers a read with `data`, all that was asked for, from `offset_bytes` on; if it is large it is sent from
     /// where it is.
     pub fn reply_read_buffer(&mut self, cookie: u64, offset_bytes: u64, data: Vec<u8>) {
-        let structured = self.structured;
-        self.out.append(READ_HEADER_BYTES_MAX, |to| {
-            reply::read_header(to, structured, cookie, offset_bytes, data.len() as u32);
-        });
+        let (header, header_bytes) = reply::read_header(self.structured, cookie, offset_bytes, data.len() as u32);
+        self.out.push_bytes(&header[..header_bytes]);
         self.out.push_buffer(data);
     }
 

@@ -149,7 +149,7 @@ impl Node {
         if let Err((reason, text)) = self.check_hello(&hello, host) {
             if let Some(link) = self.links.get_mut(id.0) {
                 let refuse = Refuse { reason, text: text.clone() };
-                link.out.append(512, |out| refuse.encode(out));
+                link.out.append(|out| refuse.encode(out));
             }
             self.close_link(id, format!("refused: {text}"));
             return;
@@ -229,7 +229,7 @@ impl Node {
             size_bytes: self.config.size_bytes,
             no_io: self.config.no_io,
         };
-        link.out.append(128, |out| welcome.encode(out));
+        link.out.append(|out| welcome.encode(out));
         // What came behind the hello was left alone until now.
         link.blocked = !link.rx.is_empty();
         self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });
@@ -239,7 +239,7 @@ impl Node {
     pub(super) fn fail_link(&mut self, id: LinkId, text: &str) {
         self.counters.protocol_errors += 1;
         if let Some(link) = self.links.get_mut(id.0) {
-            link.out.append(2048, |out| frame::encode_error(out, text));
+            link.out.append(|out| frame::encode_error(out, text));
         }
         self.close_link(id, format!("dropped: {text}"));
     }

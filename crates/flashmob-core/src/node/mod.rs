@@ -23,7 +23,7 @@ use slab::Slab;
 use crate::buffers::{Budget, OutQueue, RxBuf};
 use crate::elevator::{Elevator, ElevatorConfig, Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
-use crate::stages::{NodeInterval, StageHistograms};
+use crate::stages::{NodeInterval, StageRecorder};
 use crate::units::{MIB, Time};
 use crate::wire::batch::WirePiece;
 use crate::wire::hello::{Hello, RefuseReason};
@@ -160,7 +160,7 @@ pub struct Node {
     budget: Budget,
     fences: link::Fences,
     events: VecDeque<NodeEvent>,
-    stages: StageHistograms<NodeInterval>,
+    stages: StageRecorder<NodeInterval>,
     counters: status::Counters,
     draining: bool,
     /// Bytes of buffers that are in the store.
@@ -197,7 +197,7 @@ impl Node {
             budget,
             fences: link::Fences::default(),
             events: VecDeque::new(),
-            stages: StageHistograms::new(),
+            stages: StageRecorder::new(),
             counters: status::Counters::default(),
             draining: false,
             store_bytes: 0,

@@ -6,7 +6,7 @@ use crate::op::Failure;
 use crate::stages::NodeInterval;
 use crate::units::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
-use crate::wire::frame::{FrameKind, encode_frame};
+use crate::wire::frame::{FrameKind, frame_bytes, put_frame};
 use crate::wire::replies::RepliesEncoder;
 
 /// One answered piece.
@@ -69,11 +69,16 @@ impl Node {
         while !rest.is_empty() {
             let (count, payload_bytes) = fill_frame(&mut self.encoder, rest, now);
             let (frame, later) = rest.split_at(count);
-            let encoder = &mut self.encoder;
-            link.out.append(payload_bytes + encoder.finish().len() + 64, |out| {
-                let payload =
-                    |out: &mut Vec<u8>| frame.iter().flat_map(|d| &d.data).for_each(|d| out.extend_from_slice(d));
-                encode_frame(out, FrameKind::Replies, |meta| meta.extend_from_slice(encoder.finish()), payload);
+            let meta = self.encoder.finish();
+            link.out.append_with(frame_bytes(meta.len(), payload_bytes), |room| {
+                put_frame(room, FrameKind::Replies, meta, |mut payload| {
+                    for data in frame.iter().flat_map(|d| &d.data) {
+                        let (head, rest) = std::mem::take(&mut payload).split_at_mut(data.len());
+                        head.copy_from_slice(data);
+                        payload = rest;
+                    }
+                });
+                room.len()
             });
             rest = later;
         }

@@ -8,8 +8,8 @@ use crate::op::{Failure, Op};
 use crate::stages::NodeInterval;
 use crate::units::{MIB, Time};
 use crate::wire::batch::{WirePiece, decode_batch};
-use crate::wire::frame::{FrameKind, WireError, seal_frame};
-use crate::wire::replies::{RUN_BYTES, RepliesEncoder};
+use crate::wire::frame::{FrameKind, WireError, frame_bytes, seal_frame};
+use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
 use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
 /// Most bytes of buffers inside the store at once; what is beyond waits in the elevator.
@@ -159,22 +159,19 @@ impl Node {
         }
         let size = self.config.size_bytes;
         let payload_bytes: usize = pieces.iter().map(|p| p.len_bytes as usize).sum();
-        let meta_bytes = 2 + RUN_BYTES;
         let (encoder, hits) = (&mut self.encoder, &mut self.fast_hits);
         hits.clear();
         let started = host.now();
         let mut read = started;
-        link.out.append(HEADER_BYTES + meta_bytes + payload_bytes, |out| {
-            let start = out.len();
-            let payload_at = start + HEADER_BYTES + meta_bytes;
-            out.resize(payload_at + payload_bytes, 0);
-            let mut end = payload_at;
+        let meta_bytes_max = RUNS_HEADER_BYTES + RUN_BYTES + pieces.len().div_ceil(8);
+        link.out.append_with(frame_bytes(meta_bytes_max, payload_bytes), |room| {
+            let mut end = HEADER_BYTES + RUNS_HEADER_BYTES + RUN_BYTES;
             for (index, piece) in pieces.iter().enumerate() {
                 let next = end + piece.len_bytes as usize;
                 let result = if piece.offset_bytes + u64::from(piece.len_bytes) > size {
                     TryRead::Failed(Failure::Invalid)
                 } else {
-                    host.try_read(piece.offset_bytes, &mut out[end..next])
+                    host.try_read(piece.offset_bytes, &mut room[end..next])
                 };
                 match result {
                     TryRead::Hit => {
@@ -187,8 +184,7 @@ impl Node {
             }
             read = host.now();
             let node_time_us = (read.nanos_since(now) / 1000).min(u64::from(u32::MAX)) as u32;
-            out.truncate(end);
-            seal_fast(out, start, seq, hits, encoder, node_time_us);
+            seal_fast(room, end, seq, hits, encoder, node_time_us)
         });
         let count = hits.len() as u64;
         let bytes: u64 = hits.iter().map(|&i| u64::from(pieces[usize::from(i)].len_bytes)).sum();
@@ -359,21 +355,29 @@ fn payload_starts(pieces: &[WirePiece]) -> Vec<u32> {
         .collect()
 }
 
-/// Finishes a frame of fast reads that begins at `start` of `out`: room for header and one run, then the bytes
-/// of those that hit. Takes the frame away again if none did.
-fn seal_fast(out: &mut Vec<u8>, start: usize, seq: u32, hits: &[u16], encoder: &mut RepliesEncoder, node_time_us: u32) {
+/// Finishes a frame of fast reads at the front of `room`: room for header and one run, then, up to `end`, the bytes of
+/// those that hit. Returns the frame's length; 0 if none hit.
+fn seal_fast(
+    room: &mut [u8],
+    end: usize,
+    seq: u32,
+    hits: &[u16],
+    encoder: &mut RepliesEncoder,
+    node_time_us: u32,
+) -> usize {
     if hits.is_empty() {
-        out.truncate(start);
-        return;
+        return 0;
     }
     encoder.clear();
     encoder.push(seq, hits, Ok(()), node_time_us);
     let meta = encoder.finish();
-    let (room, meta_at) = (2 + RUN_BYTES, start + HEADER_BYTES);
-    debug_assert!(out.len() - meta_at - room <= PAYLOAD_BYTES_MAX);
-    if meta.len() > room {
-        out.splice(meta_at..meta_at, std::iter::repeat_n(0, meta.len() - room));
+    let payload_at = HEADER_BYTES + RUNS_HEADER_BYTES + RUN_BYTES;
+    debug_assert!(end - payload_at <= PAYLOAD_BYTES_MAX);
+    let shift = HEADER_BYTES + meta.len() - payload_at;
+    if shift > 0 {
+        room.copy_within(payload_at..end, payload_at + shift);
     }
-    out[meta_at..meta_at + meta.len()].copy_from_slice(meta);
-    seal_frame(&mut out[start..], FrameKind::Replies, meta.len());
+    room[HEADER_BYTES..HEADER_BYTES + meta.len()].copy_from_slice(meta);
+    seal_frame(&mut room[..end + shift], FrameKind::Replies, meta.len());
+    end + shift
 }

@@ -98,7 +98,7 @@ impl Node {
 
     /// How long pieces took from stage to stage.
     #[must_use]
-    pub fn stages(&self) -> &StageHistograms<NodeInterval> {
-        &self.stages
+    pub fn stages(&mut self) -> &StageHistograms<NodeInterval> {
+        self.stages.histograms()
     }
 }

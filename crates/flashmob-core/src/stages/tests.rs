@@ -174,3 +174,22 @@ proptest! {
         prop_assert_eq!(merged.count(total), merged.cells(total).map(|(_, count)| count).sum::<u64>());
     }
 }
+
+#[test]
+fn a_recorder_gives_what_histograms_would_have() {
+    let (mut recorder, mut plain) = (StageRecorder::<NodeInterval>::new(), StageHistograms::new());
+    for (nanos, count) in [(0, 1), (0, 3), (5_000, 1), (5_000, 2), (0, 1), (9_000_000, 4)] {
+        recorder.record_n(NodeInterval::Total, nanos, count);
+        plain.record_n(NodeInterval::Total, nanos, count);
+    }
+    recorder.record(NodeInterval::Replied, 77);
+    plain.record(NodeInterval::Replied, 77);
+    for interval in NodeInterval::ALL {
+        // Read twice: what is read must not be counted again.
+        for _ in 0..2 {
+            let got: Vec<(u64, u64)> = recorder.histograms().cells(interval).collect();
+            assert_eq!(got, plain.cells(interval).collect::<Vec<_>>());
+            assert_eq!(recorder.histograms().sum_nanos(interval), plain.sum_nanos(interval));
+        }
+    }
+}

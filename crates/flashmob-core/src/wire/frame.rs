@@ -146,6 +146,20 @@ pub fn encode_frame(
     seal_frame(&mut out[start..], kind, payload_at - start - HEADER_BYTES);
 }
 
+/// Bytes of a frame with so much meta and payload.
+#[must_use]
+pub fn frame_bytes(meta_len: usize, payload_len: usize) -> usize {
+    HEADER_BYTES + meta_len + payload_len
+}
+
+/// Writes a frame into `room`, which has exactly [`frame_bytes`]; `payload` fills the slice for the payload.
+pub fn put_frame(room: &mut [u8], kind: FrameKind, meta: &[u8], payload: impl FnOnce(&mut [u8])) {
+    let payload_at = HEADER_BYTES + meta.len();
+    room[HEADER_BYTES..payload_at].copy_from_slice(meta);
+    payload(&mut room[payload_at..]);
+    seal_frame(room, kind, meta.len());
+}
+
 /// Fills in the header of a frame that lies ready in `frame`: [`HEADER_BYTES`] of room, `meta_len` bytes of
 /// meta, and payload to the end.
 pub fn seal_frame(frame: &mut [u8], kind: FrameKind, meta_len: usize) {

@@ -8,6 +8,8 @@ use super::frame::{Fields, WireError};
 use super::{BATCH_PIECES_MAX, META_BYTES_MAX};
 use crate::op::Failure;
 
+/// Bytes before the first run: their number.
+pub const RUNS_HEADER_BYTES: usize = 2;
 /// Bytes of a run without its bitmap.
 pub const RUN_BYTES: usize = 13;
 /// Most runs in one frame.
@@ -60,7 +62,7 @@ impl RepliesEncoder {
     /// Starts a frame, keeping memory.
     pub fn clear(&mut self) {
         self.meta.clear();
-        self.meta.extend_from_slice(&[0; 2]);
+        self.meta.extend_from_slice(&[0; RUNS_HEADER_BYTES]);
         self.runs = 0;
     }
 

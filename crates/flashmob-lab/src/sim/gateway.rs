@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flashmob_core::gateway::{
-    Action, ClientId, Completion, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall,
-    VolumeSpec,
+    Action, ClientId, Completion, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, LocalExtents,
+    NativeCall, VolumeSpec,
 };
+use flashmob_core::node::TryRead;
 use flashmob_core::units::Time;
 use rand::Rng;
+use rand::rngs::SmallRng;
 
 use super::net::{ConnId, ConnKind};
+use super::node::SimNode;
 use super::trace::What;
 use super::{Event, Scenario, World};
 
@@ -38,10 +41,26 @@ pub(super) struct SimGateway {
     dirty_links: Vec<LinkId>,
 }
 
+/// Nodes as extents of the gateway's own process: their bytes are at hand while they run.
+struct Local<'a> {
+    nodes: &'a mut [SimNode],
+    rng: &'a mut SmallRng,
+}
+
+impl LocalExtents for Local<'_> {
+    fn try_read(&mut self, node: usize, offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        match &self.nodes[node] {
+            SimNode { core: Some(_), store, .. } => store.try_read(self.rng, offset_bytes, into),
+            _ => TryRead::Miss,
+        }
+    }
+}
+
 fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
     let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
         name: format!("node{n}"),
         size_bytes: scenario.sizes_configured.then_some(size),
+        is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
     });
     let volume = VolumeSpec {
         name: "v".to_string(),
@@ -195,7 +214,7 @@ impl World {
         if core.next_timeout().is_some_and(|at| at <= now) {
             core.handle_timeout(now);
         }
-        core.turn(now);
+        core.turn(now, &mut Local { nodes: &mut self.nodes, rng: &mut self.ctx.rng });
         let completions: Vec<Completion> = std::mem::take(core.completions());
         again |= self.gateway_writes(&mut core);
         // Whoever was held back may be heard again, though nothing new arrives from it.
@@ -232,15 +251,17 @@ impl World {
         }
         for (client, call) in gateway.calls.drain(..) {
             if let Some(&id) = gateway.natives.get(&client) {
-                core.submit(now, id, call);
+                core.submit(now, id, call, &mut Local { nodes: &mut self.nodes, rng: &mut ctx.rng });
             }
         }
         for (&conn, &id) in &gateway.clients {
-            if net.has_unread(conn, 1) && core.client_wants_bytes(id) {
-                if let Some(rx) = core.client_rx(id) {
+            let is_paused = core.is_client_paused(id);
+            if is_paused || (net.has_unread(conn, 1) && core.client_wants_bytes(id)) {
+                if let Some(rx) = core.client_rx(id).filter(|_| !is_paused) {
                     again |= net.read(ctx, conn, 1, rx);
                 }
-                core.process_client(now, id);
+                core.process_client(now, id, &mut Local { nodes: &mut self.nodes, rng: &mut ctx.rng });
+                again |= core.is_client_paused(id);
             }
         }
         for (link, &(conn, _)) in gateway.links.iter().enumerate() {

@@ -43,6 +43,8 @@ pub struct Scenario {
     pub gateway_memory_bytes: u64,
     /// The node's unit of rewriting.
     pub align_bytes: u64,
+    /// Which nodes' bytes the gateway reads in its own process when they are at hand, one bit each.
+    pub local_nodes: u64,
     /// Most operations in a store at once.
     pub store_depth: usize,
     /// Connections between gateway and nodes.
@@ -116,6 +118,7 @@ impl Scenario {
             reconnect_max: Duration::from_millis(500),
             gateway_memory_bytes: 64 * MIB,
             align_bytes: 1,
+            local_nodes: 0,
             store_depth: 4,
             client_link: LinkQuality { latency_ns: 10_000, ..quality.clone() },
             node_link: quality,
@@ -176,6 +179,7 @@ impl Scenario {
         }
         scenario.timeout = scenario.timeout.max(scenario.patience());
         faults::draw(rng, &mut scenario);
+        scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, 2, u64::MAX]);
         scenario
     }
 

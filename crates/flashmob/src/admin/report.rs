@@ -84,6 +84,8 @@ pub struct GatewayReport {
     pub link_errors: u64,
     /// How often a device lost changes that were acknowledged but not flushed.
     pub losses: u64,
+    /// Reads that extents in this process answered at once, without a batch.
+    pub read_at_once: u64,
     /// Each volume.
     pub volumes: Vec<VolumeReport>,
 }

@@ -112,6 +112,7 @@ pub(super) fn gateway() -> Report {
             timeouts: 4,
             client_errors: 0,
             link_errors: 1,
+            read_at_once: 0,
             losses: 0,
             volumes: vec![volume],
         }),

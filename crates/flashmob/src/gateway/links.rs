@@ -4,8 +4,8 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use flashmob_core::gateway::{Gateway, LinkId};
-use flashmob_core::node::{LinkId as NodeLinkId, NodeEvent};
+use flashmob_core::gateway::{Gateway, LinkId, LocalExtents};
+use flashmob_core::node::{LinkId as NodeLinkId, NodeEvent, TryRead};
 use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
@@ -50,6 +50,15 @@ pub(super) struct Links {
     answers: Receiver<(LinkId, u64, io::Result<SocketAddr>)>,
     answer_to: Sender<(LinkId, u64, io::Result<SocketAddr>)>,
     wake: Wake,
+}
+
+impl LocalExtents for Links {
+    fn try_read(&mut self, node: usize, offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        match self.places[node] {
+            NodePlace::Local(extent) => self.extents[extent].try_read(offset_bytes, into),
+            NodePlace::Remote(..) => TryRead::Miss,
+        }
+    }
 }
 
 impl Links {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use flashmob_core::gateway::{ClientId, Completion, Gateway, NativeCall};
+use flashmob_core::gateway::{ClientId, Completion, Gateway, LocalExtents, NativeCall};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use slab::Slab;
@@ -146,7 +146,7 @@ pub(super) fn native(wake: Wake, volumes: usize) -> (NativeHandle, NativeCalls) 
 
 impl NativeCalls {
     /// Hands new calls to the gateway.
-    pub fn take_calls(&mut self, gateway: &mut Gateway, now: Time) {
+    pub fn take_calls(&mut self, gateway: &mut Gateway, local: &mut impl LocalExtents, now: Time) {
         while let Ok(Message { volume, mut call, answer }) = self.messages.try_recv() {
             let Some(slot) = self.clients.get_mut(volume) else { continue };
             if slot.is_none() {
@@ -154,7 +154,7 @@ impl NativeCalls {
             }
             let Some(client) = *slot else { continue };
             call.cookie = self.waiting.insert(answer) as u64;
-            gateway.submit(now, client, call);
+            gateway.submit(now, client, call, local);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::admin::report::{
 };
 
 impl GatewayServer {
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&mut self) -> Report {
         let status = self.gateway.status();
         let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
         let volumes: Vec<VolumeReport> = status
@@ -36,6 +36,7 @@ impl GatewayServer {
                 client_errors: status.client_errors,
                 link_errors: status.link_errors,
                 losses: status.losses,
+                read_at_once: status.read_at_once,
                 volumes,
             }),
             node: None,

@@ -196,7 +196,7 @@ impl GatewayServer {
             self.turn(&events);
             if self.stop.load(Ordering::SeqCst) {
                 // What callers handed over before is still done.
-                self.native_calls.take_calls(&mut self.gateway, self.clock.now());
+                self.native_calls.take_calls(&mut self.gateway, &mut self.links, self.clock.now());
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
                 self.gateway.drain();
                 if self.gateway.is_idle() || Instant::now() >= until {
@@ -233,10 +233,10 @@ impl GatewayServer {
         self.links.take_answers(&mut self.gateway, self.poll.registry(), now);
         self.links.read_all(&mut self.gateway, now);
         self.read_clients();
-        self.native_calls.take_calls(&mut self.gateway, now);
+        self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.gateway.handle_timeout(now);
         loop {
-            self.gateway.turn(now);
+            self.gateway.turn(now, &mut self.links);
             self.do_actions();
             let carried = self.links.carry_local(&mut self.gateway, now);
             let given = self.native_calls.give_results(&mut self.gateway);
@@ -319,6 +319,10 @@ impl GatewayServer {
         let now = self.clock.now();
         let mut ended = Vec::new();
         for (key, conn) in &mut self.clients {
+            if self.gateway.is_client_paused(conn.id) {
+                self.gateway.process_client(now, conn.id, &mut self.links);
+                continue;
+            }
             if !conn.readiness.is_readable() || !self.gateway.client_wants_bytes(conn.id) {
                 continue;
             }
@@ -328,7 +332,7 @@ impl GatewayServer {
                 Ok(Filled::Drained(_)) => conn.readiness.drained(),
                 Ok(Filled::End) | Err(_) => ended.push(key),
             }
-            self.gateway.process_client(now, conn.id);
+            self.gateway.process_client(now, conn.id, &mut self.links);
         }
         for key in ended {
             self.remove_client(key);
@@ -438,6 +442,7 @@ fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
             NodeSource::Local { path, .. } => path.display().to_string(),
         },
         size_bytes: node.size_bytes,
+        is_local: matches!(node.source, NodeSource::Local { .. }),
     });
     VolumeSpec {
         name: volume.name.clone(),

@@ -112,6 +112,14 @@ impl Extent {
         }
     }
 
+    /// Reads without blocking, or says that it cannot.
+    pub fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        if !self.host.has_fast_reads {
+            return TryRead::Miss;
+        }
+        self.host.store.try_read(offset_bytes, into)
+    }
+
     /// Whether the data was found damaged, so that only a restart helps.
     #[must_use]
     pub fn is_damaged(&self) -> bool {

@@ -345,8 +345,9 @@ impl NodeServer {
         }
     }
 
-    fn report(&self) -> Report {
+    fn report(&mut self) -> Report {
         let status = self.extent.node.status();
+        let stages = stage_reports(self.extent.node.stages());
         let identity = self.extent.identity();
         let store = &self.options.extent.store;
         let mut warnings = Vec::new();
@@ -366,7 +367,7 @@ impl NodeServer {
             uptime_seconds: self.clock.uptime().as_secs_f64(),
             warnings,
             memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
-            stages: stage_reports(self.extent.node.stages()),
+            stages,
             gateway: None,
             node: Some(NodeReport {
                 extent_id: identity.extent_id().to_string(),

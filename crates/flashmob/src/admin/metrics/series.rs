@@ -127,6 +127,11 @@ pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
         "Links dropped because of what the node sent",
         |g| one(g.link_errors),
     ),
+    counter(
+        "flashmob_gateway_reads_at_once_total",
+        "Reads that extents in the gateway's process answered at once",
+        |g| one(g.read_at_once),
+    ),
     counter("flashmob_gateway_losses_total", "Times that a device lost changes acknowledged but not flushed", |g| {
         one(g.losses)
     }),

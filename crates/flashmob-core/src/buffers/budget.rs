@@ -1,0 +1,86 @@
+//! The limit on what is held in memory.
+
+/// A limit in bytes, and how much of it is taken.
+///
+/// One reservation is always granted when nothing else is held, so that a single request larger than
+/// the limit makes progress instead of waiting for ever.
+#[derive(Debug)]
+pub struct Budget {
+    limit_bytes: u64,
+    used_bytes: u64,
+    peak_bytes: u64,
+    /// Nothing is granted while this is set.
+    closed: bool,
+}
+
+impl Budget {
+    /// A budget of `limit_bytes` with nothing taken.
+    #[must_use]
+    pub fn new(limit_bytes: u64) -> Budget {
+        Budget { limit_bytes, used_bytes: 0, peak_bytes: 0, closed: false }
+    }
+
+    /// Takes `bytes` if they fit. The caller gives them back with [`Budget::release`].
+    #[must_use]
+    pub fn try_reserve(&mut self, bytes: u64) -> bool {
+        if self.closed || (self.used_bytes != 0 && self.used_bytes + bytes > self.limit_bytes) {
+            return false;
+        }
+        self.used_bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(self.used_bytes);
+        true
+    }
+
+    /// Grants nothing while `closed`, for somebody whose turn it is not.
+    pub fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    /// Gives back bytes taken before.
+    pub fn release(&mut self, bytes: u64) {
+        assert!(bytes <= self.used_bytes, "released {bytes} of {} bytes", self.used_bytes);
+        self.used_bytes -= bytes;
+    }
+
+    /// Bytes taken now.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    /// The most that was ever taken at once.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budget_holds_below_at_and_above_its_limit() {
+        let mut budget = Budget::new(100);
+        assert!(budget.try_reserve(60));
+        assert!(budget.try_reserve(40), "at the limit");
+        assert!(!budget.try_reserve(1), "above the limit");
+        budget.release(1);
+        assert!(budget.try_reserve(1));
+        budget.release(100);
+        assert!(budget.try_reserve(500), "alone, even above the limit");
+        assert!(!budget.try_reserve(1));
+        assert_eq!(budget.peak_bytes(), 500);
+        budget.release(500);
+        budget.set_closed(true);
+        assert!(!budget.try_reserve(1), "closed");
+        budget.set_closed(false);
+        assert!(budget.try_reserve(1));
+    }
+}

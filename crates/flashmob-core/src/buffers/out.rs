@@ -1,0 +1,250 @@
+//! Bytes on their way out: gathered in segments, written with as few calls as possible.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Size of a segment into which small messages are gathered, in bytes.
+const SEGMENT_BYTES: usize = 64 * 1024;
+/// Buffers of at least this many bytes are chained, smaller ones are copied: below it one copy costs
+/// less than another entry in a gathering write.
+const CHAIN_BYTES: usize = 16 * 1024;
+/// Most bytes of drained segments kept by one queue.
+const SPARE_BYTES_MAX: usize = 512 * 1024;
+
+/// A buffer that is filled from the front. All of it is initialised: what is behind `used` are old bytes, so that
+/// using it again costs no clearing.
+#[derive(Debug, Default)]
+struct Segment {
+    buf: Vec<u8>,
+    used: usize,
+}
+
+impl Segment {
+    fn with_room(bytes: usize) -> Segment {
+        Segment { buf: vec![0; bytes], used: 0 }
+    }
+
+    fn room(&self) -> usize {
+        self.buf.len() - self.used
+    }
+}
+
+/// Bytes that a socket is to take, in order.
+#[derive(Debug, Default)]
+pub struct OutQueue {
+    segments: VecDeque<Segment>,
+    /// Bytes of the first segment that are already written.
+    head: usize,
+    bytes: usize,
+    /// Drained segments, kept for the next messages.
+    spares: Vec<Segment>,
+    spare_bytes: usize,
+    /// Where small messages are put together.
+    scratch: Vec<u8>,
+}
+
+impl OutQueue {
+    /// An empty queue that holds no memory until it is used.
+    #[must_use]
+    pub fn new() -> OutQueue {
+        OutQueue::default()
+    }
+
+    /// Bytes that wait to be written.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether none wait.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Appends what `fill` puts at the front of a slice of `room_bytes`; it returns how many bytes that were. The
+    /// slice is not cleared: it holds bytes of earlier messages.
+    pub fn append_with(&mut self, room_bytes: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
+        if self.segments.back().is_none_or(|s| s.room() < room_bytes) {
+            let segment = self.segment_with(room_bytes);
+            self.segments.push_back(segment);
+        }
+        if let Some(segment) = self.segments.back_mut() {
+            let room = &mut segment.buf[segment.used..segment.used + room_bytes];
+            let filled = fill(room).min(room_bytes);
+            segment.used += filled;
+            self.bytes += filled;
+        }
+        // Nothing may have been written: an empty segment in front would hide what comes behind it.
+        if self.segments.back().is_some_and(|s| s.used == 0)
+            && let Some(segment) = self.segments.pop_back()
+        {
+            self.keep(segment);
+        }
+    }
+
+    /// Appends what `write` appends to the vector that it is given; that is copied once, so it is for small messages.
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        write(&mut scratch);
+        self.push_bytes(&scratch);
+        self.scratch = scratch;
+    }
+
+    /// A segment with so much room: a spare one if one is large enough.
+    fn segment_with(&mut self, room_bytes: usize) -> Segment {
+        match self.spares.iter().position(|s| s.buf.len() >= room_bytes) {
+            Some(at) => {
+                let mut segment = self.spares.swap_remove(at);
+                self.spare_bytes -= segment.buf.len();
+                segment.used = 0;
+                segment
+            }
+            None => Segment::with_room(room_bytes.max(SEGMENT_BYTES)),
+        }
+    }
+
+    /// Keeps a drained segment for later, if there is not much of the kind.
+    fn keep(&mut self, segment: Segment) {
+        if segment.buf.len() >= SEGMENT_BYTES && self.spare_bytes + segment.buf.len() <= SPARE_BYTES_MAX {
+            self.spare_bytes += segment.buf.len();
+            self.spares.push(segment);
+        }
+    }
+
+    /// Appends a copy of `bytes`.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        self.append_with(bytes.len(), |room| {
+            room.copy_from_slice(bytes);
+            bytes.len()
+        });
+    }
+
+    /// Appends a whole buffer: chained if it is large, copied if it is small.
+    pub fn push_buffer(&mut self, buffer: Vec<u8>) {
+        if buffer.len() < CHAIN_BYTES {
+            self.push_bytes(&buffer);
+        } else {
+            self.bytes += buffer.len();
+            self.segments.push_back(Segment { used: buffer.len(), buf: buffer });
+        }
+    }
+
+    /// The waiting bytes as slices for one gathering write, at most `slices.len()` of them.
+    /// Returns how many were filled in.
+    pub fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut filled = 0;
+        let mut head = self.head;
+        for (slot, segment) in slices.iter_mut().zip(&self.segments) {
+            *slot = IoSlice::new(&segment.buf[head..segment.used]);
+            head = 0;
+            filled += 1;
+        }
+        filled
+    }
+
+    /// The first contiguous run of waiting bytes.
+    #[must_use]
+    pub fn front(&self) -> &[u8] {
+        self.segments.front().map_or(&[], |s| &s.buf[self.head..s.used])
+    }
+
+    /// Marks the first `n` bytes as written. Panics if fewer wait: that is a bug of the caller.
+    pub fn advance(&mut self, mut n: usize) {
+        assert!(n <= self.bytes, "wrote {n} of {} bytes", self.bytes);
+        self.bytes -= n;
+        while let Some(segment) = self.segments.front() {
+            let left = segment.used - self.head;
+            if n < left {
+                self.head += n;
+                return;
+            }
+            n -= left;
+            self.head = 0;
+            if let Some(segment) = self.segments.pop_front() {
+                self.keep(segment);
+            }
+        }
+    }
+
+    /// Takes everything that waits as one buffer (for tests, the simulator and links in memory).
+    pub fn take_all(&mut self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.bytes);
+        while !self.is_empty() {
+            let front = self.front();
+            all.extend_from_slice(front);
+            let n = front.len();
+            self.advance(n);
+        }
+        all
+    }
+
+    /// Forgets everything that waits.
+    pub fn clear(&mut self) {
+        *self = OutQueue::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn out_queue_gives_back_what_went_in(parts in prop::collection::vec((any::<bool>(), 0usize..40_000), 0..20), step in 1usize..30_000) {
+            let mut queue = OutQueue::new();
+            let mut expected = Vec::new();
+            for (i, (chain, len)) in parts.iter().enumerate() {
+                let bytes: Vec<u8> = (0..*len).map(|j| (i * 31 + j) as u8).collect();
+                expected.extend_from_slice(&bytes);
+                if *chain { queue.push_buffer(bytes) } else { queue.push_bytes(&bytes) }
+            }
+            prop_assert_eq!(queue.len(), expected.len());
+            let mut got = Vec::new();
+            while !queue.is_empty() {
+                let mut slices = [IoSlice::new(&[]); 8];
+                let filled = queue.fill_slices(&mut slices);
+                let mut taken = 0;
+                for slice in &slices[..filled] {
+                    let n = slice.len().min(step - taken);
+                    got.extend_from_slice(&slice[..n]);
+                    taken += n;
+                    if taken == step { break; }
+                }
+                queue.advance(taken);
+            }
+            prop_assert_eq!(got, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_filled_is_not_sent_and_old_bytes_never_show() {
+        let mut queue = OutQueue::new();
+        queue.push_bytes(&[7; 100]);
+        queue.advance(100);
+        queue.append_with(50, |room| {
+            room[..3].copy_from_slice(&[1, 2, 3]);
+            3
+        });
+        queue.append_with(50, |_| 0);
+        queue.push_bytes(&[4]);
+        assert_eq!(queue.take_all(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn spares_are_held_below_at_and_above_their_limit() {
+        let mut queue = OutQueue::new();
+        for extra in [0, 1] {
+            let count = SPARE_BYTES_MAX / SEGMENT_BYTES + extra;
+            for _ in 0..count {
+                queue.push_bytes(&[1; SEGMENT_BYTES]);
+            }
+            queue.advance(count * SEGMENT_BYTES);
+            assert_eq!(queue.spare_bytes, SPARE_BYTES_MAX);
+        }
+        queue.push_bytes(&[1; SEGMENT_BYTES]);
+        assert_eq!(queue.spare_bytes, SPARE_BYTES_MAX - SEGMENT_BYTES);
+    }
+}

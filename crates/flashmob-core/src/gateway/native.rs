@@ -1,0 +1,122 @@
+//! Native clients: calls from inside the process, each with many parts.
+
+use std::collections::VecDeque;
+
+use super::client::{CLIENT_REQUESTS_MAX, Client, ClientId, ClientKind};
+use super::local::LocalExtents;
+use super::request::Incoming;
+use super::{Completion, Gateway};
+use crate::op::{Failure, Op, OpFlags};
+use crate::request::REQUEST_BYTES_MAX;
+use crate::units::Time;
+
+/// What a native call costs beside its bytes: itself, and its place among the requests.
+const NATIVE_CALL_COST_BYTES: u64 = 256;
+/// Most spans of one native call.
+pub const SPANS_MAX: usize = 65_536;
+/// What one span of a native call costs beside its bytes: its piece in the queue and in a batch.
+const SPAN_COST_BYTES: u64 = 96;
+
+/// One call of a native client.
+#[derive(Debug)]
+pub struct NativeCall {
+    /// What the client calls it.
+    pub cookie: u64,
+    /// What it asks for.
+    pub op: Op,
+    /// Modifiers.
+    pub flags: OpFlags,
+    /// What it concerns: offset in bytes and length in bytes of each part. A flush has none.
+    pub spans: Vec<(u64, u32)>,
+    /// A write's bytes, those of all parts one after the other.
+    pub payload: Vec<u8>,
+}
+
+impl Gateway {
+    /// A native client of a volume begins; `None` if there are as many clients as allowed or no such volume.
+    pub fn native_opened(&mut self, volume: usize) -> Option<ClientId> {
+        self.volumes.get(volume)?;
+        self.insert_client(ClientKind::Native(VecDeque::new()), Some(volume), None)
+    }
+
+    /// A native client makes a call. Its result is among [`Gateway::completions`] later.
+    pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall, local: &mut impl LocalExtents) {
+        if let Some(failure) = self.check_call(id, &call) {
+            self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
+            return;
+        }
+        if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.client_mut(id) {
+            calls.push_back(call);
+        }
+        self.start_native(now, id, local);
+    }
+
+    fn check_call(&self, id: ClientId, call: &NativeCall) -> Option<Failure> {
+        let volume = &self.volumes[self.client(id)?.volume?];
+        let Some(layout) = &volume.layout else { return Some(Failure::Io) };
+        if self.draining {
+            return Some(Failure::ShuttingDown);
+        }
+        if call.op.mutates() && volume.spec.read_only {
+            return Some(Failure::NotPermitted);
+        }
+        let total: u64 = call.spans.iter().map(|s| u64::from(s.1)).sum();
+        let carries = matches!(call.op, Op::Read | Op::Write);
+        if (carries && total > u64::from(REQUEST_BYTES_MAX)) || call.spans.len() > SPANS_MAX {
+            return Some(Failure::TooLarge);
+        }
+        let outside = |&(offset, len): &(u64, u32)| {
+            len == 0 || offset.checked_add(u64::from(len)).is_none_or(|end| end > layout.size_bytes())
+        };
+        let wrong_payload = call.op == Op::Write && call.payload.len() as u64 != total;
+        let unknown_flags = call.flags.0 & !OpFlags::KNOWN != 0;
+        let no_spans = call.spans.is_empty() != (call.op == Op::Flush);
+        (no_spans || wrong_payload || unknown_flags || call.spans.iter().any(outside)).then_some(Failure::Invalid)
+    }
+
+    /// Starts calls of a native client, as far as limits allow.
+    pub(super) fn start_native(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
+        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
+        loop {
+            let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
+            let ClientKind::Native(calls) = &mut client.kind else { return };
+            let Some(call) = calls.front() else {
+                client.blocked = false;
+                return;
+            };
+            let data_bytes: u64 = if matches!(call.op, Op::Read | Op::Write) {
+                call.spans.iter().map(|s| u64::from(s.1)).sum()
+            } else {
+                0
+            };
+            let reserved_bytes = NATIVE_CALL_COST_BYTES + call.spans.len() as u64 * SPAN_COST_BYTES + data_bytes;
+            client.is_short = false;
+            client.blocked =
+                client.in_hand >= CLIENT_REQUESTS_MAX || is_turn_of_another || client.held_bytes > share_bytes;
+            if !client.blocked && !self.budget.try_reserve(reserved_bytes) {
+                client.blocked = true;
+                client.is_short = true;
+            }
+            if client.blocked {
+                return;
+            }
+            // Its time starts now: before, it waited for its caller's own earlier calls.
+            let Some(call) = calls.pop_front() else { return };
+            client.in_hand += 1;
+            client.held_bytes += reserved_bytes;
+            let volume = client.volume.unwrap_or_default();
+            let incoming = Incoming {
+                client: id,
+                cookie: call.cookie,
+                volume,
+                op: call.op,
+                flags: call.flags,
+                spans: &call.spans,
+                payload: call.payload,
+                reserved_bytes,
+                received: now,
+            };
+            self.start_request(now, incoming, local);
+        }
+    }
+}
