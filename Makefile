@@ -14,6 +14,9 @@ PREFIX ?= /usr/local
 SECONDS ?= 20
 # Seeds of the simulation; SEED=n runs that one alone and tells its story.
 SEEDS ?= 10000
+# ACCEPT=1 accepts the instructions that were counted; ONLY=native counts the cases with that in their names.
+ACCEPT ?=
+ONLY ?=
 # Where rustup puts cargo, for shells that do not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
@@ -21,14 +24,14 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
 # program:package. The second list is for the tests alone.
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
-  sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3
+  sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 valgrind:valgrind
 
-.PHONY: help demo build test fmt-check clippy unit simulate fuzz-short e2e deny install clean deps-demo deps-test fuzz-tools
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e deny install clean deps-demo deps-test fuzz-tools
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
 	@echo
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  one test alone:     tests/run nbdcopy'
 	@echo '  one seed again:     make simulate SEED=42'
@@ -41,10 +44,11 @@ build: ## the one binary, optimised
 	@$(CARGO) build --release --quiet --bin flashmob
 	@echo "built: $(BINARY)"
 
-test: deps-test ## everything that must hold: format, lints, unit and property tests, simulation, fuzzing, real clients
+test: deps-test ## everything that must hold: format, lints, unit and property tests, instructions, simulation, fuzzing, real clients
 	@$(MAKE) fmt-check
 	@$(MAKE) clippy
 	@$(MAKE) unit
+	@$(MAKE) bench-instructions
 	@$(MAKE) simulate
 	@$(MAKE) fuzz-short
 	@$(MAKE) e2e
@@ -67,6 +71,11 @@ unit: ## unit and property tests
 simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
 	@echo '== simulation'
 	@$(CARGO) run --release --quiet -p flashmob-lab --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+bench-instructions: ## instructions per request, compared with the accepted figures (ACCEPT=1 accepts them, ONLY=native for some)
+	@echo '== instructions per request'
+	@.ci/deps valgrind:valgrind
+	@$(CARGO) bench --quiet -p flashmob-core --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)')
 
 fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 	@echo '== fuzzing'
