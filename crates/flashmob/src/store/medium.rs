@@ -99,6 +99,9 @@ impl Medium {
     #[inline]
     pub fn read_mapped(&self, offset_bytes: u64, buf: &mut [u8]) -> bool {
         let Some(mapped) = &self.mapped else { return false };
+        if self.is_damaged() {
+            return false;
+        }
         mapped.read(offset_bytes, buf) || self.mapping_failed(mapped)
     }
 

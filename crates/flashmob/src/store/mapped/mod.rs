@@ -75,7 +75,9 @@ pub(super) struct Mapped {
     now_nanos: AtomicU64,
     /// When a pause ends; 0 if there is none.
     paused_until_nanos: AtomicU64,
-    /// How long the last pause was, as a power of two of the first.
+    /// When the last pause ended or will end.
+    last_pause_end_nanos: AtomicU64,
+    /// How long it was, as a power of two of the first, and 1 more.
     pause_doublings: AtomicU32,
 }
 
@@ -109,6 +111,7 @@ impl Mapped {
             thread_faults: AtomicU64::new(u64::MAX),
             now_nanos: AtomicU64::new(0),
             paused_until_nanos: AtomicU64::new(1),
+            last_pause_end_nanos: AtomicU64::new(0),
             pause_doublings: AtomicU32::new(0),
         })
     }
@@ -227,11 +230,14 @@ impl Mapped {
         if self.paused_until_nanos.load(Ordering::Relaxed) == u64::MAX {
             return;
         }
-        let doublings = self.pause_doublings.load(Ordering::Relaxed);
+        let calm_nanos = now_nanos.saturating_sub(self.last_pause_end_nanos.load(Ordering::Relaxed));
+        let doublings = if calm_nanos > PAUSE_NANOS_MAX { 0 } else { self.pause_doublings.load(Ordering::Relaxed) };
         let pause = (PAUSE_NANOS_MIN << doublings).min(PAUSE_NANOS_MAX);
         self.pause_doublings.store((doublings + 1).min(5), Ordering::Relaxed);
         self.limit_bytes.store(0, Ordering::Relaxed);
-        self.paused_until_nanos.store(now_nanos.saturating_add(pause), Ordering::Relaxed);
+        let end = now_nanos.saturating_add(pause);
+        self.last_pause_end_nanos.store(end, Ordering::Relaxed);
+        self.paused_until_nanos.store(end, Ordering::Relaxed);
         self.residency.clear();
         log::debug!("a mapped page had been evicted: reading by system calls for {} s", pause / 1_000_000_000);
     }

@@ -47,12 +47,12 @@ impl Guard {
             return Err(io::Error::other("SIGBUS is blocked in this thread"));
         }
         (*INSTALLED.get_or_init(install)).map_err(io::Error::from_raw_os_error)?;
-        let claim = |entry: &&Entry| {
-            entry.start.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        let index = TABLE.iter().position(|entry| claim(&entry)).ok_or_else(|| {
-            io::Error::other(format!("{ENTRIES} files are mapped already"))
-        })?;
+        let claim =
+            |entry: &&Entry| entry.start.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let index = TABLE
+            .iter()
+            .position(|entry| claim(&entry))
+            .ok_or_else(|| io::Error::other(format!("{ENTRIES} files are mapped already")))?;
         let entry = &TABLE[index];
         entry.struck.store(false, Ordering::Relaxed);
         entry.start.store(start, Ordering::Relaxed);
