@@ -9,7 +9,7 @@ use flashmob_core::units::Bytes;
 
 use crate::admin;
 use crate::node::{ExtentConfig, NodeOptions, NodeServer};
-use crate::store::{Engine, StoreConfig, THREADS_DEFAULT};
+use crate::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 
 /// Serve a file or partition of this device to gateways.
 ///
@@ -40,6 +40,9 @@ pub struct NodeArgs {
     /// Pass the page cache by (O_DIRECT).
     #[arg(long)]
     direct: bool,
+    /// Answer small reads of what is in memory without a system call: where it is safe, or never.
+    #[arg(long, value_enum, default_value = "auto")]
+    mapped: MappedArg,
     /// Answer without touching the data: what is read is NOT DATA, what is written is DROPPED.
     #[arg(long)]
     no_io: bool,
@@ -67,6 +70,12 @@ enum EngineArg {
     IoUring,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum MappedArg {
+    Auto,
+    Off,
+}
+
 pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.memory >= MEMORY_BYTES_MIN,
@@ -84,6 +93,10 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         threads: args.threads,
         engine,
         direct: args.direct,
+        mapped: match args.mapped {
+            MappedArg::Auto => Mapping::Auto,
+            MappedArg::Off => Mapping::Off,
+        },
         no_io: args.no_io,
     };
     let extent = ExtentConfig {

@@ -8,7 +8,7 @@ use super::limits::{NODE_SIZE, THREADS, THREADS_DEFAULT};
 use super::quantity::{Count, Size};
 use super::report::quoted;
 use super::section::Section;
-use super::types::{Engine, NodeConfig, NodeSource};
+use super::types::{Engine, Mapping, NodeConfig, NodeSource};
 
 /// Reads one node; `None` if it does not say where it is.
 pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
@@ -37,7 +37,7 @@ pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Optio
 }
 
 fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
-    for key in ["threads", "engine", "direct"] {
+    for key in ["threads", "engine", "direct", "mapped"] {
         if let Some((_, span)) = section.value(key) {
             reader.findings.add(
                 &span,
@@ -70,6 +70,8 @@ fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reade
     let engines = [("threads", Engine::Threads), ("io_uring", Engine::IoUring)];
     let engine = section.choice("engine", &engines, findings).unwrap_or(Engine::Threads);
     let direct = section.flag("direct", findings).unwrap_or(false);
+    let mappings = [("auto", Mapping::Auto), ("off", Mapping::Off)];
+    let mapped = section.choice("mapped", &mappings, findings).unwrap_or_default();
     let path = read_path(section, reader)?;
     if !section.has("size") && !(reader.exists)(&path) {
         let (_, span) = section.value("path")?;
@@ -79,7 +81,7 @@ fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reade
             "write size = \"10GiB\", or as much as it shall have, below the path; or correct the path",
         );
     }
-    Some(NodeConfig { source: NodeSource::Local { path, threads, engine, direct }, size_bytes })
+    Some(NodeConfig { source: NodeSource::Local { path, threads, engine, direct, mapped }, size_bytes })
 }
 
 fn read_path(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {

@@ -50,7 +50,7 @@ pub(super) const SOCKET: Schema =
     Schema { title: "[volume.socket]", keys: &["send_buffer", "receive_buffer", "congestion", "keepalive"] };
 /// A node of a volume.
 pub(super) const NODE: Schema =
-    Schema { title: "[[volume.node]]", keys: &["address", "path", "size", "threads", "engine", "direct"] };
+    Schema { title: "[[volume.node]]", keys: &["address", "path", "size", "threads", "engine", "direct", "mapped"] };
 
 const SCHEMAS: [&Schema; 4] = [&TOP, &VOLUME, &SOCKET, &NODE];
 /// A key longer than this resembles none.

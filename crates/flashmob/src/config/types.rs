@@ -8,7 +8,7 @@ pub use flashmob_core::gateway::BatchMode as Batch;
 pub use flashmob_core::layout::LayoutKind;
 
 pub use crate::net::ListenAddr as Listen;
-pub use crate::store::Engine;
+pub use crate::store::{Engine, Mapping};
 
 /// All that a gateway is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,5 +102,7 @@ pub enum NodeSource {
         engine: Engine,
         /// Whether the page cache is passed by (`O_DIRECT`).
         direct: bool,
+        /// Whether small reads may be answered from a memory mapping.
+        mapped: Mapping,
     },
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::error::ToTomlError;
 use super::quantity::{Period, Quantity, Size};
-use super::types::{Batch, Config, Engine, LayoutKind, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
+use super::types::{Batch, Config, Engine, LayoutKind, Mapping, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
 
 impl Config {
     /// This configuration as TOML that [`Config::parse`] reads back as exactly this one.
@@ -124,7 +124,7 @@ fn write_node(node: &NodeConfig, lines: &mut Lines) {
     lines.header("[[volume.node]]");
     match &node.source {
         NodeSource::Remote { address } => lines.text("address", address),
-        NodeSource::Local { path, threads, engine, direct } => {
+        NodeSource::Local { path, threads, engine, direct, mapped } => {
             lines.text("path", &path.to_string_lossy());
             lines.line("threads", threads);
             let engine = match engine {
@@ -133,6 +133,11 @@ fn write_node(node: &NodeConfig, lines: &mut Lines) {
             };
             lines.text("engine", engine);
             lines.line("direct", direct);
+            let mapped = match mapped {
+                Mapping::Auto => "auto",
+                Mapping::Off => "off",
+            };
+            lines.text("mapped", mapped);
         }
     }
     if let Some(bytes) = node.size_bytes {

@@ -411,12 +411,13 @@ fn open_place(
             };
             Ok(NodePlace::Remote(address.clone(), options))
         }
-        NodeSource::Local { path, threads, engine, direct } => {
+        NodeSource::Local { path, threads, engine, direct, mapped } => {
             let store = StoreConfig {
                 size_bytes: node.size_bytes,
                 threads: *threads,
                 engine: *engine,
                 direct: *direct,
+                mapped: *mapped,
                 ..StoreConfig::new(path)
             };
             let config = ExtentConfig {

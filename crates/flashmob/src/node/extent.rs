@@ -10,7 +10,7 @@ use flashmob_core::wire::hello::{Hello, RefuseReason};
 
 use crate::net::{Clock, Wake};
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
-use crate::store::{Store, StoreConfig, StoreError};
+use crate::store::{MappedStatus, Store, StoreConfig, StoreError};
 
 /// What to serve and how.
 #[derive(Debug, Clone)]
@@ -91,11 +91,13 @@ impl Extent {
 
     /// Decodes what was received on a link.
     pub fn process(&mut self, now: Time, link: flashmob_core::node::LinkId) {
+        self.host.store.tick(now);
         self.node.process(now, link, &mut self.host);
     }
 
     /// Takes what the store finished, serves what is in hand, and hands new operations to the store.
     pub fn turn(&mut self, now: Time) {
+        self.host.store.tick(now);
         loop {
             self.host.store.take_done(&mut self.done);
             let had_done = !self.done.is_empty();
@@ -124,6 +126,12 @@ impl Extent {
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.host.store.is_damaged()
+    }
+
+    /// What was read from the memory mapping so far; `None` without one.
+    #[must_use]
+    pub fn mapped_status(&self) -> Option<MappedStatus> {
+        self.host.store.mapped_status()
     }
 
     /// The identity kept beside the data.

@@ -30,6 +30,7 @@ use rustix::io::Errno;
 
 use super::direct::{self, Bounce, Transfer, counted};
 use super::error::{failure_of, unsupported};
+use super::mapped::Mapped;
 use super::open::Opened;
 use super::sys;
 use super::{StoreOp, TryRead};
@@ -54,6 +55,10 @@ pub(super) struct Medium {
     durable_missing: AtomicBool,
     /// How often each failure was met, so that the log does not repeat itself without end.
     failures: [AtomicU64; Failure::ALL.len() + 1],
+    /// The extent in memory, for small reads.
+    mapped: Option<Mapped>,
+    /// It was told that the mapping was given up.
+    mapping_lost: AtomicBool,
 }
 
 impl Medium {
@@ -67,7 +72,50 @@ impl Medium {
             nowait_missing: AtomicBool::new(false),
             durable_missing: AtomicBool::new(false),
             failures: Default::default(),
+            mapped: None,
+            mapping_lost: AtomicBool::new(false),
         }
+    }
+
+    /// Maps the extent into memory if it is fit for it, and tells which. May block.
+    pub fn map(&mut self) {
+        let Opened { file, size_bytes, is_device, .. } = &self.opened;
+        match Mapped::open(file, *size_bytes, *is_device) {
+            Ok(mapped) => {
+                log::info!("{}: mapped: small reads of what is in memory need no system call", self.path.display());
+                self.mapped = Some(mapped);
+            }
+            Err(why) => log::info!("{}: not mapped: {why}", self.path.display()),
+        }
+    }
+
+    /// The extent in memory, if it was mapped.
+    #[inline]
+    pub fn mapped(&self) -> Option<&Mapped> {
+        self.mapped.as_ref()
+    }
+
+    /// Reads from the mapping, if the bytes are known to be in memory.
+    #[inline]
+    pub fn read_mapped(&self, offset_bytes: u64, buf: &mut [u8]) -> bool {
+        let Some(mapped) = &self.mapped else { return false };
+        if self.is_damaged() {
+            return false;
+        }
+        mapped.read(offset_bytes, buf) || self.mapping_failed(mapped)
+    }
+
+    /// Always false. If the mapping has just been given up, finds out why: a file cut short must be known as that at once.
+    fn mapping_failed(&self, mapped: &Mapped) -> bool {
+        if mapped.is_struck() && !self.mapping_lost.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                "{}: a page of it cannot be had: it was cut short, or its device fails. Reading by system calls from now on",
+                self.path.display()
+            );
+            // What is wrong is remembered in there; this read learns of it on its way through the kernel.
+            let _ = self.check_size();
+        }
+        false
     }
 
     /// Bytes of the extent.
@@ -153,11 +201,24 @@ impl Medium {
             Op::Read => self.read(offset, &mut op.data, bounce),
             Op::Write => self.write(offset, &op.data, durable, bounce),
             Op::Flush => self.sync(),
-            Op::Trim => self.trim(offset, len).and_then(|()| self.sync_if(durable)),
+            Op::Trim => {
+                let trimmed = self.trim(offset, len);
+                self.forget_mapped(offset, len);
+                trimmed.and_then(|()| self.sync_if(durable))
+            }
             Op::WriteZeroes => {
                 let keep_space = op.flags.has(OpFlags::NO_HOLE);
-                self.write_zeroes(offset, len, keep_space, bounce).and_then(|()| self.sync_if(durable))
+                let zeroed = self.write_zeroes(offset, len, keep_space, bounce);
+                self.forget_mapped(offset, len);
+                zeroed.and_then(|()| self.sync_if(durable))
             }
+        }
+    }
+
+    /// A hole takes pages out of the page cache, and the next touch of one asks the file system.
+    fn forget_mapped(&self, offset_bytes: u64, len_bytes: u64) {
+        if let Some(mapped) = &self.mapped {
+            mapped.forget(offset_bytes, len_bytes);
         }
     }
 
@@ -318,6 +379,9 @@ impl Medium {
     }
 
     fn damage(&self, seen_bytes: u64) {
+        if let Some(mapped) = &self.mapped {
+            mapped.give_up();
+        }
         if !self.damaged.swap(true, Ordering::AcqRel) {
             log::error!(
                 "{}: was truncated while it was served: it has {} bytes ({}) where {} ({}) were expected. \

@@ -7,7 +7,7 @@
 //!
 //! The parts: `open` opens, checks and locks; `medium` knows what each operation means and what its errors do;
 //! `threads` and `uring` are the two engines that carry operations out; `direct` widens to whole blocks for
-//! O_DIRECT; `completions` brings results back.
+//! O_DIRECT; `mapped` answers small reads from a memory mapping; `completions` brings results back.
 //!
 //! The store does not order anything: operations that overlap and are under way together may happen in either order.
 //! Keeping those apart is the caller's part, in units of [`Store::alignment_bytes`]. A flush covers what was
@@ -19,11 +19,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flashmob_core::op::Op;
+use flashmob_core::units::Time;
 
 mod completions;
 mod direct;
 mod error;
 pub mod identity;
+mod mapped;
 mod medium;
 mod open;
 mod sys;
@@ -39,6 +41,7 @@ mod uring;
 use completions::Completions;
 pub use error::StoreError;
 pub use flashmob_core::node::{StoreDone, StoreOp, TryRead};
+pub use mapped::MappedStatus;
 use medium::Medium;
 use threads::Pool;
 use uring::Ring;
@@ -57,6 +60,16 @@ pub enum Engine {
     IoUring,
 }
 
+/// Whether small reads that the page cache has may be answered from a memory mapping, without a system call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mapping {
+    /// Where it is safe and pays.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
 /// What to open and how.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -70,6 +83,8 @@ pub struct StoreConfig {
     pub engine: Engine,
     /// Pass the page cache by (O_DIRECT).
     pub direct: bool,
+    /// Whether small reads may be answered from a memory mapping. Never with `direct` or `no_io`.
+    pub mapped: Mapping,
     /// Answer everything at once without touching the file: reads give zeros, writes are dropped.
     pub no_io: bool,
 }
@@ -83,6 +98,7 @@ impl StoreConfig {
             threads: THREADS_DEFAULT,
             engine: Engine::Threads,
             direct: false,
+            mapped: Mapping::Auto,
             no_io: false,
         }
     }
@@ -116,7 +132,11 @@ impl Store {
     ) -> Result<Store, StoreError> {
         let path: &Path = &config.path;
         let opened = open::open(path, config.size_bytes, config.direct)?;
-        let medium = Arc::new(Medium::new(path, opened));
+        let mut medium = Medium::new(path, opened);
+        if config.mapped == Mapping::Auto && !config.direct && !config.no_io {
+            medium.map();
+        }
+        let medium = Arc::new(medium);
         let completions = Arc::new(Completions::new(start, wake));
         let engine = if config.no_io {
             log::warn!("{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED", path.display());
@@ -165,9 +185,43 @@ impl Store {
         self.medium.is_damaged()
     }
 
-    /// Reads `buf.len()` bytes at `offset_bytes` if the page cache has all of them. Never waits for the device.
+    /// Tells the time, counted from the start that [`Store::open`] was given: at least once per turn of the loop that calls
+    /// [`Store::try_read`]. What is known of the page cache grows old by it; without it every read is a system call.
+    pub fn tick(&self, now: Time) {
+        if let Some(mapped) = self.medium.mapped() {
+            mapped.tick(now);
+        }
+    }
+
+    /// What was read from the memory mapping so far; `None` without one.
+    #[must_use]
+    pub fn mapped_status(&self) -> Option<MappedStatus> {
+        self.medium.mapped().map(mapped::Mapped::status)
+    }
+
+    /// A hint that [`Store::try_read`] will soon be asked for `offset_bytes`: if it is mapped, the processor fetches its first
+    /// bytes meanwhile. For a batch, hint a few reads ahead.
+    #[inline]
+    pub fn prefetch(&self, offset_bytes: u64) {
+        if let Some(mapped) = self.medium.mapped() {
+            mapped.prefetch(offset_bytes);
+        }
+    }
+
+    /// Reads `buf.len()` bytes at `offset_bytes` if the page cache has all of them: from memory if they are known to be there,
+    /// else by a system call that does not wait. Never waits for the device.
+    #[inline]
     pub fn try_read(&self, offset_bytes: u64, buf: &mut [u8]) -> TryRead {
-        self.try_read_vectored(offset_bytes, &mut [IoSliceMut::new(buf)])
+        if self.medium.read_mapped(offset_bytes, buf) {
+            return TryRead::Hit;
+        }
+        let result = self.try_read_vectored(offset_bytes, &mut [IoSliceMut::new(buf)]);
+        if result == TryRead::Hit
+            && let Some(mapped) = self.medium.mapped()
+        {
+            mapped.note_hit(offset_bytes, buf.len());
+        }
+        result
     }
 
     /// Like [`Store::try_read`], for neighbours that lie one after the other; at most 1,024 of them can be a hit.

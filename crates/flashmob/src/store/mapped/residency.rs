@@ -1,0 +1,267 @@
+//! What is known of which pages are in the page cache, and for how long it may be believed.
+//!
+//! The kernel may evict a page at any time and tells nobody, so this is never certain: it is what `mincore` said a
+//! moment ago. It decides which way a read goes, never what it returns. A table of regions, each with the time until
+//! which its answer holds, and a bit for each page unless all of them were there.
+//!
+//! **What it costs.** `mincore` looks a page up in 5 ns where the page is mapped already, in 100 ns where it is not, and the
+//! first touch of a mapped page is a minor fault of several microseconds. So a region is asked about only when reads
+//! have shown that it is worth it: after [`HITS_BEFORE_ASKING`] reads that the page cache answered by a system call, and again
+//! when its answer has grown old, if it served [`READS_BEFORE_RENEWING`] reads meanwhile. Regions that nobody reads, or that
+//! are on the flash, cost nothing.
+//!
+//! Nothing here makes a system call or knows the time: both are passed in. One thread reads; others may call
+//! [`Residency::forget`] and [`Residency::clear`] meanwhile.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use flashmob_core::units::Time;
+
+/// Bytes of a region, as a power of two: 2 MiB, what one page of page tables covers with pages of 4 KiB.
+pub(super) const REGION_SHIFT: u32 = 21;
+/// Bytes of a region.
+pub(super) const REGION_BYTES: u64 = 1 << REGION_SHIFT;
+/// Most regions remembered at once: 128 GiB. What is beyond shares their places.
+const SLOTS_MAX: u64 = 1 << 16;
+
+/// Reads that the page cache must have answered by a system call before its region is asked about. A system call
+/// costs 0.5 us more than a copy, to set a region up costs 60 to 130 us; so at worst it costs about half of what it saves later.
+pub(super) const HITS_BEFORE_ASKING: u32 = 64;
+/// Reads that a region must have served for its answer to be renewed at once when it is old.
+pub(super) const READS_BEFORE_RENEWING: u32 = 16;
+
+/// A tick is 2^20 ns: 1.05 ms.
+const TICK_SHIFT: u32 = 20;
+/// How long an answer holds while nothing is being evicted, in ticks.
+pub(super) const VALID_TICKS: u32 = 1000;
+/// How long it holds when pages have been seen to vanish.
+pub(super) const VALID_TICKS_WARY: u32 = 125;
+/// How long after that.
+pub(super) const WARY_TICKS: u32 = 4000;
+
+/// Nothing is known.
+const EMPTY: u64 = 0;
+/// All pages are there.
+const ALL: u64 = 1;
+/// Those whose bit is set.
+const SOME: u64 = 2;
+/// Ticks are kept in 30 bits and wrap every 13 days. An answer counts as valid only if it ends at most
+/// [`VALID_TICKS`] ahead, so a forgotten one looks valid again for a second each time: as harmless as an evicted page.
+const TICK_MASK: u64 = (1 << 30) - 1;
+
+/// A region's place: number of the region (32 bits), end of validity (30), state (2); and how often it was read.
+#[derive(Debug, Default)]
+struct Slot {
+    tag: AtomicU64,
+    /// Reads served from the mapping since the last answer.
+    served: AtomicU32,
+    /// Reads that the page cache answered by a system call since then.
+    hits: AtomicU32,
+}
+
+/// Which way a read goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All of its pages were there a moment ago.
+    Resident,
+    /// They were not, or nothing is known.
+    Unknown,
+    /// Nothing is known of this region any more, and it is worth asking.
+    Ask(u64),
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Residency {
+    page_shift: u32,
+    words_per_region: usize,
+    slots: Box<[Slot]>,
+    bits: Box<[AtomicU64]>,
+    now_tick: AtomicU32,
+    /// When pages were last seen to have vanished; a time long past at first.
+    eviction_tick: AtomicU32,
+    /// Grows with every [`Residency::forget`], so that an answer that was fetched meanwhile is not kept.
+    changes: AtomicU64,
+}
+
+impl Residency {
+    /// Knows nothing yet of an extent of `size_bytes`, in pages of `page_bytes`: a power of two up to [`REGION_BYTES`].
+    pub fn new(size_bytes: u64, page_bytes: usize) -> Residency {
+        let pages = (REGION_BYTES / page_bytes as u64) as usize;
+        let words_per_region = pages.div_ceil(64);
+        let slots = size_bytes.div_ceil(REGION_BYTES).clamp(1, SLOTS_MAX).next_power_of_two() as usize;
+        Residency {
+            page_shift: page_bytes.trailing_zeros(),
+            words_per_region,
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            bits: (0..slots * words_per_region).map(|_| AtomicU64::new(0)).collect(),
+            now_tick: AtomicU32::new(0),
+            eviction_tick: AtomicU32::new(0u32.wrapping_sub(WARY_TICKS)),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// Pages of a region.
+    pub fn pages_per_region(&self) -> usize {
+        (REGION_BYTES >> self.page_shift) as usize
+    }
+
+    /// Sets the time.
+    #[inline]
+    pub fn tick(&self, now: Time) {
+        self.now_tick.store((now.0 >> TICK_SHIFT) as u32, Ordering::Relaxed);
+    }
+
+    fn slot(&self, region: u64) -> usize {
+        region as usize & (self.slots.len() - 1)
+    }
+
+    fn is_valid(&self, tag: u64) -> bool {
+        let now = u64::from(self.now_tick.load(Ordering::Relaxed));
+        let left = (tag >> 2).wrapping_sub(now) & TICK_MASK;
+        left != 0 && left <= u64::from(VALID_TICKS)
+    }
+
+    /// Which way a read of `len_bytes` (at least 1) at `offset_bytes` goes.
+    #[inline]
+    pub fn look(&self, offset_bytes: u64, len_bytes: u64) -> Look {
+        let last = offset_bytes + len_bytes - 1;
+        let (first_region, last_region) = (offset_bytes >> REGION_SHIFT, last >> REGION_SHIFT);
+        if first_region == last_region {
+            return self.look_within(first_region, offset_bytes, last);
+        }
+        for region in first_region..=last_region {
+            let start = offset_bytes.max(region << REGION_SHIFT);
+            let end = last.min((region << REGION_SHIFT) + REGION_BYTES - 1);
+            match self.look_within(region, start, end) {
+                Look::Resident => {}
+                other => return other,
+            }
+        }
+        Look::Resident
+    }
+
+    #[inline]
+    fn look_within(&self, region: u64, first: u64, last: u64) -> Look {
+        let index = self.slot(region);
+        let slot = &self.slots[index];
+        let tag = slot.tag.load(Ordering::Acquire);
+        let state = tag & 3;
+        if tag >> 32 != region || state == EMPTY {
+            return Look::Unknown;
+        }
+        if !self.is_valid(tag) {
+            let worth_it = slot.served.load(Ordering::Relaxed) >= READS_BEFORE_RENEWING;
+            return if worth_it { Look::Ask(region) } else { Look::Unknown };
+        }
+        if state == SOME && !self.bits_are_set(index, self.page_of(first), self.page_of(last)) {
+            return Look::Unknown;
+        }
+        // One thread reads, so nothing is lost between the two; if something were, it would be a count.
+        slot.served.store(slot.served.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        Look::Resident
+    }
+
+    /// Which page of its region a byte lies in.
+    fn page_of(&self, offset_bytes: u64) -> usize {
+        ((offset_bytes & (REGION_BYTES - 1)) >> self.page_shift) as usize
+    }
+
+    fn bits_are_set(&self, index: usize, first: usize, last: usize) -> bool {
+        let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
+        (first..=last).all(|page| words[page / 64].load(Ordering::Relaxed) >> (page % 64) & 1 != 0)
+    }
+
+    /// Notes that the page cache has answered a read by a system call. Returns a region that it is time to ask about.
+    pub fn note_hit(&self, offset_bytes: u64, len_bytes: u64) -> Option<u64> {
+        let last = offset_bytes + len_bytes - 1;
+        let region = offset_bytes >> REGION_SHIFT;
+        let last_here = last.min((region << REGION_SHIFT) + REGION_BYTES - 1);
+        let index = self.slot(region);
+        let slot = &self.slots[index];
+        let tag = slot.tag.load(Ordering::Relaxed);
+        if tag >> 32 != region {
+            // The place was another region's, or nobody's.
+            slot.hits.store(0, Ordering::Relaxed);
+            slot.tag.store(region << 32 | EMPTY, Ordering::Release);
+        } else if tag & 3 == SOME && self.is_valid(tag) {
+            // These pages have come since: the system call is as good a witness as mincore.
+            let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
+            for page in self.page_of(offset_bytes)..=self.page_of(last_here) {
+                words[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
+            }
+            return None;
+        }
+        let hits = slot.hits.load(Ordering::Relaxed).saturating_add(1);
+        slot.hits.store(hits, Ordering::Relaxed);
+        (hits >= HITS_BEFORE_ASKING).then_some(region)
+    }
+
+    /// Takes the answer that `ask` writes, a byte for each page of the region, `pages.len()` of them. `ask` returns
+    /// false if there is none. Returns how many pages that were believed to be there have vanished.
+    pub fn renew(&self, region: u64, pages: &mut [u8], ask: impl FnOnce(&mut [u8]) -> bool) -> usize {
+        let index = self.slot(region);
+        let slot = &self.slots[index];
+        let changes = self.changes.load(Ordering::SeqCst);
+        slot.hits.store(0, Ordering::Relaxed);
+        slot.served.store(0, Ordering::Relaxed);
+        let tag = slot.tag.load(Ordering::Relaxed);
+        if !ask(pages) {
+            slot.tag.store(region << 32 | EMPTY, Ordering::SeqCst);
+            return 0;
+        }
+        let state = if tag >> 32 == region { tag & 3 } else { EMPTY };
+        let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
+        let (mut vanished, mut all) = (0, true);
+        for (word, pages) in words.iter().zip(pages.chunks(64)) {
+            let bits = pages.iter().enumerate().fold(0, |bits, (i, page)| bits | u64::from(page & 1) << i);
+            let believed = match state {
+                ALL => u64::MAX >> (64 - pages.len()),
+                SOME => word.load(Ordering::Relaxed),
+                _ => 0,
+            };
+            vanished += (believed & !bits).count_ones() as usize;
+            all &= bits.count_ones() as usize == pages.len();
+            word.store(bits, Ordering::Relaxed);
+        }
+        let now = self.now_tick.load(Ordering::Relaxed);
+        if vanished > 0 {
+            self.eviction_tick.store(now, Ordering::Relaxed);
+        }
+        let wary = now.wrapping_sub(self.eviction_tick.load(Ordering::Relaxed)) < WARY_TICKS;
+        let until = u64::from(now.wrapping_add(if wary { VALID_TICKS_WARY } else { VALID_TICKS })) & TICK_MASK;
+        slot.tag.store(region << 32 | until << 2 | if all { ALL } else { SOME }, Ordering::SeqCst);
+        if self.changes.load(Ordering::SeqCst) != changes {
+            // Something was punched out while we asked. Whoever did it may have looked at this slot before we wrote it.
+            slot.tag.store(region << 32 | EMPTY, Ordering::SeqCst);
+        }
+        vanished
+    }
+
+    /// Forgets what was known of a range: its pages have been taken out of the page cache. From any thread.
+    pub fn forget(&self, offset_bytes: u64, len_bytes: u64) {
+        if len_bytes == 0 {
+            return;
+        }
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        let (first, last) = (offset_bytes >> REGION_SHIFT, (offset_bytes + len_bytes - 1) >> REGION_SHIFT);
+        if last - first >= self.slots.len() as u64 {
+            return self.clear();
+        }
+        for region in first..=last {
+            let slot = &self.slots[self.slot(region)];
+            let tag = slot.tag.load(Ordering::SeqCst);
+            if tag >> 32 == region {
+                slot.tag.store(region << 32 | EMPTY, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Forgets everything. From any thread.
+    pub fn clear(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        for slot in &self.slots {
+            slot.tag.store(EMPTY, Ordering::SeqCst);
+        }
+    }
+}
