@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, VolumeSpec,
+    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
@@ -112,7 +112,7 @@ impl World {
             }
             let bytes = out.take_all();
             self.gateway.client_rx(self.client).expect("a client").extend(&bytes);
-            self.gateway.process_client(self.now, self.client);
+            self.gateway.process_client(self.now, self.client, &mut NoLocal);
         }
         panic!("the export was not opened");
     }
@@ -121,7 +121,10 @@ impl World {
     pub fn nbd_turn(&mut self, op: Op, requests: usize, len_bytes: u32) {
         count_off(|| self.make_requests(op, requests, len_bytes));
         carry_slice(&self.request_bytes, self.gateway.client_rx(self.client).expect("a client"));
-        self.gateway.process_client(self.now, self.client);
+        self.gateway.process_client(self.now, self.client, &mut NoLocal);
+        while self.gateway.is_client_paused(self.client) {
+            self.gateway.process_client(self.now, self.client, &mut NoLocal);
+        }
         self.settle();
         count_off(|| self.check_replies(op, requests, len_bytes));
     }
@@ -133,7 +136,7 @@ impl World {
             let spans = self.asked.iter().map(|&offset| (offset, len_bytes)).collect();
             NativeCall { cookie: 1, op: Op::Read, flags: OpFlags::NONE, spans, payload: Vec::new() }
         });
-        self.gateway.submit(self.now, self.client, call);
+        self.gateway.submit(self.now, self.client, call, &mut NoLocal);
         self.settle();
         let completion = self.gateway.completions().pop().expect("an answer");
         count_off(|| {
@@ -186,7 +189,7 @@ impl World {
     fn settle(&mut self) {
         loop {
             self.now = self.now + Duration::from_micros(10);
-            self.gateway.turn(self.now);
+            self.gateway.turn(self.now, &mut NoLocal);
             let (mut clients, mut links) =
                 (std::mem::take(&mut self.dirty_clients), std::mem::take(&mut self.dirty_links));
             self.gateway.take_dirty(&mut clients, &mut links);
@@ -281,7 +284,8 @@ fn place(number: usize, is_cached: bool) -> Place {
 }
 
 fn gateway_config(nodes: usize) -> GatewayConfig {
-    let extents = (0..nodes).map(|n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(EXTENT_BYTES) });
+    let extents =
+        (0..nodes).map(|n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(EXTENT_BYTES), is_local: false });
     GatewayConfig {
         id: [1; 16],
         session: 1,
