@@ -12,13 +12,22 @@ use crate::wire::replies::{RepliesDecoder, Run};
 
 impl Gateway {
     /// A ready link of a node with room for a batch, taking them in turn.
+    ///
+    /// A link that is idle takes whatever waits. One that has batches out takes another only when as much has gathered
+    /// as the last of them still has unanswered: under load batches double until few are out, instead of many small
+    /// ones following each other; and a single piece behind a single piece goes at once.
     pub(super) fn free_link(&mut self, node: usize) -> Option<LinkId> {
         let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
         let state = &mut self.nodes[node];
         let links = state.links.clone();
-        let found = (state.next_link..links.end)
-            .chain(links.start..state.next_link)
-            .find(|&i| self.links[i].state == State::Ready && self.links[i].sent.len() < window)?;
+        let waiting = state.queue.ready_len().min(state.limits.pieces);
+        let has_room = |link: &super::Link| match link.sent.back() {
+            _ if link.state != State::Ready => false,
+            None => true,
+            Some(last) => link.sent.len() < window && waiting >= last.left,
+        };
+        let mut order = (state.next_link..links.end).chain(links.start..state.next_link);
+        let found = order.find(|&i| has_room(&self.links[i]))?;
         state.next_link = if found + 1 < links.end { found + 1 } else { links.start };
         Some(LinkId(found))
     }

@@ -132,6 +132,11 @@ impl NodeQueue {
         self.held.iter().chain(&self.held_flushes).map(|piece| piece.request)
     }
 
+    /// Pieces that a batch could take now.
+    pub fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Whether a batch could be made now.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
