@@ -208,17 +208,24 @@ fn an_evicted_page_goes_the_old_way() {
     // Mapped pages are not evicted by advice: their page tables go first, as they do when memory is short.
     scene.mapped().memory.drop_page_tables();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    // Bring half of it back, and let the answer grow old.
-    rustix::io::pread(&file, &mut vec![0; 1 << 20], 0).unwrap();
+    // Bring a part of it back, and let the answer grow old. Readahead brings more than that.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    rustix::io::pread(&file, &mut vec![0; 100_000], 0).unwrap();
     scene.pass_ms(3000);
-    let before = scene.mapped_reads();
-    for page in 0..200 {
-        assert!(
-            scene.rig.store.try_read(REGION_BYTES - 65536 * 4 + page * 1024, &mut [0; 512])
-                != TryRead::Failed(Failure::Io)
-        );
+    let (mapped, page) = (scene.mapped(), scene.page());
+    mapped.renew(0);
+    let mut pages = vec![0; mapped.residency.pages_per_region() - 1];
+    assert!(mapped.memory.resident(0, &mut pages));
+    let is_there = |page: usize| pages[page] & 1 == 1;
+    for i in 0..pages.len() {
+        assert_eq!(mapped.residency.look(i as u64 * page, 1) == Look::Resident, is_there(i), "{i}");
     }
+    let gone = (0..pages.len()).rfind(|&i| !is_there(i)).expect("an evicted page") as u64;
+    let before = scene.mapped_reads();
+    // A miss, or a hit of the system call if the page has just been fetched by somebody else.
+    assert_ne!(scene.rig.store.try_read(gone * page, &mut [0; 512]), TryRead::Failed(Failure::Io));
     assert_eq!(scene.mapped_reads(), before, "what was evicted was not read through the mapping");
+    assert!(scene.read(0, 512), "what is there was");
     assert_eq!(scene.rig.store.mapped_status().unwrap().major_faults, 0);
 }
 
