@@ -8,16 +8,20 @@ MIB=1024 # in KiB, as /proc says it
 # (RssFile), and is not its memory. So what is measured is what cannot be taken back, RssAnon and RssShmem. There
 # is no high-water mark for that: it is sampled, every 50 ms.
 watch_private() {
-    local pid=${PID[$1]} file=$DIR/$1.private peak=0 field value sum _
+    local pid=${PID[$1]} file=$DIR/$1.private peak=0 mapped=0 field value sum _
     while true; do
         sum=0
         while read -r field value _; do
-            case $field in RssAnon: | RssShmem:) sum=$((sum + value)) ;; esac
+            case $field in
+                RssAnon: | RssShmem:) sum=$((sum + value)) ;;
+                RssFile:) if [ "$value" -gt "$mapped" ]; then mapped=$value; fi ;;
+            esac
         done <"/proc/$pid/status" || return 0
         if [ "$sum" -gt "$peak" ]; then
             peak=$sum
             echo "$peak" >"$file.new" && mv "$file.new" "$file"
         fi
+        echo "$mapped" >"$file.mapped.new" && mv "$file.mapped.new" "$file.mapped"
         sleep 0.05
     done
 }
@@ -56,6 +60,9 @@ at_most 'the gateway, peak' "$(memory gateway VmHWM)" $((192 * MIB)) KiB
 at_most 'the node, peak without what it maps' "$(private_peak node0)" $((64 * MIB)) KiB
 
 [ "$(private_peak node0)" -gt $((4 * MIB)) ] || fail "the samples say $(private_peak node0) KiB: they cannot be right"
+mapped_peak=$(cat "$DIR/node0.private.mapped")
+[ "$mapped_peak" -gt $((32 * MIB)) ] || fail "only $mapped_peak KiB were ever mapped: the reads did not go that way"
+pass "the node mapped $mapped_peak KiB of its file meanwhile"
 tables_dropped() { [ "$(memory node0 RssFile)" -le $((24 * MIB)) ]; }
 wait_for 20 'the node giving back the page tables of its mapping' tables_dropped
 at_most 'the node, mapped, some seconds after the last read' "$(memory node0 RssFile)" $((24 * MIB)) KiB

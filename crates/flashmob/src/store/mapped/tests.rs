@@ -168,6 +168,17 @@ fn a_region_is_asked_about_only_after_enough_reads_and_only_while_its_answer_hol
 }
 
 #[test]
+fn where_no_system_call_can_tell_the_mapping_finds_out_by_itself() {
+    let scene = Scene::new(REGION_BYTES);
+    scene.rig.store.medium.lose_nowait();
+    let mut buf = [0; 512];
+    for _ in 0..HITS_BEFORE_ASKING {
+        assert_eq!(scene.rig.store.try_read(4096, &mut buf), TryRead::Miss);
+    }
+    assert!(scene.read(4096, 512));
+}
+
+#[test]
 fn a_write_that_was_acknowledged_is_seen_at_once() {
     let mut scene = Scene::new(REGION_BYTES);
     scene.warm(0);
