@@ -98,7 +98,10 @@ fn measure(path: &Path, size_bytes: u64, way: Way, len: usize, reads: usize, see
                     {
                         prefetch(ahead);
                     }
-                    misses += usize::from(store.try_read(offset, &mut buf) != TryRead::Hit);
+                    if store.try_read(offset, &mut buf) != TryRead::Hit {
+                        misses += 1;
+                        continue;
+                    }
                 }
                 if check {
                     assert_eq!((buf[0], buf[len - 1]), (byte_at(offset), byte_at(offset + len as u64 - 1)));

@@ -243,6 +243,28 @@ fn an_evicted_page_goes_the_old_way() {
 }
 
 #[test]
+fn a_page_evicted_behind_our_back_is_read_right_and_followed_by_a_pause() {
+    let mut scene = Scene::new(4 * REGION_BYTES);
+    scene.warm(0);
+    // Evicted right after the kernel was asked, which no answer can foresee.
+    scene.mapped().memory.drop_page_tables();
+    let file = File::open(&scene.path).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let mut pages = [0];
+    assert!(scene.mapped().memory.resident(5 * scene.page(), &mut pages) && pages[0] & 1 == 0, "evicted");
+    for _ in 0..20 {
+        assert!(scene.read(5 * scene.page(), 512), "believed to be there, and waited for");
+    }
+    scene.pass_ms(1100);
+    assert!(!scene.read(5 * scene.page(), 512), "the wait was noticed when the region was asked about again");
+    assert!(scene.rig.store.mapped_status().unwrap().major_faults > 0);
+    scene.pass_ms(1900);
+    assert!((0..=HITS_BEFORE_ASKING).all(|_| !scene.read(5 * scene.page(), 512)), "paused");
+    scene.pass_ms(200);
+    scene.warm(5 * scene.page());
+}
+
+#[test]
 fn a_reader_beside_a_writer_sees_old_or_new_words_and_nothing_else() {
     let scene = Scene::new(REGION_BYTES);
     scene.warm(0);
