@@ -226,6 +226,7 @@ path = "extents/b.bin"
 size = "10GiB"
 threads = 8
 direct = true
+mapped = "off"
 "#;
     let small = "[[volume]]\nname = \"pool\"\nbatch = \"auto\"\n[[volume.node]]\naddress = \"tablet\"\n";
     let wrong = "listen = [\"nowhere:0\"]\nmemory = \"1KiB\"\n[[volume]]\nname = \"a\\nb\"\nlinkz = 3\nnode = []\n";

@@ -80,6 +80,9 @@ pub enum TryRead {
 pub trait Host {
     /// Reads without blocking, or says that it cannot.
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead;
+    /// A hint that [`Host::try_read`] will soon be asked for `offset_bytes`. What is read there may come from memory, and
+    /// memory that is asked for early is there in time.
+    fn prefetch(&mut self, _offset_bytes: u64) {}
     /// Agrees to serve the volume that the hello names, and remembers it durably; or says why not.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
     /// Whether [`Host::try_read`] can ever hit; if not it is not asked.

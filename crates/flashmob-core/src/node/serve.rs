@@ -16,6 +16,8 @@ use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 const STORE_BYTES_MAX: u64 = 8 * MIB;
 /// Most bytes of framing and of answers without data that wait for a peer to read them.
 const UNREAD_BYTES_MAX: u64 = MIB;
+/// How many reads ahead memory is asked for what they will touch.
+const PREFETCH_AHEAD: usize = 8;
 /// The least share of the budget that a link may hold, in bytes: one full batch each way.
 const LINK_SHARE_BYTES_MIN: u64 = 2 * MIB + (1 << 19);
 
@@ -166,7 +168,11 @@ impl Node {
         let meta_bytes_max = RUNS_HEADER_BYTES + RUN_BYTES + pieces.len().div_ceil(8);
         link.out.append_with(frame_bytes(meta_bytes_max, payload_bytes), |room| {
             let mut end = HEADER_BYTES + RUNS_HEADER_BYTES + RUN_BYTES;
+            pieces.iter().take(PREFETCH_AHEAD).for_each(|piece| host.prefetch(piece.offset_bytes));
             for (index, piece) in pieces.iter().enumerate() {
+                if let Some(later) = pieces.get(index + PREFETCH_AHEAD) {
+                    host.prefetch(later.offset_bytes);
+                }
                 let next = end + piece.len_bytes as usize;
                 let result = if piece.offset_bytes + u64::from(piece.len_bytes) > size {
                     TryRead::Failed(Failure::Invalid)

@@ -208,6 +208,15 @@ pub struct NodeReport {
     pub pieces: u64,
     /// Reads answered from the page cache without blocking.
     pub fast_reads: u64,
+    /// Whether small reads may be answered from a memory mapping now.
+    #[serde(default)]
+    pub mapped: bool,
+    /// Those of `fast_reads` that were answered from the memory mapping.
+    #[serde(default)]
+    pub mapped_reads: u64,
+    /// How often the loop waited for a mapped page that was believed to be in memory.
+    #[serde(default)]
+    pub mapped_major_faults: u64,
     /// Operations that went to the store, after merging.
     pub store_ops: u64,
     /// Bytes asked for by reads.

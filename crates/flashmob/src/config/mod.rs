@@ -37,7 +37,9 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use error::{ConfigError, ToTomlError};
-pub use types::{Batch, Config, Engine, LayoutKind, Listen, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
+pub use types::{
+    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, SocketConfig, VolumeConfig,
+};
 
 use gateway::{Reader, read_config};
 use limits::FILE_BYTES_MAX;

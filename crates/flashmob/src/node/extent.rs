@@ -146,6 +146,10 @@ impl Host for FileHost {
         self.store.try_read(offset_bytes, into)
     }
 
+    fn prefetch(&mut self, offset_bytes: u64) {
+        self.store.prefetch(offset_bytes);
+    }
+
     fn has_fast_reads(&self) -> bool {
         self.has_fast_reads
     }

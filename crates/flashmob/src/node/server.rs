@@ -348,6 +348,7 @@ impl NodeServer {
     fn report(&mut self) -> Report {
         let status = self.extent.node.status();
         let stages = stage_reports(self.extent.node.stages());
+        let mapped = self.extent.mapped_status();
         let identity = self.extent.identity();
         let store = &self.options.extent.store;
         let mut warnings = Vec::new();
@@ -379,6 +380,9 @@ impl NodeServer {
                 batches: status.batches,
                 pieces: status.pieces,
                 fast_reads: status.fast_reads,
+                mapped: mapped.is_some_and(|m| !m.is_given_up),
+                mapped_reads: mapped.map_or(0, |m| m.reads),
+                mapped_major_faults: mapped.map_or(0, |m| m.major_faults),
                 store_ops: status.store_ops,
                 read_bytes: status.read_bytes,
                 write_bytes: status.write_bytes,

@@ -148,6 +148,17 @@ impl Medium {
         !self.durable_missing.load(Ordering::Relaxed)
     }
 
+    /// Whether there is no system call that reads without waiting.
+    pub fn lacks_nowait(&self) -> bool {
+        self.nowait_missing.load(Ordering::Relaxed)
+    }
+
+    /// As on a kernel that has none.
+    #[cfg(test)]
+    pub fn lose_nowait(&self) {
+        self.nowait_missing.store(true, Ordering::Relaxed);
+    }
+
     /// Reads from the page cache without waiting.
     pub fn read_cached(&self, offset_bytes: u64, bufs: &mut [IoSliceMut<'_>]) -> TryRead {
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();

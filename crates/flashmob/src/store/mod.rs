@@ -216,10 +216,13 @@ impl Store {
             return TryRead::Hit;
         }
         let result = self.try_read_vectored(offset_bytes, &mut [IoSliceMut::new(buf)]);
-        if result == TryRead::Hit
-            && let Some(mapped) = self.medium.mapped()
-        {
-            mapped.note_hit(offset_bytes, buf.len());
+        if let Some(mapped) = self.medium.mapped() {
+            match result {
+                TryRead::Hit => mapped.note(offset_bytes, buf.len(), true),
+                // Without RWF_NOWAIT (old kernels and file systems, Android) the mapping is the only way to find out.
+                TryRead::Miss if self.medium.lacks_nowait() => mapped.note(offset_bytes, buf.len(), false),
+                TryRead::Miss | TryRead::Failed(_) => {}
+            }
         }
         result
     }

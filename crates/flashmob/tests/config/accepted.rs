@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use flashmob::config::{Batch, Config, Engine, LayoutKind, Listen, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
+use flashmob::config::{
+    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, SocketConfig, VolumeConfig,
+};
 
 use crate::{parse, volume};
 
@@ -87,6 +89,7 @@ size = "1GiB"
 threads = 8
 engine = "io_uring"
 direct = true
+mapped = "off"
 
 [[volume]]
 name = "spare"
@@ -113,6 +116,7 @@ path = "/dev/disk/by-id/flash"
         threads: 8,
         engine: Engine::IoUring,
         direct: true,
+        mapped: Mapping::Off,
     };
     let expected = VolumeConfig {
         name: "pool".into(),
@@ -139,8 +143,13 @@ path = "/dev/disk/by-id/flash"
     assert_eq!(*pool, expected);
 
     assert_eq!((spare.id.as_str(), spare.outstanding_batches), ("spare", 5));
-    let local =
-        NodeSource::Local { path: "/dev/disk/by-id/flash".into(), threads: 4, engine: Engine::Threads, direct: false };
+    let local = NodeSource::Local {
+        path: "/dev/disk/by-id/flash".into(),
+        threads: 4,
+        engine: Engine::Threads,
+        direct: false,
+        mapped: Mapping::Auto,
+    };
     assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None }]);
 }
 

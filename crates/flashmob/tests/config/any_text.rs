@@ -28,6 +28,7 @@ size = "10GiB"
 path = "extents/b.bin"
 size = "10GiB"
 direct = true
+mapped = "auto"
 "#;
 
 /// Text is accepted, or refused with something to say.

@@ -87,7 +87,7 @@ colour = "red"
 5 | colour = "red"
   | ^^^^^^
   = help: remove it, or comment it out with #
-  = note: the keys there are address, path, size, threads, engine and direct"#,
+  = note: the keys there are address, path, size, threads, engine, direct and mapped"#,
     );
 }
 
@@ -124,7 +124,7 @@ error: there is no key `name` in [[volume.node]]
 7 | name = "left"
   | ^^^^
   = help: `name` belongs in the top part of the file or [[volume]]: move the line there
-  = note: the keys there are address, path, size, threads, engine and direct
+  = note: the keys there are address, path, size, threads, engine, direct and mapped
 
 error: gateway.toml has 3 problems"#,
     );
@@ -402,6 +402,7 @@ address = "tablet"
 threads = 4
 engine = "threads"
 direct = false
+mapped = "off"
 "#,
         r#"error: `threads` has no meaning for a node with an address
  --> gateway.toml:5:11
@@ -424,7 +425,14 @@ error: `direct` has no meaning for a node with an address
   |          ^^^^^
   = help: remove it here, and give --direct to the node where it runs
 
-error: gateway.toml has 3 problems"#,
+error: `mapped` has no meaning for a node with an address
+ --> gateway.toml:8:10
+  |
+8 | mapped = "off"
+  |          ^^^^^
+  = help: remove it here, and give --mapped to the node where it runs
+
+error: gateway.toml has 4 problems"#,
     );
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flashmob::config::{
-    Batch, Config, Engine, LayoutKind, Listen, NodeConfig, NodeSource, SocketConfig, ToTomlError, VolumeConfig,
+    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, SocketConfig, ToTomlError, VolumeConfig,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -28,9 +28,16 @@ fn text() -> impl Strategy<Value = String> {
 
 fn node() -> impl Strategy<Value = NodeConfig> {
     let engine = prop_oneof![Just(Engine::Threads), Just(Engine::IoUring)];
-    let local = ("[a-zé' \"]{1,8}", 1usize..=64, engine, any::<bool>()).prop_map(|(name, threads, engine, direct)| {
-        NodeSource::Local { path: PathBuf::from(format!("/x/{name}")), threads, engine, direct }
-    });
+    let mapped = prop_oneof![Just(Mapping::Auto), Just(Mapping::Off)];
+    let local = ("[a-zé' \"]{1,8}", 1usize..=64, engine, any::<bool>(), mapped).prop_map(
+        |(name, threads, engine, direct, mapped)| NodeSource::Local {
+            path: PathBuf::from(format!("/x/{name}")),
+            threads,
+            engine,
+            direct,
+            mapped,
+        },
+    );
     let remote = prop_oneof![
         ip().prop_map(|ip| NodeSource::Remote { address: SocketAddr::new(ip, 1).to_string() }),
         "[a-z][a-z0-9]{0,8}(\\.local)?".prop_map(|host| NodeSource::Remote { address: format!("{host}:1") }),
@@ -184,7 +191,7 @@ fn what_would_read_back_differently_is_not_written() {
     let valid = parse(&volume("")).expect("a configuration");
     let mut odd_path = valid.clone();
     let path = PathBuf::from(std::ffi::OsString::from_vec(b"/a\xff".to_vec()));
-    let local = NodeSource::Local { path, threads: 4, engine: Engine::Threads, direct: false };
+    let local = NodeSource::Local { path, threads: 4, engine: Engine::Threads, direct: false, mapped: Mapping::Auto };
     odd_path.volumes[0].nodes[0].source = local;
     let mut fine_time = valid.clone();
     fine_time.volumes[0].timeout += Duration::from_micros(1);

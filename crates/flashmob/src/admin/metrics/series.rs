@@ -229,6 +229,12 @@ pub(super) const EXTENT: &[Series<NodeReport>] = &[
     counter("flashmob_extent_fast_reads_total", "Reads answered from the page cache without blocking", |n| {
         one(n.fast_reads)
     }),
+    counter("flashmob_extent_mapped_reads_total", "Those of the fast reads that came from the memory mapping", |n| {
+        one(n.mapped_reads)
+    }),
+    counter("flashmob_extent_mapped_major_faults_total", "Waits for a mapped page that had been evicted", |n| {
+        one(n.mapped_major_faults)
+    }),
     counter("flashmob_extent_store_operations_total", "Operations that went to the store, after merging", |n| {
         one(n.store_ops)
     }),

@@ -60,6 +60,8 @@ fn what_is_scraped_is_what_was_reported() {
         let extent = [("extent", "00112233445566778899aabbccddeeff"), ("path", "/data/extent"), ("volume", "tank")];
         assert_eq!(value(&samples, "flashmob_extent_info", &extent), 1.0);
         assert_eq!(value(&samples, "flashmob_extent_fast_reads_total", &[]), 12_345.0);
+        assert_eq!(value(&samples, "flashmob_extent_mapped_reads_total", &[]), 11_000.0);
+        assert_eq!(value(&samples, "flashmob_extent_mapped_major_faults_total", &[]), 3.0);
     }
 }
 

@@ -85,7 +85,12 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
         ("batches", format!("{}, {} pieces, {} per batch", count(n.batches), count(n.pieces), mean(per_batch))),
         (
             "reads",
-            format!("{} asked for; {} from the page cache without blocking", Bytes(n.read_bytes), count(n.fast_reads)),
+            format!(
+                "{} asked for; {} from the page cache without blocking, {} of them mapped",
+                Bytes(n.read_bytes),
+                count(n.fast_reads),
+                count(n.mapped_reads)
+            ),
         ),
         ("writes", Bytes(n.write_bytes).to_string()),
         ("store", format!("{} operations after merging, {} in it now", count(n.store_ops), n.in_store)),

@@ -151,7 +151,7 @@ impl Memory {
     pub fn resident(&self, offset_bytes: u64, pages: &mut [u8]) -> bool {
         let len_bytes = pages.len() * self.page_bytes;
         let offset = offset_bytes as usize;
-        if len_bytes == 0 || offset % self.page_bytes != 0 || offset + len_bytes > self.len_bytes {
+        if len_bytes == 0 || !offset.is_multiple_of(self.page_bytes) || offset + len_bytes > self.len_bytes {
             return false;
         }
         // SAFETY: the range lies in our own mapping, and `pages` has room for a byte for each of its pages.

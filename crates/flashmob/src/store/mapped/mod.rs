@@ -163,13 +163,14 @@ impl Mapped {
         self.memory.prefetch(offset_bytes);
     }
 
-    /// To be told of reads that the page cache answered by a system call.
-    pub fn note_hit(&self, offset_bytes: u64, len_bytes: usize) {
+    /// To be told of reads that went another way: those that the page cache answered by a system call (`is_there`), and
+    /// all others where no system call can tell.
+    pub fn note(&self, offset_bytes: u64, len_bytes: usize, is_there: bool) {
         let end = offset_bytes.saturating_add(len_bytes as u64);
         if len_bytes == 0 || len_bytes > READ_BYTES_MAX || end > self.limit_bytes.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(region) = self.residency.note_hit(offset_bytes, len_bytes as u64) {
+        if let Some(region) = self.residency.note(offset_bytes, len_bytes as u64, is_there) {
             self.renew(region);
         }
     }

@@ -172,8 +172,9 @@ impl Residency {
         (first..=last).all(|page| words[page / 64].load(Ordering::Relaxed) >> (page % 64) & 1 != 0)
     }
 
-    /// Notes that the page cache has answered a read by a system call. Returns a region that it is time to ask about.
-    pub fn note_hit(&self, offset_bytes: u64, len_bytes: u64) -> Option<u64> {
+    /// Notes a read that the mapping did not answer; `is_there` if the page cache had it. Returns a region that it is time to ask
+    /// about.
+    pub fn note(&self, offset_bytes: u64, len_bytes: u64, is_there: bool) -> Option<u64> {
         let last = offset_bytes + len_bytes - 1;
         let region = offset_bytes >> REGION_SHIFT;
         let last_here = last.min((region << REGION_SHIFT) + REGION_BYTES - 1);
@@ -184,7 +185,7 @@ impl Residency {
             // The place was another region's, or nobody's.
             slot.hits.store(0, Ordering::Relaxed);
             slot.tag.store(region << 32 | EMPTY, Ordering::Release);
-        } else if tag & 3 == SOME && self.is_valid(tag) {
+        } else if is_there && tag & 3 == SOME && self.is_valid(tag) {
             // These pages have come since: the system call is as good a witness as mincore.
             let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
             for page in self.page_of(offset_bytes)..=self.page_of(last_here) {

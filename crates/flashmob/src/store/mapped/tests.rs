@@ -168,6 +168,17 @@ fn a_region_is_asked_about_only_after_enough_reads_and_only_while_its_answer_hol
 }
 
 #[test]
+fn where_no_system_call_can_tell_the_mapping_finds_out_by_itself() {
+    let scene = Scene::new(REGION_BYTES);
+    scene.rig.store.medium.lose_nowait();
+    let mut buf = [0; 512];
+    for _ in 0..HITS_BEFORE_ASKING {
+        assert_eq!(scene.rig.store.try_read(4096, &mut buf), TryRead::Miss);
+    }
+    assert!(scene.read(4096, 512));
+}
+
+#[test]
 fn a_write_that_was_acknowledged_is_seen_at_once() {
     let mut scene = Scene::new(REGION_BYTES);
     scene.warm(0);
@@ -202,24 +213,55 @@ fn zeros_that_were_acknowledged_are_seen_at_once_and_are_no_surprise() {
 
 #[test]
 fn an_evicted_page_goes_the_old_way() {
-    let mut scene = Scene::new(REGION_BYTES);
+    // The locked last page keeps its neighbours in memory, as far as they are one folio: so a larger file, of which we take
+    // the beginning.
+    let mut scene = Scene::new(4 * REGION_BYTES);
     scene.warm(0);
     let file = File::open(&scene.path).unwrap();
     // Mapped pages are not evicted by advice: their page tables go first, as they do when memory is short.
     scene.mapped().memory.drop_page_tables();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    // Bring half of it back, and let the answer grow old.
-    rustix::io::pread(&file, &mut vec![0; 1 << 20], 0).unwrap();
+    // Bring a part of it back, and let the answer grow old. Readahead brings more than that.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    rustix::io::pread(&file, &mut vec![0; 100_000], 0).unwrap();
     scene.pass_ms(3000);
-    let before = scene.mapped_reads();
-    for page in 0..200 {
-        assert!(
-            scene.rig.store.try_read(REGION_BYTES - 65536 * 4 + page * 1024, &mut [0; 512])
-                != TryRead::Failed(Failure::Io)
-        );
+    let (mapped, page) = (scene.mapped(), scene.page());
+    mapped.renew(0);
+    let mut pages = vec![0; mapped.residency.pages_per_region()];
+    assert!(mapped.memory.resident(0, &mut pages));
+    let is_there = |page: usize| pages[page] & 1 == 1;
+    for i in 0..pages.len() {
+        assert_eq!(mapped.residency.look(i as u64 * page, 1) == Look::Resident, is_there(i), "{i}");
     }
+    let gone = (0..pages.len()).rfind(|&i| !is_there(i)).expect("an evicted page") as u64;
+    let before = scene.mapped_reads();
+    // A miss, or a hit of the system call if the page has just been fetched by somebody else.
+    assert_ne!(scene.rig.store.try_read(gone * page, &mut [0; 512]), TryRead::Failed(Failure::Io));
     assert_eq!(scene.mapped_reads(), before, "what was evicted was not read through the mapping");
+    assert!(scene.read(0, 512), "what is there was");
     assert_eq!(scene.rig.store.mapped_status().unwrap().major_faults, 0);
+}
+
+#[test]
+fn a_page_evicted_behind_our_back_is_read_right_and_followed_by_a_pause() {
+    let mut scene = Scene::new(4 * REGION_BYTES);
+    scene.warm(0);
+    // Evicted right after the kernel was asked, which no answer can foresee.
+    scene.mapped().memory.drop_page_tables();
+    let file = File::open(&scene.path).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let mut pages = [0];
+    assert!(scene.mapped().memory.resident(5 * scene.page(), &mut pages) && pages[0] & 1 == 0, "evicted");
+    for _ in 0..20 {
+        assert!(scene.read(5 * scene.page(), 512), "believed to be there, and waited for");
+    }
+    scene.pass_ms(1100);
+    assert!(!scene.read(5 * scene.page(), 512), "the wait was noticed when the region was asked about again");
+    assert!(scene.rig.store.mapped_status().unwrap().major_faults > 0);
+    scene.pass_ms(1900);
+    assert!((0..=HITS_BEFORE_ASKING).all(|_| !scene.read(5 * scene.page(), 512)), "paused");
+    scene.pass_ms(200);
+    scene.warm(5 * scene.page());
 }
 
 #[test]

@@ -76,24 +76,35 @@ fn a_page_that_came_by_system_call_is_believed_without_asking() {
     let table = table(REGION_BYTES);
     answer(&table, 0, |page| page != 5);
     assert_eq!(table.look(5 * PAGE, 1), Look::Unknown);
-    assert_eq!(table.note_hit(5 * PAGE, 1), None);
+    assert_eq!(table.note(5 * PAGE, 1, true), None);
     assert_eq!(table.look(4 * PAGE, 3 * PAGE), Look::Resident);
     assert_eq!(answer(&table, 0, |page| page != 5), 1, "and missed when it is gone");
 }
 
 #[test]
-fn hits_are_counted_for_the_region_that_has_the_place() {
+fn reads_of_which_nothing_is_known_make_nothing_believed_and_are_a_reason_to_ask_again() {
+    let table = table(REGION_BYTES);
+    answer(&table, 0, |page| page != 5);
+    for _ in 1..HITS_BEFORE_ASKING {
+        assert_eq!(table.note(5 * PAGE, 1, false), None);
+        assert_eq!(table.look(5 * PAGE, 1), Look::Unknown);
+    }
+    assert_eq!(table.note(5 * PAGE, 1, false), Some(0));
+}
+
+#[test]
+fn reads_are_counted_for_the_region_that_has_the_place() {
     // Regions that share a place: more of them than the table has.
     let table = table(1 << 40);
     let far = 1u64 << 38;
     for n in 1..HITS_BEFORE_ASKING {
-        assert_eq!(table.note_hit(0, 1), None, "{n}");
+        assert_eq!(table.note(0, 1, true), None, "{n}");
     }
-    assert_eq!(table.note_hit(far, 1), None, "another region takes the place");
+    assert_eq!(table.note(far, 1, true), None, "another region takes the place");
     for n in 1..HITS_BEFORE_ASKING {
-        assert_eq!(table.note_hit(0, 1), None, "counted anew: {n}");
+        assert_eq!(table.note(0, 1, true), None, "counted anew: {n}");
     }
-    assert_eq!(table.note_hit(0, 1), Some(0));
+    assert_eq!(table.note(0, 1, true), Some(0));
     answer(&table, 0, |_| true);
     assert_eq!(table.look(far, 1), Look::Unknown, "an answer is not taken for its neighbour's");
 }
