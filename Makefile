@@ -83,6 +83,7 @@ fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 
 e2e: build ## real clients, real processes, real faults (tests/run NAME... for some)
 	@echo '== end to end'
+	@$(CARGO) build --release --quiet -p flashmob-bench --example fairness
 	@tests/run
 
 deny: ## licences, sources and advisories of everything it depends on
