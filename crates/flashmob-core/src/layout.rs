@@ -217,6 +217,16 @@ impl Layout {
         self.run_at(offset_bytes).map(|run| (run.extent, run.extent_offset_bytes))
     }
 
+    /// The extent and the offset in it, if all of `[offset_bytes, offset_bytes + len_bytes)` lies in one piece on one
+    /// extent: what [`Layout::split`] says in one span.
+    #[must_use]
+    #[inline]
+    pub fn locate_whole(&self, offset_bytes: u64, len_bytes: u64) -> Option<(u32, u64)> {
+        let run = self.run_at(offset_bytes)?;
+        (len_bytes <= run.left_bytes && len_bytes <= self.size_bytes - offset_bytes)
+            .then_some((run.extent, run.extent_offset_bytes))
+    }
+
     /// The volume address of a byte of an extent: the inverse of [`Layout::locate`]. `None` if the
     /// volume does not use that byte, or there is no such extent.
     #[must_use]

@@ -6,7 +6,7 @@ use super::queue::Piece;
 use crate::op::Op;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
-use crate::wire::batch::{WirePiece, put_groups};
+use crate::wire::batch::put_groups;
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, put_frame};
 use crate::wire::replies::{RepliesDecoder, Run};
 
@@ -41,21 +41,18 @@ impl Gateway {
             self.pieces_pool.push(pieces);
             return false;
         }
-        self.wire_pieces.clear();
         let requests = &self.requests;
         let mut payload_bytes = 0;
-        for piece in &pieces {
-            let Piece { op, flags, offset_bytes, len_bytes, received, .. } = *piece;
-            let wire = WirePiece { op, flags, offset_bytes, len_bytes };
-            payload_bytes += wire.payload_bytes() as usize;
-            self.wire_pieces.push(wire);
-            self.stages.record(GatewayInterval::Batched, now.nanos_since(received));
+        for of_one_time in pieces.chunk_by(|a, b| a.received == b.received) {
+            payload_bytes += of_one_time.iter().map(|p| p.wire().payload_bytes() as usize).sum::<usize>();
+            let waited_nanos = now.nanos_since(of_one_time[0].received);
+            self.stages.record_n(GatewayInterval::Batched, waited_nanos, of_one_time.len() as u64);
         }
         let link = &mut self.links[id.0];
         link.next_seq = link.next_seq.wrapping_add(1);
-        let (seq, wire_pieces) = (link.next_seq, &self.wire_pieces);
+        let seq = link.next_seq;
         self.meta.clear();
-        put_groups(&mut self.meta, seq, wire_pieces);
+        put_groups(&mut self.meta, seq, &pieces, Piece::wire);
         let meta = &self.meta;
         link.out.append_with(frame_bytes(meta.len(), payload_bytes), |room| {
             put_frame(room, FrameKind::Batch, meta, |mut payload| {
@@ -122,7 +119,15 @@ impl Gateway {
         let sent = self.links[id.0].sent[at].sent;
         let mut count = 0;
         let mut result = Ok(());
-        for index in run.indices() {
+        let range = usize::from(run.first)..usize::from(run.first) + usize::from(run.span);
+        let whole = pieces.get_mut(range).filter(|_| run.is_dense() && run.outcome.is_ok());
+        let (done, is_done) = match whole {
+            Some(run) => self.complete_reads(now, run, rest),
+            None => (0, false),
+        };
+        count += done;
+        let others = (!is_done).then(|| run.indices().skip(done)).into_iter().flatten();
+        for index in others {
             match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
                 Some(piece) => {
                     let len = if piece.op == Op::Read && run.outcome.is_ok() { piece.len_bytes as usize } else { 0 };

@@ -32,6 +32,46 @@ impl Gateway {
         }
     }
 
+    /// Answers pieces that a node has answered in one run with success, taking their bytes off the front of `rest`, as
+    /// long as they are reads that nobody has answered and for which there are bytes. Returns how many those were, and
+    /// whether they were all.
+    pub(super) fn complete_reads(&mut self, now: Time, pieces: &mut [Piece], rest: &mut &[u8]) -> (usize, bool) {
+        let mut count = 0;
+        for of_one in pieces.chunk_by_mut(|a, b| a.request == b.request) {
+            let is_plain = |p: &Piece| p.op == Op::Read && !p.answered;
+            let bytes: usize = of_one.iter().map(|p| p.len_bytes as usize).sum();
+            if bytes > rest.len() || !of_one.iter().all(is_plain) {
+                return (count, false);
+            }
+            let (mut data, later) = rest.split_at(bytes);
+            *rest = later;
+            count += of_one.len();
+            of_one.iter_mut().for_each(|p| p.answered = true);
+            let key = of_one[0].request;
+            let Some(request) = self.requests.get_mut(key) else { continue };
+            if request.buffer.is_empty() {
+                // It is this one piece.
+                self.reply_read(now, key, data);
+                continue;
+            }
+            for piece in of_one.iter() {
+                let (at, len) = (piece.buffer_at as usize, piece.len_bytes as usize);
+                let (head, tail) = data.split_at(len);
+                match head {
+                    // A call to copy one byte costs more than all the rest.
+                    [byte] => request.buffer[at] = *byte,
+                    bytes => request.buffer[at..at + len].copy_from_slice(bytes),
+                }
+                data = tail;
+            }
+            request.pieces_left -= of_one.len() as u32;
+            if request.pieces_left == 0 {
+                self.finish_request(now, key);
+            }
+        }
+        (count, true)
+    }
+
     /// A change or flush has ended at its node.
     fn settle_change(&mut self, node: usize, piece: &Piece, succeeded: bool) {
         let queue = &mut self.nodes[node].queue;

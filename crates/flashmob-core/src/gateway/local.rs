@@ -28,11 +28,11 @@ impl Gateway {
         if !self.volumes[volume].has_local {
             return None;
         }
-        let span = self.volumes[volume].layout.as_ref()?.split(offset_bytes, u64::from(len_bytes)).next()?;
-        let node = self.volumes[volume].first_node + span.extent as usize;
+        let (extent, offset) =
+            self.volumes[volume].layout.as_ref()?.locate_whole(offset_bytes, u64::from(len_bytes))?;
+        let node = self.volumes[volume].first_node + extent as usize;
         let state = &self.nodes[node];
-        (span.len_bytes == u64::from(len_bytes) && state.is_local && state.links_up > 0)
-            .then_some((node, span.extent_offset_bytes))
+        (state.is_local && state.links_up > 0).then_some((node, offset))
     }
 
     /// Answers an NBD client's read at once, if a local extent can. Its bytes go from there straight behind the

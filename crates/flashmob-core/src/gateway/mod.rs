@@ -36,7 +36,6 @@ use crate::layout::{Layout, LayoutError, LayoutKind};
 use crate::op::Failure;
 use crate::stages::{GatewayInterval, StageRecorder};
 use crate::units::Time;
-use crate::wire::batch::WirePiece;
 
 use client::Client;
 pub use client::ClientId;
@@ -240,7 +239,6 @@ pub struct Gateway {
     /// Which blocked client came first last time.
     turn_first: usize,
     // Memory that is used again.
-    wire_pieces: Vec<WirePiece>,
     meta: Vec<u8>,
     pieces_pool: Vec<Vec<Piece>>,
 }
@@ -304,7 +302,6 @@ impl Gateway {
             dirty_links: Vec::new(),
             next_sweep: Time::default(),
             turn_first: 0,
-            wire_pieces: Vec::new(),
             meta: Vec::new(),
             pieces_pool: Vec::new(),
         };

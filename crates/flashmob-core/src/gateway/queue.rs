@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::request::RequestKey;
 use crate::op::{Op, OpFlags};
 use crate::units::Time;
+use crate::wire::batch::WirePiece;
 
 /// The part of a request that one node serves, while the gateway has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,15 @@ pub(super) struct Piece {
     pub received: Time,
     /// Answered already; kept in its batch until the rest is.
     pub answered: bool,
+}
+
+impl Piece {
+    /// What travels of it.
+    #[inline]
+    pub fn wire(&self) -> WirePiece {
+        let Piece { op, flags, offset_bytes, len_bytes, .. } = *self;
+        WirePiece { op, flags, offset_bytes, len_bytes }
+    }
 }
 
 /// How much one batch may hold.

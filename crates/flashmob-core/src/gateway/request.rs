@@ -195,31 +195,43 @@ impl Gateway {
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
         let first_node = self.volumes[volume].first_node;
         let mut count = 0;
+        let (nodes, fed) = (&mut self.nodes, &mut self.fed);
+        let mut push = |extent: u32, offset_bytes: u64, len_bytes: u32| {
+            let node = first_node + extent as usize;
+            let state = &mut nodes[node];
+            let piece = Piece {
+                request: key,
+                serial: 0,
+                op,
+                flags,
+                offset_bytes,
+                len_bytes,
+                buffer_at,
+                received,
+                answered: false,
+            };
+            state.queue.push(piece);
+            if !state.is_fed {
+                state.is_fed = true;
+                fed.push(node);
+            }
+            buffer_at += len_bytes;
+            count += 1;
+        };
         for &(offset, len) in spans {
+            // Nearly always it is one piece.
+            if len <= PIECE_BYTES_MAX
+                && let Some((extent, extent_offset_bytes)) = layout.locate_whole(offset, u64::from(len))
+            {
+                push(extent, extent_offset_bytes, len);
+                continue;
+            }
             for span in layout.split(offset, u64::from(len)) {
-                let node = first_node + span.extent as usize;
                 let (mut at, end) = (span.extent_offset_bytes, span.extent_offset_bytes + span.len_bytes);
                 while at < end {
                     let len_bytes = (end - at).min(u64::from(PIECE_BYTES_MAX)) as u32;
-                    let state = &mut self.nodes[node];
-                    state.queue.push(Piece {
-                        request: key,
-                        serial: 0,
-                        op,
-                        flags,
-                        offset_bytes: at,
-                        len_bytes,
-                        buffer_at,
-                        received,
-                        answered: false,
-                    });
-                    if !state.is_fed {
-                        state.is_fed = true;
-                        self.fed.push(node);
-                    }
+                    push(span.extent, at, len_bytes);
                     at += u64::from(len_bytes);
-                    buffer_at += len_bytes;
-                    count += 1;
                 }
             }
         }

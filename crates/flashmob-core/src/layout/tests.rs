@@ -77,6 +77,17 @@ proptest! {
     }
 
     #[test]
+    fn what_is_located_whole_is_one_span(layout in small_layout(), from in any::<prop::sample::Index>(), len in 1u64..3000) {
+        let offset = from.index(layout.size_bytes() as usize + 2) as u64;
+        let spans: Vec<Span> = layout.split(offset, len).collect();
+        let whole = match &spans[..] {
+            [span] if span.len_bytes == len => Some((span.extent, span.extent_offset_bytes)),
+            _ => None,
+        };
+        prop_assert_eq!(layout.locate_whole(offset, len), whole);
+    }
+
+    #[test]
     fn large_volumes_invert_too(layout in any_layout(), from in any::<u64>(), len in 0u64..(8 * MIB)) {
         let offset = from % layout.size_bytes();
         let (extent, extent_offset) = layout.locate(offset).expect("inside");

@@ -45,41 +45,71 @@ fn width(value: u64) -> usize {
     (64 - value.leading_zeros() as usize).div_ceil(8)
 }
 
-/// Appends the low `width` bytes of `value`.
-fn put_packed(out: &mut Vec<u8>, value: u64, width: usize) {
-    let bytes = value.to_le_bytes();
-    out.extend_from_slice(&bytes[..width]);
+/// Appends a column of numbers, the low `width` bytes of each.
+fn put_column(out: &mut Vec<u8>, width: usize, values: impl ExactSizeIterator<Item = u64>) {
+    let (mut at, end) = (out.len(), out.len() + values.len() * width);
+    // Each is written with all of its eight bytes; those that are too many are overwritten by the next, or cut off.
+    out.resize(end + 8, 0);
+    for value in values {
+        out[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        at += width;
+    }
+    out.truncate(end);
 }
 
-/// Reads a column of `count` numbers of `width` bytes each.
-fn packed(column: &[u8], width: usize, index: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..width].copy_from_slice(&column[index * width..(index + 1) * width]);
-    u64::from_le_bytes(bytes)
+/// A column of numbers of `width` bytes each.
+#[derive(Clone, Copy)]
+struct Column<'a> {
+    bytes: &'a [u8],
+    width: usize,
+    mask: u64,
+}
+
+impl<'a> Column<'a> {
+    /// `width` is at most 8.
+    fn new(bytes: &'a [u8], width: usize) -> Column<'a> {
+        Column { bytes, width, mask: u64::MAX.checked_shr(64 - 8 * width as u32).unwrap_or(0) }
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> u64 {
+        if self.width == 0 {
+            return 0;
+        }
+        let from = &self.bytes[index * self.width..];
+        match from.first_chunk::<8>() {
+            Some(eight) => u64::from_le_bytes(*eight) & self.mask,
+            None => {
+                let mut eight = [0; 8];
+                eight[..self.width].copy_from_slice(&from[..self.width]);
+                u64::from_le_bytes(eight)
+            }
+        }
+    }
 }
 
 /// Appends a batch frame. `payload` appends the bytes of the writes, in order.
 pub fn encode_batch(out: &mut Vec<u8>, seq: u32, pieces: &[WirePiece], payload: impl FnOnce(&mut Vec<u8>)) {
-    encode_frame(out, FrameKind::Batch, |meta| put_groups(meta, seq, pieces), payload);
+    encode_frame(out, FrameKind::Batch, |meta| put_groups(meta, seq, pieces, |piece| *piece), payload);
 }
 
-/// Appends the meta of a batch frame. A batch has 1 to [`BATCH_PIECES_MAX`] pieces.
-pub fn put_groups(meta: &mut Vec<u8>, seq: u32, pieces: &[WirePiece]) {
+/// Appends the meta of a batch frame; `wire` says how a piece travels. A batch has 1 to [`BATCH_PIECES_MAX`] pieces.
+pub fn put_groups<P>(meta: &mut Vec<u8>, seq: u32, pieces: &[P], wire: impl Fn(&P) -> WirePiece + Copy) {
     meta.extend_from_slice(&seq.to_le_bytes());
     let count_at = meta.len();
     meta.extend_from_slice(&[0; 2]);
     let mut groups = 0u16;
-    for group in pieces.chunk_by(|a, b| a.op == b.op && a.flags == b.flags) {
-        put_group(meta, group);
+    for group in pieces.chunk_by(|a, b| (wire(a).op, wire(a).flags) == (wire(b).op, wire(b).flags)) {
+        put_group(meta, group, wire);
         groups += 1;
     }
     meta[count_at..count_at + 2].copy_from_slice(&groups.to_le_bytes());
 }
 
-fn put_group(meta: &mut Vec<u8>, group: &[WirePiece]) {
+fn put_group<P>(meta: &mut Vec<u8>, group: &[P], wire: impl Fn(&P) -> WirePiece + Copy) {
     let (mut base, mut top) = (u64::MAX, 0);
     let (mut len_min, mut len_max) = (u32::MAX, 0);
-    for piece in group {
+    for piece in group.iter().map(wire) {
         base = base.min(piece.offset_bytes);
         top = top.max(piece.offset_bytes);
         len_min = len_min.min(piece.len_bytes);
@@ -87,20 +117,18 @@ fn put_group(meta: &mut Vec<u8>, group: &[WirePiece]) {
     }
     let address_width = width(top - base);
     let length_width = width(u64::from(len_max - len_min));
-    meta.push(group[0].op as u8);
-    meta.push(group[0].flags.0);
-    meta.push((address_width | length_width << 4) as u8);
-    meta.push(0);
-    meta.extend_from_slice(&(group.len() as u16).to_le_bytes());
-    meta.extend_from_slice(&base.to_le_bytes());
-    meta.extend_from_slice(&len_min.to_le_bytes());
-    for piece in group {
-        put_packed(meta, piece.offset_bytes - base, address_width);
-    }
+    let first = wire(&group[0]);
+    let mut header = [0; GROUP_HEADER_BYTES];
+    header[0] = first.op as u8;
+    header[1] = first.flags.0;
+    header[2] = (address_width | length_width << 4) as u8;
+    header[4..6].copy_from_slice(&(group.len() as u16).to_le_bytes());
+    header[6..14].copy_from_slice(&base.to_le_bytes());
+    header[14..18].copy_from_slice(&len_min.to_le_bytes());
+    meta.extend_from_slice(&header);
+    put_column(meta, address_width, group.iter().map(|p| wire(p).offset_bytes - base));
     if length_width > 0 {
-        for piece in group {
-            put_packed(meta, u64::from(piece.len_bytes - len_min), length_width);
-        }
+        put_column(meta, length_width, group.iter().map(|p| u64::from(wire(p).len_bytes - len_min)));
     }
 }
 
@@ -149,34 +177,31 @@ fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<
     }
     let base = fields.u64()?;
     let len_min = fields.u32()?;
-    let addresses = fields.bytes(count * address_width)?;
-    let lengths = fields.bytes(count * length_width)?;
-    let mut payload_sum = 0;
-    for index in 0..count {
-        let offset = base.checked_add(packed(addresses, address_width, index));
-        let len = u64::from(len_min) + packed(lengths, length_width, index);
-        let piece = check_piece(op, flags, offset, len)?;
-        payload_sum += piece.payload_bytes() as usize;
-        pieces.push(piece);
+    let addresses = Column::new(fields.bytes(count * address_width)?, address_width);
+    let lengths = Column::new(fields.bytes(count * length_width)?, length_width);
+    let start = pieces.len();
+    let (mut len_max, mut is_beyond) = (0, false);
+    pieces.extend((0..count).map(|index| {
+        let (distance, len) = (addresses.get(index), u64::from(len_min) + lengths.get(index));
+        let offset_bytes = base.wrapping_add(distance);
+        len_max = len.max(len_max);
+        // A length is less than 2^33: behind an offset that is no larger than 2^63 no end wraps around.
+        is_beyond |= offset_bytes < base || offset_bytes > i64::MAX as u64 || offset_bytes + len > i64::MAX as u64;
+        WirePiece { op, flags, offset_bytes, len_bytes: len as u32 }
+    }));
+    if is_beyond {
+        return Err(WireError::Malformed("batch: address"));
     }
-    Ok(payload_sum)
-}
-
-fn check_piece(op: Op, flags: OpFlags, offset: Option<u64>, len: u64) -> Result<WirePiece, WireError> {
-    let offset_bytes = offset.ok_or(WireError::Malformed("batch: address"))?;
-    let len_bytes = u32::try_from(len).map_err(|_| WireError::Malformed("batch: length"))?;
-    let len_ok = match op {
-        Op::Read | Op::Write => (1..=PIECE_BYTES_MAX).contains(&len_bytes),
-        Op::Flush => len_bytes == 0,
-        Op::Trim | Op::WriteZeroes => len_bytes > 0,
+    let longest = match op {
+        Op::Read | Op::Write => u64::from(PIECE_BYTES_MAX),
+        Op::Flush => 0,
+        Op::Trim | Op::WriteZeroes => u64::from(u32::MAX),
     };
-    if !len_ok {
+    let is_empty = op != Op::Flush && pieces[start..].iter().any(|p| p.len_bytes == 0);
+    if len_max > longest || is_empty {
         return Err(WireError::Malformed("batch: length"));
     }
-    match offset_bytes.checked_add(len) {
-        Some(end) if end <= i64::MAX as u64 => Ok(WirePiece { op, flags, offset_bytes, len_bytes }),
-        _ => Err(WireError::Malformed("batch: address")),
-    }
+    Ok(pieces[start..].iter().map(|p| p.payload_bytes() as usize).sum())
 }
 
 #[cfg(test)]
@@ -236,7 +261,7 @@ mod tests {
         let read = |len_bytes| WirePiece { op: Op::Read, flags: OpFlags::NONE, offset_bytes: 0, len_bytes };
         let decodes = |pieces: &[WirePiece]| {
             let mut meta = Vec::new();
-            put_groups(&mut meta, 0, pieces);
+            put_groups(&mut meta, 0, pieces, |piece| *piece);
             decode_batch(&meta, 0, &mut Vec::new()).is_ok()
         };
         assert!(decodes(&[read(PIECE_BYTES_MAX - 1)]));
