@@ -371,8 +371,8 @@ impl Scratch {
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
         std::thread::spawn(move || {
             if signals.forever().next().is_some() {
-                // The servers end with this process.
-                servers::unmount_all();
+                // Servers that are children end with this process.
+                servers::clean_up();
                 let _ = std::fs::remove_dir_all(&path);
                 std::process::exit(130);
             }

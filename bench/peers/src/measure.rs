@@ -262,13 +262,22 @@ impl Measurer {
             }
             let result = run_on(&targets, &load(&single, time, seed), &mut |_| ());
             stop.store(true, Ordering::Relaxed);
-            if let Some(other) = other {
-                let other = other.join().map_err(|_| anyhow::anyhow!("the greedy client panicked"))?;
-                checked(other?)?;
-            }
-            anyhow::Ok(result?)
+            let other = match other.map(std::thread::ScopedJoinHandle::join) {
+                Some(Ok(other)) => Some(checked(other?)?),
+                Some(Err(_)) => anyhow::bail!("the greedy client panicked"),
+                None => None,
+            };
+            anyhow::Ok((checked(result?)?, other))
         })?;
-        let mut sample = sample(&checked(result)?);
+        let (result, other) = result;
+        let mut sample = sample(&result);
+        // Costs are those of both clients' requests; latency and rate those of the one alone.
+        if let Some(other) = other {
+            sample.requests += other.reads;
+            sample.verified_bytes += other.verified_bytes;
+            let cpu = result.cpu + other.cpu;
+            sample.client_cpu_us = Some(cpu.as_secs_f64() * 1e6 / (sample.requests as f64).max(1.0));
+        }
         watch.end(&mut sample);
         Ok(sample)
     }

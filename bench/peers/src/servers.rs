@@ -14,7 +14,7 @@ use flashmob_bench::nbd::connection::Options;
 use flashmob_bench::{Uri, copy};
 
 use crate::data::{Image, NODES, reference};
-use crate::process::{Process, free_port, require};
+use crate::process::{Process, READY_TIMEOUT, free_port, require};
 use crate::redis;
 
 /// A build of flashmob that is measured: the first, or the one given with --against.
@@ -101,6 +101,7 @@ pub struct Running {
     /// The configuration for a gateway inside the client.
     pub config: Option<PathBuf>,
     mounts: Vec<PathBuf>,
+    daemons: Vec<u32>,
 }
 
 /// An export and the file with its bytes.
@@ -112,7 +113,7 @@ pub struct Export {
 
 impl Running {
     fn new(front: Vec<Process>, back: Vec<Process>, exports: Vec<Export>) -> Running {
-        Running { front, back, exports, port: 0, config: None, mounts: Vec::new() }
+        Running { front, back, exports, port: 0, config: None, mounts: Vec::new(), daemons: Vec::new() }
     }
 
     /// What is no NBD server.
@@ -124,12 +125,13 @@ impl Running {
 
     /// Ids of the front's and the back's processes.
     pub fn pids(&self) -> (Vec<u32>, Vec<u32>) {
-        let ids = |processes: &[Process]| processes.iter().map(Process::pid).collect();
-        (ids(&self.front), ids(&self.back))
+        let front = self.front.iter().map(Process::pid).chain(self.daemons.iter().copied()).collect();
+        (front, self.back.iter().map(Process::pid).collect())
     }
 
     fn is_whole(&mut self) -> bool {
         self.front.iter_mut().chain(&mut self.back).all(|process| process.ended().is_none())
+            && self.daemons.iter().all(|&pid| std::fs::exists(format!("/proc/{pid}")).unwrap_or(false))
     }
 }
 
@@ -140,19 +142,37 @@ impl Drop for Running {
         for mount in &self.mounts {
             unmount(mount);
         }
+        for &pid in &self.daemons {
+            end_daemon(pid);
+        }
         self.back.clear();
     }
 }
 
 /// Mounts to be removed however the program ends.
 static MOUNTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Processes to be ended however the program ends: they are no children of it.
+static DAEMONS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// Removes what is mounted, for a program that is told to end at once.
-pub fn unmount_all() {
+/// Removes what would be left behind, for a program that is told to end at once.
+pub fn clean_up() {
     let mounts = MOUNTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for mount in mounts {
         unmount(&mount);
     }
+    let daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for pid in daemons {
+        end_daemon(pid);
+    }
+}
+
+fn end_daemon(pid: u32) {
+    let pid_of = |pid| i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid_of(pid) {
+        // It may have ended already.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    DAEMONS.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| *known != pid);
 }
 
 fn unmount(mount: &Path) {
@@ -389,12 +409,35 @@ impl Servers {
             whole.display()
         );
         std::fs::write(&config, text)?;
-        let pid = self.dir.join("nbd-server.pid").display().to_string();
-        // -n: stay in the foreground, which its short help does not mention but its manual does.
-        let mut process = self.process("nbd-server", &["-n", "-C", &config.display().to_string(), "-p", &pid])?;
+        let pid_file = self.dir.join("nbd-server.pid");
+        // It goes into the background by itself; in the foreground it would serve one connection at a time.
+        let args = ["-C", &config.display().to_string(), "-p", &pid_file.display().to_string()];
+        let mut starter = self.process("nbd-server", &args)?;
         let uri = Uri::tcp("127.0.0.1", port, "bench");
-        answers(&mut process, &uri)?;
-        Ok(Running::new(vec![process], Vec::new(), vec![Export { uri, file: whole }]))
+        let deadline = Instant::now() + READY_TIMEOUT;
+        let mut running = Running::new(Vec::new(), Vec::new(), vec![Export { uri: uri.clone(), file: whole }]);
+        loop {
+            let pid = std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<u32>().ok());
+            if let Some(pid) = pid.filter(|_| running.daemons.is_empty()) {
+                DAEMONS.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+                running.daemons.push(pid);
+            }
+            match Client::connect(&uri) {
+                Ok(client) if !running.daemons.is_empty() => {
+                    client.disconnect();
+                    return Ok(running);
+                }
+                outcome => {
+                    let failed = starter.ended().is_some_and(|status| !status.success());
+                    anyhow::ensure!(
+                        !failed && Instant::now() < deadline,
+                        "nbd-server does not answer: {}",
+                        outcome.err().map_or_else(|| "it left no pid file".to_string(), |error| error.to_string())
+                    );
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
     }
 
     fn qemu_nbd(&mut self) -> anyhow::Result<Running> {

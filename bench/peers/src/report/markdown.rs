@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flashmob_core::units::Bytes;
 
 use super::{Header, Report, RowReport, TargetReport};
-use crate::rows::{Class, Group};
+use crate::rows::{Class, Group, Path};
 
 /// Everything.
 pub fn full(report: &Report) -> String {
@@ -90,7 +90,8 @@ fn table(group: Group, rows: &[&RowReport]) -> String {
     );
     for row in rows {
         let name = if row.class == Class::Ours { format!("**{}**", row.name) } else { row.name.clone() };
-        let width = row.width.map_or(String::new(), |width| format!(" ({width} outstanding)"));
+        let what = if row.path == Path::Native { "calls outstanding" } else { "connections" };
+        let width = row.width.map_or(String::new(), |width| format!(", {width} {what}"));
         let calls = match (row.front_system_calls, row.back_system_calls) {
             (Some(front), Some(back)) => format!("{front:.2} + {back:.2}"),
             (Some(front), None) => format!("{front:.2}"),
