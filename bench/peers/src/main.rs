@@ -105,7 +105,7 @@ struct Plan {
 impl Args {
     fn plan(&self) -> anyhow::Result<Plan> {
         let (rounds, time, size_bytes) =
-            if self.quick { (3, Duration::from_millis(400), GIB) } else { (5, Duration::from_millis(2500), 4 * GIB) };
+            if self.quick { (3, Duration::from_millis(400), GIB) } else { (5, Duration::from_millis(2200), 4 * GIB) };
         let mut rows = rows::all(self.against.is_some());
         rows.retain(|row| self.only.is_empty() || self.only.iter().any(|pattern| row.id.contains(pattern)));
         anyhow::ensure!(!rows.is_empty(), "no row's id contains {:?}; --list shows all", self.only);
