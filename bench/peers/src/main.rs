@@ -323,7 +323,7 @@ fn report(header: Header, results: &Results, failures: &BTreeMap<String, String>
          above; its gateway's processor time is the client's. Latencies are those of calls, with Redis of pipelines."
             .to_string(),
         "TCP segments are those of the whole machine, each counted once. CPU of what stands behind is all nodes' together; \
-         memory is the largest process's. fio does not tell its own processor time here."
+         memory is the largest process's, as it stood during the row: what earlier rows left behind is in it."
             .to_string(),
         "The goal of latency counts p50, so \"to best peer\" there is below 1 where flashmob is faster.".to_string(),
     ];

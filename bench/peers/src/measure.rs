@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::native::{self, Done};
-use crate::proc::{Rss, Usage, segments_sent, usage};
+use crate::proc::{Rss, Usage, cpu_of_ended_children, segments_sent, usage};
 use crate::redis;
 use crate::rows::{Kind, Row, Shape};
 use crate::servers::{Server, Servers};
@@ -197,11 +197,15 @@ impl Measurer {
         let running = self.servers.get(server)?;
         let uri = running.exports.first().context("no export")?.uri.clone();
         let watch = Watch::begin(running.pids());
+        let cpu_before = cpu_of_ended_children();
         let result = tools::fio(&self.dir, &uri, shape, time)?;
+        // Its start, which takes a few hundredths of a second, is in it.
+        let cpu = cpu_of_ended_children().saturating_sub(cpu_before);
         let mut sample = Sample {
             per_second: result.per_second,
             bytes_per_second: result.per_second * f64::from(shape.block_bytes),
             requests: result.requests,
+            client_cpu_us: Some(cpu.as_secs_f64() * 1e6 / (result.requests as f64).max(1.0)),
             p50_us: Some(result.p50_ns / 1000.0),
             p99_us: Some(result.p99_ns / 1000.0),
             ..Sample::default()

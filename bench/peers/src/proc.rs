@@ -67,6 +67,11 @@ fn cpu_of(pid: u32) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// Processor time of programs that this one has run to their end.
+pub fn cpu_of_ended_children() -> Duration {
+    reaped_cpu(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default(), ticks_per_second())
+}
+
 fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second().max(1)
 }

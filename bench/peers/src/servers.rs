@@ -32,6 +32,8 @@ pub enum Set {
 }
 
 /// A server, or several that are one volume.
+// nbd-server is called so.
+#[allow(clippy::enum_variant_names)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
     /// A gateway that serves a file itself.
