@@ -24,9 +24,12 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
 # program:package. The second list is for the tests alone.
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
-  sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 valgrind:valgrind
+  sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind
+# What flashmob is measured beside.
+PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
+  nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e deny install clean deps-demo deps-test fuzz-tools
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers deny install clean deps-demo deps-test deps-peers fuzz-tools
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -86,6 +89,10 @@ e2e: build ## real clients, real processes, real faults (tests/run NAME... for s
 	@$(CARGO) build --release --quiet -p flashmob-bench --example fairness
 	@tests/run
 
+bench-peers: deps-peers build ## flashmob beside other servers in one run, under 20 minutes (QUICK=1: under 3)
+	@$(CARGO) build --release --quiet -p flashmob-peers
+	@$(dir $(BINARY))bench-peers $(if $(QUICK),--quick) $(ARGS)
+
 deny: ## licences, sources and advisories of everything it depends on
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	@$(CARGO) deny check licenses bans sources
@@ -104,6 +111,10 @@ deps-demo: ## what the demo needs
 
 deps-test: ## what the tests need
 	@.ci/deps --rust $(PROGRAMS_DEMO) $(PROGRAMS_TEST) python-module-nbd:python3-libnbd
+
+# A peer that cannot be installed is named in the results; the others are measured.
+deps-peers:
+	@.ci/deps $(PROGRAMS_PEERS) || echo 'some of the servers to compare with are missing: they will be named as not measured'
 
 fuzz-tools:
 	@command -v cargo-fuzz >/dev/null || { echo 'installing cargo-fuzz'; $(CARGO) install --quiet --locked cargo-fuzz; }

@@ -20,5 +20,5 @@ pub mod nbd;
 pub mod progress;
 
 pub use error::{Errno, Error, ServerError};
-pub use load::{Load, LoadResult, run};
+pub use load::{Load, LoadResult, Target, run, run_on};
 pub use nbd::uri::Uri;

@@ -4,12 +4,13 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Behaviour, Fault, serve, serve_unix};
 use flashmob_bench::load::offsets::{Alignment, Pattern};
 use flashmob_bench::load::reference::{ImageReference, PatternReference, Reference};
-use flashmob_bench::load::{Load, Stop, run};
+use flashmob_bench::load::{Load, Stop, Target, run, run_on};
 use flashmob_bench::nbd::protocol as p;
 use flashmob_bench::progress::Unit;
 
@@ -209,4 +210,71 @@ fn an_exports_limits_are_kept() {
     let verify = Some(Arc::new(ImageReference::open(short.path()).unwrap()) as _);
     let error = run(&server.uri, &Load { verify, ..aligned }, &mut |_| ()).expect_err("the image is short");
     assert!(error.to_string().contains("only 1000"), "{error}");
+}
+
+#[test]
+fn a_warm_up_is_not_counted_but_its_wrong_bytes_are() {
+    let server = serve(Behaviour { fault: Fault::WrongByte(100), ..Behaviour::default() });
+    SEED.fill(0, &mut server.memory.lock().unwrap());
+    let load =
+        Load { warmup: Duration::from_millis(200), verify: Some(Arc::new(SEED)), outstanding: 4, ..requests(50) };
+    // Only at the very beginning of a sequential load is the wrong byte met: in the warm-up.
+    let load = Load { pattern: Pattern::Sequential, ..load };
+    let result = run(&server.uri, &load, &mut |_| ()).unwrap();
+    assert_eq!((result.reads, result.latency_ns.len()), (50, 50));
+    assert!(server.commands.lock().unwrap().len() > 51, "it warmed up");
+    assert!(result.mismatched_bytes > 0);
+    assert_eq!(result.first_mismatch_offset_bytes, Some(100));
+}
+
+#[test]
+fn a_sample_of_the_answers_is_compared() {
+    let server = serve(Behaviour::default());
+    SEED.fill(0, &mut server.memory.lock().unwrap());
+    let load = Load { verify: Some(Arc::new(SEED)), verify_one_of: 10, block_bytes: 16, ..requests(5000) };
+    let result = run(&server.uri, &load, &mut |_| ()).unwrap();
+    assert!((16 * 350..16 * 650).contains(&result.verified_bytes), "{}", result.verified_bytes);
+    assert_eq!(result.mismatched_bytes, 0);
+}
+
+#[test]
+fn a_cancelled_load_ends_with_the_figures_so_far() {
+    let server = serve(Behaviour::default());
+    let cancel = Arc::new(AtomicBool::new(false));
+    let load = Load { cancel: Some(cancel.clone()), stop: Stop::After(Duration::from_secs(600)), ..requests(0) };
+    let result = run(&server.uri, &load, &mut |_| cancel.store(true, Ordering::Relaxed)).unwrap();
+    assert!(result.reads > 0 && result.elapsed < Duration::from_secs(60), "{:?}", result.elapsed);
+}
+
+#[test]
+fn a_load_over_several_exports_compares_each_with_its_own() {
+    let servers = [1, 2, 3].map(|seed| {
+        let server = serve(Behaviour::default());
+        PatternReference { seed }.fill(0, &mut server.memory.lock().unwrap());
+        (server, PatternReference { seed })
+    });
+    let targets = servers
+        .each_ref()
+        .map(|(server, reference)| Target { uri: server.uri.clone(), verify: Some(Arc::new(*reference)) });
+    let load = Load { connections: 6, ..requests(3000) };
+    let result = run_on(&targets, &load, &mut |_| ()).unwrap();
+    assert_eq!((result.reads, result.verified_bytes, result.mismatched_bytes), (3000, 3000 * 4096, 0));
+    assert!(servers.iter().all(|(server, _)| server.commands.lock().unwrap().len() > 100));
+    let error = run_on(&targets, &Load { connections: 2, ..load }, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("2 connections to 3 exports"), "{error}");
+}
+
+#[test]
+fn requests_stay_inside_their_range() {
+    let server = serve(Behaviour::default());
+    let load = Load { range_bytes: Some(1000..20_000), block_bytes: 512, ..requests(1000) };
+    run(&server.uri, &load, &mut |_| ()).unwrap();
+    let commands = server.commands.lock().unwrap();
+    let mut reads = commands.iter().filter(|(command, ..)| *command == p::COMMAND_READ);
+    assert!(reads.all(|&(_, offset, len)| offset >= 1000 && offset + u64::from(len) <= 20_000));
+    for (range, reason) in [(5..5, "is empty"), (0..1 << 30, "the range ends"), (0..100, "no request of 512")] {
+        let load = Load { range_bytes: Some(range), ..load.clone() };
+        let error = run(&server.uri, &load, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
 }

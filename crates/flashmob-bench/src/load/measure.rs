@@ -7,6 +7,7 @@ use flashmob_core::op::Op;
 use hdrhistogram::Histogram;
 
 use super::LoadResult;
+use super::random::{GOLDEN, Random};
 use super::reference::{Reference, wrong_bytes};
 use crate::error::{Errno, ServerError};
 use crate::nbd::handshake::Export;
@@ -48,6 +49,14 @@ impl Measured {
             cpu: Duration::ZERO,
             last_reply: None,
         }
+    }
+
+    /// Forgets what was counted so far, but not errors and wrong bytes.
+    pub fn begin_again(&mut self) {
+        self.reads = 0;
+        self.writes = 0;
+        self.bytes = 0;
+        self.latency_ns.reset();
     }
 
     /// Requests answered, well or badly.
@@ -97,11 +106,33 @@ impl Measured {
 pub(super) struct Tally<'a> {
     pub measured: &'a mut Measured,
     pub verify: Option<&'a dyn Reference>,
+    pub sample: &'a mut Sample,
+}
+
+/// Which answers are compared: one of so many, at random, so that no habit of a server can hide from it.
+#[derive(Debug)]
+pub(super) struct Sample {
+    one_of: u64,
+    random: Random,
+}
+
+impl Sample {
+    pub fn new(one_of: u32, seed: u64, thread: u64) -> Sample {
+        Sample { one_of: one_of.into(), random: Random::new(seed ^ GOLDEN, thread) }
+    }
+
+    #[inline]
+    fn takes_next(&mut self) -> bool {
+        self.one_of == 1 || self.random.below(self.one_of) == 0
+    }
 }
 
 impl Replies for Tally<'_> {
     fn data(&mut self, _request: &Request, offset_bytes: u64, bytes: &[u8]) {
         let Some(reference) = self.verify else { return };
+        if !self.sample.takes_next() {
+            return;
+        }
         let mut wrong = 0;
         if !reference.matches(offset_bytes, bytes)
             && let Some((first, count)) = wrong_bytes(reference, offset_bytes, bytes)

@@ -11,6 +11,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -51,13 +52,19 @@ pub struct Load {
     pub pattern: Pattern,
     /// Which offsets there are.
     pub alignment: Alignment,
+    /// The bytes of the export that requests may touch; `None` for all.
+    pub range_bytes: Option<Range<u64>>,
     /// Fraction of the requests that are reads, 0 to 1; the others are writes.
     pub read_fraction: f64,
     /// When to stop.
     pub stop: Stop,
+    /// How long to run before anything is counted but errors and wrong bytes.
+    pub warmup: Duration,
     /// What the export should hold: every byte read is compared with it, every byte written is taken
     /// from it. Without it nothing is compared, and writes carry [`PatternReference`] of the seed.
     pub verify: Option<Verifier>,
+    /// Compare one answer of so many, chosen at random; 1 for all.
+    pub verify_one_of: u32,
     /// Ask for structured replies.
     pub structured_replies: bool,
     /// How long a thread sleeps after it was woken for less than an eighth of what it has outstanding.
@@ -67,6 +74,17 @@ pub struct Load {
     pub rest: Duration,
     /// Longest silence of the server before the load is given up.
     pub timeout: Duration,
+    /// Once this is set, the load ends as it does when its time is over.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+/// An export that a load runs on.
+#[derive(Clone)]
+pub struct Target {
+    /// Where it is.
+    pub uri: Uri,
+    /// What it should hold, in place of [`Load::verify`].
+    pub verify: Option<Verifier>,
 }
 
 /// A reference that the threads of a load share.
@@ -91,13 +109,34 @@ impl Default for Load {
             block_bytes: 4096,
             pattern: Pattern::Random { seed: 1 },
             alignment: Alignment::Byte,
+            range_bytes: None,
             read_fraction: 1.0,
             stop: Stop::After(Duration::from_secs(5)),
+            warmup: Duration::ZERO,
             verify: None,
+            verify_one_of: 1,
             structured_replies: false,
             rest: Duration::ZERO,
             timeout: Duration::from_secs(30),
+            cancel: None,
         }
+    }
+}
+
+impl Load {
+    /// What offsets are multiples of.
+    #[must_use]
+    pub fn unit_bytes(&self) -> u64 {
+        match self.alignment {
+            Alignment::Byte => 1,
+            Alignment::Block => u64::from(self.block_bytes).max(1),
+            Alignment::Bytes(unit) => unit.max(1),
+        }
+    }
+
+    /// Whether it was cancelled.
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 }
 
@@ -110,9 +149,12 @@ impl fmt::Debug for Load {
             .field("block_bytes", &self.block_bytes)
             .field("pattern", &self.pattern)
             .field("alignment", &self.alignment)
+            .field("range_bytes", &self.range_bytes)
             .field("read_fraction", &self.read_fraction)
             .field("stop", &self.stop)
+            .field("warmup", &self.warmup)
             .field("verify", &self.verify.is_some())
+            .field("verify_one_of", &self.verify_one_of)
             .field("structured_replies", &self.structured_replies)
             .field("rest", &self.rest)
             .field("timeout", &self.timeout)
@@ -182,8 +224,18 @@ struct Shared {
 
 /// Runs a load. `progress` is called a few times a second.
 pub fn run(uri: &Uri, load: &Load, progress: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Error> {
+    run_on(&[Target { uri: uri.clone(), verify: load.verify.clone() }], load, progress)
+}
+
+/// Runs a load over several exports at once: connection `i` goes to export `i` modulo their number. All of
+/// them count together; [`LoadResult::export`] is the first.
+pub fn run_on(targets: &[Target], load: &Load, progress: &mut dyn FnMut(&Progress)) -> Result<LoadResult, Error> {
     check(load)?;
-    let mut workers = workers(uri, load)?;
+    if targets.is_empty() || targets.len() > load.connections as usize {
+        let reason = format!("{} connections to {} exports; each needs one", load.connections, targets.len());
+        return Err(Error::Load(reason));
+    }
+    let mut workers = workers(targets, load)?;
     let export = workers[0].export().clone();
     let shared = Shared { give_up: AtomicBool::new(false), answered: AtomicU64::new(0) };
     let begun = Instant::now();
@@ -203,7 +255,7 @@ pub fn run(uri: &Uri, load: &Load, progress: &mut dyn FnMut(&Progress)) -> Resul
         drop(report);
         collect(&reports, || progress(&state(load, begun, &shared)))
     })?;
-    Ok(measured.into_result(begun, load.pattern.seed(), export))
+    Ok(measured.into_result(begun + load.warmup, load.pattern.seed(), export))
 }
 
 /// Waits for all threads and joins what they measured; the first error, if any failed.
@@ -226,6 +278,7 @@ fn collect(reports: &mpsc::Receiver<Result<Measured, Error>>, mut tick: impl FnM
 fn state(load: &Load, begun: Instant, shared: &Shared) -> Progress {
     match load.stop {
         Stop::After(limit) => {
+            let limit = limit.saturating_add(load.warmup);
             let (done, total) = (begun.elapsed().min(limit).as_millis() as u64, limit.as_millis() as u64);
             Progress { done, total, unit: Unit::Milliseconds }
         }
@@ -236,18 +289,19 @@ fn state(load: &Load, begun: Instant, shared: &Shared) -> Progress {
 }
 
 /// Opens the connections and divides them among threads.
-fn workers(uri: &Uri, load: &Load) -> Result<Vec<Worker>, Error> {
+fn workers(targets: &[Target], load: &Load) -> Result<Vec<Worker>, Error> {
     let options =
         Options { timeout: load.timeout, structured_replies: load.structured_replies, outstanding: load.outstanding };
-    let reference = load.verify.clone().unwrap_or_else(|| Arc::new(PatternReference { seed: load.pattern.seed() }));
+    let pattern: Verifier = Arc::new(PatternReference { seed: load.pattern.seed() });
     let threads = load.threads.min(load.connections) as usize;
     let mut clients: Vec<Vec<Client>> = (0..threads).map(|_| Vec::new()).collect();
     for index in 0..load.connections {
-        let connection = Connection::open(uri, &options)?;
-        suits(load, &connection)?;
+        let target = &targets[index as usize % targets.len()];
+        let connection = Connection::open(&target.uri, &options)?;
+        suits(load, target, &connection)?;
         let size_bytes = connection.export().size_bytes;
         let offsets = Offsets::new(load, size_bytes, index);
-        clients[index as usize % threads].push(Client::new(connection, offsets, load));
+        clients[index as usize % threads].push(Client::new(connection, offsets, load, target, &pattern));
     }
     let mut workers = Vec::with_capacity(threads);
     for (thread, clients) in clients.into_iter().enumerate() {
@@ -258,7 +312,7 @@ fn workers(uri: &Uri, load: &Load) -> Result<Vec<Worker>, Error> {
                 total / threads + u64::from(thread < total % threads)
             }
         };
-        workers.push(Worker::new(clients, load, quota, reference.clone())?);
+        workers.push(Worker::new(clients, load, quota, thread as u64)?);
     }
     Ok(workers)
 }
@@ -278,6 +332,12 @@ fn check(load: &Load) -> Result<(), Error> {
     if load.block_bytes == 0 {
         return wrong("requests of 0 bytes; choose at least 1".into());
     }
+    if load.verify_one_of == 0 {
+        return wrong("one answer of 0 is to be verified; choose at least 1".into());
+    }
+    if let Some(range) = load.range_bytes.as_ref().filter(|range| range.is_empty()) {
+        return wrong(format!("the range from {} to {} is empty", range.start, range.end));
+    }
     if !(0.0..=1.0).contains(&load.read_fraction) {
         return wrong(format!("a read fraction of {}; choose 0 to 1", load.read_fraction));
     }
@@ -285,12 +345,21 @@ fn check(load: &Load) -> Result<(), Error> {
 }
 
 /// That the load fits the export.
-fn suits(load: &Load, connection: &Connection) -> Result<(), Error> {
+fn suits(load: &Load, target: &Target, connection: &Connection) -> Result<(), Error> {
     let export = connection.export();
     let wrong = |reason: String| Err(Error::Unsuitable { server: connection.server().into(), reason });
     let block = load.block_bytes;
     if u64::from(block) > export.size_bytes {
         return wrong(format!("requests of {block} bytes do not fit its {} bytes", export.size_bytes));
+    }
+    if let Some(range) = &load.range_bytes
+        && range.end > export.size_bytes
+    {
+        return wrong(format!("the range ends at {}, but it has {} bytes", range.end, export.size_bytes));
+    }
+    let (first, end) = Offsets::part(load, export.size_bytes);
+    if u64::from(block) > end - first {
+        return wrong(format!("no request of {block} bytes fits between {first} and {end}; widen the range"));
     }
     if block > export.block_bytes_max {
         return wrong(format!("it takes at most {} bytes per request, not {block}", export.block_bytes_max));
@@ -299,16 +368,19 @@ fn suits(load: &Load, connection: &Connection) -> Result<(), Error> {
     if !block.is_multiple_of(unit) {
         return wrong(format!("it takes multiples of {unit} bytes only, not {block}"));
     }
-    if unit > 1 && load.alignment == Alignment::Byte && !matches!(load.pattern, Pattern::Sequential) {
+    if !load.unit_bytes().is_multiple_of(unit.into()) && !matches!(load.pattern, Pattern::Sequential) {
         return wrong(format!("it takes offsets that are multiples of {unit} only; align the offsets to the block"));
+    }
+    if !first.is_multiple_of(unit.into()) {
+        return wrong(format!("it takes offsets that are multiples of {unit} only, and the range begins at {first}"));
     }
     if load.read_fraction < 1.0 && export.has(p::FLAG_READ_ONLY) {
         return wrong("it is read-only, but the load writes".into());
     }
-    if let Some(held) = load.verify.as_ref().and_then(|reference| reference.len_bytes())
-        && held < export.size_bytes
+    if let Some(held) = target.verify.as_ref().and_then(|reference| reference.len_bytes())
+        && held < end
     {
-        return wrong(format!("it has {} bytes, but the reference to compare with only {held}", export.size_bytes));
+        return wrong(format!("bytes up to {end} are asked for, but the reference to compare with has only {held}"));
     }
     Ok(())
 }

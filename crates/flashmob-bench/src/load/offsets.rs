@@ -34,6 +34,8 @@ pub enum Alignment {
     Byte,
     /// Multiples of the block.
     Block,
+    /// Multiples of so many bytes, at least 1.
+    Bytes(u64),
 }
 
 /// The offsets and kinds of one connection's requests.
@@ -47,31 +49,45 @@ pub struct Offsets {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// A multiple of `unit_bytes`, below `count` of them.
-    Random { count: u64, unit_bytes: u64 },
-    /// `next`, then `block_bytes` further, up to `last`.
-    Sequential { next: u64, last: u64, block_bytes: u64 },
+    /// `first`, and a multiple of `unit_bytes` more, below `count` of them.
+    Random { first: u64, count: u64, unit_bytes: u64 },
+    /// `next`, then `block_bytes` further, up to `last`; then from `first` on.
+    Sequential { first: u64, next: u64, last: u64, block_bytes: u64 },
 }
 
 impl Offsets {
-    /// Those of connection `index` of `load`, on an export of `size_bytes`, at least one block.
+    /// Those of connection `index` of `load`, on an export of `size_bytes`. The part of it that the load
+    /// uses has room for at least one block at a permitted offset ([`Offsets::part`]).
     #[must_use]
     pub fn new(load: &Load, size_bytes: u64, index: u32) -> Offsets {
         let block_bytes = u64::from(load.block_bytes).max(1);
-        let last = size_bytes.saturating_sub(block_bytes);
-        let kind = match (load.pattern, load.alignment) {
-            (Pattern::Random { .. }, Alignment::Byte) => Kind::Random { count: last + 1, unit_bytes: 1 },
-            (Pattern::Random { .. }, Alignment::Block) => {
-                Kind::Random { count: size_bytes / block_bytes, unit_bytes: block_bytes }
+        let (first, end) = Offsets::part(load, size_bytes);
+        let last = end.saturating_sub(block_bytes).max(first);
+        let kind = match load.pattern {
+            Pattern::Random { .. } => {
+                let unit_bytes = load.unit_bytes();
+                Kind::Random { first, count: (last - first) / unit_bytes + 1, unit_bytes }
             }
-            (Pattern::Sequential, _) => {
-                let blocks = size_bytes / block_bytes;
+            Pattern::Sequential => {
+                let blocks = (end - first) / block_bytes;
                 let share = u128::from(blocks) * u128::from(index) / u128::from(load.connections.max(1));
-                Kind::Sequential { next: share as u64 * block_bytes, last, block_bytes }
+                Kind::Sequential { first, next: first + share as u64 * block_bytes, last, block_bytes }
             }
         };
         let reads_below = (load.read_fraction * f64::from(1u32 << 31) * 2.0) as u64;
         Offsets { random: Random::new(load.pattern.seed(), u64::from(index)), reads_below, kind }
+    }
+
+    /// The first permitted offset and the end of the part of an export of `size_bytes` that `load` uses.
+    #[must_use]
+    pub fn part(load: &Load, size_bytes: u64) -> (u64, u64) {
+        let range = load.range_bytes.clone().unwrap_or(0..size_bytes);
+        let end = range.end.min(size_bytes);
+        let first = match load.pattern {
+            Pattern::Random { .. } => range.start.checked_next_multiple_of(load.unit_bytes()).unwrap_or(u64::MAX),
+            Pattern::Sequential => range.start,
+        };
+        (first.min(end), end)
     }
 
     /// The next request: its offset in bytes, and whether it is a read.
@@ -83,9 +99,9 @@ impl Offsets {
             n => self.random.next_u64() >> 32 < n,
         };
         let offset = match &mut self.kind {
-            Kind::Random { count, unit_bytes } => self.random.below(*count) * *unit_bytes,
-            Kind::Sequential { next, last, block_bytes } => {
-                let offset = if *next > *last { 0 } else { *next };
+            Kind::Random { first, count, unit_bytes } => *first + self.random.below(*count) * *unit_bytes,
+            Kind::Sequential { first, next, last, block_bytes } => {
+                let offset = if *next > *last { *first } else { *next };
                 *next = offset + *block_bytes;
                 offset
             }
@@ -135,6 +151,19 @@ mod tests {
         let load = Load { connections: 2, ..load(4, Pattern::Sequential, Alignment::Block) };
         let mut second = Offsets::new(&load, 17, 1);
         assert_eq!([(); 5].map(|()| second.next_request().0), [8, 12, 0, 4, 8]);
+    }
+
+    #[test]
+    fn offsets_stay_inside_their_range_and_on_their_unit() {
+        let load = Load { range_bytes: Some(5..30), ..load(4, Pattern::Random { seed: 3 }, Alignment::Bytes(8)) };
+        let mut offsets = Offsets::new(&load, 1000, 0);
+        let seen: std::collections::BTreeSet<u64> = (0..200).map(|_| offsets.next_request().0).collect();
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [8, 16, 24]);
+
+        let load = Load { connections: 2, pattern: Pattern::Sequential, ..load };
+        let mut first = Offsets::new(&load, 1000, 0);
+        assert_eq!([(); 7].map(|()| first.next_request().0), [5, 9, 13, 17, 21, 25, 5]);
+        assert_eq!(Offsets::new(&load, 1000, 1).next_request().0, 17);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use flashmob_core::op::Op;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::measure::{Measured, Tally};
+use super::measure::{Measured, Sample, Tally};
 use super::offsets::Offsets;
-use super::{Load, Shared, Stop, Verifier};
+use super::{Load, Shared, Stop, Target, Verifier};
 use crate::error::Error;
 use crate::nbd::connection::{Connection, ReceiveBuffer};
 use crate::nbd::handshake::Export;
@@ -19,28 +19,37 @@ const TICK: Duration = Duration::from_millis(100);
 /// No more requests are queued on a connection while so many bytes wait to be sent: large writes
 /// shall not take memory for all slots at once.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// Most outstanding reads of a connection that is waited for with a blocking receive: their requests fit
+/// into any socket's buffer, so that sending them never waits for the server to receive.
+const BLOCKING_OUTSTANDING_MAX: u32 = 1024;
 
-/// One connection, and where its requests go.
+/// One connection, where its requests go, and what it should hold.
 pub(super) struct Client {
     connection: Connection,
     offsets: Offsets,
     block_bytes: u32,
+    /// What is written.
+    contents: Verifier,
+    /// What is read is compared with it.
+    verify: Option<Verifier>,
 }
 
 impl Client {
-    pub fn new(connection: Connection, offsets: Offsets, load: &Load) -> Client {
-        Client { connection, offsets, block_bytes: load.block_bytes }
+    pub fn new(connection: Connection, offsets: Offsets, load: &Load, target: &Target, pattern: &Verifier) -> Client {
+        let verify = target.verify.clone();
+        let contents = verify.as_ref().unwrap_or(pattern).clone();
+        Client { connection, offsets, block_bytes: load.block_bytes, contents, verify }
     }
 
     /// Fills the free slots, as far as `quota` allows, and sends.
-    fn refill(&mut self, quota: &mut u64, reference: &Verifier) -> Result<(), Error> {
+    fn refill(&mut self, quota: &mut u64) -> Result<(), Error> {
         if self.connection.free() > 0 && *quota > 0 {
             let now = Instant::now();
             while *quota > 0 && self.connection.free() > 0 && self.connection.queued_bytes() < QUEUE_BYTES_MAX {
                 let (offset_bytes, read) = self.offsets.next_request();
                 let op = if read { Op::Read } else { Op::Write };
                 self.connection.submit(now, op, 0, offset_bytes, self.block_bytes, |bytes| {
-                    reference.fill(offset_bytes, bytes);
+                    self.contents.fill(offset_bytes, bytes);
                 });
                 *quota -= 1;
             }
@@ -52,19 +61,34 @@ impl Client {
 /// One thread's share of a load.
 pub(super) struct Worker {
     clients: Vec<Client>,
-    pump: Pump,
+    wait: Wait,
     /// Requests that are still to be asked.
     quota: u64,
-    stop: Stop,
-    rest: Duration,
-    reference: Verifier,
-    verify: bool,
+    sample: Sample,
+    load: Load,
+}
+
+/// How a thread waits for answers.
+enum Wait {
+    /// For several connections, or for room to send as well.
+    Poll(Pump),
+    /// Inside the receive of the only connection: one system call less for every turn.
+    Receive,
 }
 
 impl Worker {
-    pub fn new(clients: Vec<Client>, load: &Load, quota: u64, reference: Verifier) -> Result<Worker, Error> {
-        let pump = Pump::new(clients.iter().map(|client| &client.connection))?;
-        Ok(Worker { clients, pump, quota, stop: load.stop, rest: load.rest, reference, verify: load.verify.is_some() })
+    pub fn new(mut clients: Vec<Client>, load: &Load, quota: u64, thread: u64) -> Result<Worker, Error> {
+        let harmless =
+            load.outstanding == 1 || load.read_fraction >= 1.0 && load.outstanding <= BLOCKING_OUTSTANDING_MAX;
+        let wait = match clients.as_mut_slice() {
+            [client] if harmless => {
+                client.connection.block_for(TICK)?;
+                Wait::Receive
+            }
+            clients => Wait::Poll(Pump::new(clients.iter().map(|client| &client.connection))?),
+        };
+        let sample = Sample::new(load.verify_one_of, load.pattern.seed(), thread);
+        Ok(Worker { clients, wait, quota, sample, load: load.clone() })
     }
 
     /// The export; every thread has at least one connection.
@@ -74,21 +98,33 @@ impl Worker {
 
     /// Runs to the end of the load, or to the first connection that breaks.
     pub fn run(mut self, begun: Instant, shared: &Shared) -> Result<Measured, Error> {
-        let cpu_before = thread_cpu();
+        let mut cpu_before = thread_cpu();
         let mut measured = Measured::new();
         let mut buffer = ReceiveBuffer::new();
-        let deadline = match self.stop {
-            Stop::After(limit) => begun.checked_add(limit),
+        let mut warm_at = Some(begun + self.load.warmup).filter(|_| !self.load.warmup.is_zero());
+        let deadline = match self.load.stop {
+            Stop::After(limit) => begun.checked_add(limit.saturating_add(self.load.warmup)),
             Stop::Requests(_) => None,
         };
-        for (index, client) in self.clients.iter_mut().enumerate() {
-            client.refill(&mut self.quota, &self.reference)?;
-            self.pump.sent(index, &client.connection)?;
+        // What is asked while warming up does not count.
+        let quota = self.quota;
+        if warm_at.is_some() {
+            self.quota = u64::MAX;
+        }
+        for index in 0..self.clients.len() {
+            self.refill(index)?;
         }
         let mut next_tick = begun + TICK;
         let mut told = 0;
         loop {
             let now = Instant::now();
+            if warm_at.is_some_and(|at| now >= at) {
+                warm_at = None;
+                measured.begin_again();
+                told = measured.answered();
+                cpu_before = thread_cpu();
+                self.quota = quota.saturating_sub(self.outstanding());
+            }
             if deadline.is_some_and(|deadline| now >= deadline) {
                 self.quota = 0;
             }
@@ -97,9 +133,14 @@ impl Worker {
                 if shared.give_up.load(Ordering::Relaxed) {
                     break;
                 }
+                if self.load.is_cancelled() {
+                    self.quota = 0;
+                }
                 let answered = measured.answered();
-                shared.answered.fetch_add(answered - told, Ordering::Relaxed);
-                told = answered;
+                if warm_at.is_none() {
+                    shared.answered.fetch_add(answered - told, Ordering::Relaxed);
+                    told = answered;
+                }
                 for client in &self.clients {
                     client.connection.check_silence(now)?;
                 }
@@ -107,11 +148,13 @@ impl Worker {
             if self.quota == 0 && self.outstanding() == 0 {
                 break;
             }
-            let wake = deadline.filter(|_| self.quota > 0).map_or(next_tick, |deadline| deadline.min(next_tick));
+            let mut wake = deadline.filter(|_| self.quota > 0).map_or(next_tick, |deadline| deadline.min(next_tick));
+            wake = warm_at.map_or(wake, |at| at.min(wake));
             let answered = measured.answered();
             self.round(wake.saturating_duration_since(now), &mut measured, &mut buffer)?;
-            if !self.rest.is_zero() && (measured.answered() - answered) * 8 < self.outstanding() {
-                std::thread::sleep(self.rest);
+            let rest = self.load.rest;
+            if !rest.is_zero() && (measured.answered() - answered) * 8 < self.outstanding() {
+                std::thread::sleep(rest);
             }
         }
         measured.cpu = thread_cpu().saturating_sub(cpu_before);
@@ -127,16 +170,31 @@ impl Worker {
 
     /// Waits for the connections, then receives from and refills those that are ready.
     fn round(&mut self, wait: Duration, measured: &mut Measured, buffer: &mut ReceiveBuffer) -> Result<(), Error> {
-        let ready = self.pump.wait(wait)?;
+        let ready = match &mut self.wait {
+            Wait::Poll(pump) => pump.wait(wait)?,
+            Wait::Receive => 1,
+        };
         for nth in 0..ready {
-            let Some(index) = self.pump.ready(nth) else { break };
-            let Some(client) = self.clients.get_mut(index) else { continue };
-            let verify = self.verify.then_some(&*self.reference);
-            client.connection.receive(buffer, &mut Tally { measured, verify })?;
-            client.refill(&mut self.quota, &self.reference)?;
-            self.pump.sent(index, &client.connection)?;
+            let index = match &self.wait {
+                Wait::Poll(pump) => pump.ready(nth),
+                Wait::Receive => Some(nth),
+            };
+            let Some(client) = index.and_then(|index| self.clients.get_mut(index)) else { continue };
+            let verify = client.verify.as_deref();
+            client.connection.receive(buffer, &mut Tally { measured, verify, sample: &mut self.sample })?;
+            self.refill(index.unwrap_or(nth))?;
         }
         Ok(())
+    }
+
+    /// Fills the free slots of a connection, sends, and notes whether there was room for it.
+    fn refill(&mut self, index: usize) -> Result<(), Error> {
+        let Some(client) = self.clients.get_mut(index) else { return Ok(()) };
+        client.refill(&mut self.quota)?;
+        match &mut self.wait {
+            Wait::Poll(pump) => pump.sent(index, &client.connection),
+            Wait::Receive => Ok(()),
+        }
     }
 }
 

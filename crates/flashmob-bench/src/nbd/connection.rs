@@ -110,6 +110,18 @@ impl Connection {
         })
     }
 
+    /// From now on [`Connection::receive`] waits for up to `limit` (a little longer than zero) until there
+    /// is something to receive, and [`Connection::send`] as long for room. For whoever has one connection
+    /// only, and no use for a pump.
+    pub fn block_for(&mut self, limit: Duration) -> Result<(), Error> {
+        let limit = Some(limit.max(Duration::from_millis(1)));
+        let socket = &self.socket;
+        (socket.set_nonblocking(false))
+            .and_then(|()| socket.set_read_timeout(limit))
+            .and_then(|()| socket.set_write_timeout(limit))
+            .map_err(|source| Error::System { doing: "set the timeouts of a socket", source })
+    }
+
     /// What the server said about its export.
     #[must_use]
     pub fn export(&self) -> &Export {

@@ -1,5 +1,6 @@
 //! The command line: what each command takes, and what it does with it.
 
+mod bench;
 mod demo;
 mod gateway;
 mod node;
@@ -35,6 +36,8 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     /// Show what a running gateway or node does.
     Status(status::StatusArgs),
+    /// Measure: put a load on any NBD server.
+    Bench(bench::BenchArgs),
     /// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
     Demo(demo::DemoArgs),
 }
@@ -44,13 +47,14 @@ enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     start_log(cli.verbose, cli.quiet);
     let result = match cli.command {
-        Command::Node(args) => node::run(args),
-        Command::Gateway(args) => gateway::run(args),
-        Command::Status(args) => status::run(&args),
-        Command::Demo(args) => demo::run(&args),
+        Command::Node(args) => node::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(args) => bench::run(&args),
+        Command::Demo(args) => demo::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             let text = format!("{error:#}");
             // A report on a configuration says so itself.

@@ -1,0 +1,29 @@
+//! `flashmob bench`: loads with a result that says how it came about.
+
+mod nbd;
+mod record;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Measure.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Put a load on an export of any NBD server.
+    Nbd(nbd::NbdArgs),
+}
+
+/// Runs the benchmark that the arguments name.
+pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    match &args.what {
+        What::Nbd(args) => nbd::run(args),
+    }
+}

@@ -1,0 +1,265 @@
+//! `flashmob bench nbd`: what its arguments mean, and its exit status.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use flashmob_bench::load::offsets::{Alignment, Pattern};
+use flashmob_bench::load::reference::ImageReference;
+use flashmob_bench::load::{CONNECTIONS_MAX, OUTSTANDING_MAX};
+use flashmob_bench::progress::ProgressLine;
+use flashmob_bench::{Load, LoadResult, Uri, load};
+
+use super::record::Record;
+use super::table;
+
+/// The server answered requests with errors.
+const STATUS_ERRORS: u8 = 3;
+/// Bytes were wrong.
+const STATUS_WRONG_BYTES: u8 = 4;
+/// Stopped by a signal before its end.
+const STATUS_INTERRUPTED: u8 = 130;
+
+/// Put a load on an export of any NBD server.
+///
+/// Requests are pipelined: all that are due leave in one send, and what has arrived is taken in one receive. The load's own
+/// processor time stands in the result, so that nobody takes the client's limit for the server's.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob bench nbd nbd://127.0.0.1/pool --connections 4
+  flashmob bench nbd 'nbd+unix:///?socket=/tmp/nbd.sock' --block-size 1 --time 10 --output json
+  flashmob bench nbd nbd://127.0.0.1/pool --verify disk.img --verify-sample 1/64
+  flashmob bench nbd nbd://127.0.0.1/pool --write --allow-writes --range 0..256MiB   # DESTROYS data
+
+Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 the server answered errors, 4 WRONG BYTES,
+130 stopped by Ctrl-C (the figures so far are printed).")]
+pub struct NbdArgs {
+    /// The export: nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH.
+    uri: Uri,
+    /// Connections.
+    #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
+    connections: u32,
+    /// Requests that each connection keeps outstanding (fio: iodepth).
+    #[arg(short, long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(OUTSTANDING_MAX)))]
+    outstanding: u32,
+    /// Bytes of each request.
+    #[arg(short, long, default_value = "4KiB", value_name = "SIZE", value_parser = block_size)]
+    block_size: u32,
+    /// How many of 100 requests are reads; the others are writes.
+    #[arg(long, default_value_t = 100.0, value_name = "P", value_parser = percent)]
+    read_percent: f64,
+    /// Write only: the same as --read-percent 0.
+    #[arg(long, conflicts_with = "read_percent")]
+    write: bool,
+    /// Yes, overwrite what the export holds.
+    #[arg(long)]
+    allow_writes: bool,
+    /// Order of the offsets.
+    #[arg(long, value_enum, default_value = "random")]
+    pattern: PatternArg,
+    /// Random offsets are multiples of this; 1 for any byte. As a rule the block size.
+    #[arg(long, value_name = "SIZE", value_parser = align)]
+    align: Option<u64>,
+    /// Only these bytes of the export, such as 1GiB..2GiB or ..256MiB. As a rule all.
+    #[arg(long, value_name = "BEGIN..END", value_parser = range)]
+    range: Option<ByteRange>,
+    /// Seconds to run.
+    #[arg(short, long, default_value = "5", value_name = "SECONDS", value_parser = seconds, conflicts_with = "requests")]
+    time: Duration,
+    /// Requests to ask, instead of a time.
+    #[arg(short = 'n', long, value_name = "N")]
+    requests: Option<u64>,
+    /// Seconds to run before anything counts but errors and wrong bytes.
+    #[arg(long, default_value = "0", value_name = "SECONDS", value_parser = seconds_or_none)]
+    warmup: Duration,
+    /// Where random offsets come from: equal seeds ask for equal offsets.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Threads that the connections are divided among.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
+    threads: u32,
+    /// Compare what is read with this file, byte by byte. What is written is then taken from it.
+    #[arg(long, value_name = "FILE")]
+    verify: Option<PathBuf>,
+    /// Compare only so many answers, chosen at random: that costs less.
+    #[arg(long, default_value = "1/1", value_name = "1/N", value_parser = sample, requires = "verify")]
+    verify_sample: u32,
+    /// Ask for structured replies. Simple ones cost less on both sides.
+    #[arg(long)]
+    structured_replies: bool,
+    /// Microseconds that a thread sleeps when it was woken for few answers. Costs latency; helps the
+    /// throughput of servers that send their answers one by one.
+    #[arg(long, default_value_t = 0, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    rest_us: u32,
+    /// Seconds of silence after which the server is given up.
+    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds)]
+    timeout: Duration,
+    /// A table for people, or JSON (described by schema/bench-nbd-1.json).
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PatternArg {
+    /// Anywhere.
+    Random,
+    /// One block after the other, each connection in its own share.
+    Sequential,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+}
+
+/// Bytes of an export; without an end, up to the export's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ByteRange {
+    begin: u64,
+    end: Option<u64>,
+}
+
+impl NbdArgs {
+    fn load(&self, cancel: &Arc<AtomicBool>) -> anyhow::Result<Load> {
+        let read_fraction = if self.write { 0.0 } else { self.read_percent / 100.0 };
+        anyhow::ensure!(
+            read_fraction >= 1.0 || self.allow_writes,
+            "this load would overwrite what {} holds; if that may be lost, add --allow-writes",
+            self.uri
+        );
+        let verify = match &self.verify {
+            Some(path) => Some(Arc::new(ImageReference::open(path)?) as load::Verifier),
+            None => None,
+        };
+        let pattern = match self.pattern {
+            PatternArg::Random => Pattern::Random { seed: self.seed },
+            PatternArg::Sequential => Pattern::Sequential,
+        };
+        Ok(Load {
+            connections: self.connections,
+            threads: self.threads,
+            outstanding: self.outstanding,
+            block_bytes: self.block_size,
+            pattern,
+            alignment: self.align.map_or(Alignment::Block, Alignment::Bytes),
+            range_bytes: self.range_bytes()?,
+            read_fraction,
+            stop: self.requests.map_or(load::Stop::After(self.time), load::Stop::Requests),
+            warmup: self.warmup,
+            verify,
+            verify_one_of: self.verify_sample,
+            structured_replies: self.structured_replies,
+            rest: Duration::from_micros(self.rest_us.into()),
+            timeout: self.timeout,
+            cancel: Some(Arc::clone(cancel)),
+        })
+    }
+
+    /// The range, its end looked up where it has none.
+    fn range_bytes(&self) -> anyhow::Result<Option<Range<u64>>> {
+        Ok(match self.range {
+            None => None,
+            Some(ByteRange { begin, end: Some(end) }) => Some(begin..end),
+            Some(ByteRange { begin, end: None }) => {
+                let client = flashmob_bench::blocking::Client::connect(&self.uri)?;
+                let end = client.size_bytes();
+                client.disconnect();
+                Some(begin..end)
+            }
+        })
+    }
+}
+
+/// Runs the load and prints what came of it.
+pub fn run(args: &NbdArgs) -> anyhow::Result<ExitCode> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let load = args.load(&cancel)?;
+    let on_signal = Arc::clone(&cancel);
+    super::super::on_signal(move || on_signal.store(true, Ordering::Relaxed))?;
+    let mut line = ProgressLine::new(if load.read_fraction >= 1.0 { "reading" } else { "reading and writing" });
+    let result = flashmob_bench::run(&args.uri, &load, &mut |progress| line.show(progress))?;
+    drop(line);
+    let interrupted = cancel.load(Ordering::Relaxed);
+    let record = Record::new(&args.uri, &load, &result, interrupted);
+    let text = match args.output {
+        Output::Table => table::render(&record),
+        Output::Json => serde_json::to_string_pretty(&record).context("cannot write the result")? + "\n",
+    };
+    // A reader that has seen enough (`| head`) is an error to report, not a panic.
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    Ok(ExitCode::from(status(&result, interrupted)))
+}
+
+/// The worst of what happened.
+fn status(result: &LoadResult, interrupted: bool) -> u8 {
+    match () {
+        () if result.mismatched_bytes > 0 => STATUS_WRONG_BYTES,
+        () if result.errors_total() > 0 => STATUS_ERRORS,
+        () if interrupted => STATUS_INTERRUPTED,
+        () => 0,
+    }
+}
+
+fn block_size(text: &str) -> Result<u32, String> {
+    match u32::try_from(super::super::size(text)?) {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("give a size from 1 to 4294967295 bytes, such as 512 or 4KiB".to_string()),
+    }
+}
+
+fn align(text: &str) -> Result<u64, String> {
+    match super::super::size(text)? {
+        0 => Err("give at least 1".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("give a number from 0 to 100".to_string()),
+    }
+}
+
+fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("give a number of seconds, at most 86400".to_string()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match seconds_or_none(text)? {
+        time if time.is_zero() => Err("give more than 0 seconds".to_string()),
+        time => Ok(time),
+    }
+}
+
+fn range(text: &str) -> Result<ByteRange, String> {
+    let (begin, end) = text.split_once("..").ok_or("write BEGIN..END, such as 1GiB..2GiB or ..256MiB")?;
+    let size = |text: &str| if text.is_empty() { Ok(None) } else { super::super::size(text).map(Some) };
+    let (begin, end) = (size(begin)?.unwrap_or(0), size(end)?);
+    match end {
+        Some(end) if end <= begin => Err(format!("the range ends at {end}, before or where it begins")),
+        _ => Ok(ByteRange { begin, end }),
+    }
+}
+
+fn sample(text: &str) -> Result<u32, String> {
+    match text.strip_prefix("1/").map(str::parse) {
+        Some(Ok(one_of)) if one_of > 0 => Ok(one_of),
+        _ => Err("write 1/N, such as 1/64 for one answer of 64".to_string()),
+    }
+}
+
+#[cfg(test)]
+#[path = "nbd_tests.rs"]
+mod tests;
