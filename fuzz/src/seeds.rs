@@ -196,6 +196,7 @@ fn configs() -> Vec<(&'static str, Vec<u8>)> {
     let full = r#"listen = ["127.0.0.1:10809", "unix:nbd.sock", "[::1]:10808"]
 admin = "[::1]:10810"
 connections = 64
+busy_poll_us = 100
 memory = "128MiB"
 name = "kitchen"
 [[volume]]

@@ -9,7 +9,8 @@ use toml::de::DeValue;
 
 use super::address::{parse_ip_address, parse_listen};
 use super::limits::{
-    ADMIN_PORT, CONNECTIONS, CONNECTIONS_DEFAULT, MEMORY, MEMORY_DEFAULT_BYTES, NAME_BYTES_MAX, NBD_PORT,
+    ADMIN_PORT, BUSY_POLL_US, BUSY_POLL_US_DEFAULT, CONNECTIONS, CONNECTIONS_DEFAULT, MEMORY, MEMORY_DEFAULT_BYTES,
+    NAME_BYTES_MAX, NBD_PORT,
 };
 use super::quantity::{Count, Size, type_name};
 use super::report::{Findings, quoted};
@@ -81,6 +82,7 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     let listen = listen.into_iter().map(|(listen, _)| listen).collect();
     let findings = &mut reader.findings;
     let connections = top.quantity("connections", &CONNECTIONS, findings).unwrap_or(Count(CONNECTIONS_DEFAULT));
+    let busy_poll_us = top.quantity("busy_poll_us", &BUSY_POLL_US, findings).unwrap_or(Count(BUSY_POLL_US_DEFAULT));
     let memory = top.quantity("memory", &MEMORY, findings).unwrap_or(Size(MEMORY_DEFAULT_BYTES));
     let name = printable_text(top, "name", NAME_BYTES_MAX, findings).map(|(name, _)| name.to_string());
 
@@ -93,7 +95,15 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
         );
     }
     let volumes = sections.iter().map(|section| read_volume(section, reader)).collect();
-    Config { listen, admin, connections: connections.0 as usize, memory_bytes: memory.0, name, volumes }
+    Config {
+        listen,
+        admin,
+        connections: connections.0 as usize,
+        busy_poll_us: busy_poll_us.0,
+        memory_bytes: memory.0,
+        name,
+        volumes,
+    }
 }
 
 /// A text of one line without control characters, of 1 to `bytes_max` bytes.

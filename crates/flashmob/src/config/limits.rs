@@ -61,6 +61,11 @@ pub const CONNECTIONS: Limits<Count> = count(1, 1024, "every client takes a conn
 /// Without the key.
 pub const CONNECTIONS_DEFAULT: u64 = 64;
 
+/// Microseconds that the gateway looks for what comes next before it sleeps, if it learns that it comes so soon.
+pub const BUSY_POLL_US: Limits<Count> = count(0, 1000, "what comes later than that is better slept for");
+/// Without the key: a little more than a small request over loopback, with waking up on both sides.
+pub const BUSY_POLL_US_DEFAULT: u64 = 100;
+
 /// Bytes of requests and replies held at once.
 pub const MEMORY: Limits<Size> =
     size(40 * MIB, 1024 * GIB, "one request may have 32 MiB, and must fit with what surrounds it");

@@ -21,8 +21,10 @@ pub(super) struct Schema {
 }
 
 /// What stands above the first header.
-pub(super) const TOP: Schema =
-    Schema { title: "the top part of the file", keys: &["listen", "admin", "connections", "memory", "name", "volume"] };
+pub(super) const TOP: Schema = Schema {
+    title: "the top part of the file",
+    keys: &["listen", "admin", "connections", "busy_poll_us", "memory", "name", "volume"],
+};
 /// A volume.
 pub(super) const VOLUME: Schema = Schema {
     title: "[[volume]]",

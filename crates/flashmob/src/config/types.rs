@@ -19,6 +19,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// NBD clients at once.
     pub connections: usize,
+    /// Microseconds that the loop may look for what comes next before it sleeps; 0: it sleeps at once.
+    pub busy_poll_us: u64,
     /// Bytes of requests and replies held at once, all clients together.
     pub memory_bytes: u64,
     /// What the gateway calls itself towards nodes; `None` leaves it to the caller.

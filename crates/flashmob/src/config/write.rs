@@ -65,6 +65,7 @@ fn write(config: &Config) -> String {
         lines.text("admin", &admin.to_string());
     }
     lines.line("connections", config.connections);
+    lines.line("busy_poll_us", config.busy_poll_us);
     lines.size("memory", config.memory_bytes);
     if let Some(name) = &config.name {
         lines.text("name", name);

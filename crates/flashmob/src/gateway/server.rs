@@ -19,7 +19,7 @@ use super::native::{NativeCalls, NativeHandle, native};
 use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
 use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
-use crate::net::{Clock, Filled, ListenAddr, Listener, Readiness, SocketOptions, Stream, Wake};
+use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, Wake};
 use crate::node::{Extent, ExtentConfig};
 use crate::store::StoreConfig;
 
@@ -61,6 +61,7 @@ pub struct GatewayServer {
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     stop: Arc<AtomicBool>,
+    busy_poll: Duration,
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
     /// Where each client's connection is, by the client's place in the gateway.
@@ -150,6 +151,7 @@ impl GatewayServer {
             reporter,
             questions,
             stop: Arc::new(AtomicBool::new(false)),
+            busy_poll: Duration::from_micros(config.busy_poll_us),
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             conn_of_client: Vec::new(),
@@ -185,11 +187,12 @@ impl GatewayServer {
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut drain_until: Option<Instant> = None;
+        let mut patience = Patience::new(self.busy_poll);
         self.gateway.handle_timeout(self.clock.now());
         self.do_actions();
         loop {
             let timeout = self.poll_timeout(drain_until.is_some());
-            match self.poll.poll(&mut events, timeout) {
+            match patience.poll(&mut self.poll, &mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
                 _ => {}
             }

@@ -3,11 +3,13 @@
 
 pub mod clock;
 pub mod listen;
+pub mod patience;
 pub mod stream;
 pub mod tcp_info;
 pub mod wake;
 
 pub use clock::Clock;
 pub use listen::{ListenAddr, Listener};
+pub use patience::Patience;
 pub use stream::{Filled, Readiness, SocketOptions, Stream};
 pub use wake::Wake;

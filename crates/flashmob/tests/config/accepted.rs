@@ -26,6 +26,7 @@ fn what_is_left_out_has_its_default() {
         listen: vec![Listen::Tcp(address("127.0.0.1:10809"))],
         admin: None,
         connections: 64,
+        busy_poll_us: 100,
         memory_bytes: 128 * MIB,
         name: None,
         volumes: vec![VolumeConfig {
@@ -55,6 +56,7 @@ fn every_key_is_read() {
 listen = ["127.0.0.1:10809", "[::1]", "unix:/run/flashmob/nbd.sock"]
 admin = "127.0.0.1:10810"
 connections = 8
+busy_poll_us = 0
 memory = "256MiB"
 name = "gateway-of-alice"
 
@@ -107,7 +109,7 @@ path = "/dev/disk/by-id/flash"
         ]
     );
     assert_eq!(config.admin, Some(address("127.0.0.1:10810")));
-    assert_eq!((config.connections, config.memory_bytes), (8, 256 * MIB));
+    assert_eq!((config.connections, config.busy_poll_us, config.memory_bytes), (8, 0, 256 * MIB));
     assert_eq!(config.name.as_deref(), Some("gateway-of-alice"));
 
     let [pool, spare] = &config.volumes[..] else { panic!("two volumes") };

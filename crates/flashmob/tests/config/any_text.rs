@@ -11,6 +11,7 @@ const VALID: &str = r#"
 listen = ["127.0.0.1:10809", "unix:/run/flashmob/nbd.sock"]
 admin = "[::1]:10810"
 connections = 64
+busy_poll_us = 100
 memory = "128MiB"
 [[volume]]
 name = "pool"
