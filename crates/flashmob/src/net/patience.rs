@@ -7,24 +7,29 @@ use mio::{Events, Poll};
 
 /// The shortest time that is spent on looking; below it is none.
 const WINDOW_MIN: Duration = Duration::from_micros(10);
+/// How long it sleeps at once after another process kept the processor.
+const REST: Duration = Duration::from_secs(1);
 
 /// How long a loop looks for events before it sleeps, learnt from how soon they came.
 ///
 /// A loop that answers a client which sends the next request at once would sleep for less time than falling asleep and
 /// waking up takes. It looks for the next event instead, and lets every other process that could run do so in between.
 /// When events come later than the longest time that it may look, it stops looking: an idle loop costs nothing, and
-/// neither does one with a request now and then.
+/// neither does one with a request now and then. And when another process kept the processor for longer than that,
+/// there is too much to do on this machine for looking: sleeping is better then, as who is woken comes first.
 #[derive(Debug)]
 pub struct Patience {
     window: Duration,
     longest: Duration,
+    /// No looking before that.
+    rest_until: Option<Instant>,
 }
 
 impl Patience {
     /// Looks for at most `longest` before it sleeps; zero: never.
     #[must_use]
     pub fn new(longest: Duration) -> Patience {
-        Patience { window: Duration::ZERO, longest }
+        Patience { window: Duration::ZERO, longest, rest_until: None }
     }
 
     /// Waits for events like [`Poll::poll`].
@@ -33,16 +38,31 @@ impl Patience {
             return poll.poll(events, timeout);
         }
         let started = Instant::now();
-        while started.elapsed() < self.window {
+        if self.rest_until.is_some_and(|until| started < until) {
+            return poll.poll(events, timeout);
+        }
+        let mut looked = started;
+        while looked - started < self.window {
             poll.poll(events, Some(Duration::ZERO))?;
             if !events.is_empty() {
                 return Ok(());
             }
             std::thread::yield_now();
+            let now = Instant::now();
+            self.note_absence(now, now - looked);
+            looked = now;
         }
-        let result = poll.poll(events, timeout.map(|t| t.saturating_sub(self.window)));
+        let result = poll.poll(events, timeout.map(|t| t.saturating_sub(looked - started)));
         self.learn(started.elapsed());
         result
+    }
+
+    /// Takes in for how long the processor was lent to others.
+    fn note_absence(&mut self, now: Instant, absent: Duration) {
+        if absent > 2 * self.longest {
+            self.window = Duration::ZERO;
+            self.rest_until = Some(now + REST);
+        }
     }
 
     /// Takes in how long it took until something came.
@@ -74,6 +94,17 @@ mod tests {
             patience.learn(Duration::from_micros(101));
             assert_eq!(patience.window.as_micros(), expected);
         }
+    }
+
+    #[test]
+    fn it_rests_when_others_keep_the_processor() {
+        let mut patience = Patience::new(Duration::from_micros(100));
+        patience.window = patience.longest;
+        let now = Instant::now();
+        patience.note_absence(now, Duration::from_micros(200));
+        assert_eq!((patience.window, patience.rest_until), (patience.longest, None));
+        patience.note_absence(now, Duration::from_micros(201));
+        assert_eq!((patience.window, patience.rest_until), (Duration::ZERO, Some(now + REST)));
     }
 
     #[test]
