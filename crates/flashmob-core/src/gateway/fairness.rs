@@ -17,7 +17,7 @@ const PART: Part = Part { requests: 128, bytes: 512 * 1024 };
 /// The same while another client asks for little.
 const PART_BESIDE_MODEST: Part = Part { requests: 64, bytes: 256 * 1024 };
 /// The most in a batch meanwhile.
-const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 64, bytes: 256 * 1024 };
+const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
 /// A client that never has more than this outstanding asks for little: requests, and what they hold of the memory.
 const MODEST_REQUESTS: u64 = 8;
 const MODEST_BYTES: u64 = 256 * 1024;
@@ -31,26 +31,33 @@ pub(super) struct Part {
     pub bytes: u64,
 }
 
-/// The most that a client asked for at once, lately.
+/// Requests outstanding at once, and what they hold of the memory.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Demand {
+struct Most {
     requests: u64,
     bytes: u64,
+}
+
+/// The most that a client asked for at once, lately: in this while and in the one before, so that a client of many
+/// requests does not look modest in the moment in which it has just been answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Demand {
+    most: Most,
+    before: Most,
     since: Time,
 }
 
 impl Demand {
     fn note(&mut self, now: Time, requests: u64, bytes: u64) {
-        if now - self.since >= LATELY || requests >= self.requests && bytes >= self.bytes {
-            *self = Demand { requests, bytes, since: now };
-        } else {
-            self.requests = self.requests.max(requests);
-            self.bytes = self.bytes.max(bytes);
+        if now - self.since >= LATELY {
+            *self = Demand { most: Most::default(), before: self.most, since: now };
         }
+        self.most = Most { requests: self.most.requests.max(requests), bytes: self.most.bytes.max(bytes) };
     }
 
     fn is_modest(&self) -> bool {
-        self.requests <= MODEST_REQUESTS && self.bytes <= MODEST_BYTES
+        let is_little = |most: Most| most.requests <= MODEST_REQUESTS && most.bytes <= MODEST_BYTES;
+        is_little(self.most) && is_little(self.before)
     }
 }
 
@@ -98,5 +105,35 @@ impl Gateway {
             pieces: limits.pieces.min(BATCH_BESIDE_MODEST.pieces),
             bytes: limits.bytes.min(BATCH_BESIDE_MODEST.bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time(1) + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_client_of_many_requests_is_not_modest_when_it_has_just_been_answered() {
+        let mut demand = Demand::default();
+        demand.note(at(100), 64, 4096);
+        demand.note(at(105), 1, 4096);
+        demand.note(at(111), 1, 4096);
+        assert!(!demand.is_modest());
+        demand.note(at(122), 1, 4096);
+        assert!(demand.is_modest(), "it has asked for little long enough");
+        demand.note(at(123), 1, 1 << 20);
+        assert!(!demand.is_modest(), "few requests, but large ones");
+    }
+
+    #[test]
+    fn nobody_is_held_back_for_a_client_that_is_gone_or_for_itself() {
+        let modest = Modest { last: Some((ClientId { index: 1, serial: 1 }, at(0))) };
+        assert!(modest.is_there(at(9)) && !modest.is_there(at(10)));
+        assert!(modest.is_beside(at(1), ClientId { index: 1, serial: 2 }));
+        assert!(!modest.is_beside(at(1), ClientId { index: 1, serial: 1 }));
     }
 }

@@ -9,9 +9,9 @@ use super::{BatchLimits, Piece, payload_bytes};
 
 /// What a lane gives in one turn, while others wait: few enough that four lanes have a turn in a short batch, many
 /// enough that neighbours stay together.
-const TURN_PIECES: usize = 16;
+const TURN_PIECES: usize = 8;
 /// The same in bytes of payload. A turn ends with the piece that reaches it.
-const TURN_BYTES: u64 = 64 * 1024;
+const TURN_BYTES: u64 = 32 * 1024;
 /// Memory of lanes that is kept to be used again: so many, and each for at most so many pieces.
 const SPARE_LANES: usize = 4;
 const SPARE_PIECES: usize = 1024;

@@ -138,7 +138,7 @@ fn a_client_waits_for_a_turn_of_another_and_not_for_all_that_it_has() {
     (0..1000).for_each(|i| queue.push(read_of(7, i)));
     queue.push(read_of(3, 0));
     let batch = take(&mut queue, BatchLimits { pieces: 64, bytes: 1 << 20 });
-    assert_eq!(clients(&batch).iter().position(|&client| client == 3), Some(16));
+    assert_eq!(clients(&batch).iter().position(|&client| client == 3), Some(8));
     assert_eq!(batch.len(), 64, "whoever is left alone has the rest of the batch");
     assert_eq!(queue.len(), 1001 - 64);
 }
@@ -164,7 +164,7 @@ fn a_client_with_few_bytes_a_read_is_not_behind_many_of_large_ones() {
     (0..50).for_each(|i| queue.push(Piece { client: 1, ..piece(Op::Read, i, 1 << 20) }));
     (0..50).for_each(|i| queue.push(read_of(2, i)));
     assert_eq!(clients(&take(&mut queue, LIMITS)), [1], "it fills a batch");
-    assert_eq!(clients(&take(&mut queue, LIMITS)), [2; 16], "and then there is no room for another");
+    assert_eq!(clients(&take(&mut queue, LIMITS)), [2; 8], "and then there is no room for another");
     assert_eq!(clients(&take(&mut queue, LIMITS)), [1], "whose turn it stays");
 }
 
@@ -210,8 +210,8 @@ fn reads_that_are_sent_again_come_first_in_their_own_lane() {
         queue.push(read_of(1, i));
         queue.push(read_of(2, i));
     }
-    let lost = take(&mut queue, BatchLimits { pieces: 20, bytes: 1 << 20 });
-    assert_eq!(clients(&lost), [vec![1; 16], vec![2; 4]].concat());
+    let lost = take(&mut queue, BatchLimits { pieces: 12, bytes: 1 << 20 });
+    assert_eq!(clients(&lost), [vec![1; 8], vec![2; 4]].concat());
     queue.requeue(lost);
     assert_eq!(queue.len(), 80);
     let again = take(&mut queue, LIMITS);
