@@ -16,15 +16,16 @@ impl Gateway {
     /// A link that is idle takes whatever waits. One that has batches out takes another only when as much has gathered
     /// as the last of them still has unanswered: under load batches double until few are out, instead of many small
     /// ones following each other; and a single piece behind a single piece goes at once.
-    pub(super) fn free_link(&mut self, node: usize) -> Option<LinkId> {
+    pub(super) fn free_link(&mut self, now: Time, node: usize) -> Option<LinkId> {
         let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
+        let limits = self.batch_limits(now, node);
         let state = &mut self.nodes[node];
         let links = state.links.clone();
-        let waiting = state.queue.ready_len().min(state.limits.pieces);
+        let waiting = state.queue.ready_len();
         let has_room = |link: &super::Link| match link.sent.back() {
             _ if link.state != State::Ready => false,
             None => true,
-            Some(last) => link.sent.len() < window && waiting >= last.left,
+            Some(last) => link.sent.len() < window && waiting >= last.left.min(limits.pieces),
         };
         let mut order = (state.next_link..links.end).chain(links.start..state.next_link);
         let found = order.find(|&i| has_room(&self.links[i]))?;
@@ -35,8 +36,9 @@ impl Gateway {
     /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.
     pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
-        let node = &mut self.nodes[self.links[id.0].node];
-        node.queue.take_batch(node.limits, &mut pieces);
+        let node = self.links[id.0].node;
+        let limits = self.batch_limits(now, node);
+        self.nodes[node].queue.take_batch(limits, &mut pieces);
         if pieces.is_empty() {
             self.pieces_pool.push(pieces);
             return false;

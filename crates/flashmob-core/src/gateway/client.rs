@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::fairness::Demand;
 use super::local::{LocalExtents, NoLocal};
 use super::native::NativeCall;
 use super::request::Incoming;
@@ -25,10 +26,6 @@ pub struct ClientId {
 
 /// Most requests in hand per client; more wait in its connection.
 pub(super) const CLIENT_REQUESTS_MAX: usize = 4096;
-/// Most requests of one client that are taken in one turn, and most bytes that they may hold: what others wait for at
-/// most, and about what the caches of a small processor hold.
-const PART_REQUESTS: u64 = 128;
-const PART_BYTES: u64 = 512 * 1024;
 /// How long an NBD client may take to choose an export; clients are limited, so that none may hold a place idly.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -61,6 +58,8 @@ pub(super) struct Client {
     pub handshake_until: Option<Time>,
     /// In the gateway's list of clients with something to write.
     pub is_dirty: bool,
+    /// The most that it asked for at once, lately.
+    pub demand: Demand,
 }
 
 #[derive(Debug)]
@@ -145,6 +144,7 @@ impl Gateway {
             closing: false,
             handshake_until,
             is_dirty: false,
+            demand: Demand::default(),
         };
         Some(ClientId { index: self.clients.insert(client), serial })
     }
@@ -241,6 +241,7 @@ impl Gateway {
     /// what `local` can answer at once, and queues the other requests.
     pub fn process_client(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
         let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
+        let part = self.part_of_turn(now, id);
         let (mut requests, mut bytes, mut at_once) = (0, 0, 0);
         self.set_paused(id, false);
         while let Some(event) = self.next_event(id, is_turn_of_another, share_bytes) {
@@ -253,7 +254,7 @@ impl Gateway {
                     } else {
                         self.accept_request(now, id, request, reserved_bytes);
                     }
-                    if requests >= PART_REQUESTS || bytes >= PART_BYTES {
+                    if requests >= part.requests || bytes >= part.bytes {
                         self.set_paused(id, true);
                         break;
                     }
@@ -274,6 +275,7 @@ impl Gateway {
                 }
             }
         }
+        self.note_demand(now, id, requests);
         if at_once > 0 {
             self.counters.requests[Op::Read as usize] += at_once;
             self.counters.read_at_once += at_once;

@@ -17,6 +17,7 @@
 mod batch;
 mod client;
 mod complete;
+mod fairness;
 mod link;
 mod local;
 mod native;
@@ -220,6 +221,8 @@ pub struct Gateway {
     retry_blocked: bool,
     /// How many clients have more to decode that nothing holds up.
     paused_clients: usize,
+    /// Who asks for little beside others.
+    modest: fairness::Modest,
     /// The client whose turn for memory it is, and until when at the longest.
     first_in_line: Option<(ClientId, Time)>,
     /// What was taken of it when held-back clients were last looked at.
@@ -290,6 +293,7 @@ impl Gateway {
             requests: Requests::default(),
             retry_blocked: false,
             paused_clients: 0,
+            modest: fairness::Modest::default(),
             first_in_line: None,
             used_bytes_at_turn: 0,
             actions: VecDeque::new(),
@@ -326,7 +330,7 @@ impl Gateway {
         for node in fed.drain(..) {
             self.nodes[node].is_fed = false;
             while self.nodes[node].queue.has_ready() {
-                let Some(link) = self.free_link(node) else { break };
+                let Some(link) = self.free_link(now, node) else { break };
                 if !self.send_batch(now, link) {
                     break;
                 }

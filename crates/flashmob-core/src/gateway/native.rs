@@ -77,6 +77,7 @@ impl Gateway {
     /// Starts calls of a native client, as far as limits allow.
     pub(super) fn start_native(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
         let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
+        let mut spans = 0;
         loop {
             let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
             let ClientKind::Native(calls) = &mut client.kind else { return };
@@ -117,6 +118,8 @@ impl Gateway {
                 received: now,
             };
             self.start_request(now, incoming, local);
+            spans += call.spans.len() as u64;
+            self.note_demand(now, id, spans);
         }
     }
 }

@@ -2,19 +2,27 @@
 //!
 //! It also keeps the order that matters. A change (write, trim, write zeroes) is not sent while another one
 //! that overlaps it is on its way, so that sending a change again after a lost link can never undo a
-//! later one; and a flush is not sent before every change that was queued earlier has ended. Reads pass freely.
+//! later one; and a flush is not sent before every change that was queued earlier has ended. Reads pass freely: each
+//! client's wait in a lane of their own, changes and flushes in one for all, and batches take from the lanes in turn.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod lanes;
+mod ranges;
+
+use std::collections::{BTreeSet, VecDeque};
 
 use super::request::RequestKey;
 use crate::op::{Op, OpFlags};
 use crate::units::Time;
 use crate::wire::batch::WirePiece;
+use lanes::{Lanes, Room};
+use ranges::Ranges;
 
 /// The part of a request that one node serves, while the gateway has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     pub request: RequestKey,
+    /// The place of the client that asked for it: which lane it waits in.
+    pub client: u32,
     /// Its place among all pieces that were ever queued for this node.
     pub serial: u64,
     pub op: Op,
@@ -47,59 +55,15 @@ pub(super) struct BatchLimits {
     pub bytes: u64,
 }
 
-/// Ranges longer than this are kept apart, so that the search for overlaps among the others looks back no further.
-const LONG_BYTES: u32 = 1 << 20;
-
-/// Ranges of the extent, to be asked for overlaps.
-#[derive(Debug, Default)]
-struct Ranges {
-    /// (first byte, serial) to length, up to [`LONG_BYTES`].
-    short: BTreeMap<(u64, u64), u32>,
-    /// The same, of longer ones.
-    long: BTreeMap<(u64, u64), u32>,
-}
-
-impl Ranges {
-    fn of_length(&mut self, len_bytes: u32) -> &mut BTreeMap<(u64, u64), u32> {
-        if len_bytes <= LONG_BYTES { &mut self.short } else { &mut self.long }
-    }
-
-    fn insert(&mut self, piece: &Piece) {
-        self.of_length(piece.len_bytes).insert((piece.offset_bytes, piece.serial), piece.len_bytes);
-    }
-
-    fn remove(&mut self, piece: &Piece) {
-        self.of_length(piece.len_bytes).remove(&(piece.offset_bytes, piece.serial));
-    }
-
-    fn clear(&mut self) {
-        self.short.clear();
-        self.long.clear();
-    }
-
-    /// Whether a range of another piece overlaps this one's.
-    fn overlaps(&self, piece: &Piece) -> bool {
-        self.serials_over(piece).next().is_some()
-    }
-
-    /// Whether a range of a piece that came before this one overlaps it.
-    fn overlaps_earlier(&self, piece: &Piece) -> bool {
-        self.serials_over(piece).any(|serial| serial < piece.serial)
-    }
-
-    fn serials_over(&self, piece: &Piece) -> impl Iterator<Item = u64> + '_ {
-        let (start, end) = (piece.offset_bytes, piece.offset_bytes + u64::from(piece.len_bytes));
-        let short = self.short.range((start.saturating_sub(u64::from(LONG_BYTES)), 0)..(end, 0));
-        let long = self.long.range(..(end, 0));
-        let over = short.chain(long).filter(move |&(&(offset, _), &len)| offset + u64::from(len) > start);
-        over.map(|(&(_, serial), _)| serial)
-    }
-}
-
 /// The queue of one node.
 #[derive(Debug, Default)]
 pub(super) struct NodeQueue {
-    ready: VecDeque<Piece>,
+    /// Reads that may go, in lanes.
+    reads: Lanes,
+    /// Changes and flushes that may go once the rules above are kept, in order.
+    ordered: VecDeque<Piece>,
+    /// A lane of reads has its turn next, not changes and flushes.
+    is_turn_of_reads: bool,
     /// Changes that wait for another one that they overlap, in the order of their serials.
     held: VecDeque<Piece>,
     held_ranges: Ranges,
@@ -107,7 +71,7 @@ pub(super) struct NodeQueue {
     held_flushes: VecDeque<Piece>,
     /// Changes that were sent and whose fate is open, even if their request is gone.
     open_ranges: Ranges,
-    /// Serials of the changes that have left `ready` once and neither ended nor were dropped.
+    /// Serials of the changes that have left `ordered` once and neither ended nor were dropped.
     unfinished: BTreeSet<u64>,
     next_serial: u64,
     /// Serial of the last change queued.
@@ -121,20 +85,25 @@ impl NodeQueue {
     pub fn push(&mut self, mut piece: Piece) {
         self.next_serial += 1;
         piece.serial = self.next_serial;
+        if piece.op == Op::Read {
+            self.reads.push_back(piece);
+            return;
+        }
         if piece.op.mutates() {
             self.last_change = piece.serial;
         }
-        self.ready.push_back(piece);
+        self.ordered.push_back(piece);
     }
 
     /// Pieces that wait, held ones included.
     pub fn len(&self) -> usize {
-        self.ready.len() + self.held.len() + self.held_flushes.len()
+        self.ready_len() + self.held.len() + self.held_flushes.len()
     }
 
     /// The requests whose pieces wait here.
     pub fn waiting_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
-        self.ready.iter().chain(&self.held).chain(&self.held_flushes).map(|piece| piece.request)
+        let reads = self.reads.iter();
+        reads.chain(&self.ordered).chain(&self.held).chain(&self.held_flushes).map(|piece| piece.request)
     }
 
     /// Those of them that wait for the end of a change that was sent.
@@ -144,29 +113,59 @@ impl NodeQueue {
 
     /// Pieces that a batch could take now.
     pub fn ready_len(&self) -> usize {
-        self.ready.len()
+        self.reads.len() + self.ordered.len()
     }
 
     /// Whether a batch could be made now.
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.reads.is_empty() || !self.ordered.is_empty()
     }
 
-    /// Moves what fits one batch into `batch`.
+    /// Moves what fits one batch into `batch`, from each lane in turn.
     pub fn take_batch(&mut self, limits: BatchLimits, batch: &mut Vec<Piece>) {
-        let mut bytes = 0;
-        while batch.len() < limits.pieces {
-            let Some(&piece) = self.ready.front() else { return };
-            let payload = payload_bytes(&piece);
-            if bytes + payload > limits.bytes && !batch.is_empty() {
-                return;
+        let mut room = Room::new(limits);
+        while self.has_ready() {
+            if self.ordered.is_empty() {
+                self.is_turn_of_reads = true;
+            } else if self.reads.is_empty() {
+                self.is_turn_of_reads = false;
             }
-            self.ready.pop_front();
+            if !self.is_turn_of_reads {
+                let before = batch.len();
+                let is_full = self.take_ordered(&mut room, batch);
+                // Who found no room at all has its turn in the next batch.
+                self.is_turn_of_reads = !is_full || batch.len() > before;
+                if is_full {
+                    return;
+                }
+            } else {
+                // Changes and flushes have their turn after that of the last lane.
+                let turn = self.reads.take_turn(!self.ordered.is_empty(), &mut room, batch);
+                self.is_turn_of_reads = !turn.is_round_over;
+                if turn.is_full {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A turn of changes and flushes. True if the next of them finds no room in the batch.
+    fn take_ordered(&mut self, room: &mut Room, batch: &mut Vec<Piece>) -> bool {
+        room.begin_turn(!self.reads.is_empty());
+        while let Some(&piece) = self.ordered.front() {
+            if room.is_full_for(&piece) {
+                return true;
+            }
+            if room.is_turn_over() {
+                return false;
+            }
+            self.ordered.pop_front();
             if self.may_go(piece) {
-                bytes += payload;
+                room.take(&piece);
                 batch.push(piece);
             }
         }
+        false
     }
 
     /// Whether a piece may be sent now. If not it is held until what it waits for has ended.
@@ -217,7 +216,7 @@ impl NodeQueue {
             && !self.has_unfinished_before(&flush)
         {
             self.held_flushes.pop_front();
-            self.ready.push_front(flush);
+            self.ordered.push_front(flush);
         }
     }
 
@@ -249,15 +248,16 @@ impl NodeQueue {
             }
         }
         for piece in released.into_iter().rev() {
-            self.ready.push_front(piece);
+            self.ordered.push_front(piece);
         }
     }
 
     /// Drops pieces whose request is gone, so that they do not pile up while their node is away. What waited for
     /// them may go on.
     pub fn drop_dead(&mut self, is_live: impl Fn(&Piece) -> bool) {
+        self.reads.retain(&is_live);
         let mut dropped = Vec::new();
-        for pieces in [&mut self.ready, &mut self.held, &mut self.held_flushes] {
+        for pieces in [&mut self.ordered, &mut self.held, &mut self.held_flushes] {
             pieces.retain(|piece| {
                 let lives = is_live(piece);
                 if !lives {
@@ -291,7 +291,11 @@ impl NodeQueue {
         self.release_all_held();
         for mut piece in pieces.into_iter().rev() {
             piece.answered = false;
-            self.ready.push_front(piece);
+            if piece.op == Op::Read {
+                self.reads.push_front(piece);
+            } else {
+                self.ordered.push_front(piece);
+            }
         }
     }
 
@@ -299,7 +303,7 @@ impl NodeQueue {
     fn release_all_held(&mut self) {
         self.held_ranges.clear();
         while let Some(piece) = self.held.pop_back() {
-            self.ready.push_front(piece);
+            self.ordered.push_front(piece);
         }
     }
 
@@ -320,129 +324,4 @@ fn payload_bytes(piece: &Piece) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: BatchLimits = BatchLimits { pieces: 100, bytes: 1 << 20 };
-
-    fn piece(op: Op, offset_bytes: u64, len_bytes: u32) -> Piece {
-        let request = RequestKey::default();
-        Piece {
-            request,
-            serial: 0,
-            op,
-            flags: OpFlags::NONE,
-            offset_bytes,
-            len_bytes,
-            buffer_at: 0,
-            received: Time::default(),
-            answered: false,
-        }
-    }
-
-    fn take(queue: &mut NodeQueue, limits: BatchLimits) -> Vec<Piece> {
-        let mut batch = Vec::new();
-        queue.take_batch(limits, &mut batch);
-        batch
-    }
-
-    fn offsets(batch: &[Piece]) -> Vec<u64> {
-        batch.iter().map(|p| p.offset_bytes).collect()
-    }
-
-    #[test]
-    fn batches_keep_to_count_and_bytes() {
-        let mut queue = NodeQueue::default();
-        (0..10).for_each(|i| queue.push(piece(Op::Read, i, 100)));
-        assert_eq!(take(&mut queue, BatchLimits { pieces: 3, bytes: 10_000 }).len(), 3, "at the count");
-        assert_eq!(take(&mut queue, BatchLimits { pieces: 9, bytes: 299 }).len(), 2, "below the bytes");
-        assert_eq!(take(&mut queue, BatchLimits { pieces: 9, bytes: 300 }).len(), 3, "at the bytes");
-        assert_eq!(take(&mut queue, BatchLimits { pieces: 9, bytes: 1 }).len(), 1, "one always goes");
-    }
-
-    #[test]
-    fn overlapping_changes_go_one_after_the_other_and_reads_pass() {
-        let mut queue = NodeQueue::default();
-        queue.push(piece(Op::Write, 0, 10));
-        queue.push(piece(Op::Write, 5, 10));
-        queue.push(piece(Op::Trim, 12, 10));
-        queue.push(piece(Op::Write, 40, 10));
-        queue.push(piece(Op::Read, 6, 1));
-        let first = take(&mut queue, LIMITS);
-        assert_eq!(offsets(&first), [0, 40, 6]);
-        assert!(take(&mut queue, LIMITS).is_empty());
-        queue.change_ended(&first[0]);
-        let second = take(&mut queue, LIMITS);
-        assert_eq!(offsets(&second), [5], "the trim overlaps it and came later");
-        queue.change_ended(&second[0]);
-        assert_eq!(offsets(&take(&mut queue, LIMITS)), [12]);
-        assert_eq!(queue.len(), 0);
-    }
-
-    #[test]
-    fn a_flush_waits_for_earlier_changes_only() {
-        let mut queue = NodeQueue::default();
-        queue.push(piece(Op::Write, 0, 10));
-        queue.push(piece(Op::Write, 0, 10));
-        queue.push(piece(Op::Flush, 0, 0));
-        queue.push(piece(Op::Write, 50, 10));
-        let first = take(&mut queue, LIMITS);
-        assert_eq!(offsets(&first), [0, 50]);
-        queue.change_ended(&first[0]);
-        let second = take(&mut queue, LIMITS);
-        assert_eq!(offsets(&second), [0]);
-        queue.change_ended(&second[0]);
-        let third = take(&mut queue, LIMITS);
-        assert_eq!(third.iter().map(|p| p.op).collect::<Vec<_>>(), [Op::Flush], "the later write is still open");
-        assert!(queue.is_dirty());
-        queue.flushed(&third[0]);
-        assert!(queue.is_dirty(), "the later write is not covered");
-    }
-
-    #[test]
-    fn a_node_is_dirty_until_a_flush_covers_every_change() {
-        let mut queue = NodeQueue::default();
-        assert!(queue.is_dirty() && !queue.has_unflushed_changes(), "what an earlier session left is not known");
-        queue.push(piece(Op::Flush, 0, 0));
-        let flush = take(&mut queue, LIMITS)[0];
-        queue.flushed(&flush);
-        assert!(!queue.is_dirty());
-        queue.push(piece(Op::Trim, 0, 1));
-        assert!(queue.is_dirty() && queue.has_unflushed_changes());
-    }
-
-    #[test]
-    fn what_is_sent_again_keeps_its_place() {
-        let mut queue = NodeQueue::default();
-        for offset in [0, 0, 20] {
-            queue.push(piece(Op::Write, offset, 10));
-        }
-        let lost = take(&mut queue, LIMITS);
-        assert_eq!(offsets(&lost), [0, 20]);
-        queue.requeue(lost.into_iter().rev().collect());
-        let again = take(&mut queue, LIMITS);
-        assert_eq!(again.iter().map(|p| p.serial).collect::<Vec<_>>(), [1, 3]);
-    }
-
-    #[test]
-    fn what_is_gone_leaves_the_queue_without_a_batch_and_holds_up_nobody() {
-        let mut queue = NodeQueue::default();
-        for (offset, len) in [(0, 10), (5, 10), (12, 10), (40, 10)] {
-            queue.push(piece(Op::Write, offset, len));
-        }
-        let first = take(&mut queue, BatchLimits { pieces: 1, bytes: 1 << 20 });
-        assert_eq!(offsets(&first), [0]);
-        assert_eq!(offsets(&take(&mut queue, LIMITS)), [40]);
-        queue.drop_dead(|p| p.offset_bytes != 5);
-        assert_eq!(queue.len(), 1);
-        assert_eq!(offsets(&take(&mut queue, LIMITS)), [12], "it waited only for what is gone");
-    }
-
-    #[test]
-    fn pieces_of_requests_that_are_gone_are_dropped() {
-        let mut queue = NodeQueue::default();
-        (0..4).for_each(|i| queue.push(piece(Op::Write, i * 10, 10)));
-        queue.drop_dead(|p| p.offset_bytes != 10);
-        assert_eq!(offsets(&take(&mut queue, LIMITS)), [0, 20, 30]);
-    }
-}
+mod tests;

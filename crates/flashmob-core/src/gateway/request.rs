@@ -135,9 +135,9 @@ impl Gateway {
         }
         let pieces = match op {
             Op::Read if is_joined && self.volumes[volume].has_local => {
-                self.queue_local(key, volume, flags, spans, received, local)
+                self.queue_local(key, volume, flags, spans, local)
             }
-            Op::Read | Op::Write => self.queue_data(key, volume, op, flags, spans, received, 0),
+            Op::Read | Op::Write => self.queue_data(key, volume, op, flags, spans, 0),
             Op::Flush => self.queue_flush(key, volume),
             Op::Trim | Op::WriteZeroes => self.queue_ranges(key, volume, op, flags, spans),
         };
@@ -157,7 +157,6 @@ impl Gateway {
         volume: usize,
         flags: OpFlags,
         spans: &[(u64, u32)],
-        received: Time,
         local: &mut impl LocalExtents,
     ) -> u32 {
         let Some(request) = self.requests.get_mut(key) else { return 0 };
@@ -171,7 +170,7 @@ impl Gateway {
                 self.counters.read_at_once += 1;
             } else {
                 let span = std::slice::from_ref(span);
-                count += self.queue_data(key, volume, Op::Read, flags, span, received, at);
+                count += self.queue_data(key, volume, Op::Read, flags, span, at);
             }
             at += len_bytes;
         }
@@ -189,10 +188,10 @@ impl Gateway {
         op: Op,
         flags: OpFlags,
         spans: &[(u64, u32)],
-        received: Time,
         mut buffer_at: u32,
     ) -> u32 {
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
+        let Some(&InHand { client, received, .. }) = self.requests.get(key) else { return 0 };
         let first_node = self.volumes[volume].first_node;
         let mut count = 0;
         let (nodes, fed) = (&mut self.nodes, &mut self.fed);
@@ -201,6 +200,7 @@ impl Gateway {
             let state = &mut nodes[node];
             let piece = Piece {
                 request: key,
+                client: client.index as u32,
                 serial: 0,
                 op,
                 flags,
@@ -277,9 +277,19 @@ impl Gateway {
         offset_bytes: u64,
         len_bytes: u32,
     ) {
-        let received = self.requests.get(request).map(|r| r.received).unwrap_or_default();
-        let piece =
-            Piece { request, serial: 0, op, flags, offset_bytes, len_bytes, buffer_at: 0, received, answered: false };
+        let Some(&InHand { client, received, .. }) = self.requests.get(request) else { return };
+        let piece = Piece {
+            request,
+            client: client.index as u32,
+            serial: 0,
+            op,
+            flags,
+            offset_bytes,
+            len_bytes,
+            buffer_at: 0,
+            received,
+            answered: false,
+        };
         self.nodes[node].queue.push(piece);
         self.feed(node);
     }

@@ -1,0 +1,139 @@
+//! How much of a turn and of a batch one client may have, while another asks for little.
+//!
+//! Whoever asks for much waits for its own requests anyway, and large batches are cheap: among equals nothing is
+//! bounded further. A client with few requests outstanding waits for what others have in the same turn and in the batches
+//! before its own. So while such a client is there, those are kept small.
+
+use std::time::Duration;
+
+use super::Gateway;
+use super::client::ClientId;
+use super::queue::BatchLimits;
+use crate::units::Time;
+
+/// What is taken of one client in one turn: what others wait for at most, and about what the caches of a small
+/// processor hold.
+const PART: Part = Part { requests: 128, bytes: 512 * 1024 };
+/// The same while another client asks for little.
+const PART_BESIDE_MODEST: Part = Part { requests: 64, bytes: 256 * 1024 };
+/// The most in a batch meanwhile.
+const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
+/// A client that never has more than this outstanding asks for little: requests, and what they hold of the memory.
+const MODEST_REQUESTS: u64 = 8;
+const MODEST_BYTES: u64 = 256 * 1024;
+/// How long a client counts as what it was last: some round trips.
+const LATELY: Duration = Duration::from_millis(10);
+
+/// What one client may bring in one turn; it ends with the request that reaches either.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub requests: u64,
+    pub bytes: u64,
+}
+
+/// Requests outstanding at once, and what they hold of the memory.
+#[derive(Debug, Clone, Copy, Default)]
+struct Most {
+    requests: u64,
+    bytes: u64,
+}
+
+/// The most that a client asked for at once, lately: in this while and in the one before, so that a client of many
+/// requests does not look modest in the moment in which it has just been answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Demand {
+    most: Most,
+    before: Most,
+    since: Time,
+}
+
+impl Demand {
+    fn note(&mut self, now: Time, requests: u64, bytes: u64) {
+        if now - self.since >= LATELY {
+            *self = Demand { most: Most::default(), before: self.most, since: now };
+        }
+        self.most = Most { requests: self.most.requests.max(requests), bytes: self.most.bytes.max(bytes) };
+    }
+
+    fn is_modest(&self) -> bool {
+        let is_little = |most: Most| most.requests <= MODEST_REQUESTS && most.bytes <= MODEST_BYTES;
+        is_little(self.most) && is_little(self.before)
+    }
+}
+
+/// The client that asked for little last, and when.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Modest {
+    last: Option<(ClientId, Time)>,
+}
+
+impl Modest {
+    fn is_there(&self, now: Time) -> bool {
+        self.last.is_some_and(|(_, at)| now - at < LATELY)
+    }
+
+    fn is_beside(&self, now: Time, id: ClientId) -> bool {
+        self.last.is_some_and(|(last, at)| last != id && now - at < LATELY)
+    }
+}
+
+impl Gateway {
+    /// A client has just brought `requests`: takes note of how much it asks for.
+    pub(super) fn note_demand(&mut self, now: Time, id: ClientId, requests: u64) {
+        let Some(client) = self.client_mut(id).filter(|_| requests > 0) else { return };
+        let (requests, bytes) = (requests.max(client.in_hand as u64), client.held_bytes);
+        client.demand.note(now, requests, bytes);
+        if client.demand.is_modest() {
+            self.modest.last = Some((id, now));
+        } else if self.modest.last.is_some_and(|(last, _)| last == id) {
+            self.modest.last = None;
+        }
+    }
+
+    /// What this client may bring in this turn.
+    pub(super) fn part_of_turn(&self, now: Time, id: ClientId) -> Part {
+        if self.modest.is_beside(now, id) { PART_BESIDE_MODEST } else { PART }
+    }
+
+    /// How much a batch for this node may hold now.
+    pub(super) fn batch_limits(&self, now: Time, node: usize) -> BatchLimits {
+        let limits = self.nodes[node].limits;
+        if !self.modest.is_there(now) {
+            return limits;
+        }
+        BatchLimits {
+            pieces: limits.pieces.min(BATCH_BESIDE_MODEST.pieces),
+            bytes: limits.bytes.min(BATCH_BESIDE_MODEST.bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time(1) + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_client_of_many_requests_is_not_modest_when_it_has_just_been_answered() {
+        let mut demand = Demand::default();
+        demand.note(at(100), 64, 4096);
+        demand.note(at(105), 1, 4096);
+        demand.note(at(111), 1, 4096);
+        assert!(!demand.is_modest());
+        demand.note(at(122), 1, 4096);
+        assert!(demand.is_modest(), "it has asked for little long enough");
+        demand.note(at(123), 1, 1 << 20);
+        assert!(!demand.is_modest(), "few requests, but large ones");
+    }
+
+    #[test]
+    fn nobody_is_held_back_for_a_client_that_is_gone_or_for_itself() {
+        let modest = Modest { last: Some((ClientId { index: 1, serial: 1 }, at(0))) };
+        assert!(modest.is_there(at(9)) && !modest.is_there(at(10)));
+        assert!(modest.is_beside(at(1), ClientId { index: 1, serial: 2 }));
+        assert!(!modest.is_beside(at(1), ClientId { index: 1, serial: 1 }));
+    }
+}

@@ -1,0 +1,179 @@
+//! Lanes: the reads of each client that wait for a node, and turns to take them.
+//!
+//! A turn is a few pieces. However many one client has waiting, another waits for one turn of it (and of each further
+//! client), not for all of them. A client that waits alone has no turns: a batch takes what fits.
+
+use std::collections::VecDeque;
+
+use super::{BatchLimits, Piece, payload_bytes};
+
+/// What a lane gives in one turn, while others wait: few enough that four lanes have a turn in a short batch, many
+/// enough that neighbours stay together.
+const TURN_PIECES: usize = 8;
+/// The same in bytes of payload. A turn ends with the piece that reaches it.
+const TURN_BYTES: u64 = 32 * 1024;
+/// Memory of lanes that is kept to be used again: so many, and each for at most so many pieces.
+const SPARE_LANES: usize = 4;
+const SPARE_PIECES: usize = 1024;
+
+/// What a batch has taken, as far as it has room.
+#[derive(Debug)]
+pub(super) struct Room {
+    limits: BatchLimits,
+    pieces: usize,
+    bytes: u64,
+    /// Where in pieces and bytes the turn ends.
+    turn: BatchLimits,
+}
+
+impl Room {
+    pub fn new(limits: BatchLimits) -> Room {
+        Room { limits, pieces: 0, bytes: 0, turn: limits }
+    }
+
+    /// Another lane has its turn, which ends only if others wait.
+    pub fn begin_turn(&mut self, is_shared: bool) {
+        self.turn = if is_shared {
+            BatchLimits { pieces: self.pieces + TURN_PIECES, bytes: self.bytes + TURN_BYTES }
+        } else {
+            BatchLimits { pieces: usize::MAX, bytes: u64::MAX }
+        };
+    }
+
+    pub fn is_turn_over(&self) -> bool {
+        self.pieces >= self.turn.pieces || self.bytes >= self.turn.bytes
+    }
+
+    /// Whether a piece has to wait for the next batch. One always fits.
+    pub fn is_full_for(&self, piece: &Piece) -> bool {
+        let is_over = self.bytes + payload_bytes(piece) > self.limits.bytes && self.pieces > 0;
+        is_over || self.pieces >= self.limits.pieces
+    }
+
+    pub fn take(&mut self, piece: &Piece) {
+        self.pieces += 1;
+        self.bytes += payload_bytes(piece);
+    }
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// The batch has no room for the next piece.
+    pub is_full: bool,
+    /// It was the last lane's turn.
+    pub is_round_over: bool,
+}
+
+#[derive(Debug)]
+struct Lane {
+    client: u32,
+    pieces: VecDeque<Piece>,
+}
+
+/// The lanes of one node's queue. None is empty, but that an only one may be, so that a client alone makes and drops none.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// Whose turn is next.
+    next: usize,
+    /// Which one was found last: pieces of one client come one after the other.
+    found: usize,
+    spare: Vec<VecDeque<Piece>>,
+}
+
+impl Lanes {
+    pub fn push_back(&mut self, piece: Piece) {
+        self.lane(piece.client).push_back(piece);
+    }
+
+    /// Puts a piece before all others of its client.
+    pub fn push_front(&mut self, piece: Piece) {
+        self.lane(piece.client).push_front(piece);
+    }
+
+    fn lane(&mut self, client: u32) -> &mut VecDeque<Piece> {
+        if self.lanes.get(self.found).is_none_or(|lane| lane.client != client) {
+            self.found = self.find(client);
+        }
+        &mut self.lanes[self.found].pieces
+    }
+
+    /// Where a client's lane is; made if there is none.
+    fn find(&mut self, client: u32) -> usize {
+        if let Some(at) = self.lanes.iter().position(|lane| lane.client == client) {
+            return at;
+        }
+        if let [only] = &mut self.lanes[..]
+            && only.pieces.is_empty()
+        {
+            only.client = client;
+            return 0;
+        }
+        let pieces = self.spare.pop().unwrap_or_default();
+        self.lanes.push(Lane { client, pieces });
+        self.lanes.len() - 1
+    }
+
+    pub fn len(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.pieces.len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lanes.first().is_none_or(|lane| lane.pieces.is_empty())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Piece> {
+        self.lanes.iter().flat_map(|lane| &lane.pieces)
+    }
+
+    /// Moves one turn of the next lane into `batch`. `is_shared`: others wait beside the lanes.
+    pub fn take_turn(&mut self, is_shared: bool, room: &mut Room, batch: &mut Vec<Piece>) -> Turn {
+        let (at, count) = (self.next, self.lanes.len());
+        let Some(lane) = self.lanes.get_mut(at) else {
+            self.next = 0;
+            return Turn { is_full: false, is_round_over: true };
+        };
+        room.begin_turn(is_shared || count > 1);
+        let before = batch.len();
+        let mut is_full = false;
+        while let Some(piece) = lane.pieces.front() {
+            is_full = room.is_full_for(piece);
+            if is_full || room.is_turn_over() {
+                break;
+            }
+            room.take(piece);
+            batch.push(*piece);
+            lane.pieces.pop_front();
+        }
+        if lane.pieces.is_empty() && count > 1 {
+            self.remove(at);
+        } else if batch.len() > before {
+            // Who found no room at all keeps its turn for the next batch.
+            self.next += 1;
+        }
+        let is_round_over = self.next >= self.lanes.len();
+        if is_round_over {
+            self.next = 0;
+        }
+        Turn { is_full, is_round_over }
+    }
+
+    fn remove(&mut self, at: usize) {
+        let lane = self.lanes.remove(at);
+        if self.spare.len() < SPARE_LANES && lane.pieces.capacity() <= SPARE_PIECES {
+            self.spare.push(lane.pieces);
+        }
+    }
+
+    /// Drops pieces.
+    pub fn retain(&mut self, is_kept: impl Fn(&Piece) -> bool) {
+        for lane in &mut self.lanes {
+            lane.pieces.retain(&is_kept);
+        }
+        self.lanes.retain(|lane| !lane.pieces.is_empty());
+        if self.next >= self.lanes.len() {
+            self.next = 0;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! A modest client is served beside a greedy one, however much that one asks for.
+//!
+//! Counted, not timed: how many answers the greedy client is given between the moment at which the modest client's request
+//! lies in the gateway's receive buffer and that at which its answer lies ready to be written. Each step is one turn of a shell's loop.
+
+use std::time::Duration;
+
+use flashmob_core::buffers::{OutQueue, RxBuf};
+use flashmob_core::gateway::{
+    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NoLocal, VolumeSpec,
+};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
+use flashmob_core::nbd::protocol::CMD_READ;
+use flashmob_core::nbd::request::RequestHeader;
+use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
+use flashmob_core::units::{GIB, KIB, MIB, Time};
+use flashmob_core::wire::frame::{Decoded, decode_frame};
+use flashmob_core::wire::hello::{Hello, RefuseReason};
+
+const READ_BYTES: u32 = 4096;
+/// What the greedy client keeps outstanding.
+const OUTSTANDING: u64 = 1024;
+/// At most so many of its answers may come before the modest client's: a quarter of what it has outstanding.
+const AHEAD_MAX: u64 = OUTSTANDING / 4;
+/// Turns of the gateway for each frame that a node takes: so many turns' requests gather in the queues.
+const TURNS_PER_FRAME: usize = 4;
+
+struct Zeros;
+
+impl Host for Zeros {
+    fn try_read(&mut self, _: u64, _: &mut [u8]) -> TryRead {
+        TryRead::Hit
+    }
+    fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
+        Ok(())
+    }
+    fn has_fast_reads(&self) -> bool {
+        true
+    }
+    fn now(&mut self) -> Time {
+        Time(1)
+    }
+}
+
+/// One NBD client: what it has received, and how many requests it has made and seen answered.
+struct Peer {
+    id: ClientId,
+    received: RxBuf,
+    asked: u64,
+    answered: u64,
+}
+
+struct World {
+    gateway: Gateway,
+    nodes: Vec<(Node, flashmob_core::node::LinkId)>,
+    /// Bytes on their way to each node: it takes one frame every few steps.
+    to_node: Vec<RxBuf>,
+    steps: usize,
+    now: Time,
+    numbers: u64,
+}
+
+impl World {
+    fn new(nodes: usize) -> World {
+        let mut gateway = Gateway::new(config(nodes)).expect("a layout");
+        let now = Time(1);
+        gateway.handle_timeout(now);
+        let is_connect = |action: &Action| matches!(action, Action::Connect { .. });
+        assert_eq!(std::iter::from_fn(|| gateway.poll_action()).filter(is_connect).count(), nodes);
+        (0..nodes).for_each(|link| gateway.link_connected(now, LinkId(link)));
+        let nodes: Vec<_> = (0..nodes).map(node).collect();
+        let to_node = nodes.iter().map(|_| RxBuf::new()).collect();
+        let mut world = World { gateway, nodes, to_node, steps: 0, now, numbers: 1 };
+        (0..8 * TURNS_PER_FRAME).for_each(|_| world.step());
+        world
+    }
+
+    fn client(&mut self) -> Peer {
+        let id = self.gateway.client_opened(self.now).expect("a client");
+        let mut peer = Peer { id, received: RxBuf::new(), asked: 0, answered: 0 };
+        let mut handshake = ClientHandshake::new("v", false).expect("a name");
+        let mut out = OutQueue::new();
+        for _ in 0..8 {
+            self.carry_to_client(&mut peer);
+            if handshake.next(&mut peer.received, &mut out).expect("a handshake").is_some() {
+                return peer;
+            }
+            let bytes = out.take_all();
+            self.gateway.client_rx(id).expect("a client").extend(&bytes);
+            self.gateway.process_client(self.now, id, &mut NoLocal);
+        }
+        panic!("the export was not opened");
+    }
+
+    /// Requests reach the gateway's receive buffer, as far as it takes them.
+    fn ask(&mut self, peer: &mut Peer, outstanding: u64) {
+        if !self.gateway.client_wants_bytes(peer.id) {
+            return;
+        }
+        while peer.asked - peer.answered < outstanding {
+            self.numbers = self.numbers.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let blocks = GIB * self.nodes.len() as u64 / u64::from(READ_BYTES);
+            let offset_bytes = (self.numbers >> 24) % blocks * u64::from(READ_BYTES);
+            let header =
+                RequestHeader { flags: 0, command: CMD_READ, cookie: peer.asked, offset_bytes, len_bytes: READ_BYTES };
+            self.gateway.client_rx(peer.id).expect("a client").extend(&header.encode());
+            peer.asked += 1;
+        }
+    }
+
+    /// One turn of a gateway's loop and of each node's.
+    fn step(&mut self) {
+        self.now = self.now + Duration::from_micros(100);
+        self.gateway.turn(self.now, &mut NoLocal);
+        let (mut clients, mut links) = (Vec::new(), Vec::new());
+        self.gateway.take_dirty(&mut clients, &mut links);
+        self.steps += 1;
+        for index in 0..self.nodes.len() {
+            let bytes = self.gateway.link_out(LinkId(index)).take_all();
+            self.to_node[index].extend(&bytes);
+            if self.steps.is_multiple_of(TURNS_PER_FRAME) {
+                self.serve(index);
+            }
+        }
+    }
+
+    /// A node takes one frame, and its answer comes back.
+    fn serve(&mut self, index: usize) {
+        let waiting = &mut self.to_node[index];
+        let Ok(Decoded::Frame(_, taken)) = decode_frame(waiting.data()) else { return };
+        let (node, link) = &mut self.nodes[index];
+        node.rx(*link).expect("a link").extend(&waiting.data()[..taken]);
+        waiting.consume(taken);
+        node.process(self.now, *link, &mut Zeros);
+        node.turn(self.now, &mut Zeros);
+        let answer = node.out(*link).expect("a link").take_all();
+        node.wrote(*link, 0);
+        self.gateway.link_rx(LinkId(index)).extend(&answer);
+        self.gateway.process_link(self.now, LinkId(index));
+    }
+
+    /// The client receives what is ready and counts the answers.
+    fn carry_to_client(&mut self, peer: &mut Peer) {
+        while let Some(out) = self.gateway.client_out(peer.id).filter(|out| !out.is_empty()) {
+            let n = out.front().len();
+            peer.received.extend(out.front());
+            self.gateway.client_wrote(peer.id, n);
+        }
+    }
+}
+
+impl Peer {
+    fn count_answers(&mut self) {
+        while let Ok(Some((ReplyHeader::Simple { errno: 0, .. }, header_bytes))) =
+            ReplyHeader::decode(self.received.data())
+        {
+            let bytes = header_bytes + READ_BYTES as usize;
+            if self.received.len() < bytes {
+                return;
+            }
+            self.received.consume(bytes);
+            self.answered += 1;
+        }
+    }
+}
+
+fn node(number: usize) -> (Node, flashmob_core::node::LinkId) {
+    let mut node = Node::new(NodeConfig {
+        extent_id: [number as u8; 16],
+        boot_id: [1; 16],
+        size_bytes: GIB,
+        no_io: false,
+        memory_bytes: 64 * MIB,
+        links_max: 4,
+        align_bytes: 1,
+        store_depth: 16,
+    });
+    let link = node.link_opened();
+    (node, link)
+}
+
+fn config(nodes: usize) -> GatewayConfig {
+    let extents = (0..nodes).map(|n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(GIB), is_local: false });
+    let volume = VolumeSpec {
+        name: "v".into(),
+        id: "v".into(),
+        description: String::new(),
+        read_only: false,
+        layout: LayoutKind::Striped { stripe_bytes: 64 * KIB },
+        batch: BatchMode::Auto,
+        batch_bytes: MIB,
+        links: 1,
+        outstanding_batches: 2,
+        timeout: Duration::from_secs(10),
+        connect_timeout: Duration::from_secs(3),
+        reconnect_min: Duration::from_millis(50),
+        reconnect_max: Duration::from_secs(2),
+        extents: extents.collect(),
+    };
+    GatewayConfig {
+        id: [1; 16],
+        session: 1,
+        memory_bytes: 128 * MIB,
+        clients_max: 64,
+        seed: 1,
+        volumes: vec![volume],
+        extent_ids: Vec::new(),
+    }
+}
+
+/// The most answers of the greedy client that came before one of the modest client's, and how many both got.
+fn most_ahead(nodes: usize, steps: usize) -> (u64, u64, u64) {
+    let mut world = World::new(nodes);
+    let (mut greedy, mut modest) = (world.client(), world.client());
+    let (mut most, mut begun_at) = (0, 0);
+    for step in 0..steps {
+        world.ask(&mut greedy, OUTSTANDING);
+        // The modest client comes when the greedy one's queues are full.
+        if step >= 32 && modest.asked == modest.answered {
+            world.ask(&mut modest, 1);
+            begun_at = greedy.answered;
+        }
+        for peer in [&greedy, &modest] {
+            world.gateway.process_client(world.now, peer.id, &mut NoLocal);
+        }
+        world.step();
+        let (waits, before) = (modest.asked > modest.answered, modest.answered);
+        for peer in [&mut greedy, &mut modest] {
+            world.carry_to_client(peer);
+            peer.count_answers();
+        }
+        // The first finds large batches on their way: nobody knew of this client before.
+        if waits && modest.answered > before && modest.answered > 1 {
+            most = most.max(greedy.answered - begun_at);
+        }
+    }
+    (most, greedy.answered, modest.answered)
+}
+
+#[test]
+fn a_greedy_client_is_not_served_long_before_a_modest_one() {
+    let mut found = Vec::new();
+    for nodes in [1, 2, 8] {
+        let (most, greedy, modest) = most_ahead(nodes, 2000);
+        println!("{nodes} nodes: at most {most} answers ahead; {greedy} and {modest} answers in all");
+        assert!(modest > 100, "{nodes} nodes: the modest client was answered {modest} times in 2,000 turns");
+        found.push((nodes, most));
+    }
+    // Nodes work side by side: what matters is how much each does first.
+    let is_too_much = |&(nodes, most): &(usize, u64)| most > AHEAD_MAX.max(AHEAD_MAX / 2 * nodes as u64);
+    let too_much: Vec<_> = found.into_iter().filter(is_too_much).collect();
+    assert!(too_much.is_empty(), "(nodes, answers of the greedy client before one of the modest one's): {too_much:?}");
+}
