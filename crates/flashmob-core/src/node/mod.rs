@@ -52,7 +52,8 @@ pub struct NodeConfig {
     pub links_max: usize,
     /// Two operations in one block of this many bytes never run together (1, or a disk's block for O_DIRECT).
     pub align_bytes: u64,
-    /// Most operations in the store at once; more wait in the elevator, where they can be sorted.
+    /// Most operations in the store at once; more wait in the elevator, where they can be sorted. Sixteen small writes into
+    /// the page cache (`align_bytes` is 1) count as one.
     pub store_depth: usize,
 }
 
@@ -149,6 +150,8 @@ pub enum NodeEvent {
 struct InStore {
     issue: Issue,
     parts: Vec<Entry<PieceRef>>,
+    /// What it takes of the store's depth.
+    load: usize,
 }
 
 /// The state machine of one node.
@@ -168,6 +171,8 @@ pub struct Node {
     draining: bool,
     /// Bytes of buffers that are in the store.
     store_bytes: u64,
+    /// What the operations in the store take of its depth.
+    store_load: usize,
     /// Which link's waiting bytes are looked at first, so that none is always last.
     turn_first: usize,
     // Memory that is used again from batch to batch.
@@ -204,6 +209,7 @@ impl Node {
             counters: status::Counters::default(),
             draining: false,
             store_bytes: 0,
+            store_load: 0,
             turn_first: 0,
             parts_pool: Vec::new(),
             pieces_pool: Vec::new(),
@@ -353,6 +359,7 @@ impl Node {
         let service_nanos = done.finished.nanos_since(done.started);
         self.stages.record_n(NodeInterval::FlashDone, service_nanos, op.parts.len() as u64);
         self.counters.store_ops += 1;
+        self.store_load -= op.load;
         self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
         self.finish_parts(&mut op, done);
         self.parts_pool.push(op.parts);

@@ -133,6 +133,11 @@ impl Medium {
         self.opened.align_bytes > 1
     }
 
+    /// Whether it is a block device.
+    pub fn is_device(&self) -> bool {
+        self.opened.is_device
+    }
+
     /// Whether it was found truncated.
     pub fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Acquire)
