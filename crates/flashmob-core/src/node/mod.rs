@@ -61,6 +61,9 @@ pub struct NodeConfig {
 pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
 /// Most pieces in hand per link; a peer that sends more is read from again when some are done.
 const LINK_PIECES_MAX: usize = 16 * 1024;
+/// Bytes of sent frames that all links together keep for the next ones, and the least that each may keep.
+const LINK_SPARES_BYTES: usize = 5 * MIB as usize;
+const LINK_SPARES_BYTES_MIN: usize = 256 * 1024;
 /// Most bytes of a hello, framing included; a stranger gets no more room than that.
 const HELLO_BYTES_MAX: usize = 1024;
 /// What a piece in hand costs, in bytes: itself, its place in the elevator, its place in a reply.
@@ -221,7 +224,15 @@ impl Node {
 
     /// A peer connected.
     pub fn link_opened(&mut self) -> LinkId {
-        LinkId(self.links.insert(NodeLink::new()))
+        let id = LinkId(self.links.insert(NodeLink::new()));
+        self.share_spares();
+        id
+    }
+
+    /// Divides what sent frames may keep of memory among the links: a large frame costs less in memory that is used again.
+    fn share_spares(&mut self) {
+        let each = (LINK_SPARES_BYTES / self.links.len().max(1)).max(LINK_SPARES_BYTES_MIN);
+        self.links.iter_mut().for_each(|(_, link)| link.out.keep_spares(each));
     }
 
     /// A link's connection has ended. What was read from it and has not begun is dropped; what is in the
@@ -233,6 +244,7 @@ impl Node {
         self.release(id, 0, unwritten_bytes);
         self.drop_waiting(id);
         self.settle_fences();
+        self.share_spares();
     }
 
     /// Whether a gateway has said hello on this link. The shell ends links on which none does in time.
