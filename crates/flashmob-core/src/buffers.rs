@@ -6,9 +6,11 @@
 
 mod budget;
 mod out;
+mod pool;
 
 pub use budget::Budget;
-pub use out::OutQueue;
+pub use out::{OutQueue, SPARE_BYTES_MAX};
+pub use pool::BufferPool;
 
 /// First size of a receive buffer, in bytes.
 const RX_BYTES_INITIAL: usize = 64 * 1024;

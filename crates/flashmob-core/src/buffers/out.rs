@@ -3,13 +3,17 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+use crate::units::MIB;
+
 /// Size of a segment into which small messages are gathered, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
 /// Buffers of at least this many bytes are chained, smaller ones are copied: below it one copy costs
 /// less than another entry in a gathering write.
-const CHAIN_BYTES: usize = 16 * 1024;
-/// Most bytes of drained segments kept by one queue.
-const SPARE_BYTES_MAX: usize = 512 * 1024;
+pub(super) const CHAIN_BYTES: usize = 16 * 1024;
+/// Most bytes of drained segments worth keeping for one queue: two of the largest frames, one being written and one being made.
+pub const SPARE_BYTES_MAX: usize = 5 * MIB as usize / 2;
+/// Most bytes of them that a queue keeps unless it is told otherwise.
+const SPARE_BYTES_DEFAULT: usize = 256 * 1024;
 
 /// A buffer that is filled from the front. All of it is initialised: what is behind `used` are old bytes, so that
 /// using it again costs no clearing.
@@ -17,11 +21,13 @@ const SPARE_BYTES_MAX: usize = 512 * 1024;
 struct Segment {
     buf: Vec<u8>,
     used: usize,
+    /// A whole buffer of somebody else's.
+    is_chained: bool,
 }
 
 impl Segment {
     fn with_room(bytes: usize) -> Segment {
-        Segment { buf: vec![0; bytes], used: 0 }
+        Segment { buf: vec![0; bytes], used: 0, is_chained: false }
     }
 
     fn room(&self) -> usize {
@@ -30,7 +36,7 @@ impl Segment {
 }
 
 /// Bytes that a socket is to take, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OutQueue {
     segments: VecDeque<Segment>,
     /// Bytes of the first segment that are already written.
@@ -39,8 +45,23 @@ pub struct OutQueue {
     /// Drained segments, kept for the next messages.
     spares: Vec<Segment>,
     spare_bytes: usize,
+    spare_bytes_max: usize,
     /// Where small messages are put together.
     scratch: Vec<u8>,
+}
+
+impl Default for OutQueue {
+    fn default() -> OutQueue {
+        OutQueue {
+            segments: VecDeque::new(),
+            head: 0,
+            bytes: 0,
+            spares: Vec::new(),
+            spare_bytes: 0,
+            spare_bytes_max: SPARE_BYTES_DEFAULT,
+            scratch: Vec::new(),
+        }
+    }
 }
 
 impl OutQueue {
@@ -48,6 +69,16 @@ impl OutQueue {
     #[must_use]
     pub fn new() -> OutQueue {
         OutQueue::default()
+    }
+
+    /// Lets it keep so many bytes of drained segments for later messages, at most [`SPARE_BYTES_MAX`].
+    pub fn keep_spares(&mut self, bytes_max: usize) {
+        self.spare_bytes_max = bytes_max.min(SPARE_BYTES_MAX);
+        while self.spare_bytes > self.spare_bytes_max
+            && let Some(spare) = self.spares.pop()
+        {
+            self.spare_bytes -= spare.buf.len();
+        }
     }
 
     /// Bytes that wait to be written.
@@ -94,20 +125,22 @@ impl OutQueue {
 
     /// A segment with so much room: a spare one if one is large enough.
     fn segment_with(&mut self, room_bytes: usize) -> Segment {
-        match self.spares.iter().position(|s| s.buf.len() >= room_bytes) {
-            Some(at) => {
+        let fitting = self.spares.iter().enumerate().filter(|(_, s)| s.buf.len() >= room_bytes);
+        match fitting.min_by_key(|(_, s)| s.buf.len()) {
+            Some((at, _)) => {
                 let mut segment = self.spares.swap_remove(at);
                 self.spare_bytes -= segment.buf.len();
                 segment.used = 0;
                 segment
             }
-            None => Segment::with_room(room_bytes.max(SEGMENT_BYTES)),
+            // In few different sizes, so that it fits messages that are not quite alike.
+            None => Segment::with_room(room_bytes.max(1).next_multiple_of(SEGMENT_BYTES)),
         }
     }
 
     /// Keeps a drained segment for later, if there is not much of the kind.
     fn keep(&mut self, segment: Segment) {
-        if segment.buf.len() >= SEGMENT_BYTES && self.spare_bytes + segment.buf.len() <= SPARE_BYTES_MAX {
+        if segment.buf.len() >= SEGMENT_BYTES && self.spare_bytes + segment.buf.len() <= self.spare_bytes_max {
             self.spare_bytes += segment.buf.len();
             self.spares.push(segment);
         }
@@ -127,7 +160,7 @@ impl OutQueue {
             self.push_bytes(&buffer);
         } else {
             self.bytes += buffer.len();
-            self.segments.push_back(Segment { used: buffer.len(), buf: buffer });
+            self.segments.push_back(Segment { used: buffer.len(), buf: buffer, is_chained: true });
         }
     }
 
@@ -151,7 +184,12 @@ impl OutQueue {
     }
 
     /// Marks the first `n` bytes as written. Panics if fewer wait: that is a bug of the caller.
-    pub fn advance(&mut self, mut n: usize) {
+    pub fn advance(&mut self, n: usize) {
+        self.advance_with(n, drop);
+    }
+
+    /// The same; whole buffers that were chained and are now written go to `take_back`.
+    pub fn advance_with(&mut self, mut n: usize, mut take_back: impl FnMut(Vec<u8>)) {
         assert!(n <= self.bytes, "wrote {n} of {} bytes", self.bytes);
         self.bytes -= n;
         while let Some(segment) = self.segments.front() {
@@ -162,8 +200,10 @@ impl OutQueue {
             }
             n -= left;
             self.head = 0;
-            if let Some(segment) = self.segments.pop_front() {
-                self.keep(segment);
+            match self.segments.pop_front() {
+                Some(segment) if segment.is_chained => take_back(segment.buf),
+                Some(segment) => self.keep(segment),
+                None => {}
             }
         }
     }
@@ -182,7 +222,7 @@ impl OutQueue {
 
     /// Forgets everything that waits.
     pub fn clear(&mut self) {
-        *self = OutQueue::default();
+        *self = OutQueue { spare_bytes_max: self.spare_bytes_max, ..OutQueue::default() };
     }
 }
 
@@ -237,14 +277,28 @@ mod tests {
     fn spares_are_held_below_at_and_above_their_limit() {
         let mut queue = OutQueue::new();
         for extra in [0, 1] {
-            let count = SPARE_BYTES_MAX / SEGMENT_BYTES + extra;
+            let count = SPARE_BYTES_DEFAULT / SEGMENT_BYTES + extra;
             for _ in 0..count {
                 queue.push_bytes(&[1; SEGMENT_BYTES]);
             }
             queue.advance(count * SEGMENT_BYTES);
-            assert_eq!(queue.spare_bytes, SPARE_BYTES_MAX);
+            assert_eq!(queue.spare_bytes, SPARE_BYTES_DEFAULT);
         }
         queue.push_bytes(&[1; SEGMENT_BYTES]);
-        assert_eq!(queue.spare_bytes, SPARE_BYTES_MAX - SEGMENT_BYTES);
+        assert_eq!(queue.spare_bytes, SPARE_BYTES_DEFAULT - SEGMENT_BYTES);
+        queue.keep_spares(SEGMENT_BYTES);
+        assert_eq!(queue.spare_bytes, SEGMENT_BYTES);
+    }
+
+    #[test]
+    fn chained_buffers_are_given_back_whole() {
+        let mut queue = OutQueue::new();
+        queue.push_bytes(&[1; 10]);
+        queue.push_buffer(vec![2; CHAIN_BYTES]);
+        let mut back = Vec::new();
+        queue.advance_with(10 + CHAIN_BYTES - 1, |buffer| back.push(buffer));
+        assert!(back.is_empty(), "a byte of it is still to be written");
+        queue.advance_with(1, |buffer| back.push(buffer));
+        assert_eq!(back, [vec![2; CHAIN_BYTES]]);
     }
 }

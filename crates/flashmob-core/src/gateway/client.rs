@@ -219,9 +219,9 @@ impl Gateway {
 
     /// The socket took `n` bytes of [`Gateway::client_out`].
     pub fn client_wrote(&mut self, id: ClientId, n: usize) {
-        let Some(client) = self.client_mut(id) else { return };
+        let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
         let ClientKind::Nbd(nbd) = &mut client.kind else { return };
-        nbd.session.out_mut().advance(n);
+        nbd.session.out_mut().advance_with(n, |buffer| self.buffers.give(buffer));
         client.written_bytes += n as u64;
         // A large answer is one buffer, which is freed when its last byte is written and not before.
         let mut freed_bytes = 0;

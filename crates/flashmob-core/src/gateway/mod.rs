@@ -32,11 +32,11 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use crate::buffers::Budget;
+use crate::buffers::{Budget, BufferPool};
 use crate::layout::{Layout, LayoutError, LayoutKind};
 use crate::op::Failure;
 use crate::stages::{GatewayInterval, StageRecorder};
-use crate::units::Time;
+use crate::units::{KIB, MIB, Time};
 
 use client::Client;
 pub use client::ClientId;
@@ -244,10 +244,17 @@ pub struct Gateway {
     // Memory that is used again.
     meta: Vec<u8>,
     pieces_pool: Vec<Vec<Piece>>,
+    /// Where the parts of reads are put together.
+    buffers: BufferPool,
 }
 
 /// How often timeouts are looked for: a request fails at most this much late.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+/// Most bytes of buffers for reads of several pieces that are kept for the next ones, over all clients.
+const JOINED_BYTES_KEPT: usize = 8 * MIB as usize;
+/// Bytes of sent frames that all links together keep for the next ones, and the least that each may keep.
+const LINK_SPARES_BYTES: usize = 8 * MIB as usize;
+const LINK_SPARES_BYTES_MIN: usize = 256 * KIB as usize;
 
 impl Gateway {
     /// A gateway that wants to connect all its links.
@@ -281,6 +288,8 @@ impl Gateway {
             }
             volumes.push(volume);
         }
+        let spares_bytes = (LINK_SPARES_BYTES / links.len().max(1)).max(LINK_SPARES_BYTES_MIN);
+        links.iter_mut().for_each(|link| link.out.keep_spares(spares_bytes));
         let mut gateway = Gateway {
             budget: Budget::new(config.memory_bytes),
             random: config.seed | 1,
@@ -308,6 +317,7 @@ impl Gateway {
             turn_first: 0,
             meta: Vec::new(),
             pieces_pool: Vec::new(),
+            buffers: BufferPool::new(JOINED_BYTES_KEPT),
         };
         for index in 0..gateway.volumes.len() {
             gateway.tell_if_ready(index, gateway.volumes[index].layout.is_some());

@@ -146,7 +146,8 @@ impl Gateway {
         if pieces == 0 {
             self.finish_request(now, key);
         } else if op == Op::Read && pieces > 1 && request.buffer.is_empty() {
-            request.buffer = vec![0; spans.iter().map(|s| s.1 as usize).sum()];
+            // Old bytes in it do no harm: it is sent only when every piece has filled its part.
+            request.buffer = self.buffers.take(spans.iter().map(|s| s.1 as usize).sum());
         }
     }
 

@@ -52,7 +52,8 @@ pub struct NodeConfig {
     pub links_max: usize,
     /// Two operations in one block of this many bytes never run together (1, or a disk's block for O_DIRECT).
     pub align_bytes: u64,
-    /// Most operations in the store at once; more wait in the elevator, where they can be sorted.
+    /// Most operations in the store at once; more wait in the elevator, where they can be sorted. Sixteen small writes into
+    /// the page cache (`align_bytes` is 1) count as one.
     pub store_depth: usize,
 }
 
@@ -60,6 +61,9 @@ pub struct NodeConfig {
 pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
 /// Most pieces in hand per link; a peer that sends more is read from again when some are done.
 const LINK_PIECES_MAX: usize = 16 * 1024;
+/// Bytes of sent frames that all links together keep for the next ones, and the least that each may keep.
+const LINK_SPARES_BYTES: usize = 5 * MIB as usize;
+const LINK_SPARES_BYTES_MIN: usize = 256 * 1024;
 /// Most bytes of a hello, framing included; a stranger gets no more room than that.
 const HELLO_BYTES_MAX: usize = 1024;
 /// What a piece in hand costs, in bytes: itself, its place in the elevator, its place in a reply.
@@ -149,6 +153,8 @@ pub enum NodeEvent {
 struct InStore {
     issue: Issue,
     parts: Vec<Entry<PieceRef>>,
+    /// What it takes of the store's depth.
+    load: usize,
 }
 
 /// The state machine of one node.
@@ -168,6 +174,8 @@ pub struct Node {
     draining: bool,
     /// Bytes of buffers that are in the store.
     store_bytes: u64,
+    /// What the operations in the store take of its depth.
+    store_load: usize,
     /// Which link's waiting bytes are looked at first, so that none is always last.
     turn_first: usize,
     // Memory that is used again from batch to batch.
@@ -204,6 +212,7 @@ impl Node {
             counters: status::Counters::default(),
             draining: false,
             store_bytes: 0,
+            store_load: 0,
             turn_first: 0,
             parts_pool: Vec::new(),
             pieces_pool: Vec::new(),
@@ -215,7 +224,15 @@ impl Node {
 
     /// A peer connected.
     pub fn link_opened(&mut self) -> LinkId {
-        LinkId(self.links.insert(NodeLink::new()))
+        let id = LinkId(self.links.insert(NodeLink::new()));
+        self.share_spares();
+        id
+    }
+
+    /// Divides what sent frames may keep of memory among the links: a large frame costs less in memory that is used again.
+    fn share_spares(&mut self) {
+        let each = (LINK_SPARES_BYTES / self.links.len().max(1)).max(LINK_SPARES_BYTES_MIN);
+        self.links.iter_mut().for_each(|(_, link)| link.out.keep_spares(each));
     }
 
     /// A link's connection has ended. What was read from it and has not begun is dropped; what is in the
@@ -227,6 +244,7 @@ impl Node {
         self.release(id, 0, unwritten_bytes);
         self.drop_waiting(id);
         self.settle_fences();
+        self.share_spares();
     }
 
     /// Whether a gateway has said hello on this link. The shell ends links on which none does in time.
@@ -353,6 +371,7 @@ impl Node {
         let service_nanos = done.finished.nanos_since(done.started);
         self.stages.record_n(NodeInterval::FlashDone, service_nanos, op.parts.len() as u64);
         self.counters.store_ops += 1;
+        self.store_load -= op.load;
         self.store_bytes = self.store_bytes.saturating_sub(done.data.len() as u64);
         self.finish_parts(&mut op, done);
         self.parts_pool.push(op.parts);

@@ -3,10 +3,10 @@
 use super::link::{LinkId, LinkState, NodeLink};
 use super::reply::Done;
 use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
-use crate::elevator::Entry;
-use crate::op::{Failure, Op};
+use crate::elevator::{Entry, Issue};
+use crate::op::{Failure, Op, OpFlags};
 use crate::stages::NodeInterval;
-use crate::units::{MIB, Time};
+use crate::units::{KIB, MIB, Time};
 use crate::wire::batch::{WirePiece, decode_batch};
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, seal_frame};
 use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
@@ -14,6 +14,10 @@ use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
 /// Most bytes of buffers inside the store at once; what is beyond waits in the elevator.
 const STORE_BYTES_MAX: u64 = 8 * MIB;
+/// What an operation takes of the store's depth: this much, save plain writes of few bytes into the page cache, which take 1.
+const STORE_LOAD_FULL: usize = 16;
+/// Plain writes of at most so many bytes take little.
+const LIGHT_BYTES_MAX: u32 = 64 * KIB as u32;
 /// Most bytes of framing and of answers without data that wait for a peer to read them.
 const UNREAD_BYTES_MAX: u64 = MIB;
 /// How many reads ahead memory is asked for what they will touch.
@@ -227,7 +231,7 @@ impl Node {
 
     /// Moves operations from the elevator to the store while it has room for them.
     pub(super) fn feed_store(&mut self) {
-        while self.in_store.len() < self.config.store_depth && self.store_bytes < STORE_BYTES_MAX {
+        while self.store_load < STORE_LOAD_FULL * self.config.store_depth && self.store_bytes < STORE_BYTES_MAX {
             let mut parts = self.parts_pool.pop().unwrap_or_default();
             let Some(issue) = self.elevator.next(&mut parts) else {
                 self.parts_pool.push(parts);
@@ -235,6 +239,8 @@ impl Node {
             };
             let data = self.buffer_for(&parts, issue.len_bytes);
             self.store_bytes += data.len() as u64;
+            let load = self.load_of(&issue);
+            self.store_load += load;
             let entry = self.in_store.vacant_entry();
             self.ops.push(StoreOp {
                 id: entry.key() as u64,
@@ -244,8 +250,19 @@ impl Node {
                 len_bytes: issue.len_bytes,
                 data,
             });
-            entry.insert(InStore { issue, parts });
+            entry.insert(InStore { issue, parts, load });
         }
+    }
+
+    /// How much of the store's depth an operation takes, of [`STORE_LOAD_FULL`].
+    ///
+    /// Depth is what keeps a device busy; the rest waits in the elevator, to be sorted. A plain write through the page cache
+    /// keeps no device busy, and the kernel sorts what it writes back; but handing it over costs more than doing it, so
+    /// many go together.
+    fn load_of(&self, issue: &Issue) -> usize {
+        let is_cached = self.config.align_bytes <= 1;
+        let is_light = issue.op == Op::Write && !issue.flags.has(OpFlags::FUA) && issue.len_bytes <= LIGHT_BYTES_MAX;
+        if is_cached && is_light { 1 } else { STORE_LOAD_FULL }
     }
 
     /// The buffer of an operation: a write's bytes joined, or room for a read. Counts its pieces as in the store.

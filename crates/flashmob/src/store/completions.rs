@@ -32,13 +32,33 @@ impl Completions {
 
     /// Adds the completion of an operation that began at `started_nanos` and ends now.
     pub fn push(&self, op: StoreOp, result: Result<(), Failure>, started_nanos: u64) {
-        let StoreOp { id, data, .. } = op;
-        let (started, finished) = (Time(started_nanos), Time(self.now_nanos()));
-        let done = StoreDone { id, result, data, started, finished };
+        let done = Completions::done(op, result, started_nanos, self.now_nanos());
         let was_empty = {
             let mut queue = lock(&self.done);
             queue.push(done);
             queue.len() == 1
+        };
+        if was_empty {
+            (self.wake)();
+        }
+    }
+
+    /// The completion of an operation, to be handed to [`Completions::push_all`].
+    pub fn done(op: StoreOp, result: Result<(), Failure>, started_nanos: u64, finished_nanos: u64) -> StoreDone {
+        let StoreOp { id, data, .. } = op;
+        StoreDone { id, result, data, started: Time(started_nanos), finished: Time(finished_nanos) }
+    }
+
+    /// Adds completions, for which the loop is woken at most once, and leaves `all` empty.
+    pub fn push_all(&self, all: &mut Vec<StoreDone>) {
+        if all.is_empty() {
+            return;
+        }
+        let was_empty = {
+            let mut queue = lock(&self.done);
+            let was_empty = queue.is_empty();
+            queue.append(all);
+            was_empty
         };
         if was_empty {
             (self.wake)();

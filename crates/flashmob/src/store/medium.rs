@@ -37,6 +37,10 @@ use super::{StoreOp, TryRead};
 
 /// Zeros for where the file system cannot make them itself: written in chunks of this size.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// The most bytes of one write into the page cache. Of what is written at once the kernel makes large folios, and ext4 looks at
+/// every block of a folio for a later write of one of them: 4 KiB into pages written 256 KiB at a time cost it 1.7 times as
+/// much as into pages written 64 KiB at a time (512 MiB of them), while 64 KiB are enough to hide the system call.
+const CACHED_WRITE_BYTES_MAX: usize = 64 * 1024;
 /// The most slices that one `preadv2` takes (UIO_MAXIOV of the kernel).
 const SLICES_MAX: usize = 1024;
 
@@ -131,6 +135,11 @@ impl Medium {
     /// Whether the page cache is passed by.
     pub fn is_direct(&self) -> bool {
         self.opened.align_bytes > 1
+    }
+
+    /// Whether it is a block device.
+    pub fn is_device(&self) -> bool {
+        self.opened.is_device
     }
 
     /// Whether it was found truncated.
@@ -274,7 +283,9 @@ impl Medium {
         while done < data.len() {
             let (rest, at) = (&data[done..], offset_bytes + done as u64);
             let file = self.file(at_once);
-            let written = if at_once { sys::write_durable(file, rest, at) } else { rustix::io::pwrite(file, rest, at) };
+            let plain = if self.is_direct() { rest } else { &rest[..rest.len().min(CACHED_WRITE_BYTES_MAX)] };
+            let written =
+                if at_once { sys::write_durable(file, rest, at) } else { rustix::io::pwrite(file, plain, at) };
             match written {
                 Ok(n) => match counted(n, rest.len(), self.align_bytes()) {
                     0 => return Err(self.failed("write", Errno::IO)),

@@ -3,6 +3,13 @@
 //! Operations are taken in the order in which they were submitted, so that ascending addresses stay ascending at
 //! the flash as far as several threads allow. Nothing that was submitted may be lost when the store is
 //! dropped, save reads: nobody is left to receive them.
+//!
+//! **Light operations** are plain writes into the page cache. One takes a microsecond or a few, waking a thread for it and
+//! the loop for its result more; so one thread at a time does all that there are, and gives the results back together. More
+//! threads would gain nothing: file systems let one writer at a time into a file. And the loop does not do them itself,
+//! though that would spare the last wake-up: a write *can* wait, for dirty pages to be written back, for a commit of the
+//! journal, for the page of which it changes a part, 200 ms at a time on a slow eMMC. There is no way to ask first (ext4 knows
+//! RWF_NOWAIT for reads only), and all links of the node would wait with it, also those that only read what is in memory.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,16 +17,26 @@ use std::thread::JoinHandle;
 
 use flashmob_core::op::{Failure, Op};
 
-use super::StoreOp;
 use super::completions::{Completions, lock};
 use super::direct::Bounce;
 use super::error::StoreError;
-use super::medium::Medium;
+use super::medium::{Medium, is_durable};
+use super::{StoreDone, StoreOp};
 
 /// The most threads that a store may have: twice what the queue of any eMMC or UFS device holds.
 pub(super) const THREADS_MAX: usize = 64;
 /// Stack of a thread in bytes: system calls and a log line need little, and there may be many threads.
 pub(super) const STACK_BYTES: usize = 256 * 1024;
+/// Plain writes of at most this many bytes are light.
+const LIGHT_BYTES_MAX: u32 = 64 * 1024;
+/// Pages of the page cache have at least this many bytes.
+const PAGE_BYTES: u64 = 4096;
+/// After so many light operations in a row a thread looks whether others wait that nobody else takes.
+const LIGHT_IN_A_ROW: usize = 64;
+/// A light operation that took so long waited for something, and the results before it should not wait for the next.
+const WAITED_NANOS: u64 = 1_000_000;
+/// The most results that are given back together.
+const RESULTS_MAX: usize = 64;
 
 /// The threads and their queue. Dropping it carries out what is queued and joins them.
 #[derive(Debug)]
@@ -38,10 +55,52 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<StoreOp>,
+    light: VecDeque<StoreOp>,
+    others: VecDeque<StoreOp>,
+    /// Whether a worker is at the light operations.
+    is_light_taken: bool,
     /// Workers that wait for an operation. Waking more than there is work for costs system calls.
     sleeping: usize,
+    /// How many of those are being woken already.
+    called: usize,
     closing: bool,
+}
+
+impl State {
+    /// How many workers to wake now: one for each operation, and one for all light ones together. They count as called.
+    fn call(&mut self) -> usize {
+        let wanted = self.others.len() + usize::from(!self.light.is_empty() && !self.is_light_taken);
+        let count = wanted.min(self.sleeping).saturating_sub(self.called);
+        self.called += count;
+        count
+    }
+
+    /// The next operation for a worker that has just done `light_done` light ones in a row; 0 if it did another.
+    fn take(&mut self, light_done: usize) -> Option<(StoreOp, bool)> {
+        let may_be_light = light_done > 0 || !self.is_light_taken;
+        let is_its_turn = light_done < LIGHT_IN_A_ROW || self.others.is_empty();
+        if may_be_light
+            && is_its_turn
+            && let Some(op) = self.light.pop_front()
+        {
+            self.is_light_taken = true;
+            return Some((op, true));
+        }
+        if light_done > 0 {
+            self.is_light_taken = false;
+        }
+        self.others.pop_front().map(|op| (op, false))
+    }
+}
+
+/// What a worker is to do.
+struct Job {
+    op: StoreOp,
+    is_light: bool,
+    /// The store is being closed.
+    closing: bool,
+    /// How many others are to be woken first.
+    calls: usize,
 }
 
 impl Pool {
@@ -62,13 +121,17 @@ impl Pool {
 
     /// Queues all of `ops` in their order and leaves it empty. Never waits for the device.
     pub fn submit(&self, ops: &mut Vec<StoreOp>) {
-        let to_wake = {
+        if ops.is_empty() {
+            return;
+        }
+        let calls = {
             let mut state = lock(&self.shared.state);
-            let count = ops.len();
-            state.queue.extend(ops.drain(..));
-            count.min(state.sleeping)
+            for op in ops.drain(..) {
+                if self.shared.is_light(&op) { state.light.push_back(op) } else { state.others.push_back(op) }
+            }
+            state.call()
         };
-        for _ in 0..to_wake {
+        for _ in 0..calls {
             self.shared.ready.notify_one();
         }
     }
@@ -86,25 +149,58 @@ impl Drop for Pool {
 }
 
 impl Shared {
+    /// Whether an operation is expected to end without waiting for the device. Part of a page of a block device is not: the
+    /// page may have to be read, and there several writers find their way side by side.
+    fn is_light(&self, op: &StoreOp) -> bool {
+        let is_small_write = op.op == Op::Write && op.len_bytes <= LIGHT_BYTES_MAX && !is_durable(op);
+        is_small_write
+            && !self.medium.is_direct()
+            && (!self.medium.is_device() || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES))
+    }
+
     fn work(&self) {
         let mut bounce = Bounce::new(self.medium.align_bytes());
-        while let Some((mut op, closing)) = self.next() {
+        let mut results: Vec<StoreDone> = Vec::new();
+        let mut light_done = 0;
+        loop {
+            let mut job = self.try_next(light_done);
+            if !results.is_empty() && (results.len() >= RESULTS_MAX || job.as_ref().is_none_or(|job| !job.is_light)) {
+                self.completions.push_all(&mut results);
+            }
+            if job.is_none() {
+                job = self.next();
+            }
+            let Some(Job { mut op, is_light, closing, calls }) = job else { return };
+            for _ in 0..calls {
+                self.ready.notify_one();
+            }
             let started_nanos = self.completions.now_nanos();
             let result = if closing && op.op == Op::Read {
                 Err(Failure::ShuttingDown)
             } else {
                 self.medium.execute(&mut op, &mut bounce)
             };
-            self.completions.push(op, result, started_nanos);
+            let finished_nanos = self.completions.now_nanos();
+            results.push(Completions::done(op, result, started_nanos, finished_nanos));
+            light_done = if is_light { light_done + 1 } else { 0 };
+            if !is_light || finished_nanos - started_nanos > WAITED_NANOS {
+                self.completions.push_all(&mut results);
+            }
         }
     }
 
-    /// The next operation, and whether the store is closing; `None` when it is closing and all is done.
-    fn next(&self) -> Option<(StoreOp, bool)> {
+    /// The next operation, if there is one for who has just done `light_done` light ones.
+    fn try_next(&self, light_done: usize) -> Option<Job> {
+        let mut state = lock(&self.state);
+        self.job(&mut state, light_done)
+    }
+
+    /// Waits for an operation; `None` when the store is closing and all is done, or others see to it.
+    fn next(&self) -> Option<Job> {
         let mut state = lock(&self.state);
         loop {
-            if let Some(op) = state.queue.pop_front() {
-                return Some((op, state.closing));
+            if let Some(job) = self.job(&mut state, 0) {
+                return Some(job);
             }
             if state.closing {
                 return None;
@@ -112,6 +208,17 @@ impl Shared {
             state.sleeping += 1;
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.sleeping -= 1;
+            state.called = state.called.saturating_sub(1);
         }
     }
+
+    fn job(&self, state: &mut State, light_done: usize) -> Option<Job> {
+        let (op, is_light) = state.take(light_done)?;
+        let calls = state.call();
+        Some(Job { op, is_light, closing: state.closing, calls })
+    }
 }
+
+#[cfg(test)]
+#[path = "tests/threads.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+//! Who takes what, and who is woken for it.
+
+use flashmob_core::op::OpFlags;
+
+use super::*;
+
+fn write(id: u64) -> StoreOp {
+    StoreOp { id, op: Op::Write, flags: OpFlags::NONE, offset_bytes: 0, len_bytes: 1, data: vec![0] }
+}
+
+fn state(light: u64, others: u64, sleeping: usize) -> State {
+    State {
+        light: (0..light).map(write).collect(),
+        others: (1000..1000 + others).map(write).collect(),
+        sleeping,
+        ..State::default()
+    }
+}
+
+#[test]
+fn one_worker_is_woken_for_all_light_operations_and_one_for_each_other() {
+    for (light, others, sleeping, expected) in
+        [(0, 0, 4, 0), (50, 0, 4, 1), (1, 0, 4, 1), (0, 3, 4, 3), (50, 2, 4, 3), (50, 9, 4, 4), (50, 9, 0, 0)]
+    {
+        let mut state = state(light, others, sleeping);
+        assert_eq!(state.call(), expected, "{light} light, {others} others, {sleeping} sleeping");
+        assert_eq!(state.call(), 0, "who is called already is not called again");
+    }
+}
+
+#[test]
+fn light_operations_have_one_worker_at_a_time() {
+    let mut state = state(3, 1, 4);
+    assert_eq!(state.take(0).map(|(op, light)| (op.id, light)), Some((0, true)));
+    assert_eq!(state.take(0).map(|(op, light)| (op.id, light)), Some((1000, false)), "a second worker takes another");
+    assert!(state.take(0).is_none(), "and a third nothing, though light ones wait");
+    assert_eq!(state.call(), 0, "nobody is woken for them either");
+    assert_eq!(state.take(1).map(|(op, _)| op.id), Some(1), "the first goes on");
+    assert_eq!(state.take(2).map(|(op, _)| op.id), Some(2));
+    assert!(state.take(3).is_none());
+    state.light.push_back(write(7));
+    assert_eq!(state.take(0).map(|(op, _)| op.id), Some(7), "then anyone may begin anew");
+}
+
+#[test]
+fn after_many_light_operations_others_have_their_turn() {
+    let mut state = state(200, 1, 0);
+    assert!(state.take(0).is_some_and(|(_, light)| light));
+    assert!(state.take(LIGHT_IN_A_ROW - 1).is_some_and(|(_, light)| light));
+    assert!(state.take(LIGHT_IN_A_ROW).is_some_and(|(_, light)| !light));
+    assert!(state.take(0).is_some_and(|(_, light)| light), "the light ones were given up, to be taken again");
+}
