@@ -7,11 +7,6 @@ use std::collections::VecDeque;
 
 use super::{BatchLimits, Piece, payload_bytes};
 
-/// What a lane gives in one turn, while others wait: few enough that four lanes have a turn in a short batch, many
-/// enough that neighbours stay together.
-const TURN_PIECES: usize = 8;
-/// The same in bytes of payload. A turn ends with the piece that reaches it.
-const TURN_BYTES: u64 = 32 * 1024;
 /// Memory of lanes that is kept to be used again: so many, and each for at most so many pieces.
 const SPARE_LANES: usize = 4;
 const SPARE_PIECES: usize = 1024;
@@ -22,26 +17,28 @@ pub(super) struct Room {
     limits: BatchLimits,
     pieces: usize,
     bytes: u64,
-    /// Where in pieces and bytes the turn ends.
+    /// What a lane gives in one turn while others wait. A turn ends with the piece that reaches either.
     turn: BatchLimits,
+    /// Where in pieces and bytes this turn ends.
+    turn_end: BatchLimits,
 }
 
 impl Room {
-    pub fn new(limits: BatchLimits) -> Room {
-        Room { limits, pieces: 0, bytes: 0, turn: limits }
+    pub fn new(limits: BatchLimits, turn: BatchLimits) -> Room {
+        Room { limits, pieces: 0, bytes: 0, turn, turn_end: limits }
     }
 
     /// Another lane has its turn, which ends only if others wait.
     pub fn begin_turn(&mut self, is_shared: bool) {
-        self.turn = if is_shared {
-            BatchLimits { pieces: self.pieces + TURN_PIECES, bytes: self.bytes + TURN_BYTES }
+        self.turn_end = if is_shared {
+            BatchLimits { pieces: self.pieces + self.turn.pieces, bytes: self.bytes + self.turn.bytes }
         } else {
             BatchLimits { pieces: usize::MAX, bytes: u64::MAX }
         };
     }
 
     pub fn is_turn_over(&self) -> bool {
-        self.pieces >= self.turn.pieces || self.bytes >= self.turn.bytes
+        self.pieces >= self.turn_end.pieces || self.bytes >= self.turn_end.bytes
     }
 
     /// Whether a piece has to wait for the next batch. One always fits.
