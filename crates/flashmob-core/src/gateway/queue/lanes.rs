@@ -80,6 +80,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    #[inline]
     pub fn push_back(&mut self, piece: Piece) {
         self.lane(piece.client).push_back(piece);
     }
@@ -89,6 +90,7 @@ impl Lanes {
         self.lane(piece.client).push_front(piece);
     }
 
+    #[inline]
     fn lane(&mut self, client: u32) -> &mut VecDeque<Piece> {
         if self.lanes.get(self.found).is_none_or(|lane| lane.client != client) {
             self.found = self.find(client);
@@ -97,6 +99,7 @@ impl Lanes {
     }
 
     /// Where a client's lane is; made if there is none.
+    #[cold]
     fn find(&mut self, client: u32) -> usize {
         if let Some(at) = self.lanes.iter().position(|lane| lane.client == client) {
             return at;
@@ -133,16 +136,21 @@ impl Lanes {
         };
         room.begin_turn(is_shared || count > 1);
         let before = batch.len();
-        let mut is_full = false;
-        while let Some(piece) = lane.pieces.front() {
-            is_full = room.is_full_for(piece);
-            if is_full || room.is_turn_over() {
-                break;
-            }
-            room.take(piece);
+        // Every piece is a read here, so that its length is what it adds; the sums stay in registers.
+        let (mut pieces, mut bytes) = (room.pieces, room.bytes);
+        let pieces_end = room.limits.pieces.min(room.turn_end.pieces);
+        while let Some(piece) = lane.pieces.front()
+            && pieces < pieces_end
+            && bytes < room.turn_end.bytes
+            && (bytes + u64::from(piece.len_bytes) <= room.limits.bytes || pieces == 0)
+        {
+            bytes += u64::from(piece.len_bytes);
+            pieces += 1;
             batch.push(*piece);
             lane.pieces.pop_front();
         }
+        (room.pieces, room.bytes) = (pieces, bytes);
+        let is_full = lane.pieces.front().is_some_and(|piece| room.is_full_for(piece));
         if lane.pieces.is_empty() && count > 1 {
             self.remove(at);
         } else if batch.len() > before {
