@@ -37,8 +37,8 @@ impl Gateway {
     pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
         let node = self.links[id.0].node;
-        let limits = self.batch_limits(now, node);
-        self.nodes[node].queue.take_batch(limits, &mut pieces);
+        let (limits, turn) = (self.batch_limits(now, node), self.lane_turn(now));
+        self.nodes[node].queue.take_batch(limits, turn, &mut pieces);
         if pieces.is_empty() {
             self.pieces_pool.push(pieces);
             return false;

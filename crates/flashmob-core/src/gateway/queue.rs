@@ -121,9 +121,9 @@ impl NodeQueue {
         !self.reads.is_empty() || !self.ordered.is_empty()
     }
 
-    /// Moves what fits one batch into `batch`, from each lane in turn.
-    pub fn take_batch(&mut self, limits: BatchLimits, batch: &mut Vec<Piece>) {
-        let mut room = Room::new(limits);
+    /// Moves what fits one batch into `batch`, from each lane in turn; `turn` bounds one turn while several wait.
+    pub fn take_batch(&mut self, limits: BatchLimits, turn: BatchLimits, batch: &mut Vec<Piece>) {
+        let mut room = Room::new(limits, turn);
         while self.has_ready() {
             if self.ordered.is_empty() {
                 self.is_turn_of_reads = true;

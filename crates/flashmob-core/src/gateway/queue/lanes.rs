@@ -7,11 +7,6 @@ use std::collections::VecDeque;
 
 use super::{BatchLimits, Piece, payload_bytes};
 
-/// What a lane gives in one turn, while others wait: few enough that four lanes have a turn in a short batch, many
-/// enough that neighbours stay together.
-const TURN_PIECES: usize = 8;
-/// The same in bytes of payload. A turn ends with the piece that reaches it.
-const TURN_BYTES: u64 = 32 * 1024;
 /// Memory of lanes that is kept to be used again: so many, and each for at most so many pieces.
 const SPARE_LANES: usize = 4;
 const SPARE_PIECES: usize = 1024;
@@ -22,26 +17,28 @@ pub(super) struct Room {
     limits: BatchLimits,
     pieces: usize,
     bytes: u64,
-    /// Where in pieces and bytes the turn ends.
+    /// What a lane gives in one turn while others wait. A turn ends with the piece that reaches either.
     turn: BatchLimits,
+    /// Where in pieces and bytes this turn ends.
+    turn_end: BatchLimits,
 }
 
 impl Room {
-    pub fn new(limits: BatchLimits) -> Room {
-        Room { limits, pieces: 0, bytes: 0, turn: limits }
+    pub fn new(limits: BatchLimits, turn: BatchLimits) -> Room {
+        Room { limits, pieces: 0, bytes: 0, turn, turn_end: limits }
     }
 
     /// Another lane has its turn, which ends only if others wait.
     pub fn begin_turn(&mut self, is_shared: bool) {
-        self.turn = if is_shared {
-            BatchLimits { pieces: self.pieces + TURN_PIECES, bytes: self.bytes + TURN_BYTES }
+        self.turn_end = if is_shared {
+            BatchLimits { pieces: self.pieces + self.turn.pieces, bytes: self.bytes + self.turn.bytes }
         } else {
             BatchLimits { pieces: usize::MAX, bytes: u64::MAX }
         };
     }
 
     pub fn is_turn_over(&self) -> bool {
-        self.pieces >= self.turn.pieces || self.bytes >= self.turn.bytes
+        self.pieces >= self.turn_end.pieces || self.bytes >= self.turn_end.bytes
     }
 
     /// Whether a piece has to wait for the next batch. One always fits.
@@ -83,6 +80,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    #[inline]
     pub fn push_back(&mut self, piece: Piece) {
         self.lane(piece.client).push_back(piece);
     }
@@ -92,6 +90,7 @@ impl Lanes {
         self.lane(piece.client).push_front(piece);
     }
 
+    #[inline]
     fn lane(&mut self, client: u32) -> &mut VecDeque<Piece> {
         if self.lanes.get(self.found).is_none_or(|lane| lane.client != client) {
             self.found = self.find(client);
@@ -100,6 +99,7 @@ impl Lanes {
     }
 
     /// Where a client's lane is; made if there is none.
+    #[cold]
     fn find(&mut self, client: u32) -> usize {
         if let Some(at) = self.lanes.iter().position(|lane| lane.client == client) {
             return at;
@@ -136,16 +136,21 @@ impl Lanes {
         };
         room.begin_turn(is_shared || count > 1);
         let before = batch.len();
-        let mut is_full = false;
-        while let Some(piece) = lane.pieces.front() {
-            is_full = room.is_full_for(piece);
-            if is_full || room.is_turn_over() {
-                break;
-            }
-            room.take(piece);
+        // Every piece is a read here, so that its length is what it adds; the sums stay in registers.
+        let (mut pieces, mut bytes) = (room.pieces, room.bytes);
+        let pieces_end = room.limits.pieces.min(room.turn_end.pieces);
+        while let Some(piece) = lane.pieces.front()
+            && pieces < pieces_end
+            && bytes < room.turn_end.bytes
+            && (bytes + u64::from(piece.len_bytes) <= room.limits.bytes || pieces == 0)
+        {
+            bytes += u64::from(piece.len_bytes);
+            pieces += 1;
             batch.push(*piece);
             lane.pieces.pop_front();
         }
+        (room.pieces, room.bytes) = (pieces, bytes);
+        let is_full = lane.pieces.front().is_some_and(|piece| room.is_full_for(piece));
         if lane.pieces.is_empty() && count > 1 {
             self.remove(at);
         } else if batch.len() > before {

@@ -20,7 +20,7 @@ fn piece(op: Op, offset_bytes: u64, len_bytes: u32) -> Piece {
 
 fn take(queue: &mut NodeQueue, limits: BatchLimits) -> Vec<Piece> {
     let mut batch = Vec::new();
-    queue.take_batch(limits, &mut batch);
+    queue.take_batch(limits, BatchLimits { pieces: 8, bytes: 32 * 1024 }, &mut batch);
     batch
 }
 
