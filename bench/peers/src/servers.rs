@@ -3,6 +3,7 @@
 mod start;
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -284,7 +285,20 @@ impl Servers {
             return Ok((whole.clone(), whole));
         }
         let copy = self.dir.join(format!("writes-{name}"));
-        std::fs::copy(&whole, &copy).with_context(|| format!("cannot write {}", copy.display()))?;
+        copy_file(&whole, &copy).with_context(|| format!("cannot write {}", copy.display()))?;
         Ok((copy, whole))
+    }
+}
+
+/// Copies piece by piece, so that the copy lies in the page cache like the original.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let (mut from, mut to) = (std::fs::File::open(from)?, std::fs::File::create(to)?);
+    let mut buffer = vec![0; crate::data::CHUNK_BYTES];
+    loop {
+        let n = from.read(&mut buffer)?;
+        if n == 0 {
+            return to.sync_all();
+        }
+        to.write_all(&buffer[..n])?;
     }
 }

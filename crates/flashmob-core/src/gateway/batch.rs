@@ -1,5 +1,7 @@
 //! Batches out and replies in: how pieces leave a node's queue on a link, and how their answers come back.
 
+use std::time::Duration;
+
 use super::Gateway;
 use super::link::{LinkId, SentBatch, State};
 use super::queue::Piece;
@@ -152,6 +154,8 @@ impl Gateway {
         self.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
         let node_nanos = &mut self.links[id.0].counters.node_nanos;
         *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
+        let took = Duration::from_nanos(now.nanos_since(sent));
+        self.nodes[node].way.note(now, took.saturating_sub(Duration::from_micros(run.node_time_us.into())));
         let link = &mut self.links[id.0];
         link.counters.failures += if run.outcome.is_err() { count as u64 } else { 0 };
         link.sent[at].left -= count;

@@ -16,7 +16,10 @@ use crate::units::Time;
 const PART: Part = Part { requests: 128, bytes: 512 * 1024 };
 /// The same while another client asks for little.
 const PART_BESIDE_MODEST: Part = Part { requests: 64, bytes: 256 * 1024 };
-/// The most in a batch meanwhile.
+/// The most in a batch meanwhile, where the way to the node and back takes next to nothing. On a longer way a batch
+/// may hold as much for each of these times: there the way is what a client waits for, and few small batches at a
+/// time would leave it empty.
+const SHORT_WAY: Duration = Duration::from_micros(250);
 const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
 /// What a lane of a node's queue gives in one turn. Among equals it is long: then answers for one client come together, and
 /// cost fewer writes and wake-ups.
@@ -25,6 +28,8 @@ const LANE_TURN_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 8, bytes: 32 
 /// A client that never has more than this outstanding asks for little: requests, and what they hold of the memory.
 const MODEST_REQUESTS: u64 = 8;
 const MODEST_BYTES: u64 = 256 * 1024;
+/// For how long the shortest way is remembered, and as long again.
+const WAY_FOR: Duration = Duration::from_secs(5);
 /// How long a client counts as what it was last: some round trips.
 const LATELY: Duration = Duration::from_millis(10);
 
@@ -62,6 +67,29 @@ impl Demand {
     fn is_modest(&self) -> bool {
         let is_little = |most: Most| most.requests <= MODEST_REQUESTS && most.bytes <= MODEST_BYTES;
         is_little(self.most) && is_little(self.before)
+    }
+}
+
+/// How long the way to a node and back takes when nothing holds an answer up: the shortest of some seconds. Of what is
+/// longer nobody can tell whether it was the way or the load.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Way {
+    shortest: Option<Duration>,
+    before: Option<Duration>,
+    since: Time,
+}
+
+impl Way {
+    /// An answer came after `took`, the time at the node not counted.
+    pub fn note(&mut self, now: Time, took: Duration) {
+        if now - self.since >= WAY_FOR {
+            *self = Way { shortest: None, before: self.shortest, since: now };
+        }
+        self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+    }
+
+    fn shortest(&self) -> Duration {
+        self.shortest.into_iter().chain(self.before).min().unwrap_or_default()
     }
 }
 
@@ -110,9 +138,10 @@ impl Gateway {
         if !self.modest.is_there(now) {
             return limits;
         }
+        let times = (self.nodes[node].way.shortest().as_nanos() / SHORT_WAY.as_nanos()).clamp(1, 1 << 20) as usize;
         BatchLimits {
-            pieces: limits.pieces.min(BATCH_BESIDE_MODEST.pieces),
-            bytes: limits.bytes.min(BATCH_BESIDE_MODEST.bytes),
+            pieces: limits.pieces.min(BATCH_BESIDE_MODEST.pieces * times),
+            bytes: limits.bytes.min(BATCH_BESIDE_MODEST.bytes * times as u64),
         }
     }
 }
@@ -136,6 +165,20 @@ mod tests {
         assert!(demand.is_modest(), "it has asked for little long enough");
         demand.note(at(123), 1, 1 << 20);
         assert!(!demand.is_modest(), "few requests, but large ones");
+    }
+
+    #[test]
+    fn the_shortest_way_of_the_last_seconds_counts() {
+        let us = Duration::from_micros;
+        let mut way = Way::default();
+        assert_eq!(way.shortest(), us(0), "nothing is known");
+        way.note(at(6_000), us(3_000));
+        way.note(at(6_001), us(9_000));
+        assert_eq!(way.shortest(), us(3_000));
+        way.note(at(11_000), us(5_000));
+        assert_eq!(way.shortest(), us(3_000), "still remembered");
+        way.note(at(16_000), us(6_000));
+        assert_eq!(way.shortest(), us(5_000), "no longer");
     }
 
     #[test]

@@ -182,6 +182,7 @@ struct Node {
     /// Where the search for a free link begins.
     next_link: usize,
     limits: BatchLimits,
+    way: fairness::Way,
     /// Known since the first welcome.
     extent_id: Option<[u8; 16]>,
     boot_id: Option<[u8; 16]>,
@@ -276,6 +277,7 @@ impl Gateway {
                         pieces: volume.batch_pieces_max(),
                         bytes: spec.batch_bytes.clamp(1, crate::wire::PAYLOAD_BYTES_MAX as u64),
                     },
+                    way: fairness::Way::default(),
                     extent_id: config.extent_ids.get(nodes.len()).copied().flatten(),
                     boot_id: None,
                     no_io: false,
