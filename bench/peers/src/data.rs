@@ -12,10 +12,13 @@ use memmap2::Mmap;
 
 /// How many nodes, and servers beside each other.
 pub const NODES: usize = 8;
-/// Bytes written at a time. Not more: ext4 keeps what is written in one call in one large folio of the page cache, and
-/// looks through all of that for each small write to it later. A bare loop of `pwrite` makes some 0.15 million writes of
-/// 4 KiB a second into a file written in pieces of 1 MiB, and a million into one written in pieces of 4 KiB.
-pub const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes written at a time into files that are only read.
+pub const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes written at a time into files that will be written to. ext4 keeps what is written in one call in one large folio
+/// of the page cache, and looks through all of that for each small write to it later. A bare loop of `pwrite` makes some
+/// 0.15 million writes of 4 KiB a second into a file written in pieces of 1 MiB, and a million into one written in pieces
+/// of 4 KiB: with large pieces all servers would measure that.
+pub const SMALL_CHUNK_BYTES: usize = 4 << 10;
 /// What the files hold comes from this seed.
 const SEED: u64 = 20_261;
 
@@ -34,14 +37,14 @@ pub struct Image {
 
 impl Image {
     /// Makes the files; `size_bytes` is a multiple of eight times 4 MiB.
-    pub fn make(dir: &Path, name: &str, size_bytes: u64) -> anyhow::Result<Image> {
+    pub fn make(dir: &Path, name: &str, size_bytes: u64, chunk_bytes: usize) -> anyhow::Result<Image> {
         let part_bytes = size_bytes / NODES as u64;
         let whole = dir.join(name);
-        write(&whole, 0, size_bytes)?;
+        write(&whole, 0, size_bytes, chunk_bytes)?;
         let mut parts = Vec::new();
         for number in 0..NODES {
             let path = dir.join(format!("{name}-{number}"));
-            write(&path, part_bytes * number as u64, part_bytes)?;
+            write(&path, part_bytes * number as u64, part_bytes, chunk_bytes)?;
             parts.push(path);
         }
         Ok(Image { whole, parts, size_bytes, locked: Vec::new() })
@@ -88,14 +91,14 @@ pub fn reference(path: &Path) -> anyhow::Result<Verifier> {
 }
 
 /// Fills a file with the bytes from `begin_bytes` on of what all files here are parts of.
-fn write(path: &Path, begin_bytes: u64, len_bytes: u64) -> anyhow::Result<()> {
+fn write(path: &Path, begin_bytes: u64, len_bytes: u64, chunk_bytes: usize) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}; --dir names another place", path.display());
     let mut file = File::create(path).with_context(failed)?;
     let contents = PatternReference { seed: SEED };
-    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut buffer = vec![0; chunk_bytes];
     let mut done = 0;
     while done < len_bytes {
-        let n = CHUNK_BYTES.min(usize::try_from(len_bytes - done).unwrap_or(CHUNK_BYTES));
+        let n = chunk_bytes.min(usize::try_from(len_bytes - done).unwrap_or(chunk_bytes));
         contents.fill(begin_bytes + done, &mut buffer[..n]);
         file.write_all(&buffer[..n]).with_context(failed)?;
         done += n as u64;
@@ -112,7 +115,7 @@ mod tests {
     fn the_parts_end_to_end_are_the_whole() {
         let dir = std::env::temp_dir().join(format!("flashmob-peers-data-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
-        let image = Image::make(&dir, "image", 32 << 20).unwrap();
+        let image = Image::make(&dir, "image", 32 << 20, SMALL_CHUNK_BYTES).unwrap();
         let whole = std::fs::read(&image.whole).unwrap();
         let parts: Vec<u8> = image.parts.iter().flat_map(|path| std::fs::read(path).unwrap()).collect();
         image.warm().unwrap();

@@ -169,7 +169,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         plan.time.as_secs_f64(),
         Bytes(2 * plan.size_bytes)
     );
-    let mut image = Image::make(&scratch.path, "reads", plan.size_bytes)?;
+    let mut image = Image::make(&scratch.path, "reads", plan.size_bytes, data::CHUNK_BYTES)?;
     let locked = image.lock()?;
     let redis_bytes = (plan.size_bytes / 4).min(REDIS_BYTES_MAX);
     let servers = Servers::new(&scratch.path, flashmob, image, WRITE_BYTES, redis_bytes);

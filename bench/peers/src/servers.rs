@@ -12,7 +12,7 @@ use anyhow::Context;
 use flashmob_bench::Uri;
 use flashmob_bench::load::{Target, Verifier};
 
-use crate::data::{Image, reference};
+use crate::data::{Image, SMALL_CHUNK_BYTES, reference};
 use crate::process::Process;
 
 /// A build of flashmob that is measured: the first, or the one given with --against.
@@ -272,7 +272,7 @@ impl Servers {
     /// The file that all bytes are compared with, and its parts.
     fn files(&mut self, set: Set) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
         if set == Set::Writes && self.writes.is_none() {
-            self.writes = Some(Image::make(&self.dir, "writes", self.write_bytes)?);
+            self.writes = Some(Image::make(&self.dir, "writes", self.write_bytes, SMALL_CHUNK_BYTES)?);
         }
         let image = if set == Set::Writes { self.writes.as_ref().unwrap_or(&self.reads) } else { &self.reads };
         Ok((image.whole.clone(), image.parts.clone()))
@@ -293,7 +293,7 @@ impl Servers {
 /// Copies piece by piece, so that the copy lies in the page cache like the original.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     let (mut from, mut to) = (std::fs::File::open(from)?, std::fs::File::create(to)?);
-    let mut buffer = vec![0; crate::data::CHUNK_BYTES];
+    let mut buffer = vec![0; SMALL_CHUNK_BYTES];
     loop {
         let n = from.read(&mut buffer)?;
         if n == 0 {

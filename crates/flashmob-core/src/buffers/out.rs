@@ -146,12 +146,19 @@ impl OutQueue {
         }
     }
 
-    /// Appends a copy of `bytes`.
-    pub fn push_bytes(&mut self, bytes: &[u8]) {
-        self.append_with(bytes.len(), |room| {
-            room.copy_from_slice(bytes);
-            bytes.len()
-        });
+    /// Appends a copy of `bytes`: what fits into the segment at hand, then the rest. Long messages leave no gaps: what waits for a
+    /// slow peer takes no more memory than it has bytes.
+    pub fn push_bytes(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self.segments.back().map_or(0, Segment::room);
+            let part = if room == 0 { SEGMENT_BYTES } else { room };
+            let (head, rest) = bytes.split_at(part.min(bytes.len()));
+            self.append_with(head.len(), |room| {
+                room.copy_from_slice(head);
+                head.len()
+            });
+            bytes = rest;
+        }
     }
 
     /// Appends a whole buffer: chained if it is large, copied if it is small.

@@ -137,7 +137,7 @@ impl Gateway {
             Op::Read if is_joined && self.volumes[volume].has_local => {
                 self.queue_local(key, volume, flags, spans, local)
             }
-            Op::Read | Op::Write => self.queue_data(key, volume, op, flags, spans, 0),
+            Op::Read | Op::Write => self.queue_data(key, volume, (op, flags), spans, 0),
             Op::Flush => self.queue_flush(key, volume),
             Op::Trim | Op::WriteZeroes => self.queue_ranges(key, volume, op, flags, spans),
         };
@@ -171,7 +171,7 @@ impl Gateway {
                 self.counters.read_at_once += 1;
             } else {
                 let span = std::slice::from_ref(span);
-                count += self.queue_data(key, volume, Op::Read, flags, span, at);
+                count += self.queue_data(key, volume, (Op::Read, flags), span, at);
             }
             at += len_bytes;
         }
@@ -186,8 +186,7 @@ impl Gateway {
         &mut self,
         key: RequestKey,
         volume: usize,
-        op: Op,
-        flags: OpFlags,
+        (op, flags): (Op, OpFlags),
         spans: &[(u64, u32)],
         mut buffer_at: u32,
     ) -> u32 {

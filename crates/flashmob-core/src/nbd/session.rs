@@ -14,6 +14,9 @@ use crate::buffers::{Budget, OutQueue, RxBuf};
 use crate::op::{Failure, Op};
 use crate::request::Request;
 
+/// From this length the bytes of an answer need not lie in one piece.
+const SPLIT_BYTES: usize = 8 * 1024;
+
 /// What a request costs of the budget beside its data, in bytes: about what the gateway keeps for it.
 pub const REQUEST_COST_BYTES: u64 = 256;
 
@@ -212,6 +215,13 @@ impl Session {
 
     /// Answers a read with a copy of `data`, all that was asked for, from `offset_bytes` on.
     pub fn reply_read(&mut self, cookie: u64, offset_bytes: u64, data: &[u8]) {
+        if data.len() >= SPLIT_BYTES {
+            // May be cut where a segment ends. In one piece, answers of a little over half a segment would each take a whole one.
+            let (header, header_bytes) = reply::read_header(self.structured, cookie, offset_bytes, data.len() as u32);
+            self.out.push_bytes(&header[..header_bytes]);
+            self.out.push_bytes(data);
+            return;
+        }
         self.try_reply_read(cookie, offset_bytes, data.len() as u32, |to| {
             to.copy_from_slice(data);
             true
