@@ -229,10 +229,14 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of seconds, or one with a unit, as fio takes it.
 fn seconds_or_none(text: &str) -> Result<Duration, String> {
-    match text.parse() {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let with_unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    let (number, factor) = with_unit.unwrap_or((text, 1.0));
+    match number.trim().parse::<f64>().map(|number| number * factor) {
         Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("give a number of seconds, at most 86400".to_string()),
+        _ => Err("give a number of seconds, or one with a unit (500ms, 10s, 2m), at most a day".to_string()),
     }
 }
 
