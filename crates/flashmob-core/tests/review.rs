@@ -352,3 +352,27 @@ fn a_large_write_gets_its_turn_beside_many_small_ones() {
     }
     panic!("not begun after 2,000 turns in which others were served");
 }
+
+/// What is slow on a link holds up nothing behind it for long: a lone read goes while earlier writes are still open.
+#[test]
+fn a_lone_read_passes_a_batch_that_is_not_answered() {
+    let mut fake = Fake::new(LayoutKind::Linear, &[Some(GIB)]);
+    fake.link(0, GIB);
+    let client = fake.gateway.native_opened(0).unwrap();
+    for n in 0..3 {
+        fake.gateway.submit(fake.now, client, call(n, Op::Write, n * MIB, 4096), &mut NoLocal);
+    }
+    fake.gateway.turn(fake.now, &mut NoLocal);
+    assert!(!fake.gateway.link_out(LinkId(0)).take_all().is_empty(), "the writes are sent");
+    fake.gateway.submit(fake.now, client, call(3, Op::Read, 10 * MIB, 4096), &mut NoLocal);
+    fake.gateway.turn(fake.now, &mut NoLocal);
+    assert!(fake.gateway.link_out(LinkId(0)).is_empty(), "it waits a moment for company");
+    let due = fake.gateway.next_timeout().expect("the gateway wants to be woken for it");
+    assert!(due - fake.now <= Duration::from_millis(10), "{:?}", due - fake.now);
+    fake.now = due;
+    fake.gateway.handle_timeout(fake.now);
+    fake.gateway.turn(fake.now, &mut NoLocal);
+    assert!(!fake.gateway.link_out(LinkId(0)).is_empty(), "nothing came, so it goes alone");
+    let next = fake.gateway.next_timeout().expect("requests are awaited");
+    assert!(next > fake.now, "and the loop may sleep");
+}

@@ -17,22 +17,36 @@ impl Gateway {
     ///
     /// A link that is idle takes whatever waits. One that has batches out takes another only when as much has gathered
     /// as the last of them still has unanswered: under load batches double until few are out, instead of many small
-    /// ones following each other; and a single piece behind a single piece goes at once.
+    /// ones following each other; and a single piece behind a single piece goes at once. That is for batches that are
+    /// answered soon: behind one that is slow (a cold read, a write that the device holds up) nothing waits for longer
+    /// than its [`Way`](super::fairness::Way) says.
     pub(super) fn free_link(&mut self, now: Time, node: usize) -> Option<LinkId> {
         let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
         let limits = self.batch_limits(now, node);
         let state = &mut self.nodes[node];
         let links = state.links.clone();
         let waiting = state.queue.ready_len();
+        let hold = state.way.hold_time();
         let has_room = |link: &super::Link| match link.sent.back() {
             _ if link.state != State::Ready => false,
             None => true,
-            Some(last) => link.sent.len() < window && waiting >= last.left.min(limits.pieces),
+            Some(last) => {
+                link.sent.len() < window && (waiting >= last.left.min(limits.pieces) || now >= last.sent + hold)
+            }
         };
         let mut order = (state.next_link..links.end).chain(links.start..state.next_link);
         let found = order.find(|&i| has_room(&self.links[i]))?;
         state.next_link = if found + 1 < links.end { found + 1 } else { links.start };
         Some(LinkId(found))
+    }
+
+    /// When a link of this node that could take another batch takes it whatever has gathered.
+    pub(super) fn hold_end(&self, node: usize) -> Option<Time> {
+        let state = &self.nodes[node];
+        let window = self.volumes[state.volume].spec.outstanding_batches.max(1);
+        let links = self.links[state.links.clone()].iter();
+        let holding = links.filter(|link| link.state == State::Ready && link.sent.len() < window);
+        holding.filter_map(|link| link.sent.back()).map(|last| last.sent + state.way.hold_time()).min()
     }
 
     /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.

@@ -28,6 +28,9 @@ const LANE_TURN_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 8, bytes: 32 
 /// A client that never has more than this outstanding asks for little: requests, and what they hold of the memory.
 const MODEST_REQUESTS: u64 = 8;
 const MODEST_BYTES: u64 = 256 * 1024;
+/// The shortest and the longest time that a link with a batch out waits for another to gather.
+const HOLD_MIN: Duration = Duration::from_millis(1);
+const HOLD_MAX: Duration = Duration::from_millis(10);
 /// For how long the shortest way is remembered, and as long again.
 const WAY_FOR: Duration = Duration::from_secs(5);
 /// How long a client counts as what it was last: some round trips.
@@ -86,6 +89,11 @@ impl Way {
             *self = Way { shortest: None, before: self.shortest, since: now };
         }
         self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+    }
+
+    /// How long a link that is busy may wait for more to gather: twice the way, within bounds.
+    pub fn hold_time(&self) -> Duration {
+        (2 * self.shortest()).clamp(HOLD_MIN, HOLD_MAX)
     }
 
     fn shortest(&self) -> Duration {
@@ -172,6 +180,7 @@ mod tests {
         let us = Duration::from_micros;
         let mut way = Way::default();
         assert_eq!(way.shortest(), us(0), "nothing is known");
+        assert_eq!(way.hold_time(), HOLD_MIN);
         way.note(at(6_000), us(3_000));
         way.note(at(6_001), us(9_000));
         assert_eq!(way.shortest(), us(3_000));
@@ -179,6 +188,9 @@ mod tests {
         assert_eq!(way.shortest(), us(3_000), "still remembered");
         way.note(at(16_000), us(6_000));
         assert_eq!(way.shortest(), us(5_000), "no longer");
+        assert_eq!(way.hold_time(), HOLD_MAX);
+        way.note(at(16_002), us(700));
+        assert_eq!(way.hold_time(), us(1_400));
     }
 
     #[test]

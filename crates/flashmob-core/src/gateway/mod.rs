@@ -194,6 +194,8 @@ struct Node {
     links_up: usize,
     /// In [`Gateway::fed`] already.
     is_fed: bool,
+    /// In [`Gateway::held`] already.
+    is_held: bool,
 }
 
 /// A finished call of a native client.
@@ -236,6 +238,9 @@ pub struct Gateway {
     random: u64,
     /// Nodes whose queue got something this turn.
     fed: Vec<usize>,
+    /// Nodes whose queue waits for more to gather, and when the first of them need not any longer.
+    held: Vec<usize>,
+    hold_end: Option<Time>,
     /// Clients and links that have bytes to write since they were last asked for.
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
@@ -286,6 +291,7 @@ impl Gateway {
                     trouble: None,
                     links_up: 0,
                     is_fed: false,
+                    is_held: false,
                 });
             }
             volumes.push(volume);
@@ -313,6 +319,8 @@ impl Gateway {
             counters: status::Counters::default(),
             draining: false,
             fed: Vec::new(),
+            held: Vec::new(),
+            hold_end: None,
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             next_sweep: Time::default(),
@@ -342,13 +350,27 @@ impl Gateway {
         for node in fed.drain(..) {
             self.nodes[node].is_fed = false;
             while self.nodes[node].queue.has_ready() {
-                let Some(link) = self.free_link(now, node) else { break };
+                let Some(link) = self.free_link(now, node) else {
+                    self.hold(node);
+                    break;
+                };
                 if !self.send_batch(now, link) {
                     break;
                 }
             }
         }
         self.fed = fed;
+    }
+
+    /// Has this node looked at again when its links have waited long enough for more.
+    fn hold(&mut self, node: usize) {
+        if let Some(end) = self.hold_end(node) {
+            self.hold_end = Some(self.hold_end.map_or(end, |first| first.min(end)));
+            if !self.nodes[node].is_held {
+                self.nodes[node].is_held = true;
+                self.held.push(node);
+            }
+        }
     }
 
     /// Marks a node whose queue may have something for its links.
@@ -396,13 +418,20 @@ impl Gateway {
             || self.clients.iter().any(|(_, c)| c.blocked)
             || self.links.iter().any(|l| !l.sent.is_empty());
         let sweep = is_awaiting.then_some(self.next_sweep);
-        links.into_iter().chain(sweep).chain(self.next_handshake_deadline()).min()
+        links.into_iter().chain(sweep).chain(self.hold_end).chain(self.next_handshake_deadline()).min()
     }
 
     /// Begins connects that are due, gives up on those that took too long, and fails requests that did.
     pub fn handle_timeout(&mut self, now: Time) {
         for link in 0..self.links.len() {
             self.link_timeout(now, LinkId(link));
+        }
+        if self.hold_end.is_some_and(|end| now >= end) {
+            self.hold_end = None;
+            for node in std::mem::take(&mut self.held) {
+                self.nodes[node].is_held = false;
+                self.feed(node);
+            }
         }
         self.drop_late_handshakes(now);
         if now >= self.next_sweep {
