@@ -182,6 +182,10 @@ fn run(args: &Args) -> anyhow::Result<()> {
     drop(measurer);
     write(&args.output, &report)?;
     eprintln!("{:.0} s; written to {}", begun.elapsed().as_secs_f64(), args.output.display());
+    // A peer that is not there is named in the report; flashmob's own rows must be there.
+    let own: Vec<&str> =
+        report.not_measured.iter().filter(|m| m.id.contains("flashmob")).map(|m| m.id.as_str()).collect();
+    anyhow::ensure!(own.is_empty(), "not measured: {}; see the report", own.join(", "));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The report for people, as Markdown.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use flashmob_core::units::Bytes;
@@ -170,6 +171,10 @@ pub fn readme(report: &Report) -> String {
         Bytes(header.file_bytes),
         header.rounds
     );
+    if !report.not_measured.is_empty() {
+        let names: BTreeSet<&str> = report.not_measured.iter().map(|missing| missing.name.as_str()).collect();
+        let _ = writeln!(text, "\nNot measured: {}.", names.into_iter().collect::<Vec<_>>().join(", "));
+    }
     text
 }
 

@@ -114,7 +114,7 @@ impl Pool {
         for i in 0..threads {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("store-{i}")).stack_size(STACK_BYTES);
-            pool.workers.push(builder.spawn(move || shared.work()).map_err(StoreError::Spawn)?);
+            pool.workers.push(builder.spawn(move || shared.work_on()).map_err(StoreError::Spawn)?);
         }
         Ok(pool)
     }
@@ -156,6 +156,14 @@ impl Shared {
         is_small_write
             && !self.medium.is_direct()
             && (!self.medium.is_device() || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES))
+    }
+
+    /// Works until the store closes. A worker that panics has said so on standard error; it goes on with the next
+    /// operation, because what it leaves undone is missed by one request, but a worker less by all that follow.
+    fn work_on(&self) {
+        while std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.work())).is_err() {
+            lock(&self.state).is_light_taken = false;
+        }
     }
 
     fn work(&self) {

@@ -74,7 +74,7 @@ pub struct NbdArgs {
     #[arg(short, long, default_value = "5", value_name = "SECONDS", value_parser = seconds, conflicts_with = "requests")]
     time: Duration,
     /// Requests to ask, instead of a time.
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Seconds to run before anything counts but errors and wrong bytes.
     #[arg(long, default_value = "0", value_name = "SECONDS", value_parser = seconds_or_none)]

@@ -67,6 +67,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ("--time 5x", "with a unit"),
         ("--time s", "with a unit"),
         ("--time 5 --requests 5", "cannot be used with"),
+        ("--requests 0", "1.."),
         ("--align 0", "at least 1"),
         ("--read-percent 101", "0 to 100"),
     ] {
