@@ -30,6 +30,13 @@ abort 20 --connections 4 --outstanding 64 --requests 100
 abort 10 --connections 2 --outstanding 8 --length 4194304 --requests 3
 abort 8 --slow --connections 4 --outstanding 64 --requests 50
 pass "50 clients killed; the gateway has $(descriptors) descriptors, $before before"
-at_most "memory, growth from $first KiB over the last 38" $(($(memory gateway VmRSS) - first)) 16384 KiB
+
+# The allocator keeps what large requests used for a while and gives it back with later ones, so memory goes up and down
+# by 4 MiB steps; what leaked does not come down again. Ten more clients at most until it has.
+grown() { echo $(($(memory gateway VmRSS) - first)); }
+for ((more = 0; more < 10 && $(grown) > 16384; more++)); do
+    abort 1 --connections 2 --outstanding 8 --length 4194304 --requests 3
+done
+at_most "memory, growth from $first KiB over the last $((38 + more))" "$(grown)" 16384 KiB
 end_load load
 no_wrong_byte load

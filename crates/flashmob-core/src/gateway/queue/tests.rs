@@ -242,3 +242,28 @@ fn all_lanes_are_seen_and_cleared() {
     queue.drop_dead(|_| false);
     assert!(!queue.has_ready() && queue.len() == 0);
 }
+
+#[test]
+fn changes_are_not_starved_by_readers_that_ask_again_at_once() {
+    for (clients, limits) in [
+        (3u32, BatchLimits { pieces: 1, bytes: 1 << 20 }),
+        (2, BatchLimits { pieces: 100, bytes: 1 << 20 }),
+        (40, BatchLimits { pieces: 32, bytes: 128 * 1024 }),
+    ] {
+        let len = if limits.pieces == 100 { 1 << 20 } else { 4096 };
+        let mut queue = NodeQueue::default();
+        let ask = |queue: &mut NodeQueue, client: u32| {
+            queue.push(Piece { client, ..piece(Op::Read, u64::from(client) << 20, len) });
+        };
+        (0..clients).for_each(|client| ask(&mut queue, client));
+        queue.push(piece(Op::Write, 0, 10));
+        let batches_until_written = (1..=100)
+            .find(|_| {
+                let batch = take(&mut queue, limits);
+                batch.iter().for_each(|p| ask(&mut queue, p.client));
+                batch.iter().any(|p| p.op == Op::Write)
+            })
+            .expect("the write goes");
+        assert!(batches_until_written <= 2, "{clients} clients, {limits:?}: only in batch {batches_until_written}");
+    }
+}
