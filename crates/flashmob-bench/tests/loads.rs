@@ -278,3 +278,14 @@ fn requests_stay_inside_their_range() {
         assert!(error.contains(reason), "{error}");
     }
 }
+
+#[test]
+fn fewer_requests_than_are_outstanding_count_as_many_as_they_are_after_warming_up() {
+    for (connections, threads, outstanding, count) in [(1, 1, 64, 5), (3, 1, 16, 40), (2, 2, 16, 3), (1, 1, 4, 0)] {
+        let server = serve(Behaviour::default());
+        let warmup = Duration::from_millis(100);
+        let load = Load { connections, threads, outstanding, warmup, ..requests(count) };
+        let result = run(&server.uri, &load, &mut |_| ()).unwrap();
+        assert_eq!((result.reads, result.latency_ns.len()), (count, count), "{load:?}");
+    }
+}

@@ -376,3 +376,31 @@ fn a_lone_read_passes_a_batch_that_is_not_answered() {
     let next = fake.gateway.next_timeout().expect("requests are awaited");
     assert!(next > fake.now, "and the loop may sleep");
 }
+
+/// What a broken link gives back goes on another one at once: the loop must not go to sleep before.
+#[test]
+fn what_a_broken_link_had_out_goes_at_once_on_another() {
+    let mut fake = Fake::new(LayoutKind::Linear, &[Some(GIB)]);
+    let volumes = vec![VolumeSpec { links: 2, ..spec(LayoutKind::Linear, &[Some(GIB)]) }];
+    let (id, extent_ids) = ([9; 16], vec![Some([0; 16])]);
+    let config = GatewayConfig { id, session: 1, memory_bytes: MIB, clients_max: 1, seed: 1, volumes, extent_ids };
+    fake.gateway = Gateway::new(config).unwrap();
+    fake.gateway.handle_timeout(fake.now);
+    for id in [LinkId(0), LinkId(1)] {
+        fake.gateway.link_connected(fake.now, id);
+        fake.gateway.link_out(id).take_all();
+        let mut bytes = Vec::new();
+        Welcome { extent_id: [0; 16], boot_id: [1; 16], size_bytes: GIB, no_io: false }.encode(&mut bytes);
+        fake.gateway.link_rx(id).extend(&bytes);
+        fake.gateway.process_link(fake.now, id);
+    }
+    let client = fake.gateway.native_opened(0).unwrap();
+    fake.gateway.submit(fake.now, client, call(1, Op::Read, 0, 4096), &mut NoLocal);
+    fake.gateway.turn(fake.now, &mut NoLocal);
+    let used = if fake.gateway.link_has_out(LinkId(0)) { LinkId(0) } else { LinkId(1) };
+    assert!(!fake.gateway.wants_turn(), "it is sent");
+    fake.gateway.link_closed(fake.now, used, "it could not be written to");
+    assert!(fake.gateway.wants_turn(), "it can be sent again, and the loop may sleep for 50 ms");
+    fake.gateway.turn(fake.now, &mut NoLocal);
+    assert!(fake.gateway.link_has_out(LinkId(1 - used.0)) && !fake.gateway.wants_turn());
+}

@@ -118,12 +118,19 @@ impl Worker {
         let mut told = 0;
         loop {
             let now = Instant::now();
-            if warm_at.is_some_and(|at| now >= at) {
+            // If more are outstanding than are to be asked at all, those that are too many are awaited first.
+            let is_warm = warm_at.is_some_and(|at| now >= at);
+            if is_warm && self.outstanding() > quota {
+                self.quota = 0;
+            } else if is_warm {
                 warm_at = None;
                 measured.begin_again();
                 told = measured.answered();
                 cpu_before = thread_cpu();
-                self.quota = quota.saturating_sub(self.outstanding());
+                self.quota = quota - self.outstanding();
+                for index in 0..self.clients.len() {
+                    self.refill(index)?;
+                }
             }
             if deadline.is_some_and(|deadline| now >= deadline) {
                 self.quota = 0;
@@ -149,7 +156,7 @@ impl Worker {
                 break;
             }
             let mut wake = deadline.filter(|_| self.quota > 0).map_or(next_tick, |deadline| deadline.min(next_tick));
-            wake = warm_at.map_or(wake, |at| at.min(wake));
+            wake = warm_at.filter(|_| !is_warm).map_or(wake, |at| at.min(wake));
             let answered = measured.answered();
             self.round(wake.saturating_duration_since(now), &mut measured, &mut buffer)?;
             let rest = self.load.rest;

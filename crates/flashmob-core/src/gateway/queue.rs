@@ -60,7 +60,7 @@ pub(super) struct BatchLimits {
 pub(super) struct NodeQueue {
     /// Reads that may go, in lanes.
     reads: Lanes,
-    /// Changes and flushes that may go once the rules above are kept, in order.
+    /// Changes and flushes that may go once the rules above are kept, in the order of their serials.
     ordered: VecDeque<Piece>,
     /// A lane of reads has its turn next, not changes and flushes.
     is_turn_of_reads: bool,
@@ -216,19 +216,24 @@ impl NodeQueue {
             && !self.has_unfinished_before(&flush)
         {
             self.held_flushes.pop_front();
-            self.ordered.push_front(flush);
+            self.put_in_order(flush);
         }
     }
 
-    /// Lets go the held changes that overlap `ended` and nothing else that is open or came before them. They go to
-    /// the front, in their order.
+    /// Puts a piece that was held back in its place. What was let go before may still wait there: two changes that overlap
+    /// and waited for different ends must not change places.
+    fn put_in_order(&mut self, piece: Piece) {
+        let at = self.ordered.partition_point(|other| other.serial < piece.serial);
+        self.ordered.insert(at, piece);
+    }
+
+    /// Lets go the held changes that overlap `ended` and nothing else that is open or held and came before them.
     fn release_overlapping(&mut self, ended: &Piece) {
         if self.held.is_empty() || !self.held_ranges.overlaps(ended) {
             return;
         }
         let ended_end = ended.offset_bytes + u64::from(ended.len_bytes);
         let mut earlier = Ranges::default();
-        let mut released = Vec::new();
         let mut index = 0;
         while let Some(&piece) = self.held.get(index) {
             let end = piece.offset_bytes + u64::from(piece.len_bytes);
@@ -240,15 +245,12 @@ impl NodeQueue {
             } else {
                 self.held.remove(index);
                 self.held_ranges.remove(&piece);
-                released.push(piece);
+                self.put_in_order(piece);
             }
             if piece.offset_bytes <= ended.offset_bytes && end >= ended_end {
                 // Whatever else overlaps waits for this one.
                 break;
             }
-        }
-        for piece in released.into_iter().rev() {
-            self.ordered.push_front(piece);
         }
     }
 
@@ -280,7 +282,7 @@ impl NodeQueue {
         self.clean_before = self.clean_before.max(piece.serial);
     }
 
-    /// Puts pieces back in front, in their old order, to be sent again. Changes among them must be known not
+    /// Puts pieces back, in their old order, to be sent again. Changes among them must be known not
     /// to be executed any more by whoever had them. They stay unfinished: no flush passes them.
     pub fn requeue(&mut self, mut pieces: Vec<Piece>) {
         pieces.sort_unstable_by_key(|p| p.serial);
@@ -297,6 +299,7 @@ impl NodeQueue {
                 self.ordered.push_front(piece);
             }
         }
+        self.sort_ordered();
     }
 
     /// Lets every held change be looked at again, before anything that came later.
@@ -305,6 +308,13 @@ impl NodeQueue {
         while let Some(piece) = self.held.pop_back() {
             self.ordered.push_front(piece);
         }
+        self.sort_ordered();
+    }
+
+    /// After pieces were put in front that may belong further back. They are few runs, each in order, which is what this
+    /// sort is fast at.
+    fn sort_ordered(&mut self) {
+        self.ordered.make_contiguous().sort_by_key(|piece| piece.serial);
     }
 
     /// Whether the node may hold changes that are not on its flash yet.

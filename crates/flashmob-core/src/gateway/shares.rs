@@ -55,11 +55,13 @@ impl Gateway {
         self.budget.limit_bytes() / (self.clients.len() as u64).clamp(2, 16)
     }
 
-    /// Whether another turn may let clients go on: they had their part of the last, or a limit held them back and
-    /// memory was freed since, or one of them has read what it owed to read.
+    /// Whether another turn may let something go on: a queue got something since the last (what a link had out that broke
+    /// while it was written to), or clients had their part of it, or a limit held them back and memory was freed since, or one
+    /// of them has read what it owed to read.
     #[must_use]
     pub fn wants_turn(&self) -> bool {
         self.paused_clients > 0
+            || !self.fed.is_empty()
             || (self.retry_blocked || self.budget.used_bytes() < self.used_bytes_at_turn)
                 && self.clients.iter().any(|(_, c)| c.blocked)
     }

@@ -63,6 +63,9 @@ pub(super) struct Medium {
     mapped: Option<Mapped>,
     /// It was told that the mapping was given up.
     mapping_lost: AtomicBool,
+    /// Operations of this length panic.
+    #[cfg(test)]
+    pub panics_at_len_bytes: Option<u32>,
 }
 
 impl Medium {
@@ -78,6 +81,8 @@ impl Medium {
             failures: Default::default(),
             mapped: None,
             mapping_lost: AtomicBool::new(false),
+            #[cfg(test)]
+            panics_at_len_bytes: None,
         }
     }
 
@@ -214,6 +219,8 @@ impl Medium {
 
     /// Carries an operation out, waiting for the device. `bounce` is used with O_DIRECT only.
     pub fn execute(&self, op: &mut StoreOp, bounce: &mut Bounce) -> Result<(), Failure> {
+        #[cfg(test)]
+        assert_ne!(Some(op.len_bytes), self.panics_at_len_bytes, "as the test wants it");
         self.admit(op)?;
         let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
         let durable = is_durable(op);

@@ -12,6 +12,7 @@
 //! RWF_NOWAIT for reads only), and all links of the node would wait with it, also those that only read what is in memory.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -114,7 +115,7 @@ impl Pool {
         for i in 0..threads {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("store-{i}")).stack_size(STACK_BYTES);
-            pool.workers.push(builder.spawn(move || shared.work_on()).map_err(StoreError::Spawn)?);
+            pool.workers.push(builder.spawn(move || shared.work()).map_err(StoreError::Spawn)?);
         }
         Ok(pool)
     }
@@ -158,14 +159,14 @@ impl Shared {
             && (!self.medium.is_device() || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES))
     }
 
-    /// Works until the store closes. A worker that panics has said so on standard error; it goes on with the next
-    /// operation, because what it leaves undone is missed by one request, but a worker less by all that follow.
-    fn work_on(&self) {
-        while std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.work())).is_err() {
-            lock(&self.state).is_light_taken = false;
-        }
+    /// Carries an operation out. One that panics has said so on standard error and fails: it is answered, so are those
+    /// whose results wait beside it, and the worker goes on. Unanswered it would count as under way for ever.
+    fn execute(&self, op: &mut StoreOp, bounce: &mut Bounce) -> Result<(), Failure> {
+        let carried_out = catch_unwind(AssertUnwindSafe(|| self.medium.execute(op, bounce)));
+        carried_out.unwrap_or(Err(Failure::Io))
     }
 
+    /// Works until the store closes.
     fn work(&self) {
         let mut bounce = Bounce::new(self.medium.align_bytes());
         let mut results: Vec<StoreDone> = Vec::new();
@@ -186,7 +187,7 @@ impl Shared {
             let result = if closing && op.op == Op::Read {
                 Err(Failure::ShuttingDown)
             } else {
-                self.medium.execute(&mut op, &mut bounce)
+                self.execute(&mut op, &mut bounce)
             };
             let finished_nanos = self.completions.now_nanos();
             results.push(Completions::done(op, result, started_nanos, finished_nanos));

@@ -58,6 +58,22 @@ fn overlapping_changes_go_one_after_the_other_and_reads_pass() {
 }
 
 #[test]
+fn changes_that_waited_for_different_ones_keep_their_order() {
+    let mut queue = NodeQueue::default();
+    for (offset, len) in [(0, 4), (4, 4), (0, 4), (0, 8)] {
+        queue.push(piece(Op::Write, offset, len));
+    }
+    let first = take(&mut queue, LIMITS);
+    assert_eq!(first.iter().map(|p| p.serial).collect::<Vec<_>>(), [1, 2]);
+    // Both ends come before a batch is made: the third is free first, the fourth overlaps it and came later.
+    first.iter().for_each(|piece| queue.change_ended(piece));
+    let second = take(&mut queue, LIMITS);
+    assert_eq!(second.iter().map(|p| p.serial).collect::<Vec<_>>(), [3]);
+    queue.change_ended(&second[0]);
+    assert_eq!(take(&mut queue, LIMITS).iter().map(|p| p.serial).collect::<Vec<_>>(), [4]);
+}
+
+#[test]
 fn a_flush_waits_for_earlier_changes_only() {
     let mut queue = NodeQueue::default();
     queue.push(piece(Op::Write, 0, 10));

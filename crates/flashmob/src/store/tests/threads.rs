@@ -1,5 +1,7 @@
 //! Who takes what, and who is woken for it.
 
+use std::time::Instant;
+
 use flashmob_core::op::OpFlags;
 
 use super::*;
@@ -49,4 +51,23 @@ fn after_many_light_operations_others_have_their_turn() {
     assert!(state.take(LIGHT_IN_A_ROW - 1).is_some_and(|(_, light)| light));
     assert!(state.take(LIGHT_IN_A_ROW).is_some_and(|(_, light)| !light));
     assert!(state.take(0).is_some_and(|(_, light)| light), "the light ones were given up, to be taken again");
+}
+
+#[test]
+fn a_panic_fails_its_own_operation_and_loses_no_result_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("extent");
+    let mut medium = Medium::new(&path, super::super::open::open(&path, Some(1 << 16), false).unwrap());
+    medium.panics_at_len_bytes = Some(2);
+    let completions = Arc::new(Completions::new(Instant::now(), || ()));
+    let pool = Pool::start(Arc::new(medium), Arc::clone(&completions), 1).unwrap();
+    let mut ops: Vec<StoreOp> = (0..20).map(write).collect();
+    ops[10] = StoreOp { len_bytes: 2, data: vec![0; 2], ..write(10) };
+    pool.submit(&mut ops);
+    // Closing does all that was submitted.
+    drop(pool);
+    let mut done = Vec::new();
+    completions.take(&mut done);
+    let failed: Vec<u64> = done.iter().filter(|d| d.result.is_err()).map(|d| d.id).collect();
+    assert_eq!((done.len(), failed), (20, vec![10]));
 }
