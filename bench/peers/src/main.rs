@@ -15,6 +15,7 @@ mod servers;
 mod stats;
 mod targets;
 mod tools;
+mod written;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,8 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let locked = image.lock()?;
     let redis_bytes = (plan.size_bytes / 4).min(REDIS_BYTES_MAX);
     let servers = Servers::new(&scratch.path, flashmob, image, WRITE_BYTES, redis_bytes);
-    let mut measurer = Measurer { servers, dir: scratch.path.clone(), time: plan.time, widths: BTreeMap::new() };
+    let mut measurer =
+        Measurer { servers, dir: scratch.path.clone(), time: plan.time, widths: BTreeMap::new(), write_rounds: 0 };
 
     let mut failures: BTreeMap<String, String> = BTreeMap::new();
     let results = measure(&plan, &mut measurer, &mut failures, begun)?;

@@ -18,6 +18,7 @@ use crate::redis;
 use crate::rows::{Kind, Row, Shape};
 use crate::servers::{Server, Servers};
 use crate::tools;
+use crate::written::{BLOCK_BYTES, Written, check_found};
 
 /// One answer of so many is compared with the file, where answers are large and where they are small.
 const VERIFY_LARGE_ONE_OF: u32 = 64;
@@ -83,6 +84,8 @@ pub struct Measurer {
     pub time: Duration,
     /// How many calls or connections are best, by row.
     pub widths: BTreeMap<String, usize>,
+    /// Writing rounds so far, of all servers: each has a stamp of its own.
+    pub write_rounds: u64,
 }
 
 /// What the processes used while something ran.
@@ -167,7 +170,8 @@ impl Measurer {
     }
 
     fn nbd(&mut self, server: Server, shape: &Shape, time: Duration, seed: u64) -> anyhow::Result<Sample> {
-        let targets = self.servers.targets(server)?;
+        let mut targets = self.servers.targets(server)?;
+        let written = if shape.write { self.stamped(&mut targets) } else { Vec::new() };
         let mut watch = Watch::begin(self.servers.get(server)?.pids());
         let load = load(shape, time, seed);
         let result = checked(run_on(&targets, &load, &mut |_| {
@@ -177,8 +181,23 @@ impl Measurer {
         watch.end(&mut sample);
         if shape.write {
             self.read_back(&targets)?;
+            let blocks =
+                targets.iter().filter_map(|t| t.verify.as_ref()?.len_bytes()).sum::<u64>() / BLOCK_BYTES as u64;
+            check_found(written.iter().map(|w| w.found_blocks()).sum(), blocks, result.writes)?;
         }
         Ok(sample)
+    }
+
+    /// Has what is written stamped, so that it differs from what is there.
+    fn stamped(&mut self, targets: &mut [Target]) -> Vec<Arc<Written>> {
+        self.write_rounds += 1;
+        let mut all = Vec::new();
+        for verify in targets.iter_mut().filter_map(|target| target.verify.as_mut()) {
+            let written = Arc::new(Written::new(verify.clone(), self.write_rounds));
+            *verify = written.clone();
+            all.push(written);
+        }
+        all
     }
 
     /// Reads everything that was written, and compares it.
