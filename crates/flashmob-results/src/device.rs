@@ -1,0 +1,63 @@
+//! What a measurement was made on.
+
+use serde::{Deserialize, Serialize};
+
+/// A device, as far as it says what it is. What could not be found out is `null`, never guessed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Model, such as `Nexus 7` or `Raspberry Pi 4 Model B Rev 1.4`.
+    pub model: Option<String>,
+    /// Operating system: `Android 4.4.2 (API 19)` or the distribution's own name.
+    pub system: Option<String>,
+    /// Kernel, such as `Linux 6.1.0`.
+    pub kernel: Option<String>,
+    /// Architecture, such as `aarch64`.
+    pub architecture: Option<String>,
+    /// Processor, such as `Intel(R) Core(TM) i7-2700K`.
+    pub cpu: Option<String>,
+    /// Processors that this process may use.
+    pub cpus: u32,
+    /// Physical memory.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Where the file of a measurement lies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Type of the file system, such as `ext4` or `f2fs`.
+    pub filesystem: Option<String>,
+    /// Its mount options.
+    pub mount_options: Option<String>,
+    /// The disk's name in the kernel, such as `mmcblk0`.
+    pub disk: Option<String>,
+    /// What the disk calls itself.
+    pub disk_model: Option<String>,
+    /// Size of the whole disk.
+    pub disk_bytes: Option<u64>,
+    /// True for a disk that turns; absent where nobody knows: virtual disks and USB sticks call themselves turning.
+    pub rotational: Option<bool>,
+    /// I/O scheduler that was in charge before anything was changed.
+    pub scheduler: Option<String>,
+    /// Schedulers that the kernel offers for this disk.
+    #[serde(default)]
+    pub schedulers: Vec<String>,
+    /// The disk's readahead.
+    pub readahead_bytes: Option<u64>,
+}
+
+impl Device {
+    /// The model, or else what else is known of it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        [&self.model, &self.cpu, &self.system, &self.architecture]
+            .into_iter()
+            .flatten()
+            .next()
+            .cloned()
+            .unwrap_or_else(|| "unknown device".into())
+    }
+}

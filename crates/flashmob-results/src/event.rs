@@ -1,0 +1,56 @@
+//! What a measurement tells while it runs: one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Document;
+use crate::disk::{Parameters, Repetition};
+
+/// One line of `--output ndjson`. The last one is always `end`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Event {
+    /// It begins.
+    Begin {
+        /// Version of these lines and of the document at the end.
+        format_version: u32,
+        /// Version of the flashmob that measures.
+        program_version: String,
+        /// Combinations of parameters.
+        points: u64,
+        /// Repetitions of each.
+        repeat: u32,
+        /// Where random offsets come from.
+        seed: u64,
+    },
+    /// The file is being made.
+    Making {
+        /// Bytes that are written.
+        done_bytes: u64,
+        /// Bytes that it will have.
+        size_bytes: u64,
+    },
+    /// So much of everything is done; about once a second.
+    Progress {
+        /// From 0 to 1.
+        fraction: f64,
+        /// Since the beginning.
+        elapsed_s: f64,
+        /// What it will still take, as it went so far; absent while that cannot be told.
+        left_s: Option<f64>,
+    },
+    /// One repetition is over.
+    Repetition {
+        /// Which round, from 0.
+        round: u32,
+        /// What was measured.
+        parameters: Box<Parameters>,
+        /// How it went.
+        repetition: Box<Repetition>,
+    },
+    /// It is over, with everything that was measured.
+    End {
+        /// The whole result, as `--output json` prints it.
+        result: Box<Document>,
+    },
+}

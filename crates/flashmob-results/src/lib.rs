@@ -1,0 +1,96 @@
+//! One form for what flashmob measures, so that results of different devices, days and kinds can be kept, merged and compared.
+//!
+//! A [`Document`] says on which [`device::Device`] it was measured, with which program, seed and parameters, holds every repetition with its
+//! whole histogram, and says what makes its figures doubtful ([`warning::Warning`]). The form is published in `schema/result-1.json`;
+//! a change that breaks readers gets a new number. A new kind of measurement is a new variant of [`Measurement`].
+//!
+//! - [`device`]: what it was measured on
+//! - [`disk`]: points and repetitions of `flashmob bench disk`
+//! - [`event`]: what is told while it runs
+//! - [`latency`]: percentiles and the histogram in HDR's own compressed, mergeable form
+//! - [`warning`]: reasons to doubt a figure
+//! - [`read`]: documents from files, with errors that name what is wrong
+
+pub mod device;
+pub mod disk;
+pub mod event;
+pub mod latency;
+pub mod read;
+pub mod warning;
+
+use serde::{Deserialize, Serialize};
+
+use device::Device;
+use warning::Warning;
+
+/// Name of the format.
+pub const FORMAT: &str = "flashmob-result";
+/// Its version.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One measurement as it is written to a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Always `flashmob-result`.
+    pub format: String,
+    /// Version of this form: 1.
+    pub format_version: u32,
+    /// Version of the flashmob that measured.
+    pub program_version: String,
+    /// When it began: seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+    /// How long all of it took, preparation included.
+    pub elapsed_s: f64,
+    /// Stopped before its end: points may be missing, and the last may have fewer repetitions.
+    pub interrupted: bool,
+    /// A name that the user gave, such as `tablet`.
+    pub label: Option<String>,
+    /// What it was measured on.
+    pub device: Device,
+    /// The preset that the parameters came from.
+    pub preset: Option<String>,
+    /// Below 1 the preset was shortened: so much of its size and its reads or time.
+    pub scale: f64,
+    /// Where random offsets came from: equal seeds ask for equal offsets.
+    pub seed: u64,
+    /// What was measured.
+    pub measurement: Measurement,
+    /// What makes the figures doubtful as a whole; single points have their own.
+    pub warnings: Vec<Warning>,
+}
+
+/// Kinds of measurements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Measurement {
+    /// Of one file on one device: `flashmob bench disk`.
+    Disk(disk::Disk),
+}
+
+impl Document {
+    /// What to call it in tables and figures: the label if there is one, else the device's model, with what sets it apart.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let base = self.label.clone().unwrap_or_else(|| self.device.name());
+        match &self.measurement {
+            Measurement::Disk(disk) => match &disk.model {
+                Some(model) => format!("{} (modelled)", self.label.as_deref().unwrap_or(&model.profile)),
+                None => base,
+            },
+        }
+    }
+
+    /// True if the device or the medium is a model: no figure of it says anything about real hardware.
+    #[must_use]
+    pub fn is_modelled(&self) -> bool {
+        match &self.measurement {
+            Measurement::Disk(disk) => disk.model.is_some(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

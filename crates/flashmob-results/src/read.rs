@@ -1,0 +1,100 @@
+//! Documents from files.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Document, FORMAT, FORMAT_VERSION, Measurement};
+
+/// Longest file that is read: results are some hundred KiB.
+pub const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a file is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It could not be read.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It is longer than any result.
+    #[error("{path}: {size_bytes} bytes is more than any result has (at most {FILE_BYTES_MAX})")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// It is JSON of something else, or no JSON.
+    #[error("{path} is not a result of flashmob: {what}")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        what: String,
+    },
+    /// It was written by another version.
+    #[error("{path}: version {found} of the result format; this flashmob knows {FORMAT_VERSION}")]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+}
+
+/// Reads one file.
+///
+/// # Errors
+/// See [`ReadError`]: each names the file.
+pub fn file(path: &Path) -> Result<Document, ReadError> {
+    let io = |source| ReadError::Io { path: path.into(), source };
+    let size_bytes = std::fs::metadata(path).map_err(io)?.len();
+    if size_bytes > FILE_BYTES_MAX {
+        return Err(ReadError::TooLong { path: path.into(), size_bytes });
+    }
+    text(&std::fs::read_to_string(path).map_err(io)?, path)
+}
+
+/// Reads what stands in a file that is called `path` in errors.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn text(text: &str, path: &Path) -> Result<Document, ReadError> {
+    let foreign = |what: String| ReadError::Foreign { path: path.into(), what };
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| foreign(e.to_string()))?;
+    match value.get("format").and_then(|f| f.as_str()) {
+        Some(FORMAT) => {}
+        Some(other) => return Err(foreign(format!("its format is '{other}', not '{FORMAT}'"))),
+        None => return Err(foreign("it has no 'format'".into())),
+    }
+    match value.get("format_version").and_then(serde_json::Value::as_u64) {
+        Some(found) if found == u64::from(FORMAT_VERSION) => {}
+        Some(found) => return Err(ReadError::Version { path: path.into(), found }),
+        None => return Err(foreign("it has no 'format_version'".into())),
+    }
+    let document: Document = serde_json::from_value(value).map_err(|e| foreign(e.to_string()))?;
+    check(&document).map_err(foreign)?;
+    Ok(document)
+}
+
+/// Histograms that can be read, and numbers that are some.
+fn check(document: &Document) -> Result<(), String> {
+    let Measurement::Disk(disk) = &document.measurement;
+    for (at, point) in disk.points.iter().enumerate() {
+        let latencies = point.repetitions.iter().map(|r| &r.latency_ns).chain([&point.summary.latency_ns]);
+        for latency in latencies {
+            let histogram = latency.histogram().map_err(|e| format!("point {}: {e}", at + 1))?;
+            if histogram.len() != latency.count {
+                return Err(format!(
+                    "point {}: a histogram of {} requests says {}",
+                    at + 1,
+                    histogram.len(),
+                    latency.count
+                ));
+            }
+        }
+    }
+    Ok(())
+}

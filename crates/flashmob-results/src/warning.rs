@@ -1,0 +1,60 @@
+//! Reasons to doubt a figure.
+
+use serde::{Deserialize, Serialize};
+
+/// One reason, for people and for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Warning {
+    /// What kind of doubt.
+    pub code: Code,
+    /// In words, with the figures and a remedy.
+    pub message: String,
+}
+
+/// Kinds of doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// Requests that should have reached the disk were answered from memory.
+    ServedFromCache,
+    /// The page cache could not be dropped, or not be checked.
+    CacheNotDropped,
+    /// Requests that should have been answered from memory reached the disk.
+    NotCached,
+    /// The device was hot or its processors were slowed down.
+    Throttled,
+    /// Others used the disk meanwhile.
+    OtherIo,
+    /// The repetitions differ widely.
+    WideSpread,
+    /// Too few requests for the percentile that is shown.
+    FewSamples,
+    /// The file is smaller than memory.
+    SmallFile,
+    /// A scheduler could not be set, or not be put back.
+    Scheduler,
+    /// Requests failed.
+    Errors,
+    /// A repetition was too short to mean much.
+    Short,
+    /// Stopped before the end.
+    Interrupted,
+    /// The preset was shortened.
+    Scaled,
+    /// A model answered, not a device.
+    Modelled,
+    /// The model's answers came late: the machine was too busy for its timing.
+    Late,
+    /// Something was measured in another way than asked for.
+    Changed,
+}
+
+impl Warning {
+    /// A doubt of this kind.
+    pub fn new(code: Code, message: impl Into<String>) -> Warning {
+        Warning { code, message: message.into() }
+    }
+}
