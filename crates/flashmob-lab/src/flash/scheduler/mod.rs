@@ -1,0 +1,150 @@
+//! In what order waiting requests go to the device.
+//!
+//! Written after the published descriptions of Linux's schedulers, much simplified; they are there for their order,
+//! not for their cost, which is nil here.
+
+mod deadline;
+mod fair;
+mod fifo;
+
+use std::fmt;
+use std::str::FromStr;
+
+use flashmob_core::units::Time;
+
+use super::request::{Op, Request};
+
+/// A scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheduler {
+    /// First come, first served. Linux called it NOOP before it had many queues.
+    #[default]
+    None,
+    /// In batches of ascending addresses; what has waited too long comes first. Linux's DEADLINE.
+    MqDeadline,
+    /// A queue per submitter, served in slices in turn. It stands for CFQ and BFQ, of which it has the fairness but
+    /// neither weights nor idling: it never waits for a submitter that may soon ask for more.
+    Bfq,
+}
+
+/// There is no scheduler of that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no scheduler '{name}' in the model; it knows {}{}", Scheduler::NAMES.join(", "), super::profile::hint(*.meant))]
+pub struct SchedulerError {
+    /// The name that was given.
+    pub name: String,
+    /// What was probably meant.
+    pub meant: Option<&'static str>,
+}
+
+impl Scheduler {
+    /// All of them.
+    pub const ALL: [Scheduler; 3] = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Bfq];
+    /// Their names, in the order of [`Scheduler::ALL`].
+    pub const NAMES: [&'static str; 3] = ["none", "mq-deadline", "bfq"];
+
+    /// Its name, as Linux writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::None => "none",
+            Scheduler::MqDeadline => "mq-deadline",
+            Scheduler::Bfq => "bfq",
+        }
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Scheduler {
+    type Err = SchedulerError;
+
+    /// Also takes the names that the papers have: `noop`, `deadline`, `cfq`.
+    fn from_str(text: &str) -> Result<Self, SchedulerError> {
+        match text.to_ascii_lowercase().as_str() {
+            "none" | "noop" => Ok(Scheduler::None),
+            "mq-deadline" | "deadline" => Ok(Scheduler::MqDeadline),
+            "bfq" | "cfq" => Ok(Scheduler::Bfq),
+            _ => {
+                let meant = super::resembling(text, &Scheduler::NAMES);
+                Err(SchedulerError { name: text.to_string(), meant })
+            }
+        }
+    }
+}
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) request: Request,
+    pub(super) submitted: Time,
+    /// Counts the requests: tells equal ones apart, and is their order of arrival.
+    pub(super) number: u64,
+}
+
+impl Waiting {
+    /// Sorts by address, and by arrival where that is the same.
+    fn place(&self) -> (u64, u64) {
+        (self.request.offset_bytes, self.number)
+    }
+
+    fn end_bytes(&self) -> u64 {
+        self.request.offset_bytes + self.request.len_bytes
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    Fifo(fifo::Fifo),
+    Deadline(deadline::Deadline),
+    Fair(fair::Fair),
+}
+
+/// The queue before the device. Flushes have no address to be sorted by: they pass what waits, as in Linux, where
+/// only what was acknowledged before a flush is covered by it.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    flushes: fifo::Fifo,
+    order: Order,
+    len: usize,
+}
+
+impl Queue {
+    pub(super) fn new(scheduler: Scheduler) -> Self {
+        let order = match scheduler {
+            Scheduler::None => Order::Fifo(fifo::Fifo::default()),
+            Scheduler::MqDeadline => Order::Deadline(deadline::Deadline::default()),
+            Scheduler::Bfq => Order::Fair(fair::Fair::default()),
+        };
+        Queue { flushes: fifo::Fifo::default(), order, len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        self.len += 1;
+        match &mut self.order {
+            _ if waiting.request.op == Op::Flush => self.flushes.push(waiting),
+            Order::Fifo(order) => order.push(waiting),
+            Order::Deadline(order) => order.push(waiting),
+            Order::Fair(order) => order.push(waiting),
+        }
+    }
+
+    /// The next for the device, at `now`.
+    pub(super) fn pop(&mut self, now: Time) -> Option<Waiting> {
+        let next = self.flushes.pop().or_else(|| match &mut self.order {
+            Order::Fifo(order) => order.pop(),
+            Order::Deadline(order) => order.pop(now),
+            Order::Fair(order) => order.pop(),
+        });
+        self.len -= usize::from(next.is_some());
+        next
+    }
+}
