@@ -20,6 +20,8 @@ pub enum Unit {
     Requests,
     /// Milliseconds of a time that was set beforehand.
     Milliseconds,
+    /// Parts of work that nothing else counts.
+    Parts,
 }
 
 /// How far some work is.
@@ -91,6 +93,7 @@ fn describe(progress: &Progress, elapsed: Duration) -> String {
         Unit::Bytes => format!("{} of {}, {}/s", Bytes(done), Bytes(total), Bytes(rate as u64)),
         Unit::Requests => format!("{done} of {total}, {rate:.0}/s"),
         Unit::Milliseconds => format!("{} of {} s", done / 1000, total / 1000),
+        Unit::Parts => format!("{} so far", human_time(elapsed.as_secs_f64())),
     };
     let left = total.saturating_sub(done) as f64;
     let left_s = if unit == Unit::Milliseconds { left / 1000.0 } else { left / rate };
@@ -125,6 +128,7 @@ mod tests {
         assert_eq!(text, "0 % (100 of 400000, 25/s, 5 h left)");
         let text = describe(&progress(2000, 600_000, Unit::Milliseconds), four);
         assert_eq!(text, "0 % (2 of 600 s, 10 min left)");
+        assert_eq!(describe(&progress(100, 400, Unit::Parts), four), "25 % (4 s so far, 12 s left)");
         assert_eq!(describe(&progress(0, 10, Unit::Requests), four), "0 % (0 of 10, 0/s)");
         assert!(describe(&progress(0, 0, Unit::Bytes), Duration::ZERO).starts_with("100 %"));
     }

@@ -1,0 +1,34 @@
+//! Why a measurement of a disk is not possible: each names the thing and the remedy.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure that ends the measurement. Requests that fail are counted, not these.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// A combination of options that means nothing.
+    #[error("{0}")]
+    Parameters(String),
+    /// The file cannot be used.
+    #[error("{path}: {doing}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// io_uring is not to be had.
+    #[error("io_uring cannot be used here: {0}; use --engine pread")]
+    Uring(io::Error),
+    /// A thread could not be started.
+    #[error("a thread of the load cannot be started: {0}; use fewer --threads")]
+    Thread(io::Error),
+    /// The I/O scheduler is not as it should be.
+    #[error(transparent)]
+    Scheduler(#[from] crate::host::scheduler::SchedulerError),
+    /// No such model, or not of that size.
+    #[error(transparent)]
+    Model(#[from] flashmob_lab::flash::ProfileError),
+}

@@ -1,0 +1,32 @@
+//! How one device answers: reads and writes of a file, in many combinations of order, size and threads.
+//!
+//! A request costs one system call, one look at the clock and one step of a random number; nothing else is done between two of them, so that
+//! the figures are the device's. The parameters and results are those of [`flashmob_results::disk`].
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `plan` | all combinations, checked |
+//! | `sweep` | round after round, with page cache and scheduler as asked for |
+//! | `subject` | the file or the model |
+//! | `crew` | the threads of one repetition |
+//! | `worker`, `uring` | the loop of one thread |
+//! | `offsets`, `limit`, `buffer` | where requests go, when they end, the memory they use |
+//! | `doubts` | what makes the figures doubtful |
+
+mod buffer;
+mod crew;
+pub mod doubts;
+mod error;
+pub mod limit;
+pub mod offsets;
+pub mod plan;
+mod subject;
+mod sweep;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod uring;
+mod worker;
+
+pub use error::DiskError;
+pub use flashmob_lab::flash::Scheduler;
+pub use subject::{FileSubject, ModelSubject};
+pub use sweep::{Event, Plan, Subject, Swept, run};

@@ -1,0 +1,128 @@
+//! What is measured: a file, or a model of a device.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use flashmob_lab::flash::{Profile, Scheduler};
+use flashmob_results::device::Place;
+use flashmob_results::disk::{Cache, Operation, Parameters, Sync};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::error::DiskError;
+use crate::host::place::Disk;
+use crate::modelled::ModelledDisk;
+
+/// A file that exists and may be used as the plan says.
+#[derive(Debug)]
+pub struct FileSubject {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its size.
+    pub size_bytes: u64,
+    /// The benchmark made it, now or earlier.
+    pub made_by_benchmark: bool,
+    /// Where it lies.
+    pub place: Place,
+    /// The disk below it, where there is one.
+    pub disk: Option<Disk>,
+    /// Which file was looked at; see [`FileSubject::inode_of`]. The path may come to lead to another one.
+    pub inode: (u64, u64),
+}
+
+/// Where the requests of a repetition go.
+pub(super) enum Opened<'a> {
+    File(File),
+    Model(&'a ModelledDisk),
+}
+
+impl FileSubject {
+    /// What makes a file the same one: its device and its number there.
+    #[must_use]
+    pub fn inode_of(metadata: &Metadata) -> (u64, u64) {
+        (metadata.dev(), metadata.ino())
+    }
+
+    /// Removes the file. A link that leads to it stays: that was made by somebody else.
+    ///
+    /// # Errors
+    /// Another file is there by now, or the system refuses.
+    pub fn remove(&self) -> io::Result<()> {
+        let path = self.path.canonicalize()?;
+        self.is_still(&path.symlink_metadata()?)?;
+        std::fs::remove_file(path)
+    }
+
+    fn is_still(&self, metadata: &Metadata) -> io::Result<()> {
+        if FileSubject::inode_of(metadata) == self.inode {
+            return Ok(());
+        }
+        Err(io::Error::other("another file has taken its place since this began; measure again"))
+    }
+
+    /// Opens it for one point. For reads it is opened for reading alone: nothing can be damaged. What has taken its place since it was
+    /// looked at is not used: it may be anything.
+    pub(super) fn open(&self, parameters: &Parameters) -> Result<File, DiskError> {
+        let writes = parameters.operation == Operation::Write;
+        let direct = parameters.cache == Cache::Direct;
+        let mut flags = if writes { OFlags::RDWR } else { OFlags::RDONLY };
+        // A pipe in its place must not make this wait.
+        flags |= OFlags::CLOEXEC | OFlags::NONBLOCK;
+        flags.set(OFlags::DIRECT, direct);
+        flags.set(OFlags::DSYNC, parameters.sync == Some(Sync::Dsync));
+        let failed = |doing, source| DiskError::File { path: self.path.clone(), doing, source };
+        let file = rustix::fs::open(&self.path, flags, Mode::empty()).map(File::from).map_err(|errno| {
+            let doing = match (direct, errno) {
+                (true, Errno::INVAL) => "this file system has no direct I/O; use --cache cold",
+                _ if writes => "cannot be opened for writing",
+                _ => "cannot be opened",
+            };
+            failed(doing, errno.into())
+        })?;
+        let checked = file.metadata().and_then(|metadata| self.is_still(&metadata));
+        // io_uring treats files that must not wait otherwise.
+        let checked = checked.and_then(|()| {
+            let flags = rustix::fs::fcntl_getfl(&file)?;
+            Ok(rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?)
+        });
+        checked.map(|()| file).map_err(|error| failed("cannot be used", error))
+    }
+}
+
+/// A model of a device.
+#[derive(Debug)]
+pub struct ModelSubject {
+    /// Its numbers.
+    pub profile: Profile,
+    /// Size of the modelled file.
+    pub size_bytes: u64,
+    /// One modelled device for each scheduler.
+    disks: Vec<(Scheduler, ModelledDisk)>,
+}
+
+impl ModelSubject {
+    /// The model of that name. Service times are drawn from `seed`.
+    ///
+    /// # Errors
+    /// There is no such model, or it cannot be of that size.
+    pub fn new(profile: &str, size_bytes: u64, seed: u64) -> Result<ModelSubject, DiskError> {
+        let profile = Profile::named(profile)?;
+        let disk = |scheduler| Ok((scheduler, ModelledDisk::new(&profile, scheduler, size_bytes, seed)?));
+        let disks: Result<Vec<_>, DiskError> = Scheduler::ALL.into_iter().map(disk).collect();
+        Ok(ModelSubject { disks: disks?, profile, size_bytes })
+    }
+
+    /// Why this scheduler is not modelled, if it is not.
+    pub(super) fn refusal(name: &str) -> Option<String> {
+        name.parse::<Scheduler>().err().map(|error| error.to_string())
+    }
+
+    /// The device behind this scheduler; without a name, behind none.
+    pub(super) fn disk(&self, scheduler: Option<&str>) -> &ModelledDisk {
+        let wanted = scheduler.and_then(|name| name.parse().ok()).unwrap_or(Scheduler::None);
+        let found = self.disks.iter().find(|(scheduler, _)| *scheduler == wanted);
+        found.map(|(_, disk)| disk).unwrap_or(&self.disks[0].1)
+    }
+}

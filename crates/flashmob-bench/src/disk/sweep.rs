@@ -1,0 +1,383 @@
+//! All points, round after round: what is set and dropped before a repetition, and what is looked at around it.
+//!
+//! Each round measures every point once, so that whatever changes with time (heat, other programs, wear) touches all of them alike.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flashmob_results::disk::{Cache, Parameters, Point, Repetition};
+use flashmob_results::latency::Latency;
+use flashmob_results::warning::{Code, Warning};
+
+use super::error::DiskError;
+use super::offsets::Order;
+use super::subject::{FileSubject, ModelSubject, Opened};
+use super::{crew, doubts, plan};
+use crate::host::scheduler::SchedulerGuard;
+use crate::host::watch::Watch;
+use crate::host::{cache, place};
+use crate::load::random::{GOLDEN, mix64};
+
+/// Part of a file that may lack blocks on the disk.
+const MISSING_FRACTION_MAX: f64 = 0.01;
+/// How often heat is looked for.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
+
+/// What shall be measured, and how often.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The points.
+    pub points: Vec<Parameters>,
+    /// Repetitions of each.
+    pub repeat: u32,
+    /// Where random offsets come from.
+    pub seed: u64,
+}
+
+/// What is measured.
+#[derive(Debug)]
+pub enum Subject {
+    /// A file, on this machine's disk.
+    File(FileSubject),
+    /// A model of a device: no disk is touched.
+    Model(ModelSubject),
+}
+
+impl Subject {
+    /// Size of the file, or of the modelled one.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Subject::File(file) => file.size_bytes,
+            Subject::Model(model) => model.size_bytes,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Swept {
+    /// The points that have one repetition at least.
+    pub points: Vec<Point>,
+    /// Doubts that concern all of them.
+    pub warnings: Vec<Warning>,
+    /// It was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// What happens while it is measured.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// So much of everything is done.
+    Progress {
+        /// From 0 to 1.
+        fraction: f64,
+    },
+    /// One repetition is over.
+    Repetition {
+        /// Its point.
+        parameters: &'a Parameters,
+        /// Which round, from 0.
+        round: u32,
+        /// What it measured.
+        repetition: &'a Repetition,
+    },
+}
+
+/// Measures all points of `plan`. `begun` is the beginning of the whole measurement; `cancel` ends it early, with what there is by then.
+///
+/// # Errors
+/// The file, a ring or a thread is not to be had. What had to be done in another way than asked for is a warning in the result.
+pub fn run(
+    subject: &Subject,
+    plan: &Plan,
+    begun: Instant,
+    cancel: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Swept, DiskError> {
+    let mut sweep = Sweep::new(subject, plan, begun);
+    let mut rows: Vec<Row> = sweep.points.iter().map(|_| Row::default()).collect();
+    let all = f64::from(plan.repeat) * sweep.points.len() as f64;
+    let mut done = 0.0;
+    'rounds: for round in 0..plan.repeat {
+        for (at, row) in rows.iter_mut().enumerate() {
+            if cancel.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+            let parameters = sweep.points[at].clone();
+            let mut tick = |fraction: f64| observe(Event::Progress { fraction: (done + fraction) / all });
+            let repetition = sweep.repetition(&parameters, round, cancel, &mut tick, &mut row.doubts)?;
+            let Some(repetition) = repetition else { break 'rounds };
+            done += 1.0;
+            observe(Event::Repetition { parameters: &parameters, round, repetition: &repetition });
+            observe(Event::Progress { fraction: done / all });
+            row.repetitions.push(repetition);
+        }
+    }
+    sweep.finish(rows, cancel.load(Ordering::Relaxed))
+}
+
+/// What was seen of one point.
+#[derive(Default)]
+struct Row {
+    repetitions: Vec<Repetition>,
+    doubts: Vec<Warning>,
+}
+
+struct Sweep<'a> {
+    subject: &'a Subject,
+    points: Vec<Parameters>,
+    seed: u64,
+    begun: Instant,
+    scheduler: Option<SchedulerGuard>,
+    warnings: Vec<Warning>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(subject: &'a Subject, plan: &Plan, begun: Instant) -> Sweep<'a> {
+        let mut sweep = Sweep {
+            subject,
+            points: plan.points.clone(),
+            seed: plan.seed,
+            begun,
+            scheduler: None,
+            warnings: Vec::new(),
+        };
+        let refused = sweep.refused_schedulers();
+        sweep.go_on_without(&refused);
+        sweep
+    }
+
+    /// The schedulers that cannot be had, each with the reason. Each is tried once.
+    fn refused_schedulers(&mut self) -> Vec<(String, String)> {
+        let mut wanted: Vec<String> = self.points.iter().filter_map(|p| p.scheduler.clone()).collect();
+        wanted.sort();
+        wanted.dedup();
+        let refusal = |name: &String| match self.subject {
+            Subject::Model(_) => ModelSubject::refusal(name),
+            Subject::File(file) => {
+                let tried = SchedulerGuard::set(file.disk.as_ref(), name).and_then(SchedulerGuard::restore);
+                tried.err().map(|error| error.to_string())
+            }
+        };
+        wanted.iter().filter_map(|name| Some((name.clone(), refusal(name)?))).collect()
+    }
+
+    /// Points whose scheduler cannot be had are left out; if no others remain, they are measured once with the one that is there.
+    fn go_on_without(&mut self, refused: &[(String, String)]) {
+        let Some((_, first)) = refused.first() else { return };
+        let stays = |p: &Parameters| p.scheduler.as_ref().is_none_or(|s| refused.iter().all(|(name, _)| name != s));
+        if self.points.iter().any(stays) {
+            self.points.retain(stays);
+            for (name, why) in refused {
+                self.warnings.push(Warning::new(Code::Scheduler, format!("not measured with {name}: {why}")));
+            }
+            return;
+        }
+        let mut kept: Vec<Parameters> = Vec::new();
+        for point in self.points.drain(..).map(|p| Parameters { scheduler: None, ..p }) {
+            if !kept.contains(&point) {
+                kept.push(point);
+            }
+        }
+        self.points = kept;
+        let own = match self.subject {
+            Subject::File(file) => file.place.scheduler.as_deref().unwrap_or("unknown"),
+            Subject::Model(_) => "none",
+        };
+        let text = format!("measured with the scheduler that was there ({own}) alone: {first}");
+        self.warnings.push(Warning::new(Code::Scheduler, text));
+    }
+
+    /// Sets the scheduler of a point, unless it is set already. The one before is put back first, so that there is only one to be put
+    /// back at the end.
+    fn set_scheduler(&mut self, name: &str) -> Result<(), DiskError> {
+        let Subject::File(file) = self.subject else { return Ok(()) };
+        if self.scheduler.as_ref().is_some_and(|guard| guard.current() == name) {
+            return Ok(());
+        }
+        if let Some(guard) = self.scheduler.take() {
+            guard.restore()?;
+        }
+        let guard = SchedulerGuard::set(file.disk.as_ref(), name)?;
+        if let Some(warning) = guard.warning() {
+            self.warn_once(warning.clone());
+        }
+        self.scheduler = Some(guard);
+        Ok(())
+    }
+
+    /// One repetition; `None` if it was cancelled before its first answer.
+    fn repetition(
+        &mut self,
+        parameters: &Parameters,
+        round: u32,
+        cancel: &AtomicBool,
+        tick: &mut dyn FnMut(f64),
+        doubts: &mut Vec<Warning>,
+    ) -> Result<Option<Repetition>, DiskError> {
+        let order = Order {
+            pattern: parameters.pattern,
+            block_bytes: parameters.block_bytes,
+            range: plan::range(parameters),
+            threads: parameters.threads,
+            requests: parameters.requests,
+            // The same for all points of a round: they differ in nothing but what they are to differ in.
+            seed: mix64(self.seed.wrapping_add(GOLDEN.wrapping_mul(u64::from(round) + 1))),
+        };
+        if let Some(name) = &parameters.scheduler {
+            self.set_scheduler(name)?;
+        }
+        let opened = match self.subject {
+            Subject::File(file) => Opened::File(file.open(parameters)?),
+            Subject::Model(model) => Opened::Model(model.disk(parameters.scheduler.as_deref())),
+        };
+        self.prepare_cache(&opened, parameters)?;
+        if cancel.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let cached_before_bytes = cached_bytes(&opened, &order.range);
+        let disk = match self.subject {
+            Subject::File(file) => file.disk.clone().filter(|_| place::is_accounted(file.place.filesystem.as_deref())),
+            Subject::Model(_) => None,
+        };
+        let begin_s = self.begun.elapsed().as_secs_f64();
+        let mut watch = Watch::begin(&disk);
+        let mut looked = Instant::now();
+        let mut tick = |fraction: f64| {
+            tick(fraction);
+            if looked.elapsed() >= LOOKS_EVERY {
+                watch.sample();
+                looked = Instant::now();
+            }
+        };
+        let tally = crew::run(&opened, parameters, &order, plan::stop(parameters), cancel, &mut tick)?;
+        let observed = watch.end();
+        let interrupted = cancel.load(Ordering::Relaxed);
+        let latencies = tally.latencies();
+        let requests = latencies.len();
+        if interrupted && requests == 0 {
+            return Ok(None);
+        }
+        let elapsed_s = tally.ended_ns.saturating_sub(tally.begun_ns) as f64 / 1e9;
+        let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
+        match &opened {
+            Opened::Model(disk) => doubts.extend(doubts::of_lateness(disk, &latencies)),
+            Opened::File(_) => doubts.extend(observed.warnings()),
+        }
+        Ok(Some(Repetition {
+            begin_s,
+            elapsed_s,
+            requests,
+            bytes: tally.bytes,
+            errors: tally.errors,
+            first_error: tally.first_error,
+            requests_per_second: per_second(requests),
+            bytes_per_second: per_second(tally.bytes),
+            latency_ns: Latency::new(&latencies),
+            cpu_user_s: observed.cpu_user.as_secs_f64(),
+            cpu_system_s: observed.cpu_system.as_secs_f64(),
+            cached_before_bytes,
+            cached_after_bytes: cached_bytes(&opened, &order.range),
+            fetched_bytes: if disk.is_some() { observed.fetched_bytes } else { None },
+            foreign_bytes: observed.foreign_bytes,
+            upward_fraction: match &opened {
+                Opened::Model(disk) => Some(disk.upward_fraction()),
+                Opened::File(_) => None,
+            },
+            interrupted,
+        }))
+    }
+
+    /// Brings the page cache into the state that the point asks for.
+    fn prepare_cache(&mut self, opened: &Opened<'_>, parameters: &Parameters) -> Result<(), DiskError> {
+        let range = 0..parameters.range_bytes;
+        if let Opened::File(file) = opened
+            && parameters.cache != Cache::Warm
+            && let Some(percent) = missing_percent(file)
+        {
+            self.warn_once(Warning::new(
+                Code::ServedFromCache,
+                format!(
+                    "{percent:.0} % of the file have no blocks on the disk (holes, or compressed): such reads are answered without it; \
+                     let this benchmark make a file"
+                ),
+            ));
+        }
+        match (opened, parameters.cache) {
+            (Opened::Model(disk), cache) => {
+                disk.reset_counters();
+                if cache != Cache::Warm {
+                    disk.drop_cache();
+                }
+            }
+            (Opened::File(file), Cache::Direct) => {
+                // Some kernels allow direct I/O even there.
+                if let Some(text) = cache::no_disk(file) {
+                    self.warn_once(Warning::new(Code::ServedFromCache, text));
+                }
+            }
+            (Opened::File(file), Cache::Cold) => {
+                let dropped =
+                    cache::drop_range(file, range).map_err(|e| self.failed("its cached pages cannot be dropped", e))?;
+                if let Some(text) = dropped.remedy {
+                    self.warn_once(Warning::new(
+                        Code::CacheNotDropped,
+                        format!("the page cache was not emptied: {text}"),
+                    ));
+                }
+            }
+            (Opened::File(file), Cache::Warm) => {
+                cache::warm(file, range).map_err(|e| self.failed("it cannot be read into memory", e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, doing: &'static str, source: std::io::Error) -> DiskError {
+        let path = match self.subject {
+            Subject::File(file) => file.path.clone(),
+            Subject::Model(_) => "the model".into(),
+        };
+        DiskError::File { path, doing, source }
+    }
+
+    fn warn_once(&mut self, warning: Warning) {
+        if !self.warnings.iter().any(|w| w.code == warning.code) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn finish(mut self, rows: Vec<Row>, interrupted: bool) -> Result<Swept, DiskError> {
+        if let Some(guard) = self.scheduler.take() {
+            guard.restore()?;
+        }
+        let measured = self.points.into_iter().zip(rows).filter(|(_, row)| !row.repetitions.is_empty());
+        let points = measured
+            .map(|(parameters, row)| {
+                let mut point = Point::new(parameters, row.repetitions);
+                point.warnings = doubts::of_point(&point);
+                point.warnings.extend(doubts::once_each(row.doubts));
+                point
+            })
+            .collect();
+        Ok(Swept { points, warnings: self.warnings, interrupted })
+    }
+}
+
+/// How much of a file is not on its disk, in percent, if that is worth a word.
+fn missing_percent(file: &File) -> Option<f64> {
+    let metadata = file.metadata().ok().filter(|metadata| metadata.is_file() && cache::no_disk(file).is_none())?;
+    // This unit is fixed, whatever the file system's blocks are.
+    let (size, has) = (metadata.len() as f64, metadata.blocks() as f64 * 512.0);
+    (has < size * (1.0 - MISSING_FRACTION_MAX)).then(|| 100.0 * (1.0 - has / size))
+}
+
+fn cached_bytes(opened: &Opened<'_>, range: &std::ops::Range<u64>) -> Option<u64> {
+    match opened {
+        Opened::File(file) => cache::resident_bytes(file, range.clone()).ok().flatten(),
+        Opened::Model(disk) => Some(disk.cached_bytes()),
+    }
+}

@@ -1,0 +1,186 @@
+//! Where a file lies: its mount, its file system, and the disk below.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use flashmob_results::device::Place;
+
+use super::mounts::{self, Dev, Mount};
+use super::{number, text};
+
+/// A volume on a partition of a mapped device on a RAID is four steps; more than this is a loop.
+const STEPS_MAX: usize = 16;
+/// Sysfs counts in these, whatever the disk's own sectors are.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// A whole disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Its name in the kernel, such as `mmcblk0`.
+    pub name: String,
+    /// Its directory in sysfs.
+    pub sysfs: PathBuf,
+}
+
+impl Disk {
+    /// The file with the scheduler in charge and those that the kernel offers.
+    #[must_use]
+    pub fn scheduler_path(&self) -> PathBuf {
+        self.sysfs.join("queue/scheduler")
+    }
+
+    /// The scheduler in charge and those that the kernel offers; `None` and empty if it does not say.
+    #[must_use]
+    pub fn schedulers(&self) -> (Option<String>, Vec<String>) {
+        text(self.scheduler_path()).map_or((None, Vec::new()), |text| parse_schedulers(&text))
+    }
+
+    fn model(&self) -> Option<String> {
+        // `name` is what an MMC card or eMMC calls itself, and the name of a device-mapper volume.
+        let name = text(self.sysfs.join("device/model"))
+            .or_else(|| text(self.sysfs.join("device/name")))
+            .or_else(|| text(self.sysfs.join("dm/name")))?;
+        // SATA disks have the vendor "ATA", PCI devices a number.
+        let vendor =
+            text(self.sysfs.join("device/vendor")).filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x"));
+        Some(vendor.map_or(name.clone(), |vendor| format!("{vendor} {name}")))
+    }
+}
+
+/// `none [mq-deadline] kyber`: the one in brackets is in charge. A single word without brackets is, too: so it
+/// stands for devices without a queue of their own.
+pub(super) fn parse_schedulers(text: &str) -> (Option<String>, Vec<String>) {
+    let bare = |word: &str| word.trim_matches(['[', ']']).to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let bracketed = words.iter().find(|word| word.starts_with('[') && word.ends_with(']'));
+    let current = bracketed.or(if words.len() == 1 { words.first() } else { None });
+    let current = current.map(|word| bare(word)).filter(|name| !name.is_empty());
+    (current, words.into_iter().map(bare).filter(|name| !name.is_empty()).collect())
+}
+
+/// False for file systems whose disk is read by other processes or threads than the one that asks: then the kernel counts nothing as
+/// its own, and all of it as others'.
+#[must_use]
+pub fn is_accounted(filesystem: Option<&str>) -> bool {
+    filesystem.is_none_or(|name| !(name.starts_with("fuse") || name == "zfs" || name.starts_with("nfs")))
+}
+
+/// Where a file lies, and the disk for those who want to ask it more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Located {
+    /// For the results.
+    pub place: Place,
+    /// Absent for what lies in memory, on the network, or on several disks that nothing binds together.
+    pub disk: Option<Disk>,
+}
+
+/// Where the file or block device `path` lies; if it does not exist yet, where it would.
+#[must_use]
+pub fn place(path: &Path) -> Place {
+    locate(path).place
+}
+
+/// As [`place`], with the disk.
+#[must_use]
+pub fn locate(path: &Path) -> Located {
+    let mut path = path;
+    loop {
+        if let (Ok(real), Ok(metadata)) = (path.canonicalize(), path.metadata()) {
+            let is_device = metadata.file_type().is_block_device();
+            let dev = if is_device { metadata.rdev() } else { metadata.dev() };
+            return locate_at(Path::new("/"), &real, (rustix::fs::major(dev), rustix::fs::minor(dev)), is_device);
+        }
+        path = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => return Located::default(),
+        };
+    }
+}
+
+/// Where `path` lies, whose device has the number `dev` or, if it is itself a block device, which has that number;
+/// by the `/proc`, `/sys` and `/dev` below `root`.
+#[must_use]
+pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> Located {
+    let mounts = text(root.join("proc/self/mountinfo")).map(|text| mounts::parse(&text)).unwrap_or_default();
+    let mount = if is_device { None } else { mounts::of_file(&mounts, path, dev) };
+    let disk = by_number(root, dev)
+        .or_else(|| mount.and_then(|mount| by_source(root, &mounts, mount)))
+        .and_then(|device| whole_disk(&device));
+    let mut place = Place {
+        filesystem: mount.map(|mount| mount.filesystem.clone()),
+        mount_options: mount.map(|mount| mount.options.clone()),
+        ..Place::default()
+    };
+    if let Some(disk) = &disk {
+        let queue = disk.sysfs.join("queue");
+        place.disk = Some(disk.name.clone());
+        place.disk_model = disk.model();
+        place.disk_bytes = number::<u64>(disk.sysfs.join("size")).and_then(|sectors| sectors.checked_mul(SECTOR_BYTES));
+        place.rotational = disk.turns();
+        (place.scheduler, place.schedulers) = disk.schedulers();
+        place.readahead_bytes = number::<u64>(queue.join("read_ahead_kb")).and_then(|kib| kib.checked_mul(1024));
+    }
+    Located { place, disk }
+}
+
+impl Disk {
+    /// Whether it turns. The kernel's "yes" is also its default for whatever does not say: virtual disks, USB sticks, loop devices. So it
+    /// is believed of disks that speak ATA alone, and are none of an emulator's; "no" is believed of all.
+    fn turns(&self) -> Option<bool> {
+        let says_so = number::<u8>(self.sysfs.join("queue/rotational"))? != 0;
+        let part = |name| text(self.sysfs.join("device").join(name)).unwrap_or_default();
+        let emulated = ["QEMU", "VBOX", "VMware", "Virtual"].iter().any(|word| part("model").contains(word));
+        match says_so {
+            false => Some(false),
+            true => (part("vendor").trim() == "ATA" && !emulated).then_some(true),
+        }
+    }
+}
+
+/// The directory in sysfs of the device with this number. Major 0 is for file systems without a device.
+fn by_number(root: &Path, (major, minor): Dev) -> Option<PathBuf> {
+    (major != 0).then(|| root.join(format!("sys/dev/block/{major}:{minor}")).canonicalize().ok()).flatten()
+}
+
+/// The same by what was mounted: btrfs numbers its subvolumes itself, Android's shared storage is a layer above `/data`.
+fn by_source(root: &Path, mounts: &[Mount], mount: &Mount) -> Option<PathBuf> {
+    let layered = matches!(mount.filesystem.as_str(), "sdcardfs" | "esdfs" | "fuse")
+        && mount.point.components().any(|part| part == Component::Normal("emulated".as_ref()));
+    if layered {
+        let data = mounts.iter().rfind(|mount| mount.point == Path::new("/data"))?;
+        return by_number(root, data.dev).or_else(|| by_device_file(root, &data.source));
+    }
+    by_device_file(root, &mount.source)
+}
+
+fn by_device_file(root: &Path, source: &Path) -> Option<PathBuf> {
+    let inside = source.strip_prefix("/dev").ok()?;
+    let file = root.join("dev").join(inside);
+    // `/dev/mapper/name` and Android's `/dev/block/platform/…/by-name/userdata` are links.
+    let file = file.canonicalize().unwrap_or(file);
+    let name = file.file_name()?;
+    let name = std::ffi::OsStr::from_bytes(name.as_bytes());
+    ["sys/class/block", "sys/block"].iter().find_map(|dir| root.join(dir).join(name).canonicalize().ok())
+}
+
+/// From a partition to its disk, from a volume to the one device below it.
+fn whole_disk(device: &Path) -> Option<Disk> {
+    let mut device = device.to_path_buf();
+    for _ in 0..STEPS_MAX {
+        if device.join("partition").exists() {
+            device = device.parent()?.to_path_buf();
+            continue;
+        }
+        let mut below = std::fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
+        match (below.next(), below.next()) {
+            (Some(only), None) => match only.path().canonicalize() {
+                Ok(path) => device = path,
+                Err(_) => break,
+            },
+            _ => break,
+        }
+    }
+    Some(Disk { name: device.file_name()?.to_str()?.replace('!', "/"), sysfs: device })
+}

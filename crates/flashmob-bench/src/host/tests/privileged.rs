@@ -1,0 +1,220 @@
+//! Loop devices and full file systems: all of it needs root.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use super::scheduler::wait_for_line;
+use super::{again, child_path};
+use crate::host::bench_file::{BenchFileError, make, make_named, open_for_reading, open_for_writing};
+use crate::host::cache::{drop_range, resident_bytes};
+use crate::host::place::{Disk, locate};
+use crate::host::scheduler::{SchedulerError, SchedulerGuard};
+
+/// A command that must succeed; its output without the newline.
+fn shell(script: &str) -> String {
+    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// A loop device of 16 MiB, until it is dropped.
+struct Loop(PathBuf);
+
+impl Loop {
+    fn new(dir: &Path) -> Loop {
+        let file = dir.join("image");
+        std::fs::File::create(&file).unwrap().set_len(16 << 20).unwrap();
+        Loop(shell(&format!("losetup -f --show {}", file.display())).into())
+    }
+
+    fn disk(&self) -> Disk {
+        locate(&self.0).disk.unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn a_real_disk_gets_its_scheduler_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = Loop::new(dir.path());
+    let disk = device.disk();
+    assert_eq!(disk.name, device.0.file_name().unwrap().to_str().unwrap());
+    let current = || disk.schedulers().0.unwrap();
+    let (old, all) = (current(), disk.schedulers().1);
+    assert!(all.len() > 1, "{all:?}");
+    for other in all.iter().chain(&all) {
+        let guard = SchedulerGuard::set(Some(&disk), other).unwrap();
+        assert_eq!((&current(), guard.current(), guard.previous()), (other, other.as_str(), old.as_str()));
+        assert_eq!(guard.warning(), None);
+        guard.restore().unwrap();
+        assert_eq!(current(), old);
+        drop(SchedulerGuard::set(Some(&disk), other).unwrap());
+        assert_eq!(current(), old);
+    }
+    let other = all.iter().find(|name| **name != old).unwrap();
+    let panicked = std::panic::catch_unwind(|| {
+        let _guard = SchedulerGuard::set(Some(&disk), other).unwrap();
+        assert_eq!(&current(), other);
+        std::panic::resume_unwind(Box::new("no message"));
+    });
+    assert!(panicked.is_err());
+    assert_eq!(current(), old);
+    let error = SchedulerGuard::set(Some(&disk), "mq-deadlin").unwrap_err();
+    let SchedulerError::Unknown { suggestion, .. } = &error else { panic!("{error}") };
+    assert_eq!(suggestion.as_deref(), Some("mq-deadline"), "{error}");
+    // The kernel takes this old name for the new one.
+    let error = SchedulerGuard::set(Some(&disk), "deadline").unwrap_err();
+    assert!(error.to_string().ends_with("did you mean 'mq-deadline'?"), "{error}");
+    assert_eq!(current(), old);
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn a_real_disk_gets_its_scheduler_back_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = Loop::new(dir.path());
+    let disk = device.disk();
+    let (old, all) = disk.schedulers();
+    for other in all.iter().filter(|name| Some(*name) != old.as_ref()) {
+        for signal in ["KILL", "TERM", "INT"] {
+            std::fs::write(dir.path().join("wanted"), other).unwrap();
+            std::fs::write(dir.path().join("device"), device.0.to_str().unwrap()).unwrap();
+            let mut child =
+                again(&[], "privileged::child_with_a_guard", dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+            wait_for_line(&mut child, "guarded");
+            assert_eq!(disk.schedulers().0.as_ref(), Some(other));
+            shell(&format!("kill -{signal} {}", child.id()));
+            child.wait().unwrap();
+            let begun = Instant::now();
+            while disk.schedulers().0 != old {
+                assert!(begun.elapsed() < Duration::from_secs(20), "{signal}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "started by a_real_disk_gets_its_scheduler_back_after_a_kill"]
+fn child_with_a_guard() {
+    let Some(dir) = child_path() else { return };
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let disk = locate(Path::new(&read("device"))).disk;
+    let _guard = SchedulerGuard::set(disk.as_ref(), &read("wanted")).unwrap();
+    println!("guarded");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn a_block_device_is_read_and_never_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = Loop::new(dir.path());
+    let opened = open_for_reading(&device.0).unwrap();
+    assert_eq!((opened.size_bytes, opened.header, opened.is_block_device), (16 << 20, None, true));
+    crate::host::cache::warm(&opened.file, 0..1 << 20).unwrap();
+    assert!(resident_bytes(&opened.file, 0..1 << 20).unwrap().unwrap() > 1 << 19);
+    assert_eq!(drop_range(&opened.file, 0..16 << 20).unwrap().resident_after_bytes, Some(0));
+    for allow in [false, true] {
+        assert!(matches!(open_for_writing(&device.0, allow), Err(BenchFileError::IsDevice { .. })));
+    }
+}
+
+/// In a mount namespace of its own, so that nothing stays mounted whatever happens.
+fn mounted(mount: &str, name: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{mount} \"$FLASHMOB_TEST_CHILD_PATH\"; exec \"$@\"");
+    let output = again(&["unshare", "-m", "sh", "-ec", &script, "sh"], name, dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "needs root to mount a small file system"]
+fn full_and_read_only_file_systems_are_named() {
+    mounted("mount -t tmpfs -o size=8m none", "privileged::child_on_a_small_file_system");
+    mounted("mount -t tmpfs -o ro none", "privileged::child_on_a_read_only_file_system");
+}
+
+#[test]
+#[ignore = "started by full_and_read_only_file_systems_are_named"]
+fn child_on_a_small_file_system() {
+    let Some(dir) = child_path() else { return };
+    let (path, other) = (dir.join("file"), dir.join("other"));
+    let cancel = AtomicBool::new(false);
+    let error = make(&path, 9 << 20, 1, |_| {}, &cancel).unwrap_err();
+    assert!(error.to_string().contains("lacks 1 MiB for a file of 9 MiB: 8 MiB are free"), "{error}");
+    for is_named in [false, true] {
+        // Others fill it meanwhile.
+        let fill = |_: &crate::progress::Progress| {
+            let _ = std::fs::write(&other, vec![1; 6 << 20]);
+        };
+        let made = if is_named {
+            make_named(&path, 6 << 20, 1, fill, &cancel)
+        } else {
+            make(&path, 6 << 20, 1, fill, &cancel)
+        };
+        let error = made.unwrap_err();
+        assert!(matches!(error, BenchFileError::NoSpace { .. }), "{error}");
+        std::fs::remove_file(&other).unwrap();
+        assert_eq!(dir.read_dir().unwrap().count(), 0, "nothing stays");
+    }
+    make(&path, 7 << 20, 1, |_| {}, &cancel).unwrap();
+    let located = locate(&path);
+    assert_eq!((located.place.filesystem.as_deref(), located.disk), (Some("tmpfs"), None));
+}
+
+#[test]
+#[ignore = "started by full_and_read_only_file_systems_are_named"]
+fn child_on_a_read_only_file_system() {
+    let Some(dir) = child_path() else { return };
+    let error = make(&dir.join("file"), 1 << 20, 1, |_| {}, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, BenchFileError::ReadOnly { .. }), "{error}");
+}
+
+#[test]
+#[ignore = "needs root to become someone else"]
+fn who_is_not_root_is_told_so_and_no_lies() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = Loop::new(dir.path());
+    std::fs::write(dir.path().join("device"), device.0.to_str().unwrap()).unwrap();
+    std::fs::write(dir.path().join("file"), vec![1; 1 << 20]).unwrap();
+    shell(&format!("chmod 755 {0}; chmod 644 {0}/*", dir.path().display()));
+    let before = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"];
+    let file = std::fs::File::open(dir.path().join("file")).unwrap();
+    assert_eq!(drop_range(&file, 0..1 << 20).unwrap().resident_after_bytes, Some(0));
+    let output = again(&before, "privileged::child_without_rights", dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "started by who_is_not_root_is_told_so_and_no_lies"]
+fn child_without_rights() {
+    let Some(dir) = child_path() else { return };
+    let disk = locate(Path::new(&std::fs::read_to_string(dir.join("device")).unwrap())).disk.unwrap();
+    let old = disk.schedulers().0;
+    let error = SchedulerGuard::set(Some(&disk), "bfq").unwrap_err();
+    assert!(matches!(error, SchedulerError::NotPermitted { .. }), "{error}");
+    assert_eq!(disk.schedulers().0, old);
+    let file = std::fs::File::open(dir.join("file")).unwrap();
+    // mincore says "all of it" to a stranger. Whatever is said here must be true, or nothing.
+    let told = resident_bytes(&file, 0..1 << 20).unwrap();
+    assert!(matches!(told, None | Some(0)), "{told:?}");
+    let lie = crate::host::cache::by_mincore(&file, &(0..1 << 20)).unwrap();
+    println!("cachestat or nothing: {told:?}, mincore: {lie}");
+    let dropped = drop_range(&file, 0..1 << 20).unwrap();
+    assert_eq!(dropped.remedy.is_some(), dropped.resident_after_bytes != Some(0), "{dropped:?}");
+    assert!(matches!(
+        make(&dir.join("new"), 1 << 20, 1, |_| {}, &AtomicBool::new(false)),
+        Err(BenchFileError::Io { .. })
+    ));
+}
