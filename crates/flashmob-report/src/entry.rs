@@ -1,0 +1,202 @@
+//! A document under a name that no other has, and which of its points may be compared with which.
+
+use std::collections::HashSet;
+
+use flashmob_results::device::Place;
+use flashmob_results::disk::{Cache, Disk, Engine, Operation, Parameters, Pattern, Point};
+use flashmob_results::warning::Code;
+use flashmob_results::{Document, Measurement};
+
+use crate::Input;
+use crate::words::{plain, time_ns};
+
+/// Longest name in tables and figures; longer labels are cut.
+const NAME_CHARACTERS_MAX: usize = 60;
+
+/// What a name of a modelled device ends in.
+const MODELLED: &str = " (modelled)";
+/// What virtual disks call themselves, in lower case: QEMU, VirtualBox, VMware, Hyper-V, and those of Google and Amazon.
+const VIRTUAL_MODELS: [&str; 6] =
+    ["qemu", "vbox", "vmware", "virtual disk", "persistentdisk", "amazon elastic block store"];
+
+/// One result.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What it is called on the page; no other entry has this name.
+    pub name: String,
+    /// The file that it came from, as given.
+    pub file: String,
+    /// What is in it.
+    pub document: Document,
+}
+
+/// What the bits lie on, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Nothing turns.
+    Flash,
+    /// A disk that turns.
+    Rotational,
+    /// Nobody says.
+    Unknown,
+}
+
+/// What has to be equal before rates are compared over threads or block sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// State of the page cache.
+    pub cache: Cache,
+    /// Scheduler, if one was set or modelled.
+    pub scheduler: Option<String>,
+    /// Bytes that offsets were taken from.
+    pub range_bytes: u64,
+}
+
+/// Names for all: the document's own, with the file's stem where two would be equal, and a number where that is not enough.
+pub(crate) fn named(inputs: Vec<Input>) -> Vec<Entry> {
+    let own: Vec<String> = inputs.iter().map(|i| own_name(&i.document)).collect();
+    let mut taken = HashSet::new();
+    let mut entries = Vec::new();
+    for (input, base) in inputs.into_iter().zip(&own) {
+        let stem = input.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let alone = own.iter().filter(|other| *other == base).count() == 1;
+        let wanted = if alone { base.clone() } else { format!("{base} · {}", plain(&stem, NAME_CHARACTERS_MAX)) };
+        let name = (1u32..)
+            .map(|n| if n == 1 { wanted.clone() } else { format!("{wanted} ({n})") })
+            .find(|name| !taken.contains(name))
+            .unwrap_or_default();
+        taken.insert(name.clone());
+        entries.push(Entry { name, file: input.path.display().to_string(), document: input.document });
+    }
+    entries
+}
+
+/// The document's own name, in which a label of any length leaves room for saying that it is modelled.
+fn own_name(document: &Document) -> String {
+    let name = document.name();
+    match name.strip_suffix(MODELLED).filter(|_| document.is_modelled()) {
+        Some(bare) => format!("{}{MODELLED}", plain(bare, NAME_CHARACTERS_MAX - MODELLED.len())),
+        None => plain(&name, NAME_CHARACTERS_MAX),
+    }
+}
+
+/// A disk that a hypervisor shows: what it says of turning is a default of the hypervisor, and nothing about what is below.
+fn is_virtual(place: &Place) -> bool {
+    let name = place.disk.as_deref().unwrap_or_default();
+    let model = place.disk_model.as_deref().unwrap_or_default().to_ascii_lowercase();
+    name.starts_with("vd") || name.starts_with("xvd") || VIRTUAL_MODELS.iter().any(|words| model.contains(words))
+}
+
+impl Entry {
+    /// What was measured.
+    #[must_use]
+    pub fn disk(&self) -> &Disk {
+        let Measurement::Disk(disk) = &self.document.measurement;
+        disk
+    }
+
+    /// As the kernel says, or as the model is. Of a virtual disk nobody says: virtio calls every disk one that turns.
+    #[must_use]
+    pub fn medium(&self) -> Medium {
+        let disk = self.disk();
+        if let Some(model) = &disk.model {
+            return if model.profile == "hdd" { Medium::Rotational } else { Medium::Flash };
+        }
+        match disk.file.as_ref().filter(|file| !is_virtual(&file.place)).and_then(|file| file.place.rotational) {
+            Some(true) => Medium::Rotational,
+            Some(false) => Medium::Flash,
+            None => Medium::Unknown,
+        }
+    }
+
+    /// The disk is one that a hypervisor shows.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.disk().file.as_ref().is_some_and(|file| is_virtual(&file.place))
+    }
+
+    /// Reads of one request at a time for each thread, which had to reach the medium and did get answers:
+    /// the only ones that claims about flash may rest on.
+    pub fn reads(&self) -> impl Iterator<Item = &Point> {
+        self.disk().points.iter().filter(|point| {
+            let p = &point.parameters;
+            p.operation == Operation::Read
+                && p.cache != Cache::Warm
+                && p.engine == Engine::Pread
+                && p.depth <= 1
+                && has_rate(point)
+        })
+    }
+
+    /// The random reads of 4 KiB by one thread, to compare devices by.
+    pub(crate) fn one_thread(&self) -> Option<&Point> {
+        let points = self.random_reads().into_iter().flat_map(|(_, points)| points);
+        points.into_iter().find(|p| p.parameters.block_bytes == 4_096 && p.parameters.threads == 1)
+    }
+
+    /// Random reads, in groups within which only block size and threads differ; each sorted by block size and threads.
+    #[must_use]
+    pub fn random_reads(&self) -> Vec<(Setting, Vec<&Point>)> {
+        let mut groups: Vec<(Setting, Vec<&Point>)> = Vec::new();
+        for point in self.reads().filter(|point| point.parameters.pattern == Pattern::Random) {
+            let setting = Setting::of(&point.parameters);
+            match groups.iter_mut().find(|group| group.0 == setting) {
+                Some((_, points)) => points.push(point),
+                None => groups.push((setting, vec![point])),
+            }
+        }
+        for (_, points) in &mut groups {
+            points.sort_by_key(|p| (p.parameters.block_bytes, p.parameters.threads));
+            // Measured twice: the first counts.
+            points.dedup_by_key(|p| (p.parameters.block_bytes, p.parameters.threads));
+        }
+        groups
+    }
+}
+
+impl Setting {
+    /// Of these parameters.
+    #[must_use]
+    pub fn of(p: &Parameters) -> Setting {
+        Setting { cache: p.cache, scheduler: p.scheduler.clone(), range_bytes: p.range_bytes }
+    }
+
+    /// In words, to tell groups of one entry apart.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut text = match self.cache {
+            Cache::Direct => "direct".to_string(),
+            Cache::Cold | Cache::Warm => format!("page cache {}", self.cache),
+        };
+        if let Some(scheduler) = &self.scheduler {
+            text.push_str(&format!(", {}", plain(scheduler, 24)));
+        }
+        format!("{text}, range {}", crate::words::bytes(self.range_bytes))
+    }
+}
+
+/// Its median and its 99th percentile, if there are any: `p50 1.9 ms, p99 2.5 ms`.
+pub(crate) fn half_and_slowest(point: &Point) -> Option<String> {
+    let at = |percent| point.summary.latency_ns.percentile_ns(percent).map(|ns| time_ns(ns as f64));
+    Some(format!("p50 {}, p99 {}", at(50.0)?, at(99.0)?))
+}
+
+/// It has a rate that is a number above zero.
+pub(crate) fn has_rate(point: &Point) -> bool {
+    let spread = point.summary.requests_per_second;
+    point.summary.repetitions > 0
+        && [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite())
+        && spread.median > 0.0
+}
+
+/// What makes its rate doubtful. Few samples make its percentiles doubtful only, and that it is modelled or shortened is said of the whole.
+pub(crate) fn doubts(point: &Point) -> impl Iterator<Item = Code> + '_ {
+    let codes = point.warnings.iter().map(|w| w.code);
+    codes.filter(|code| !matches!(code, Code::FewSamples | Code::Modelled | Code::Scaled))
+}
+
+/// Its rate is doubtful.
+#[must_use]
+pub fn is_doubtful(point: &Point) -> bool {
+    doubts(point).next().is_some()
+}

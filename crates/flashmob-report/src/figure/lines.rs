@@ -1,0 +1,159 @@
+//! Lines: rates over threads, and latencies over percentiles.
+
+use super::axes::Scale;
+use super::canvas::{About, Anchor, Canvas, TEXT_PX, draw, text_px};
+use super::colours::Ink;
+use super::{Figure, WIDTH};
+use crate::Error;
+
+const LEFT: i32 = 50;
+const RIGHT: i32 = 14;
+const TOP: i32 = 30;
+const PLOT_HEIGHT: i32 = 200;
+const BELOW: i32 = 48;
+const LEGEND_ROW: i32 = 20;
+/// Line and marker in the legend.
+const SAMPLE: i32 = 26;
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// In the legend.
+    pub name: String,
+    /// Number of its colour, marker and dash: the same thing looks the same in every figure of a section.
+    pub look: usize,
+    /// From left to right.
+    pub points: Vec<Mark>,
+}
+
+/// One point of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// Where on the horizontal axis, between 0 and 1.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
+    /// Least and most over the repetitions.
+    pub range: Option<(f64, f64)>,
+    /// Drawn hollow.
+    pub doubtful: bool,
+}
+
+/// A figure of lines.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// For those who cannot see it.
+    pub title: String,
+    /// What it shows, in a sentence with figures.
+    pub description: String,
+    /// Below it.
+    pub caption: String,
+    /// What is up, with its unit.
+    pub y_title: String,
+    /// What is across, with its unit.
+    pub x_title: String,
+    /// What belongs to the legend as a whole, such as `block size`.
+    pub legend: String,
+    /// Vertical axis.
+    pub scale: Scale,
+    /// Ticks across, between 0 and 1.
+    pub x_ticks: Vec<(f64, String)>,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+impl Lines {
+    /// Draws it; `nth` is no other figure's of the page.
+    ///
+    /// # Errors
+    /// The drawing library refused.
+    pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
+        let legend = self.legend_places();
+        let rows = legend.last().map_or(0, |(_, row)| row + 1);
+        let height = TOP + PLOT_HEIGHT + BELOW + rows * LEGEND_ROW + 6;
+        let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
+        draw(height, about, |canvas| {
+            self.axes(canvas);
+            for series in &self.series {
+                self.line(canvas, series);
+            }
+            self.legend(canvas, &legend);
+        })
+    }
+
+    fn x(part: f64) -> i32 {
+        let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+        // Room to both sides, so that markers stay clear of the axis.
+        LEFT + 10 + (part * f64::from(WIDTH - LEFT - RIGHT - 20)).round() as i32
+    }
+
+    fn y(&self, value: f64) -> i32 {
+        TOP + PLOT_HEIGHT - (self.scale.part(value) * f64::from(PLOT_HEIGHT)).round() as i32
+    }
+
+    fn axes(&self, canvas: &mut Canvas) {
+        for (value, label) in self.scale.ticks() {
+            let y = self.y(value);
+            canvas.path(&[(LEFT, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
+            canvas.text(&label, (LEFT - 6, y), Anchor::Right, Ink::Muted);
+        }
+        let bottom = TOP + PLOT_HEIGHT;
+        canvas.path(&[(LEFT, bottom), (WIDTH - RIGHT, bottom)], Ink::Axis, 1);
+        for (part, label) in &self.x_ticks {
+            let x = Self::x(*part);
+            canvas.path(&[(x, bottom), (x, bottom + 4)], Ink::Axis, 1);
+            canvas.text(label, (x, bottom + 14), Anchor::Middle, Ink::Muted);
+        }
+        canvas.text(&self.y_title, (4, 12), Anchor::Left, Ink::Text);
+        canvas.text(&self.x_title, ((LEFT + WIDTH - RIGHT) / 2, bottom + 33), Anchor::Middle, Ink::Text);
+    }
+
+    fn line(&self, canvas: &mut Canvas, series: &Series) {
+        let n = series.look;
+        for mark in &series.points {
+            let Some((min, max)) = mark.range else { continue };
+            let (x, low, high) = (Self::x(mark.x), self.y(min), self.y(max));
+            // What hides behind the marker need not be drawn.
+            if low - high > 8 {
+                let whisker = [(x - 3, low), (x + 3, low), (x, low), (x, high), (x - 3, high), (x + 3, high)];
+                canvas.path(&whisker, Ink::Whole(n), 1);
+            }
+        }
+        let path: Vec<_> = series.points.iter().map(|m| (Self::x(m.x), self.y(m.y))).collect();
+        if path.len() > 1 {
+            canvas.path(&path, Ink::Series(n), 2);
+        }
+        for (mark, at) in series.points.iter().zip(path) {
+            canvas.marker(at, n, mark.doubtful);
+        }
+    }
+
+    /// Left edge and row of each entry.
+    fn legend_places(&self) -> Vec<(i32, i32)> {
+        let (mut x, mut row) = (4 + if self.legend.is_empty() { 0 } else { text_px(&self.legend) + 10 }, 0);
+        let mut places = Vec::new();
+        for series in &self.series {
+            let width = SAMPLE + 5 + text_px(&series.name) + 12;
+            if x + width > WIDTH + 8 && x > 4 {
+                (x, row) = (4, row + 1);
+            }
+            places.push((x, row));
+            x += width;
+        }
+        places
+    }
+
+    fn legend(&self, canvas: &mut Canvas, places: &[(i32, i32)]) {
+        let top = TOP + PLOT_HEIGHT + BELOW + TEXT_PX / 2 + 2;
+        if !self.legend.is_empty() {
+            canvas.text(&self.legend, (4, top), Anchor::Left, Ink::Muted);
+        }
+        for (series, (x, row)) in self.series.iter().zip(places) {
+            let n = series.look;
+            let y = top + row * LEGEND_ROW;
+            canvas.path(&[(*x, y), (x + SAMPLE, y)], Ink::Series(n), 2);
+            canvas.marker((x + SAMPLE / 2, y), n, false);
+            canvas.text(&series.name, (x + SAMPLE + 5, y), Anchor::Left, Ink::Text);
+        }
+    }
+}

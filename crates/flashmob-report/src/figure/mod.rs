@@ -1,0 +1,48 @@
+//! Figures as SVG that stands inside a page: axes with units, colours from the page's own (light or dark), a title and a description.
+//!
+//! - `canvas`: drawing, and what becomes of the drawing library's fixed colours
+//! - `axes`: scales and their ticks
+//! - [`lines`]: rates over threads, and percentiles
+//! - [`bars`]: medians side by side with every repetition
+//! - `colours`: which series looks like what
+
+pub mod axes;
+pub mod bars;
+mod canvas;
+mod colours;
+pub mod lines;
+
+pub(crate) use colours::CSS;
+
+use crate::words::plain;
+
+/// Width of every figure: a phone's, so that text drawn at 13 stays above 11 pixels when 336 of 360 are left for it.
+pub const WIDTH: i32 = 360;
+
+/// A finished figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// The `<svg>` element.
+    pub svg: String,
+    /// What stands below it, in words.
+    pub caption: String,
+}
+
+/// `title` and `description` into the drawing, for those who cannot see it. `nth` makes the names in the page unique.
+fn labelled(drawing: &str, height: i32, nth: usize, title: &str, description: &str) -> String {
+    let body = drawing
+        .find("<svg")
+        .and_then(|at| drawing[at..].find('>').map(|end| &drawing[at + end + 1..]))
+        .unwrap_or_default();
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"f{nth}t f{nth}d\" xmlns=\"http://www.w3.org/2000/svg\">\
+         <title id=\"f{nth}t\">{}</title><desc id=\"f{nth}d\">{}</desc>{body}",
+        escaped(title),
+        escaped(description),
+    )
+}
+
+fn escaped(text: &str) -> String {
+    let text = plain(text, 2_000);
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,92 @@
+//! One page out of results: which claims hold, figures, tables, doubts, and how to repeat what was measured.
+//!
+//! It reads nothing and writes nothing by itself: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] give text.
+//! The page needs no network, no script and no other file. Everything that comes out of a document is escaped.
+//!
+//! - [`entry`]: a document under a name that no other has, and which of its points may be compared with which
+//! - [`claims`]: what P1 and P3 say, each with its criterion, judged for each device
+//! - `figure`: SVG with axes, in colours that follow the reader's light or dark
+//! - `page`: the sections of the page
+//! - `command`: the command line that measures a result again
+//! - `csv`: one row for each repetition
+
+pub mod claims;
+mod command;
+mod csv;
+pub mod entry;
+mod figure;
+mod page;
+mod plots;
+mod stats;
+mod words;
+
+use std::path::PathBuf;
+
+use flashmob_results::Document;
+
+use entry::Entry;
+
+/// A document and the file that it came from.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its file, as given: the stem tells results of equal names apart.
+    pub path: PathBuf,
+    /// What is in it.
+    pub document: Document,
+}
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A figure could not be drawn.
+    #[error("a figure could not be drawn: {0}")]
+    Figure(String),
+    /// The table could not be written.
+    #[error("the table could not be written: {0}")]
+    Csv(String),
+}
+
+/// Results side by side.
+#[derive(Clone, Debug)]
+pub struct Report {
+    entries: Vec<Entry>,
+}
+
+impl Report {
+    /// Of these results, in this order.
+    #[must_use]
+    pub fn new(inputs: Vec<Input>) -> Report {
+        Report { entries: entry::named(inputs) }
+    }
+
+    /// The results with their names.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The claims, judged.
+    #[must_use]
+    pub fn claims(&self) -> Vec<claims::Claim> {
+        claims::judge(&self.entries)
+    }
+
+    /// The page, as one HTML file.
+    ///
+    /// # Errors
+    /// A figure could not be drawn.
+    pub fn html(&self) -> Result<String, Error> {
+        page::html(&self.entries, &self.claims())
+    }
+
+    /// All repetitions as comma-separated values with a heading.
+    ///
+    /// # Errors
+    /// The table could not be written.
+    pub fn csv(&self) -> Result<String, Error> {
+        csv::table(&self.entries)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,96 @@
+//! The claims, each with its verdict for each device and the figures behind it.
+
+use maud::{Markup, html};
+
+use super::tags;
+use crate::claims::{Claim, Finding, Verdict};
+use crate::entry::Entry;
+use crate::words;
+
+/// A claim over all devices.
+pub enum Overall {
+    /// For all that were measured.
+    Holds,
+    /// For none of them.
+    Fails,
+    /// For some.
+    Mixed {
+        /// So many.
+        holding: usize,
+        /// Out of so many.
+        all: usize,
+    },
+    /// Nobody measured it.
+    Open,
+}
+
+pub fn overall(claim: &Claim) -> Overall {
+    let all = claim.findings.len();
+    match claim.findings.iter().filter(|f| f.verdict == Verdict::Holds).count() {
+        _ if all == 0 => Overall::Open,
+        0 => Overall::Fails,
+        holding if holding == all => Overall::Holds,
+        holding => Overall::Mixed { holding, all },
+    }
+}
+
+pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
+    html! {
+        p {
+            "Rates are medians over the repetitions. Two differ, or one is faster, if they are more than 10 % apart and their repetitions are as well: by a rank test "
+            "(Mann-Whitney, p < 0.05) with four repetitions or more on each side, by ranges that do not touch with fewer. Reads from a warm page cache never count."
+        }
+        @for claim in claims {
+            div.claim id=(claim.id) {
+                b { (claim.id) }
+                div {
+                    p.words { (claim.words) }
+                    p.muted { (claim.source) ". Holds if: " (claim.criterion) }
+                    ul.findings {
+                        @for finding in &claim.findings { (item(entries, finding)) }
+                        @if claim.findings.is_empty() {
+                            li { (verdict("open", "– not measured")) span { "Would be measured by " code { (claim.command) } (claim.measured_on) "." } }
+                        } @else if !claim.without.is_empty() && claim.id != "C1" {
+                            li { (verdict("open", "– not measured")) span.muted { (without(entries, claim)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn without(entries: &[Entry], claim: &Claim) -> String {
+    let names: Vec<String> = claim.without.iter().filter_map(|at| entries.get(*at)).map(|e| e.name.clone()).collect();
+    words::list(&names)
+}
+
+fn verdict(class: &str, text: &str) -> Markup {
+    html! { span class=(format!("verdict {class}")) { (text) } }
+}
+
+fn item(entries: &[Entry], finding: &Finding) -> Markup {
+    let of: Vec<&Entry> = finding.entries.iter().filter_map(|at| entries.get(*at)).collect();
+    let doubts: Vec<String> = finding.doubts.iter().map(|code| words::snake(&format!("{code:?}"))).collect();
+    html! {
+        li {
+            @match finding.verdict {
+                Verdict::Holds => (verdict("holds", "✓ holds")),
+                Verdict::DoesNotHold => (verdict("fails", "✗ does not hold")),
+            }
+            span {
+                @for (nth, entry) in of.iter().enumerate() {
+                    @if nth > 0 { " against " }
+                    strong { (entry.name) }
+                    (tags(entry))
+                }
+                @if !finding.setting.is_empty() { " (" (finding.setting) ")" }
+                ": " (finding.numbers) "."
+                @if finding.single { " " span.muted { "One repetition only at some points: their spread is unknown." } }
+                @if let (false, Some(at)) = (doubts.is_empty(), finding.entries.first()) {
+                    " " a.doubt href=(format!("#w{at}")) { "⚠ doubtful: " (words::list(&doubts)) }
+                }
+            }
+        }
+    }
+}

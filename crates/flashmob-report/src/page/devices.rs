@@ -1,0 +1,97 @@
+//! The devices side by side.
+
+use flashmob_results::device::Device;
+use flashmob_results::disk::{File, Model, Point};
+use maud::{Markup, html};
+
+use super::{scrolling, tags};
+use crate::entry::{Entry, Medium, half_and_slowest};
+use crate::words;
+
+type Row = (&'static str, fn(&Entry) -> Option<String>);
+
+const ROWS: [Row; 19] = [
+    ("Model", |e| device(e)?.model.clone()),
+    ("System", |e| device(e)?.system.clone()),
+    ("Kernel", |e| device(e)?.kernel.clone()),
+    ("Processor", |e| device(e)?.cpu.clone()),
+    ("Architecture", |e| device(e)?.architecture.clone()),
+    ("Processors", |e| Some(device(e)?.cpus.to_string())),
+    ("Memory", |e| device(e)?.memory_bytes.map(words::bytes)),
+    ("Medium", medium),
+    ("The model ran on", host),
+    ("Disk", |e| file(e).and_then(|f| f.place.disk_model.clone().or_else(|| f.place.disk.clone()))),
+    ("Size of the disk", |e| file(e).and_then(|f| f.place.disk_bytes).map(words::bytes)),
+    ("File system", |e| file(e).and_then(|f| f.place.filesystem.clone())),
+    ("Scheduler", |e| file(e).and_then(|f| f.place.scheduler.clone())),
+    ("Readahead", |e| file(e).and_then(|f| f.place.readahead_bytes).map(words::bytes)),
+    ("File", |e| file(e).map(|f| f.size_bytes).or(model(e).map(|m| m.size_bytes)).map(words::bytes)),
+    ("Random 4 KiB reads, 1 thread", |e| e.one_thread().map(rate)),
+    ("Latency of these", |e| e.one_thread().and_then(half_and_slowest)),
+    ("Most random reads/s", |e| best(e).map(|p| format!("{} ({})", rate(p), words::parameters(&p.parameters)))),
+    ("Warnings", |e| {
+        Some((e.document.warnings.len() + e.disk().points.iter().map(|p| p.warnings.len()).sum::<usize>()).to_string())
+    }),
+];
+
+pub fn section(entries: &[Entry]) -> Markup {
+    // What nobody knows is no row.
+    let rows: Vec<(&str, Vec<Option<String>>)> = ROWS
+        .iter()
+        .map(|(name, of)| (*name, entries.iter().map(|e| of(e).map(|v| words::plain(&v, 200))).collect::<Vec<_>>()))
+        .filter(|(_, values)| values.iter().any(Option::is_some))
+        .collect();
+    scrolling(
+        "Devices side by side",
+        html! {
+            table.devices {
+                thead { tr { th { "" } @for entry in entries { th scope="col" { (entry.name) (tags(entry)) } } } }
+                tbody {
+                    @for (name, values) in &rows {
+                        tr { th scope="row" { (name) } @for value in values { td { (value.as_deref().unwrap_or("–")) } } }
+                    }
+                }
+            }
+        },
+    )
+}
+
+/// What the result is about; not what a model of it ran on.
+fn device(entry: &Entry) -> Option<&Device> {
+    (!entry.document.is_modelled()).then_some(&entry.document.device)
+}
+
+fn host(entry: &Entry) -> Option<String> {
+    let device = &entry.document.device;
+    let parts = [device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()];
+    entry.document.is_modelled().then(|| parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn file(entry: &Entry) -> Option<&File> {
+    entry.disk().file.as_ref()
+}
+
+fn model(entry: &Entry) -> Option<&Model> {
+    entry.disk().model.as_ref()
+}
+
+fn medium(entry: &Entry) -> Option<String> {
+    if let Some(model) = model(entry) {
+        return Some(format!("modelled, {}: {}", model.profile, model.description));
+    }
+    match entry.medium() {
+        Medium::Flash => Some("does not turn (as the kernel says)".into()),
+        Medium::Rotational => Some("turns (as the kernel says)".into()),
+        Medium::Unknown if entry.is_virtual() => Some("virtual: what lies below is unknown".into()),
+        Medium::Unknown => None,
+    }
+}
+
+fn best(entry: &Entry) -> Option<&Point> {
+    let points = entry.random_reads().into_iter().flat_map(|(_, points)| points);
+    points.max_by(|a, b| a.summary.requests_per_second.median.total_cmp(&b.summary.requests_per_second.median))
+}
+
+fn rate(point: &Point) -> String {
+    format!("{}/s", words::number(point.summary.requests_per_second.median))
+}

@@ -1,0 +1,128 @@
+//! What is needed to measure each result again.
+
+use std::collections::BTreeSet;
+
+use flashmob_results::disk::{Operation, Parameters};
+use maud::{Markup, html};
+
+use crate::command;
+use crate::entry::Entry;
+use crate::words;
+
+pub fn section(entries: &[Entry]) -> Markup {
+    html! {
+        @for entry in entries {
+            h3 { (entry.name) }
+            @for line in command::lines(entry) { pre tabindex="0" aria-label="Command that measures it again" { code { (line) } } }
+            @for remark in remarks(entry) { p.muted { (remark) } }
+            dl { @for (name, value) in facts(entry) { dt { (name) } dd { (words::plain(&value, 400)) } } }
+        }
+        @if !entries.is_empty() {
+            p.muted { "Each command measures its result again: with the same version and seed the same offsets are asked for. Add --save FILE to keep what it finds. The result files hold every repetition with its whole histogram." }
+        }
+    }
+}
+
+/// What the command alone does not say.
+fn remarks(entry: &Entry) -> Vec<&'static str> {
+    let disk = entry.disk();
+    let any = |of: fn(&Parameters) -> bool| disk.points.iter().any(|p| of(&p.parameters));
+    let foreign = disk.file.as_ref().is_some_and(|file| !file.made_by_benchmark);
+    let mut remarks = Vec::new();
+    if entry.document.interrupted {
+        remarks.push("It was interrupted: the command asks for the points and repetitions that there are.");
+    }
+    if disk.file.is_some() && any(|p| p.scheduler.is_some()) {
+        remarks.push("Setting a scheduler needs root.");
+    }
+    if foreign && any(|p| p.operation == Operation::Write) {
+        remarks.push("It overwrote a file that the benchmark had not made: the command does so only with --allow-overwrite besides.");
+    }
+    remarks
+}
+
+fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
+    let document = &entry.document;
+    let disk = entry.disk();
+    let mut facts = vec![
+        ("Result", entry.file.clone()),
+        ("Version", format!("flashmob {}", document.program_version)),
+        ("Begun", format!("{}, took {} s", words::date(document.started_unix_s), words::number(document.elapsed_s))),
+        ("Preset", preset(entry)),
+        ("Seed", document.seed.to_string()),
+    ];
+    if let Some(file) = &disk.file {
+        let made = if file.made_by_benchmark { "made by the benchmark" } else { "found there" };
+        facts.push((
+            "File",
+            format!(
+                "{}, {} ({} bytes), {made}",
+                file.path,
+                words::bytes(file.size_bytes),
+                words::count(file.size_bytes)
+            ),
+        ));
+        let place = &file.place;
+        let parts = [
+            place.filesystem.clone(),
+            place.mount_options.clone(),
+            place.disk.as_ref().map(|d| format!("disk {d}")),
+            place.scheduler.as_ref().map(|s| format!("scheduler {s}")),
+            (!place.schedulers.is_empty()).then(|| format!("of {}", words::list(&place.schedulers))),
+        ];
+        facts.push(("Place", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")));
+    }
+    if let Some(model) = &disk.model {
+        facts.push((
+            "Model",
+            format!(
+                "{}: {} {} at once, {}",
+                model.profile,
+                model.description,
+                words::plural(u64::from(model.slots), "request"),
+                words::bytes(model.size_bytes)
+            ),
+        ));
+    }
+    facts.push(("Parameters", parameters(entry)));
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
+}
+
+fn preset(entry: &Entry) -> String {
+    let name = entry.document.preset.clone().unwrap_or_else(|| "none: parameters were chosen one by one".into());
+    if entry.document.scale < 1.0 {
+        format!("{name}, shortened to {} of its size and its reads or time", words::number(entry.document.scale))
+    } else {
+        name
+    }
+}
+
+/// Every value that each parameter took, over all points.
+fn parameters(entry: &Entry) -> String {
+    let all = || entry.disk().points.iter().map(|p| &p.parameters);
+    let joined = |name: &str, values: BTreeSet<String>| {
+        (!values.is_empty()).then(|| format!("{name} {}", values.into_iter().collect::<Vec<_>>().join(", ")))
+    };
+    let ordered =
+        |values: BTreeSet<u64>, text: fn(u64) -> String| values.into_iter().map(text).collect::<Vec<_>>().join(", ");
+    if all().next().is_none() {
+        return String::new();
+    }
+    let repetitions: BTreeSet<u64> = entry.disk().points.iter().map(|p| p.repetitions.len() as u64).collect();
+    let parts = [
+        joined("patterns", all().map(|p| format!("{} {}", p.operation, p.pattern)).collect()),
+        Some(format!("block sizes {}", ordered(all().map(|p| p.block_bytes).collect(), words::bytes))),
+        Some(format!("threads {}", ordered(all().map(|p| u64::from(p.threads)).collect(), words::count))),
+        Some(format!("depth {}", ordered(all().map(|p| u64::from(p.depth)).collect(), words::count))),
+        joined("engine", all().map(|p| p.engine.to_string()).collect()),
+        joined("page cache", all().map(|p| p.cache.to_string()).collect()),
+        joined("sync", all().filter_map(|p| p.sync).map(|s| s.to_string()).collect()),
+        joined("scheduler", all().filter_map(|p| p.scheduler.clone()).collect()),
+        Some(format!("range {}", ordered(all().map(|p| p.range_bytes).collect(), words::bytes))),
+        joined("requests of a repetition", all().filter_map(|p| p.requests).map(words::count).collect()),
+        joined("seconds of a repetition", all().filter_map(|p| p.time_s).map(words::number).collect()),
+        Some(format!("repetitions {}", ordered(repetitions, words::count))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}

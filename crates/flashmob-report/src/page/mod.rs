@@ -1,0 +1,84 @@
+//! The page: one HTML file without scripts, from the summary down to how each result can be measured again.
+//!
+//! Whatever comes from a document goes through maud, which escapes it; only this crate's own CSS and finished figures go in as they are.
+
+mod claims;
+mod devices;
+mod figures;
+mod method;
+mod summary;
+mod tables;
+mod warnings;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::Error;
+use crate::claims::Claim;
+use crate::entry::Entry;
+use crate::{figure, plots};
+
+const STYLE: &str = include_str!("style.css");
+/// Results with more points than this have their tables folded up.
+const OPEN_POINTS_MAX: usize = 60;
+
+/// The whole page.
+pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error> {
+    let sections = plots::sections(entries)?;
+    let parts: [(&str, &str, Markup); 7] = [
+        ("claims", "Claims", claims::section(entries, judged)),
+        ("figures", "Figures", figures::section(&sections)),
+        ("percentiles", "Latency percentiles, all points", tables::percentiles(entries)),
+        ("points", "All points", tables::points(entries)),
+        ("devices", "Devices", devices::section(entries)),
+        ("warnings", "Warnings", warnings::section(entries)),
+        ("method", "How each was measured", method::section(entries)),
+    ];
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(format!("flashmob {}", env!("CARGO_PKG_VERSION")));
+                title { (summary::title(entries)) }
+                style { (PreEscaped(figure::CSS)) (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (summary::title(entries)) }
+                    (summary::section(entries, judged))
+                    nav aria-label="Sections" {
+                        @for (id, heading, _) in &parts { a href=(format!("#{id}")) { (heading) } " " }
+                    }
+                }
+                main {
+                    @for (id, heading, body) in &parts {
+                        section id=(id) { h2 { (heading) } (body) }
+                    }
+                }
+                footer { "Made by flashmob " (env!("CARGO_PKG_VERSION")) ". This file is complete: it loads nothing." }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// A table in a box of its own that scrolls where the page is narrow; keyboards reach it.
+fn scrolling(label: &str, table: Markup) -> Markup {
+    html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
+}
+
+/// A mark that leads to the warnings of an entry.
+fn doubt(entry: usize) -> Markup {
+    html! { " " a.doubt href=(format!("#w{entry}")) title="doubtful: see the warnings" { "⚠" span.hidden { " doubtful" } } }
+}
+
+/// What a result is besides measured. That it is modelled stands in its name.
+fn tags(entry: &Entry) -> Markup {
+    let document = &entry.document;
+    html! {
+        @if document.scale < 1.0 { " " span.tag { "shortened" } }
+        @if document.interrupted { " " span.tag { "interrupted" } }
+    }
+}

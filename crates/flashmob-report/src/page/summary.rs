@@ -1,0 +1,160 @@
+//! What was measured on what, in words, before any figure.
+
+use std::collections::BTreeSet;
+
+use flashmob_results::disk::Point;
+use maud::{Markup, html};
+
+use super::claims::{Overall, overall};
+use super::tags;
+use crate::claims::Claim;
+use crate::entry::{self, Entry, Medium};
+use crate::words::{self, capital};
+
+/// Kinds of requests that are told of at the top.
+const KINDS_MAX: usize = 4;
+/// More results than this would push the verdicts off the first screen: they follow, each in a line.
+const WHOLE_MAX: usize = 3;
+
+/// Title of the page.
+pub fn title(entries: &[Entry]) -> String {
+    match entries {
+        [] => "No results".into(),
+        few if few.len() <= 3 => {
+            let names: Vec<String> = few.iter().map(|e| e.name.clone()).collect();
+            format!("Storage measured: {}", words::list(&names))
+        }
+        many => format!("Storage measured: {} results", many.len()),
+    }
+}
+
+pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
+    let modelled: Vec<String> = entries.iter().filter(|e| e.document.is_modelled()).map(|e| e.name.clone()).collect();
+    let measured = claims.iter().filter(|c| !c.findings.is_empty()).count();
+    html! {
+        @if entries.is_empty() { p.lead { "There are no results here." } }
+        @if entries.len() <= WHOLE_MAX {
+            @for entry in entries {
+                div.lead { p { strong { (entry.name) } ": " (found(entry)) "." } p.muted { (paragraph(entry)) } }
+            }
+        }
+        @if !modelled.is_empty() {
+            div.note {
+                p { strong { "Modelled: " } (words::list(&modelled)) ". A model answered in the place of a device: these figures say how the program and the model behave, and nothing about real hardware." }
+            }
+        }
+        @if !entries.is_empty() {
+            p {
+                (measured) " of " (claims.len()) " claims of the papers P1 and P3 could be judged" (if measured < claims.len() { "; the others say what would measure them." } else { "." })
+                @let warnings = entries.iter().map(warnings).sum::<usize>();
+                @if warnings > 0 { " There " (if warnings == 1 { "is" } else { "are" }) " " a href="#warnings" { (words::plural(warnings as u64, "warning")) } "; what they concern is marked ⚠." }
+            }
+            ul.tally {
+                @for claim in claims {
+                    li { a href=(format!("#{}", claim.id)) { b { (claim.id) } span.short { (claim.short) } (badge(entries, claim)) } }
+                }
+            }
+            @if entries.len() > WHOLE_MAX {
+                ul.leads { @for entry in entries { li { strong { (entry.name) } (tags(entry)) ": " (found(entry)) "." } } }
+            }
+        }
+    }
+}
+
+fn badge(entries: &[Entry], claim: &Claim) -> Markup {
+    // Beside a verdict that rests on models alone nobody should have to look further up.
+    let modelled = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_modelled());
+    let of_models = claim.findings.iter().all(|f| f.entries.iter().any(modelled)) && !claim.findings.is_empty();
+    let (class, text) = match overall(claim) {
+        Overall::Holds => ("holds", "✓ holds".to_string()),
+        Overall::Fails => ("fails", "✗ does not hold".to_string()),
+        Overall::Open => ("open", "– not measured".to_string()),
+        Overall::Mixed { holding, all } => ("mixed", format!("± holds for {holding} of {all}")),
+    };
+    let doubtful = claim.findings.iter().any(|f| !f.doubts.is_empty());
+    html! { span class=(format!("verdict {class}")) { (text) @if of_models { " (modelled)" } @if doubtful { " ⚠" } } }
+}
+
+/// Of the document and of its points.
+fn warnings(entry: &Entry) -> usize {
+    entry.document.warnings.len() + entry.disk().points.iter().map(|p| p.warnings.len()).sum::<usize>()
+}
+
+/// What came of it: one thread's random reads, and the most of each kind of request.
+fn found(entry: &Entry) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(point) = entry.one_thread() {
+        let times = entry::half_and_slowest(point).map_or_else(String::new, |times| format!(" ({times})"));
+        parts.push(format!("{} random 4 KiB reads/s with 1 thread{times}", words::number(rate(point))));
+    }
+    let mut best: Vec<&Point> = Vec::new();
+    let kind = |p: &Point| (p.parameters.operation, p.parameters.pattern, p.parameters.cache, p.parameters.engine);
+    for point in entry.disk().points.iter().filter(|p| entry::has_rate(p)) {
+        match best.iter_mut().find(|b| kind(b) == kind(point)) {
+            Some(known) if rate(known) < rate(point) => *known = point,
+            Some(_) => {}
+            None => best.push(point),
+        }
+    }
+    best.retain(|point| entry.one_thread().is_none_or(|one| !std::ptr::eq(one, *point)));
+    let left_out = best.len().saturating_sub(KINDS_MAX);
+    parts.extend(best.iter().take(KINDS_MAX).map(|point| {
+        format!("up to {}/s ({})", words::number(rate(point)), words::plain(&words::parameters(&point.parameters), 120))
+    }));
+    if left_out > 0 {
+        parts.push(format!("and {left_out} more kinds of requests"));
+    }
+    if parts.is_empty() { "nothing was answered".into() } else { parts.join("; ") }
+}
+
+fn rate(point: &Point) -> f64 {
+    point.summary.requests_per_second.median
+}
+
+/// How that was measured, in a sentence.
+fn paragraph(entry: &Entry) -> Markup {
+    let document = &entry.document;
+    let points = &entry.disk().points;
+    let repetitions: u64 = points.iter().map(|p| p.repetitions.len() as u64).sum();
+    let patterns: BTreeSet<String> =
+        points.iter().map(|p| format!("{} {}s", p.parameters.pattern, p.parameters.operation)).collect();
+    html! {
+        @if points.is_empty() { "Nothing was measured" } @else {
+            (capital(&words::list(&patterns.into_iter().collect::<Vec<_>>()))) " at " (words::plural(points.len() as u64, "point"))
+            ", " (words::plural(repetitions, "repetition")) " in all,"
+        }
+        " on " (medium(entry)) ", " (words::date(document.started_unix_s))
+        @if let Some(preset) = &document.preset { ", preset " (words::plain(preset, 40)) }
+        @if document.scale < 1.0 { ", " strong { "shortened to " (words::number(document.scale * 100.0)) " % of the preset" } }
+        @if document.interrupted { ", " strong { "interrupted before its end" } }
+        "."
+    }
+}
+
+/// What lies below, in words.
+fn medium(entry: &Entry) -> String {
+    let disk = entry.disk();
+    if let Some(model) = &disk.model {
+        return format!(
+            "a model ({}: {})",
+            words::plain(&model.profile, 40),
+            words::plain(model.description.trim_end_matches('.'), 160)
+        );
+    }
+    let place = disk.file.as_ref().map(|file| &file.place);
+    let kind = match entry.medium() {
+        Medium::Flash => "a disk that does not turn",
+        Medium::Rotational => "a disk that turns",
+        Medium::Unknown if entry.is_virtual() => "a virtual disk",
+        Medium::Unknown => "a disk of unknown kind",
+    };
+    let of = |text: Option<&String>| text.map(|t| words::plain(t, 60));
+    let parts: Vec<String> = [
+        place.and_then(|p| of(p.disk_model.as_ref().or(p.disk.as_ref()))),
+        place.and_then(|p| of(p.filesystem.as_ref())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() { kind.into() } else { format!("{kind} ({})", parts.join(", ")) }
+}

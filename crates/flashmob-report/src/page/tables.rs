@@ -1,0 +1,111 @@
+//! Every point: its rates, and its percentiles.
+
+use flashmob_results::disk::{Point, Spread};
+use flashmob_results::latency::PERCENTILES;
+use maud::{Markup, html};
+
+use super::{OPEN_POINTS_MAX, doubt, scrolling, tags};
+use crate::entry::Entry;
+use crate::words;
+
+pub fn points(entries: &[Entry]) -> Markup {
+    folded(entries, "points", |at, entry| {
+        // Models count it, real disks cannot.
+        let upward = entry.disk().points.iter().flat_map(|p| &p.repetitions).any(|r| r.upward_fraction.is_some());
+        html! {
+            table {
+                thead {
+                    tr {
+                        th { "point" } th { "range" } th { "reps" } th { "requests/s" } th { "least to most" } th { "KB/s" }
+                        th { "requests" } th { "errors" } th { "CPU, us each" } @if upward { th { "upward" } }
+                    }
+                }
+                tbody { @for point in &entry.disk().points { (row(at, point, upward)) } }
+            }
+        }
+    })
+}
+
+fn row(at: usize, point: &Point, has_upward: bool) -> Markup {
+    let Spread { median, min, max } = point.summary.requests_per_second;
+    let sum = |of: fn(&flashmob_results::disk::Repetition) -> u64| {
+        point.repetitions.iter().fold(0u64, |sum, r| sum.saturating_add(of(r)))
+    };
+    let (requests, errors) = (sum(|r| r.requests), sum(|r| r.errors));
+    let cpu_s: f64 = point.repetitions.iter().map(|r| r.cpu_user_s + r.cpu_system_s).sum();
+    let upward: Vec<f64> = point.repetitions.iter().filter_map(|r| r.upward_fraction).collect();
+    html! {
+        tr {
+            th { (words::plain(&words::parameters(&point.parameters), 120)) @if !point.warnings.is_empty() { (doubt(at)) } }
+            td { (words::bytes(point.parameters.range_bytes)) }
+            td { (point.summary.repetitions) }
+            td { (words::number(median)) }
+            td { (words::number(min)) " – " (words::number(max)) }
+            td { (words::number(point.summary.bytes_per_second.median / 1e3)) }
+            td { (words::count(requests)) }
+            td { (words::count(errors)) }
+            td { @if requests > 0 { (words::number(cpu_s * 1e6 / requests as f64)) } }
+            @if has_upward { td { @if !upward.is_empty() { (words::number(upward.iter().sum::<f64>() / upward.len() as f64 * 100.0)) " %" } } }
+        }
+    }
+}
+
+pub fn percentiles(entries: &[Entry]) -> Markup {
+    let explained = html! {
+        p {
+            "Microseconds from the call to its return, over all requests of all repetitions together. "
+            em { "In italics" } ": less than one request was slower, so that it is no more than the slowest one."
+        }
+    };
+    let tables = folded(entries, "percentiles", |at, entry| {
+        html! {
+            table.dense {
+                thead {
+                    tr {
+                        th { "point; times in us" } th { "count" } th { "mean" } th { "min" }
+                        @for percent in PERCENTILES { th { "p" (percent) } }
+                        th { "max" }
+                    }
+                }
+                tbody { @for point in &entry.disk().points { (percentile_row(at, point)) } }
+            }
+        }
+    });
+    html! { (explained) (tables) }
+}
+
+fn percentile_row(at: usize, point: &Point) -> Markup {
+    let latency = &point.summary.latency_ns;
+    let us = |ns: f64| words::number(ns / 1e3);
+    html! {
+        tr {
+            th { (words::plain(&words::parameters(&point.parameters), 120)) @if !point.warnings.is_empty() { (doubt(at)) } }
+            td { (words::count(latency.count)) }
+            @if latency.count > 0 {
+                td { (us(latency.mean)) }
+                td { (us(latency.min as f64)) }
+                @for percent in PERCENTILES {
+                    @let text = latency.percentile_ns(percent).map_or("–".into(), |ns| us(ns as f64));
+                    @if latency.count as f64 * (100.0 - percent) / 100.0 < 1.0 { td.few { (text) } } @else { td { (text) } }
+                }
+                td { (us(latency.max as f64)) }
+            } @else {
+                @for _ in 0..PERCENTILES.len() + 3 { td { "–" } }
+            }
+        }
+    }
+}
+
+/// A table for each entry, open while all of them together are short.
+fn folded(entries: &[Entry], what: &str, table: impl Fn(usize, &Entry) -> Markup) -> Markup {
+    let all: usize = entries.iter().map(|e| e.disk().points.len()).sum();
+    html! {
+        @for (at, entry) in entries.iter().enumerate() {
+            @let points = entry.disk().points.len();
+            details open[all <= OPEN_POINTS_MAX] {
+                summary { (entry.name) (tags(entry)) " · " (words::plural(points as u64, "point")) }
+                @if points > 0 { (scrolling(&format!("{}: {what}", entry.name), table(at, entry))) }
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Every reason to doubt a figure.
+
+use flashmob_results::warning::Warning;
+use maud::{Markup, html};
+
+use crate::entry::Entry;
+use crate::words;
+
+/// With more than this they are folded up.
+const OPEN_WARNINGS_MAX: usize = 12;
+
+pub fn section(entries: &[Entry]) -> Markup {
+    html! {
+        @for (at, entry) in entries.iter().enumerate() {
+            h3 id=(format!("w{at}")) { (entry.name) }
+            @let own = &entry.document.warnings;
+            @let of_points = by_code(entry);
+            @if own.is_empty() && of_points.is_empty() { p.muted { "None." } }
+            @if !own.is_empty() { ul.warnings { @for warning in own { li { (text(warning)) } } } }
+            @for (code, points) in &of_points {
+                details open[of_points.iter().map(|(_, p)| p.len()).sum::<usize>() <= OPEN_WARNINGS_MAX] {
+                    summary { code { (code) } " at " (words::plural(points.len() as u64, "point")) span.muted { ", such as: " (words::plain(&points[0].1.message, 160)) } }
+                    ul.warnings { @for (point, warning) in points { li { strong { (point) } ": " (words::plain(&warning.message, 600)) } } }
+                }
+            }
+        }
+    }
+}
+
+/// Those of points, by what kind they are: many points tend to have the same doubt.
+fn by_code(entry: &Entry) -> Vec<(String, Vec<(String, &Warning)>)> {
+    let mut groups: Vec<(String, Vec<(String, &Warning)>)> = Vec::new();
+    for point in &entry.disk().points {
+        for warning in &point.warnings {
+            let (code, point) = (code(warning), words::plain(&words::parameters(&point.parameters), 120));
+            match groups.iter_mut().find(|group| group.0 == code) {
+                Some(group) => group.1.push((point, warning)),
+                None => groups.push((code, vec![(point, warning)])),
+            }
+        }
+    }
+    groups
+}
+
+fn text(warning: &Warning) -> Markup {
+    html! { (words::plain(&warning.message, 600)) " " code { (code(warning)) } }
+}
+
+/// As in the results: `small_file`.
+fn code(warning: &Warning) -> String {
+    crate::words::snake(&format!("{:?}", warning.code))
+}

@@ -1,0 +1,81 @@
+//! Which figures there are: chosen by what was measured, never by the name of a preset.
+
+mod latency;
+mod others;
+mod sets;
+mod threads;
+
+use flashmob_results::disk::Point;
+
+use crate::Error;
+use crate::entry::{Entry, has_rate};
+use crate::figure::Figure;
+use crate::figure::axes::Scale;
+
+/// Figures that belong together.
+pub(crate) struct Section {
+    /// The heading.
+    pub heading: &'static str,
+    /// What is to be seen, above the figures.
+    pub words: &'static str,
+    /// Name of the result, and its figure.
+    pub figures: Vec<(String, Figure)>,
+    /// What would measure it, if there is no figure; empty if nobody needs to.
+    pub command: &'static str,
+}
+
+/// All sections, those without figures included.
+pub(crate) fn sections(entries: &[Entry]) -> Result<Vec<Section>, Error> {
+    let mut numbers = 0..;
+    let mut next = || numbers.next().unwrap_or_default();
+    Ok(vec![
+        threads::reads(entries, &mut next)?,
+        threads::bytes(entries, &mut next)?,
+        sets::sequential_and_random(entries, &mut next)?,
+        sets::orders(entries, &mut next)?,
+        sets::schedulers(entries, &mut next)?,
+        others::others(entries, &mut next)?,
+        latency::percentiles(entries, &mut next)?,
+    ])
+}
+
+/// Scales for figures with these highest values: one for all while the highest is at most this many times the lowest.
+const COMMON_SCALE_RATIO_MAX: f64 = 4.0;
+
+/// True if figures with these highest values stay readable on one scale.
+fn comparable(highest: &[f64]) -> bool {
+    let (min, max) = highest.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), v| (min.min(*v), max.max(*v)));
+    max <= min * COMMON_SCALE_RATIO_MAX
+}
+
+/// A linear scale for each figure, and what to say of it.
+fn linear_scales(highest: &[f64]) -> (Vec<Scale>, &'static str) {
+    if comparable(highest) {
+        let max = highest.iter().copied().fold(0.0, f64::max);
+        let note = if highest.len() > 1 { " Same scale in all of these figures." } else { "" };
+        (vec![Scale::linear(max); highest.len()], note)
+    } else {
+        (highest.iter().map(|max| Scale::linear(*max)).collect(), " Each figure has its own scale.")
+    }
+}
+
+/// How many repetitions there are, in words.
+fn repetitions(points: &[&Point]) -> String {
+    let counts = points.iter().map(|p| p.summary.repetitions);
+    match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
+        (1, 1) => "One repetition".into(),
+        (a, b) if a == b => format!("Median of {a} repetitions, whiskers from least to most"),
+        (a, b) => format!("Median of {a} to {b} repetitions, whiskers from least to most"),
+    }
+}
+
+/// The place that something is about, for captions.
+fn hollow(points: &[&Point]) -> &'static str {
+    if points.iter().any(|p| crate::entry::is_doubtful(p)) { " Hollow or ⚠: doubtful, see the warnings." } else { "" }
+}
+
+/// A rate of bytes that can be drawn on a logarithmic scale.
+fn has_bytes(point: &Point) -> bool {
+    let spread = point.summary.bytes_per_second;
+    has_rate(point) && spread.median.is_finite() && spread.median > 0.0
+}
