@@ -24,12 +24,12 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
 # program:package. The second list is for the tests alone.
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
-  sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind
+  chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind
 # What flashmob is measured beside.
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers deny install clean deps-demo deps-test deps-peers fuzz-tools
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio deny install clean deps-demo deps-test deps-peers fuzz-tools
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -68,8 +68,9 @@ clippy: ## lints, none of them tolerated
 unit: ## unit and property tests
 	@echo '== unit and property tests'
 	@$(CARGO) test --quiet --workspace
-	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices and full disks (root)' && $(CARGO) test --quiet -p flashmob --lib store -- --ignored; \
-	else echo 'not run: the tests with loop devices and full disks need root'; fi
+	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices, schedulers and full disks (root)' && $(CARGO) test --quiet -p flashmob --lib store -- --ignored \
+	  && $(CARGO) test --quiet -p flashmob-bench --lib host -- --ignored; \
+	else echo 'not run: the tests with loop devices, schedulers and full disks need root'; fi
 
 simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
 	@echo '== simulation'
@@ -92,6 +93,10 @@ e2e: build ## real clients, real processes, real faults (tests/run NAME... for s
 bench-peers: deps-peers build ## flashmob beside other servers in one run, under 20 minutes (QUICK=1: under 3)
 	@$(CARGO) build --release --quiet -p flashmob-peers
 	@$(dir $(BINARY))bench-peers $(if $(QUICK),--quick) $(ARGS)
+
+bench-fio: deps-peers build ## flashmob bench disk beside fio and beside a bare loop of system calls, in one run
+	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-fio
+	@$(dir $(BINARY))bench-fio $(if $(QUICK),--rounds 3 --time 1) $(ARGS)
 
 deny: ## licences, sources and advisories of everything it depends on
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny

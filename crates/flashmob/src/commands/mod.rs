@@ -1,11 +1,13 @@
 //! The command line: what each command takes, and what it does with it.
 
-mod bench;
+pub mod bench;
 mod demo;
 mod gateway;
 mod node;
+mod report;
 mod status;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -36,8 +38,10 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     /// Show what a running gateway or node does.
     Status(status::StatusArgs),
-    /// Measure: put a load on any NBD server.
+    /// Measure: a device's flash, or any NBD server.
     Bench(bench::BenchArgs),
+    /// Make a page out of measurements: claims, figures, tables.
+    Report(report::ReportArgs),
     /// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
     Demo(demo::DemoArgs),
 }
@@ -51,17 +55,33 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
+        Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,
         Err(error) => {
-            let text = format!("{error:#}");
+            let text = words(&error);
             // A report on a configuration says so itself.
-            eprintln!("{}{text}", if text.starts_with("error") { "" } else { "error: " });
+            let begin = if text.starts_with("error") { "" } else { "error: " };
+            // Where nobody can be told, the status still says it.
+            let _ = writeln!(std::io::stderr(), "{begin}{text}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// What went wrong and why, each reason once: many errors tell their reason themselves.
+fn words(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for reason in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = reason;
+        } else if !text.contains(&reason) {
+            text = format!("{text}: {reason}");
+        }
+    }
+    text
 }
 
 fn start_log(verbose: u8, quiet: bool) {
@@ -104,4 +124,19 @@ fn each_signal(mut handle: impl FnMut() + Send + 'static) -> anyhow::Result<()> 
 /// Reads a size from the command line.
 fn size(text: &str) -> Result<u64, String> {
     flashmob_core::units::parse_size(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_told_once() {
+        let reason = || std::io::Error::other("it burns");
+        assert_eq!(
+            words(&anyhow::Error::from(reason()).context("x: cannot read: it burns")),
+            "x: cannot read: it burns"
+        );
+        assert_eq!(words(&anyhow::Error::from(reason()).context("cannot read x")), "cannot read x: it burns");
+    }
 }

@@ -1,5 +1,6 @@
 //! `flashmob bench`: loads with a result that says how it came about.
 
+pub mod disk;
 mod nbd;
 mod record;
 mod table;
@@ -17,13 +18,16 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Measure one device: how fast a file on it is read or written.
+    Disk(Box<disk::DiskArgs>),
     /// Put a load on an export of any NBD server.
-    Nbd(nbd::NbdArgs),
+    Nbd(Box<nbd::NbdArgs>),
 }
 
 /// Runs the benchmark that the arguments name.
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.what {
+        What::Disk(args) => disk::run(args),
         What::Nbd(args) => nbd::run(args),
     }
 }

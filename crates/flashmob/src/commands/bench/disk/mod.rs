@@ -1,0 +1,301 @@
+//! `flashmob bench disk`: what its arguments mean, and its exit status.
+
+pub mod job;
+mod output;
+mod preset;
+pub mod settings;
+mod subject;
+mod table;
+mod whole;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use clap::{Args, ValueEnum};
+use flashmob_bench::disk::{self, Plan, Subject};
+use flashmob_bench::host::{bench_file, device};
+use flashmob_results::disk::{Disk, Point};
+use flashmob_results::event;
+use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+
+use output::Teller;
+use preset::Preset;
+use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
+
+/// Requests failed.
+const STATUS_ERRORS: u8 = 3;
+/// Stopped by a signal before its end.
+const STATUS_INTERRUPTED: u8 = 130;
+
+/// Measure one device: how fast a file on it is read or written, in any order, size and number of threads.
+///
+/// The file is made if it is missing: real blocks of random bytes. What makes a figure doubtful (served from memory, a hot device, others on the
+/// same disk, too few requests) stands beside it. `flashmob report` draws the results of several devices on one page.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob bench disk /data/bench --block-size 1,4k,16k --threads 1,2,4,8
+  flashmob bench disk /data/bench --preset p1 --scale 0.1 --save tablet.json
+  flashmob bench disk --preset p1 --model nexus7-emmc --save model.json      # no disk is touched
+  flashmob bench disk /data/bench --write --sync fdatasync --threads 1,4
+  flashmob report tablet.json model.json -o report.html
+
+A job file says the same, with the options as keys:
+  file = \"/data/bench\"
+  block-size = [1, \"4k\"]
+  threads = [1, 2, 4]
+What stands on the command line wins over the job file, and that over the preset.
+
+Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 requests failed, 130 stopped by Ctrl-C (the result so far is
+printed and saved).")]
+pub struct DiskArgs {
+    /// The file to read or write; it is made if it is missing. A block device may be read.
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+    /// Measure what a paper measured.
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+    /// Shorten the preset: so much of its size, and of its reads, time and repetitions.
+    #[arg(long, default_value = "1", value_name = "PART", value_parser = preset::scale, requires = "preset")]
+    scale: f64,
+    /// Take settings from this TOML file.
+    #[arg(long, value_name = "FILE")]
+    job: Option<PathBuf>,
+    /// Ask a model of a device instead of a disk (nexus7-emmc, emmc, ufs, sdcard, hdd, nvme). The result says so.
+    #[arg(long, value_name = "PROFILE")]
+    model: Option<String>,
+    /// A name for this device in reports.
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// With --write: yes, overwrite a file that this benchmark did not make.
+    #[arg(long)]
+    allow_overwrite: bool,
+    /// Remove the file afterwards, if the benchmark made it.
+    #[arg(long)]
+    remove: bool,
+    /// Save the result as JSON (described by schema/result-1.json), for `flashmob report`.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// A table for people, the result as JSON, or a line of JSON for each thing that happens (schema/event-1.json).
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+    Ndjson,
+}
+
+/// Everything that was said, by whomever.
+struct Job {
+    file: Option<PathBuf>,
+    model: Option<String>,
+    label: Option<String>,
+    settings: Settings,
+    /// What of the preset was changed.
+    changed: Vec<&'static str>,
+}
+
+impl DiskArgs {
+    fn job(&self) -> anyhow::Result<Job> {
+        let job = match &self.job {
+            Some(path) => job::load(path)?,
+            None => Lines { settings: Settings::default(), file: None, model: None, label: None },
+        };
+        let (file, model) = match (&self.file, &self.model) {
+            // What the command line names is measured, whatever the job file names.
+            (None, None) => (job.file, job.model),
+            said => (said.0.clone(), said.1.clone()),
+        };
+        let preset = self.preset.map_or_else(Settings::default, |preset| preset.settings(self.scale, model.is_some()));
+        let settings = self.settings.clone().over(job.settings).over(preset.clone());
+        let changed = if self.preset.is_some() { settings.differing(&preset) } else { Vec::new() };
+        Ok(Job { file, model, label: self.label.clone().or(job.label), settings, changed })
+    }
+}
+
+/// Measures as the arguments say.
+pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
+    let begun = Instant::now();
+    let started = SystemTime::now();
+    let job = args.job()?;
+    let grid = job.settings.grid()?;
+    if let Some(path) = &args.save {
+        output::check_writable(path, job.file.as_deref())?;
+    }
+    let cancel = Arc::new(AtomicBool::new(false));
+    on_signal(Arc::clone(&cancel))?;
+    let mut teller = Teller::new(args.output);
+    let seed = job.settings.seed();
+
+    let size_bytes = job.settings.size;
+    let (subject, made) = match (&job.file, &job.model) {
+        (Some(_), Some(_)) => anyhow::bail!("a file and a model: give one of the two; a model touches no disk"),
+        (None, None) => anyhow::bail!("nothing to measure: name a file, or a model with --model"),
+        (None, Some(profile)) => {
+            // Points are checked before anything else is done.
+            let size_bytes = size_bytes.unwrap_or(SIZE_BYTES_DEFAULT);
+            grid.points(size_bytes)?;
+            (subject::model(profile, size_bytes, seed, grid.engine)?, false)
+        }
+        (Some(path), None) => {
+            let request = subject::Request {
+                path,
+                size_bytes,
+                operation: grid.operation,
+                allow_overwrite: args.allow_overwrite,
+                seed,
+            };
+            match subject::file(&request, |size_bytes| grid.points(size_bytes).map(|_| ()), &cancel, &mut teller)? {
+                Some(ready) => ready,
+                None => {
+                    log::info!("stopped; nothing was measured, and no half-made file is left");
+                    return Ok(ExitCode::from(STATUS_INTERRUPTED));
+                }
+            }
+        }
+    };
+    let plan = Plan { points: grid.points(subject.size_bytes())?, repeat: job.settings.repeat(), seed };
+    teller.begin(event::Event::Begin {
+        format_version: FORMAT_VERSION,
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        points: plan.points.len() as u64,
+        repeat: plan.repeat,
+        seed,
+    })?;
+    let outcome = disk::run(&subject, &plan, begun, &cancel, &mut |event| teller.event(&event));
+    if args.remove
+        && let Subject::File(file) = &subject
+    {
+        remove(file, made);
+    }
+    let swept = outcome?;
+    let mut document = Document {
+        format: FORMAT.into(),
+        format_version: FORMAT_VERSION,
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        started_unix_s: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        elapsed_s: begun.elapsed().as_secs_f64(),
+        interrupted: swept.interrupted,
+        label: job.label,
+        device: device::describe(),
+        preset: args.preset.map(Preset::name),
+        scale: args.scale,
+        seed,
+        measurement: Measurement::Disk(Disk {
+            file: subject::file_record(&subject),
+            model: subject::model_record(&subject),
+            points: swept.points,
+        }),
+        warnings: swept.warnings,
+    };
+    whole::add_warnings(&mut document, job.changed, job.settings.size);
+    if let Some(path) = &args.save {
+        output::save(&document, path)?;
+    }
+    teller.end(&document)?;
+    let Measurement::Disk(disk) = &document.measurement;
+    Ok(status(&disk.points, document.interrupted))
+}
+
+/// Asks to stop on SIGINT, SIGTERM and, unless `nohup` or the like has it ignored, SIGHUP: a terminal that is closed should not cost the
+/// result so far. On a second one it ends at once, without what is half made.
+fn on_signal(cancel: Arc<AtomicBool>) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    if !is_ignored(SIGHUP, &std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+        signals.add_signal(SIGHUP)?;
+    }
+    let listen = move || {
+        for _ in signals.forever() {
+            if cancel.swap(true, Ordering::Relaxed) {
+                bench_file::abandon();
+                std::process::exit(STATUS_INTERRUPTED.into());
+            }
+            log::info!("stopping: finishing what is in hand; once more to stop at once");
+        }
+    };
+    std::thread::Builder::new().name("signals".to_string()).stack_size(128 * 1024).spawn(listen)?;
+    Ok(())
+}
+
+/// By the text of `/proc/self/status`.
+fn is_ignored(signal: i32, status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+fn remove(file: &disk::FileSubject, made: bool) {
+    if !file.made_by_benchmark {
+        log::warn!("{} was not made by this benchmark: it stays", file.path.display());
+    } else if let Err(error) = file.remove() {
+        log::warn!("{} cannot be removed: {error}", file.path.display());
+    } else if !made {
+        log::info!("{}, which an earlier run made, was removed", file.path.display());
+    }
+}
+
+fn status(points: &[Point], interrupted: bool) -> ExitCode {
+    if interrupted {
+        ExitCode::from(STATUS_INTERRUPTED)
+    } else if points.iter().flat_map(|p| &p.repetitions).any(|r| r.errors > 0) {
+        ExitCode::from(STATUS_ERRORS)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashmob_results::disk::{Cache, Engine, File, Operation, Parameters, Pattern};
+
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_kernels_mask() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\tffffffffffffffff\n";
+        assert!(is_ignored(1, status) && is_ignored(13, status) && !is_ignored(2, status) && !is_ignored(15, status));
+        assert!(!is_ignored(1, "") && !is_ignored(1, "SigIgn:\tx"));
+    }
+
+    #[test]
+    fn a_small_range_of_a_large_file_is_small() {
+        let disk = |cache, range_bytes| Disk {
+            file: Some(File {
+                path: "f".into(),
+                size_bytes: 100 << 30,
+                made_by_benchmark: true,
+                place: Default::default(),
+            }),
+            model: None,
+            points: vec![Point::new(
+                Parameters {
+                    operation: Operation::Read,
+                    pattern: Pattern::Random,
+                    block_bytes: 1,
+                    threads: 1,
+                    depth: 1,
+                    engine: Engine::Pread,
+                    cache,
+                    sync: None,
+                    scheduler: None,
+                    range_bytes,
+                    requests: Some(1),
+                    time_s: None,
+                },
+                vec![],
+            )],
+        };
+        let message = |cache, range_bytes| whole::small_file(&disk(cache, range_bytes), 8 << 30).map(|w| w.message);
+        let text = message(Cache::Cold, 128 << 20).unwrap();
+        assert!(text.starts_with("the range (128 MiB)") && text.contains("--range"), "{text}");
+        assert_eq!((message(Cache::Cold, 100 << 30), message(Cache::Warm, 1 << 20)), (None, None));
+    }
+}

@@ -1,0 +1,185 @@
+//! What is said while it is measured and after: a progress line and a table for people, JSON for programs.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use flashmob_bench::disk::Event;
+use flashmob_bench::progress::{Progress, ProgressLine, Unit};
+use flashmob_results::{Document, event};
+
+use super::{Output, table};
+
+/// How often programs are told how far it is.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// Says what happens, in the form that was asked for. Whoever reads it may go away: then nothing more is said.
+pub struct Teller {
+    output: Output,
+    line: Option<ProgressLine>,
+    begun: Instant,
+    told: Option<Instant>,
+    /// Why nothing more is said.
+    gone: Option<io::Error>,
+}
+
+impl Teller {
+    pub fn new(output: Output) -> Teller {
+        Teller { output, line: None, begun: Instant::now(), told: None, gone: None }
+    }
+
+    /// The file is being made.
+    pub fn making(&mut self, done_bytes: u64, size_bytes: u64) {
+        let line = self.line.get_or_insert_with(|| ProgressLine::new("making the file"));
+        line.show(&Progress { done: done_bytes, total: size_bytes, unit: Unit::Bytes });
+        if self.is_time() {
+            self.tell(&event::Event::Making { done_bytes, size_bytes });
+        }
+    }
+
+    /// The measurement begins.
+    pub fn begin(&mut self, event: event::Event) -> anyhow::Result<()> {
+        self.line = Some(ProgressLine::new("measuring"));
+        self.begun = Instant::now();
+        self.told = None;
+        self.tell(&event);
+        Ok(())
+    }
+
+    /// Something happened.
+    pub fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Progress { fraction } => {
+                let done = (fraction * 1000.0) as u64;
+                if let Some(line) = &mut self.line {
+                    line.show(&Progress { done, total: 1000, unit: Unit::Parts });
+                }
+                if self.is_time() {
+                    let elapsed_s = self.begun.elapsed().as_secs_f64();
+                    let left_s = (*fraction > 0.0).then(|| elapsed_s * (1.0 - fraction) / fraction);
+                    self.tell(&event::Event::Progress { fraction: *fraction, elapsed_s, left_s });
+                }
+            }
+            Event::Repetition { parameters, round, repetition } => self.tell(&event::Event::Repetition {
+                round: *round,
+                parameters: Box::new((*parameters).clone()),
+                repetition: Box::new((*repetition).clone()),
+            }),
+        }
+    }
+
+    /// It is over.
+    pub fn end(&mut self, document: &Document) -> anyhow::Result<()> {
+        self.line = None;
+        let text = match self.output {
+            Output::Table => table::render(document),
+            Output::Json => format!("{}\n", serde_json::to_string_pretty(document)?),
+            Output::Ndjson => {
+                self.tell(&event::Event::End { result: Box::new(document.clone()) });
+                return said(self.gone.take().map_or(Ok(()), Err));
+            }
+        };
+        said(io::stdout().write_all(text.as_bytes()))
+    }
+
+    fn is_time(&mut self) -> bool {
+        let now = Instant::now();
+        let due = self.output == Output::Ndjson && self.told.is_none_or(|told| now - told >= TOLD_AFTER);
+        if due {
+            self.told = Some(now);
+        }
+        due
+    }
+
+    fn tell(&mut self, event: &event::Event) {
+        if self.output != Output::Ndjson || self.gone.is_some() {
+            return;
+        }
+        // Such a value always has a text.
+        let mut line = serde_json::to_string(event).unwrap_or_default();
+        line.push('\n');
+        let mut out = io::stdout();
+        self.gone = out.write_all(line.as_bytes()).and_then(|()| out.flush()).err();
+    }
+}
+
+/// Who does not want to read on may go; a full disk is another matter.
+fn said(outcome: io::Result<()>) -> anyhow::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.context("cannot write the result to stdout"),
+    }
+}
+
+/// Fails now rather than after an hour.
+pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()> {
+    let refused = || format!("the result cannot be saved as {}", path.display());
+    anyhow::ensure!(!path.is_dir(), "{}: that is a folder; name a file in it", refused());
+    if let Some(measured) = measured {
+        // Neither of them need exist.
+        let real = |path: &Path| {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            path.canonicalize().or_else(|_| Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default())))
+        };
+        let same = |a: io::Result<PathBuf>, b: io::Result<PathBuf>| a.is_ok_and(|a| b.is_ok_and(|b| a == b));
+        anyhow::ensure!(
+            !same(real(path), real(measured)),
+            "{}: that is the file to measure; name another one",
+            refused()
+        );
+    }
+    if is_special(path) {
+        return rustix::fs::access(path, rustix::fs::Access::WRITE_OK).with_context(refused);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).with_context(refused)
+}
+
+/// True for what is written to as it is, such as /dev/stdout or a pipe: nothing may take its place.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// Writes the result beside its place and moves it there: a file that is there is always whole.
+pub fn save(document: &Document, path: &Path) -> anyhow::Result<()> {
+    // What a link leads to becomes another file, and the link stays.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
+    let text = format!("{}\n", serde_json::to_string_pretty(document)?);
+    if is_special(path) {
+        let written =
+            std::fs::OpenOptions::new().write(true).open(path).and_then(|mut out| out.write_all(text.as_bytes()));
+        return written.with_context(|| format!("the result cannot be saved as {}", path.display()));
+    }
+    let outcome = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
+    outcome.map_err(|error| {
+        // Whatever of it is there is of no use.
+        let _ = std::fs::remove_file(&partial);
+        anyhow::Error::from(error).context(format!("the result cannot be saved as {}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_never_takes_the_place_of_what_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("bench"), folder.path().join("link"));
+        let message = |path: &Path, measured: &Path| check_writable(path, Some(measured)).unwrap_err().to_string();
+        assert!(message(&file, &file).contains("that is the file to measure"), "before it is made");
+        std::fs::write(&file, "x").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(message(&link, &file).contains("name another one"));
+        assert!(
+            message(&folder.path().join("../").join(folder.path().file_name().unwrap()).join("bench"), &link)
+                .contains("to measure")
+        );
+        check_writable(&folder.path().join("result.json"), Some(&file)).unwrap();
+        check_writable(&folder.path().join("result.json"), None).unwrap();
+    }
+}

@@ -1,0 +1,132 @@
+//! What is measured, made ready: the file found or made, the model set up.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use flashmob_bench::disk::{DiskError, FileSubject, ModelSubject, Subject};
+use flashmob_bench::host::bench_file::{self, BenchFileError};
+use flashmob_bench::host::place;
+use flashmob_results::disk::{Engine, File, Model, Operation};
+
+use super::output::Teller;
+use super::settings::SIZE_BYTES_DEFAULT;
+
+/// What is asked of the file.
+pub struct Request<'a> {
+    pub path: &'a Path,
+    /// What it shall have if it must be made.
+    pub size_bytes: Option<u64>,
+    pub operation: Operation,
+    pub allow_overwrite: bool,
+    /// Of its content.
+    pub seed: u64,
+}
+
+/// Finds the file or makes it; `check` looks at everything else that was asked for before anything is made. The second value is true if it was
+/// made now; nothing is returned if that was cancelled.
+pub fn file(
+    request: &Request<'_>,
+    check: impl FnOnce(u64) -> Result<(), DiskError>,
+    cancel: &AtomicBool,
+    teller: &mut Teller,
+) -> anyhow::Result<Option<(Subject, bool)>> {
+    let path = request.path;
+    // Also a link that leads nowhere is something that is there.
+    let is_missing = path.symlink_metadata().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+    if is_missing {
+        let size_bytes = request.size_bytes.unwrap_or(SIZE_BYTES_DEFAULT);
+        check(size_bytes)?;
+        let made = bench_file::make(
+            path,
+            size_bytes,
+            request.seed,
+            |progress| teller.making(progress.done, progress.total),
+            cancel,
+        );
+        match made {
+            Ok(_) => {}
+            Err(BenchFileError::Cancelled { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let subject = opened(request)?;
+        return Ok(Some((subject, true)));
+    }
+    let subject = opened(request)?;
+    check(subject.size_bytes())?;
+    if let Some(wanted) = request.size_bytes.filter(|&wanted| wanted != subject.size_bytes()) {
+        let (is, wanted) = (flashmob_core::units::Bytes(subject.size_bytes()), flashmob_core::units::Bytes(wanted));
+        log::warn!("{} is there already and has {is}, not {wanted}: it is used as it is", path.display());
+    }
+    Ok(Some((subject, false)))
+}
+
+fn opened(request: &Request<'_>) -> anyhow::Result<Subject> {
+    let path = request.path;
+    let opened = match request.operation {
+        Operation::Read => bench_file::open_for_reading(path),
+        Operation::Write => bench_file::open_for_writing(path, request.allow_overwrite),
+    };
+    let opened = opened.map_err(|error| match error {
+        BenchFileError::NotOurs { .. } => {
+            anyhow::anyhow!("{error}: --allow-overwrite")
+        }
+        error => error.into(),
+    })?;
+    let inode = FileSubject::inode_of(&opened.file.metadata()?);
+    let located = place::locate(path);
+    Ok(Subject::File(FileSubject {
+        path: path.into(),
+        size_bytes: opened.size_bytes,
+        made_by_benchmark: opened.header.is_some(),
+        place: located.place,
+        disk: located.disk,
+        inode,
+    }))
+}
+
+/// The model of that name.
+pub fn model(profile: &str, size_bytes: u64, seed: u64, engine: Engine) -> anyhow::Result<Subject> {
+    anyhow::ensure!(
+        engine == Engine::Pread,
+        "a model has one request for each thread, as pread has; use --threads, and leave --engine io_uring and --depth out"
+    );
+    Ok(Subject::Model(ModelSubject::new(profile, size_bytes, seed)?))
+}
+
+/// The file, as results name it.
+pub fn file_record(subject: &Subject) -> Option<File> {
+    match subject {
+        Subject::File(file) => Some(File {
+            path: file.path.display().to_string(),
+            size_bytes: file.size_bytes,
+            made_by_benchmark: file.made_by_benchmark,
+            place: file.place.clone(),
+        }),
+        Subject::Model(_) => None,
+    }
+}
+
+/// The model, as results name it.
+pub fn model_record(subject: &Subject) -> Option<Model> {
+    match subject {
+        Subject::File(_) => None,
+        Subject::Model(model) => Some(Model {
+            profile: model.profile.name.into(),
+            description: model.profile.description.into(),
+            slots: model.profile.slots,
+            size_bytes: model.size_bytes,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_not_said_to_keep_more_requests_than_it_does() {
+        assert!(model("nvme", 1 << 20, 1, Engine::Pread).is_ok());
+        let refused = model("nvme", 1 << 20, 1, Engine::IoUring).unwrap_err().to_string();
+        assert!(refused.contains("--threads"), "{refused}");
+    }
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Shows that a report stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
+. "$(dirname "$0")/lib.sh"
+need chromium jq
+
+SAMPLES=$ROOT/crates/flashmob-report/tests/data
+cp "$SAMPLES"/*.json "$DIR"
+PAGE=$DIR/report.html
+check 'a page and a table of two results' "$FLASHMOB" report "$DIR/device.json" "$DIR/hdd.json" -o "$PAGE" --csv "$DIR"
+at_most 'the size of the page' "$(stat -c %s "$PAGE")" 1000000 bytes
+! grep -Eiq '<script|<link|<img|@import|src=' "$PAGE" || fail 'the page has a script or needs another file'
+pass 'no script and no other file'
+rows=$(jq -s '[.[].measurement.points[].repetitions[]] | length' "$DIR/device.json" "$DIR/hdd.json")
+[ "$(wc -l <"$DIR/results.csv")" -eq $((rows + 1)) ] || fail "the table has $(wc -l <"$DIR/results.csv") lines for $rows repetitions"
+pass "the table has a row for each of $rows repetitions"
+
+# A page that shows the report in a frame of a given width and measures it: what sticks out of it, how small the text of figures
+# is, and the contrast of every colour with the page's.
+cat >"$DIR/measure.html" <<'HTML'
+<!doctype html><meta charset="utf-8"><body><script>
+const errors = [];
+const width = Number(new URLSearchParams(location.search).get('width'));
+const frame = document.createElement('iframe');
+frame.style.cssText = `width:${width}px;height:3000px;border:0`;
+const light = text => {
+  const [r, g, b] = text.match(/[\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+frame.onload = () => {
+  const win = frame.contentWindow, doc = frame.contentDocument, root = doc.documentElement;
+  const out = [...doc.querySelectorAll('body *')].filter(e => !e.closest('.scroll table') && !e.classList.contains('hidden'))
+    .filter(e => e.getBoundingClientRect().right > width + 0.5).map(e => `${e.tagName} ${e.textContent.slice(0, 40)}`);
+  const style = e => win.getComputedStyle(e);
+  const page = style(doc.body).backgroundColor;
+  const texts = [...doc.querySelectorAll('svg text')];
+  const clipped = texts.filter(t => { const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect(); return a.left < b.left - 0.5 || a.right > b.right + 0.5; });
+  const scaled = t => parseFloat(style(t).fontSize) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width;
+  const drawn = [...doc.querySelectorAll('svg circle, svg polygon')].map(e => style(e).fill).filter(c => c !== page);
+  const result = 'RESULT ' + JSON.stringify({
+    errors, out: out.slice(0, 5), overflow_px: root.scrollWidth - root.clientWidth, width_px: root.clientWidth, page,
+    figures: doc.querySelectorAll('svg').length, tables_scroll: [...doc.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth),
+    text_px: Math.min(...texts.map(scaled)), clipped: clipped.map(t => t.textContent.trim()).slice(0, 5),
+    text_contrast: Math.min(contrast(style(doc.body).color, page), ...texts.map(t => contrast(style(t).fill, page))),
+    series_contrast: Math.min(...drawn.map(c => contrast(c, page))), unnamed: [...doc.querySelectorAll('svg')].filter(e => !e.querySelector('title')?.textContent).length,
+  });
+  // Only now: styles of a frame that is gone are empty.
+  document.body.innerHTML = '<pre></pre>';
+  document.body.firstChild.textContent = result;
+};
+window.onerror = message => { errors.push(message); };
+frame.src = 'report.html';
+document.body.append(frame);
+</script>
+HTML
+
+# measured WIDTH SCHEME: the measurements as JSON in $DIR/measured.json. Schemes: 0 dark, 1 light.
+measured() {
+    timeout 60 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --user-data-dir="$DIR/chromium" \
+        --window-size=1400,3200 --blink-settings=preferredColorScheme="$2" --virtual-time-budget=10000 --dump-dom "file://$DIR/measure.html?width=$1" \
+        >"$DIR/dom.html" 2>"$DIR/chromium.err" || { tail -n 5 "$DIR/chromium.err" >&2; fail 'chromium did not load the page'; }
+    sed -n 's/.*RESULT \({.*}\).*/\1/p' "$DIR/dom.html" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >"$DIR/measured.json"
+    # An empty file is no error to every jq.
+    [ -s "$DIR/measured.json" ] && jq -e .figures "$DIR/measured.json" >/dev/null 2>&1 || { tail -n 5 "$DIR/dom.html" >&2; fail 'the page could not be measured'; }
+}
+
+# shown WHAT FILTER
+shown() {
+    jq -e "$2" "$DIR/measured.json" >/dev/null || { cat "$DIR/measured.json" >&2; fail "$1"; }
+    pass "$1"
+}
+
+for scheme in 0:dark 1:light; do
+    for width in 360 1280; do
+        measured "$width" "${scheme%%:*}"
+        at="${scheme#*:}, $width px"
+        shown "$at: no script error, and all figures are there" '(.errors | length == 0) and .figures >= 8 and .unnamed == 0'
+        shown "$at: nothing sticks out" ".width_px == $width and .overflow_px <= 0 and (.out | length == 0) and (.clipped | length == 0)"
+        shown "$at: the text of figures has at least 11 px" '.text_px >= 11'
+        shown "$at: text 4.5 to 1 against the page, series 3 to 1" '.text_contrast >= 4.5 and .series_contrast >= 3'
+        jq -r .page "$DIR/measured.json" >"$DIR/page.${scheme#*:}"
+    done
+done
+! cmp -s "$DIR/page.dark" "$DIR/page.light" || fail 'dark and light are the same'
+pass 'dark and light differ'
+measured 360 1
+shown 'on a phone wide tables scroll in their boxes' '.tables_scroll'
+
+# again NAME OPTION...: measures, takes the command out of the report, runs that, and compares the parameters of all points.
+again() {
+    local name=$1 command
+    shift
+    "$FLASHMOB" --quiet bench disk "$@" --save "$DIR/$name.json" >/dev/null 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "bench disk $*"; }
+    "$FLASHMOB" report "$DIR/$name.json" -o "$DIR/$name.html" 2>/dev/null
+    command=$("$PYTHON" - "$DIR/$name.html" <<'PY'
+import html, re, sys
+commands = re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", open(sys.argv[1]).read(), re.S)
+assert len(commands) == 1, commands
+print(html.unescape(commands[0]))
+PY
+    )
+    case $command in 'flashmob bench disk '*) ;; *) fail "no command: $command" ;; esac
+    # As a shell would run what was copied from the page.
+    (PATH=$DIR/bin:$PATH && eval "$command --save '$DIR/$name-again.json'") >/dev/null 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "$command"; }
+    # What the label, the seed, the size and each point are, and how often each was measured.
+    for result in "$DIR/$name.json" "$DIR/$name-again.json"; do
+        jq -S '[.label, .seed, (.measurement | .model.size_bytes, .file.size_bytes, [.points[] | [.parameters, (.repetitions | length)]])]' "$result" >"$result.said"
+    done
+    cmp -s "$DIR/$name.json.said" "$DIR/$name-again.json.said" || { diff "$DIR/$name.json.said" "$DIR/$name-again.json.said" | head -n 20 >&2; fail "the command measures something else: $command"; }
+    pass "the command on the page measures the same points again: $name"
+}
+mkdir "$DIR/bin"
+ln -s "$(realpath "$FLASHMOB")" "$DIR/bin/flashmob"
+again p1 --model nexus7-emmc --preset p1 --scale 0.01 --block-size 1,513,4k --threads 1,4 --seed 7 --label "Anna's <tablet> \$(x)"
+again scheduler --model emmc --preset p3-scheduler --scale 0.01 --scheduler none,mq-deadline
+again order --model ufs --preset p3-order --scale 0.01 --time 0.07
+again reads "$DIR/a file" --size 3000001 --range 2000000 --pattern sequential,random,rand --reads 50 --repeat 2
+again writes "$DIR/written" --size 8MiB --write --sync fdatasync --reads 20 --repeat 1 --engine io_uring --depth 1,4
+again direct "$DIR/written" --cache direct --reads 20 --repeat 1 --block-size 512,4k
+
+"$FLASHMOB" report "$DIR/hdd.json" -o - >"$DIR/stdout.html"
+head -c 15 "$DIR/stdout.html" | grep -qi '<!doctype html>' || fail 'standard output is no page'
+pass 'a page to standard output'
+sum=$(sha256sum <"$DIR/hdd.json")
+refused 'a page over a result' 'one of the results.*not overwritten' "$FLASHMOB" report "$DIR/hdd.json" -o "$DIR/../$(basename "$DIR")/hdd.json"
+refused 'a table over a result' 'one of the results.*not overwritten' "$FLASHMOB" report "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/hdd.json"
+[ "$(sha256sum <"$DIR/hdd.json")" = "$sum" ] || fail 'the result was changed'
+before=$(sha256sum <"$PAGE")
+jq '.format_version = 2' "$DIR/hdd.json" >"$DIR/newer.json"
+echo '{}' >"$DIR/foreign.json"
+refused 'a newer version' 'newer\.json: version 2.*use the flashmob that wrote it' "$FLASHMOB" report "$DIR/hdd.json" "$DIR/newer.json" -o "$PAGE"
+refused 'something else' "foreign\.json is not a result.*'flashmob bench disk' wrote" "$FLASHMOB" report "$DIR/foreign.json" -o "$PAGE"
+refused 'a file that is not there' 'nosuch\.json.*check its name' "$FLASHMOB" report "$DIR/nosuch.json" -o "$PAGE"
+refused 'a directory' 'is a directory; name the results in it' "$FLASHMOB" report "$DIR" -o "$PAGE"
+refused 'a directory that is not there' 'cannot write' "$FLASHMOB" report "$DIR/hdd.json" -o "$DIR/nosuch/report.html"
+[ "$(sha256sum <"$PAGE")" = "$before" ] || fail 'a refused report touched the page of before'
+status=0
+"$FLASHMOB" report >/dev/null 2>&1 || status=$?
+[ "$status" -eq 2 ] || fail "no result named: status $status"
+status=0
+"$FLASHMOB" report "$DIR/foreign.json" -o "$PAGE" >/dev/null 2>&1 || status=$?
+[ "$status" -eq 1 ] || fail "no result: status $status"
+pass 'what is refused leaves the page as it was; status 1, and 2 for wrong arguments'
+[ -z "$(find "$DIR" -maxdepth 1 -name '.*.tmp')" ] || fail 'a temporary file stayed'
+pass 'no temporary file stays'
