@@ -183,6 +183,22 @@ fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
 }
 
 #[test]
+fn what_was_measured_before_a_failure_is_kept() {
+    let (folder, subject) = made(MIB);
+    let plan = Plan { points: grid().points(MIB).unwrap(), repeat: 3, seed: 1 };
+    let mut folder = Some(folder);
+    let swept = disk::run(&subject, &plan, Instant::now(), &AtomicBool::new(false), &mut |event| {
+        if matches!(event, disk::Event::Repetition { .. }) {
+            folder.take();
+        }
+    })
+    .unwrap();
+    assert_eq!(swept.points[0].repetitions.len(), 1);
+    assert!(swept.interrupted && swept.failure.unwrap().to_string().contains("bench: "));
+    assert!(swept.warnings.iter().any(|w| w.code == Code::Interrupted && w.message.contains("ended by an error")));
+}
+
+#[test]
 fn a_file_that_is_gone_is_named() {
     let (folder, subject) = made(MIB);
     drop(folder);

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `plan` | all combinations, checked |
 //! | `sweep` | round after round, with page cache and scheduler as asked for |
+//! | `page_cache`, `schedulers` | the state before a repetition, and what is done where it cannot be had |
 //! | `subject` | the file or the model |
 //! | `crew` | the threads of one repetition |
 //! | `worker`, `uring` | the loop of one thread |
@@ -19,7 +20,9 @@ pub mod doubts;
 mod error;
 pub mod limit;
 pub mod offsets;
+mod page_cache;
 pub mod plan;
+mod schedulers;
 mod subject;
 mod sweep;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]

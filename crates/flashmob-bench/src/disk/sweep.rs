@@ -2,26 +2,22 @@
 //!
 //! Each round measures every point once, so that whatever changes with time (heat, other programs, wear) touches all of them alike.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use flashmob_results::disk::{Cache, Parameters, Point, Repetition};
+use flashmob_results::disk::{Parameters, Point, Repetition};
 use flashmob_results::latency::Latency;
 use flashmob_results::warning::{Code, Warning};
 
 use super::error::DiskError;
 use super::offsets::Order;
 use super::subject::{FileSubject, ModelSubject, Opened};
-use super::{crew, doubts, plan};
+use super::{crew, doubts, page_cache, plan, schedulers};
+use crate::host::place;
 use crate::host::scheduler::SchedulerGuard;
 use crate::host::watch::Watch;
-use crate::host::{cache, place};
 use crate::load::random::{GOLDEN, mix64};
 
-/// Part of a file that may lack blocks on the disk.
-const MISSING_FRACTION_MAX: f64 = 0.01;
 /// How often heat is looked for.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
@@ -57,7 +53,7 @@ impl Subject {
 }
 
 /// What was measured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Swept {
     /// The points that have one repetition at least.
     pub points: Vec<Point>,
@@ -65,6 +61,8 @@ pub struct Swept {
     pub warnings: Vec<Warning>,
     /// It was stopped before its end.
     pub interrupted: bool,
+    /// What ended it, or kept it from putting back what it had changed.
+    pub failure: Option<DiskError>,
 }
 
 /// What happens while it is measured.
@@ -89,7 +87,8 @@ pub enum Event<'a> {
 /// Measures all points of `plan`. `begun` is the beginning of the whole measurement; `cancel` ends it early, with what there is by then.
 ///
 /// # Errors
-/// The file, a ring or a thread is not to be had. What had to be done in another way than asked for is a warning in the result.
+/// The file, a ring or a thread is not to be had, and nothing was measured yet; later failures are in the result, with what was measured before.
+/// What had to be done in another way than asked for is a warning in the result.
 pub fn run(
     subject: &Subject,
     plan: &Plan,
@@ -101,6 +100,7 @@ pub fn run(
     let mut rows: Vec<Row> = sweep.points.iter().map(|_| Row::default()).collect();
     let all = f64::from(plan.repeat) * sweep.points.len() as f64;
     let mut done = 0.0;
+    let mut failure = None;
     'rounds: for round in 0..plan.repeat {
         for (at, row) in rows.iter_mut().enumerate() {
             if cancel.load(Ordering::Relaxed) {
@@ -108,15 +108,23 @@ pub fn run(
             }
             let parameters = sweep.points[at].clone();
             let mut tick = |fraction: f64| observe(Event::Progress { fraction: (done + fraction) / all });
-            let repetition = sweep.repetition(&parameters, round, cancel, &mut tick, &mut row.doubts)?;
-            let Some(repetition) = repetition else { break 'rounds };
+            let repetition = match sweep.repetition(&parameters, round, cancel, &mut tick, &mut row.doubts) {
+                Ok(Some(repetition)) => repetition,
+                Ok(None) => break 'rounds,
+                // What was measured until then is worth keeping.
+                Err(error) if done > 0.0 => {
+                    failure = Some(error);
+                    break 'rounds;
+                }
+                Err(error) => return Err(error),
+            };
             done += 1.0;
             observe(Event::Repetition { parameters: &parameters, round, repetition: &repetition });
             observe(Event::Progress { fraction: done / all });
             row.repetitions.push(repetition);
         }
     }
-    sweep.finish(rows, cancel.load(Ordering::Relaxed))
+    Ok(sweep.finish(rows, cancel.load(Ordering::Relaxed), failure))
 }
 
 /// What was seen of one point.
@@ -145,50 +153,9 @@ impl<'a> Sweep<'a> {
             scheduler: None,
             warnings: Vec::new(),
         };
-        let refused = sweep.refused_schedulers();
-        sweep.go_on_without(&refused);
+        let refused = schedulers::refused(subject, &sweep.points);
+        sweep.warnings = schedulers::go_on_without(&refused, subject, &mut sweep.points);
         sweep
-    }
-
-    /// The schedulers that cannot be had, each with the reason. Each is tried once.
-    fn refused_schedulers(&mut self) -> Vec<(String, String)> {
-        let mut wanted: Vec<String> = self.points.iter().filter_map(|p| p.scheduler.clone()).collect();
-        wanted.sort();
-        wanted.dedup();
-        let refusal = |name: &String| match self.subject {
-            Subject::Model(_) => ModelSubject::refusal(name),
-            Subject::File(file) => {
-                let tried = SchedulerGuard::set(file.disk.as_ref(), name).and_then(SchedulerGuard::restore);
-                tried.err().map(|error| error.to_string())
-            }
-        };
-        wanted.iter().filter_map(|name| Some((name.clone(), refusal(name)?))).collect()
-    }
-
-    /// Points whose scheduler cannot be had are left out; if no others remain, they are measured once with the one that is there.
-    fn go_on_without(&mut self, refused: &[(String, String)]) {
-        let Some((_, first)) = refused.first() else { return };
-        let stays = |p: &Parameters| p.scheduler.as_ref().is_none_or(|s| refused.iter().all(|(name, _)| name != s));
-        if self.points.iter().any(stays) {
-            self.points.retain(stays);
-            for (name, why) in refused {
-                self.warnings.push(Warning::new(Code::Scheduler, format!("not measured with {name}: {why}")));
-            }
-            return;
-        }
-        let mut kept: Vec<Parameters> = Vec::new();
-        for point in self.points.drain(..).map(|p| Parameters { scheduler: None, ..p }) {
-            if !kept.contains(&point) {
-                kept.push(point);
-            }
-        }
-        self.points = kept;
-        let own = match self.subject {
-            Subject::File(file) => file.place.scheduler.as_deref().unwrap_or("unknown"),
-            Subject::Model(_) => "none",
-        };
-        let text = format!("measured with the scheduler that was there ({own}) alone: {first}");
-        self.warnings.push(Warning::new(Code::Scheduler, text));
     }
 
     /// Sets the scheduler of a point, unless it is set already. The one before is put back first, so that there is only one to be put
@@ -234,11 +201,13 @@ impl<'a> Sweep<'a> {
             Subject::File(file) => Opened::File(file.open(parameters)?),
             Subject::Model(model) => Opened::Model(model.disk(parameters.scheduler.as_deref())),
         };
-        self.prepare_cache(&opened, parameters)?;
+        for warning in page_cache::prepare(self.subject, &opened, parameters)? {
+            self.warn_once(warning);
+        }
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let cached_before_bytes = cached_bytes(&opened, &order.range);
+        let cached_before_bytes = page_cache::cached_bytes(&opened, &order.range);
         let disk = match self.subject {
             Subject::File(file) => file.disk.clone().filter(|_| place::is_accounted(file.place.filesystem.as_deref())),
             Subject::Model(_) => None,
@@ -280,7 +249,7 @@ impl<'a> Sweep<'a> {
             cpu_user_s: observed.cpu_user.as_secs_f64(),
             cpu_system_s: observed.cpu_system.as_secs_f64(),
             cached_before_bytes,
-            cached_after_bytes: cached_bytes(&opened, &order.range),
+            cached_after_bytes: page_cache::cached_bytes(&opened, &order.range),
             fetched_bytes: if disk.is_some() { observed.fetched_bytes } else { None },
             foreign_bytes: observed.foreign_bytes,
             upward_fraction: match &opened {
@@ -291,68 +260,18 @@ impl<'a> Sweep<'a> {
         }))
     }
 
-    /// Brings the page cache into the state that the point asks for.
-    fn prepare_cache(&mut self, opened: &Opened<'_>, parameters: &Parameters) -> Result<(), DiskError> {
-        let range = 0..parameters.range_bytes;
-        if let Opened::File(file) = opened
-            && parameters.cache != Cache::Warm
-            && let Some(percent) = missing_percent(file)
-        {
-            self.warn_once(Warning::new(
-                Code::ServedFromCache,
-                format!(
-                    "{percent:.0} % of the file have no blocks on the disk (holes, or compressed): such reads are answered without it; \
-                     let this benchmark make a file"
-                ),
-            ));
-        }
-        match (opened, parameters.cache) {
-            (Opened::Model(disk), cache) => {
-                disk.reset_counters();
-                if cache != Cache::Warm {
-                    disk.drop_cache();
-                }
-            }
-            (Opened::File(file), Cache::Direct) => {
-                // Some kernels allow direct I/O even there.
-                if let Some(text) = cache::no_disk(file) {
-                    self.warn_once(Warning::new(Code::ServedFromCache, text));
-                }
-            }
-            (Opened::File(file), Cache::Cold) => {
-                let dropped =
-                    cache::drop_range(file, range).map_err(|e| self.failed("its cached pages cannot be dropped", e))?;
-                if let Some(text) = dropped.remedy {
-                    self.warn_once(Warning::new(
-                        Code::CacheNotDropped,
-                        format!("the page cache was not emptied: {text}"),
-                    ));
-                }
-            }
-            (Opened::File(file), Cache::Warm) => {
-                cache::warm(file, range).map_err(|e| self.failed("it cannot be read into memory", e))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn failed(&self, doing: &'static str, source: std::io::Error) -> DiskError {
-        let path = match self.subject {
-            Subject::File(file) => file.path.clone(),
-            Subject::Model(_) => "the model".into(),
-        };
-        DiskError::File { path, doing, source }
-    }
-
     fn warn_once(&mut self, warning: Warning) {
         if !self.warnings.iter().any(|w| w.code == warning.code) {
             self.warnings.push(warning);
         }
     }
 
-    fn finish(mut self, rows: Vec<Row>, interrupted: bool) -> Result<Swept, DiskError> {
-        if let Some(guard) = self.scheduler.take() {
-            guard.restore()?;
+    fn finish(mut self, rows: Vec<Row>, interrupted: bool, mut failure: Option<DiskError>) -> Swept {
+        if let Some(Err(error)) = self.scheduler.take().map(SchedulerGuard::restore) {
+            failure = failure.or(Some(error.into()));
+        }
+        if let Some(error) = &failure {
+            self.warn_once(Warning::new(Code::Interrupted, format!("ended by an error: {error}")));
         }
         let measured = self.points.into_iter().zip(rows).filter(|(_, row)| !row.repetitions.is_empty());
         let points = measured
@@ -363,21 +282,6 @@ impl<'a> Sweep<'a> {
                 point
             })
             .collect();
-        Ok(Swept { points, warnings: self.warnings, interrupted })
-    }
-}
-
-/// How much of a file is not on its disk, in percent, if that is worth a word.
-fn missing_percent(file: &File) -> Option<f64> {
-    let metadata = file.metadata().ok().filter(|metadata| metadata.is_file() && cache::no_disk(file).is_none())?;
-    // This unit is fixed, whatever the file system's blocks are.
-    let (size, has) = (metadata.len() as f64, metadata.blocks() as f64 * 512.0);
-    (has < size * (1.0 - MISSING_FRACTION_MAX)).then(|| 100.0 * (1.0 - has / size))
-}
-
-fn cached_bytes(opened: &Opened<'_>, range: &std::ops::Range<u64>) -> Option<u64> {
-    match opened {
-        Opened::File(file) => cache::resident_bytes(file, range.clone()).ok().flatten(),
-        Opened::Model(disk) => Some(disk.cached_bytes()),
+        Swept { points, warnings: self.warnings, interrupted: interrupted || failure.is_some(), failure }
     }
 }

@@ -200,6 +200,9 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         output::save(&document, path)?;
     }
     teller.end(&document)?;
+    if let Some(failure) = swept.failure {
+        return Err(failure.into());
+    }
     let Measurement::Disk(disk) = &document.measurement;
     Ok(status(&disk.points, document.interrupted))
 }
