@@ -14,7 +14,7 @@ pub fn render(document: &Document) -> String {
     // Writing to a String cannot fail.
     // One run has one state of the page cache: a column of it would only take room.
     let cache = disk.points.first().map_or(String::new(), |p| format!(", {}", p.parameters.cache));
-    let _ = writeln!(text, "{}{cache}", heading(document, disk));
+    let _ = writeln!(text, "{}{cache}", harmless(&heading(document, disk)));
     if disk.points.is_empty() {
         text.push_str("  nothing was measured\n");
     } else {
@@ -22,6 +22,11 @@ pub fn render(document: &Document) -> String {
     }
     notes(&mut text, document, disk);
     text
+}
+
+/// Names of files and devices are anybody's text: it must not write to the terminal as it likes.
+fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 fn heading(document: &Document, disk: &Disk) -> String {
@@ -122,7 +127,7 @@ fn number(value: f64) -> String {
 /// Doubts: those of the whole, and those of points, each once, with how many points it concerns.
 fn notes(text: &mut String, document: &Document, disk: &Disk) {
     for warning in &document.warnings {
-        let _ = writeln!(text, "  note: {}", warning.message);
+        let _ = writeln!(text, "  note: {}", harmless(&warning.message));
     }
     let mut seen: Vec<(&Warning, usize)> = Vec::new();
     for warning in disk.points.iter().flat_map(|p| &p.warnings) {
@@ -133,7 +138,7 @@ fn notes(text: &mut String, document: &Document, disk: &Disk) {
     }
     for (warning, count) in seen {
         let more = if count > 1 { format!(" (and {} more rows)", count - 1) } else { String::new() };
-        let _ = writeln!(text, "  ! {}{more}", warning.message);
+        let _ = writeln!(text, "  ! {}{more}", harmless(&warning.message));
     }
 }
 
@@ -192,6 +197,11 @@ mod tests {
         let lines = lines(&[2_000_000.0, 2_100_000.0, 2_500_000.0]);
         assert!(lines.len() == 9 && lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
         assert!(lines[1].contains(" 2100000 ") && lines[1].contains(" 24 % "), "{lines:#?}");
+    }
+
+    #[test]
+    fn names_cannot_write_to_the_terminal_as_they_like() {
+        assert_eq!(super::harmless("a\x1b[2Jb\nc é"), "a\u{fffd}[2Jb\u{fffd}c é");
     }
 
     #[test]
