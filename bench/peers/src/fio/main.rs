@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use flashmob_results::disk::Spread;
 
 use programs::{Cache, Figures, Order, Question};
 
@@ -161,7 +162,7 @@ fn progress(text: &str) {
 }
 
 fn line(row: &Row, pairs: &[(Figures, Figures)]) -> String {
-    let rate = |of: fn(&(Figures, Figures)) -> f64| median(pairs.iter().map(of).collect());
+    let rate = |of: fn(&(Figures, Figures)) -> f64| Spread::of(pairs.iter().map(of)).median;
     let ratios: Vec<f64> = pairs.iter().map(|(o, t)| o.per_second / t.per_second).collect();
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
@@ -169,7 +170,7 @@ fn line(row: &Row, pairs: &[(Figures, Figures)]) -> String {
     let (ours_us, theirs_us, p99_ratio) = if p99.is_empty() {
         ("-".into(), "-".into(), "-".into())
     } else {
-        let of = |pick: fn(&(f64, f64)) -> f64| median(p99.iter().map(pick).collect());
+        let of = |pick: fn(&(f64, f64)) -> f64| Spread::of(p99.iter().map(pick)).median;
         (format!("{:.1}", of(|p| p.0)), format!("{:.1}", of(|p| p.1)), format!("{:.2}", of(|p| p.0 / p.1)))
     };
     let other = if row.against == Against::Fio { "fio" } else { "bare loop" };
@@ -179,16 +180,6 @@ fn line(row: &Row, pairs: &[(Figures, Figures)]) -> String {
         rate(|p| p.0.per_second),
         other,
         rate(|p| p.1.per_second),
-        median(ratios.clone()),
+        Spread::of(ratios.iter().copied()).median,
     )
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
 }

@@ -6,6 +6,7 @@ mod gateway;
 mod node;
 mod report;
 mod status;
+mod whole_file;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -9,6 +9,8 @@ use clap::Args;
 use flashmob_report::{Input, Report};
 use flashmob_results::read::{self, ReadError};
 
+use super::whole_file;
+
 /// Make a page out of measurements: which of the papers' claims hold, figures, tables, doubts.
 ///
 /// Takes results of 'flashmob bench disk', of one device or of several. The page is one HTML file that needs no network and no
@@ -124,18 +126,9 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             result => result.context("cannot write to standard output"),
         };
     }
-    let name = path.file_name().with_context(|| format!("'{}' names no file", path.display()))?;
-    let mut temporary_name = std::ffi::OsString::from(".");
-    temporary_name.push(name);
-    temporary_name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary_name);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    if let Err(error) = written {
-        let _ = fs::remove_file(&temporary);
-        return Err(error).with_context(|| {
-            format!("cannot write {}; is there such a directory, and may you write to it?", path.display())
-        });
-    }
+    whole_file::write(path, text).with_context(|| {
+        format!("cannot write {}; is there such a directory, and may you write to it?", path.display())
+    })?;
     log::info!("{}: {} KiB", path.display(), text.len().div_ceil(1024));
     Ok(())
 }

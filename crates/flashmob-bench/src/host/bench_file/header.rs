@@ -15,6 +15,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::load::random::{GOLDEN, mix64};
 use flashmob_core::checksum::checksum;
 
 use super::open;
@@ -85,12 +86,7 @@ pub(super) fn first_block(file: &File) -> Option<Header> {
 /// Writes into `out` what a file of this seed has at `offset_bytes`: words of splitmix64, little-endian, each of which
 /// follows from its place alone. Below [`HEADER_BYTES`] a file has its header instead.
 pub fn fill(seed: u64, offset_bytes: u64, out: &mut [u8]) {
-    let word = |index: u64| {
-        let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).to_le_bytes()
-    };
+    let word = |index: u64| mix64(seed.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN))).to_le_bytes();
     let mut index = offset_bytes / 8;
     let within = (offset_bytes % 8) as usize;
     let head = if within == 0 { 0 } else { (8 - within).min(out.len()) };

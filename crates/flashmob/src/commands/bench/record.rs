@@ -3,15 +3,13 @@
 
 use flashmob_bench::load::{Load, LoadResult, Stop};
 use flashmob_bench::{Errno, Uri};
+pub use flashmob_results::latency::PERCENTILES;
 use serde::Serialize;
 
 /// Name of the format.
 pub const FORMAT: &str = "flashmob-bench-nbd";
 /// Its version.
 pub const FORMAT_VERSION: u32 = 1;
-/// The percentiles that fio prints.
-pub const PERCENTILES: [f64; 17] =
-    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 /// Own processor time above which a 4 KiB request says more about the load than about the server, in nanoseconds.
 const OWN_CPU_NS_MAX: f64 = 1000.0;
 /// Fraction of a core from which on the load may be the limit.

@@ -10,6 +10,7 @@ use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_results::{Document, event};
 
 use super::{Output, table};
+use crate::commands::whole_file;
 
 /// How often programs are told how far it is.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
@@ -129,37 +130,17 @@ pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()
             refused()
         );
     }
-    if is_special(path) {
+    if whole_file::is_special(path) {
         return rustix::fs::access(path, rustix::fs::Access::WRITE_OK).with_context(refused);
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).with_context(refused)
 }
 
-/// True for what is written to as it is, such as /dev/stdout or a pipe: nothing may take its place.
-fn is_special(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| !metadata.is_file())
-}
-
-/// Writes the result beside its place and moves it there: a file that is there is always whole.
+/// Writes the result; a file that is there is always whole.
 pub fn save(document: &Document, path: &Path) -> anyhow::Result<()> {
-    // What a link leads to becomes another file, and the link stays.
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
     let text = format!("{}\n", serde_json::to_string_pretty(document)?);
-    if is_special(path) {
-        let written =
-            std::fs::OpenOptions::new().write(true).open(path).and_then(|mut out| out.write_all(text.as_bytes()));
-        return written.with_context(|| format!("the result cannot be saved as {}", path.display()));
-    }
-    let outcome = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
-    outcome.map_err(|error| {
-        // Whatever of it is there is of no use.
-        let _ = std::fs::remove_file(&partial);
-        anyhow::Error::from(error).context(format!("the result cannot be saved as {}", path.display()))
-    })
+    whole_file::write(path, &text).with_context(|| format!("the result cannot be saved as {}", path.display()))
 }
 
 #[cfg(test)]
