@@ -171,6 +171,7 @@ fn node(number: usize) -> (Node, flashmob_core::node::LinkId) {
         boot_id: [1; 16],
         size_bytes: GIB,
         no_io: false,
+        modelled: false,
         memory_bytes: 64 * MIB,
         links_max: 4,
         align_bytes: 1,

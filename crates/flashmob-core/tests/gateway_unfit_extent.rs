@@ -47,7 +47,8 @@ fn welcome(gateway: &mut Gateway, now: Time, link: LinkId, extent_id: u8, size_b
     gateway.handle_timeout(now);
     gateway.link_connected(now, link);
     let mut bytes = Vec::new();
-    Welcome { extent_id: [extent_id; 16], boot_id: [extent_id; 16], size_bytes, no_io: false }.encode(&mut bytes);
+    Welcome { extent_id: [extent_id; 16], boot_id: [extent_id; 16], size_bytes, no_io: false, modelled: false }
+        .encode(&mut bytes);
     gateway.link_rx(link).extend(&bytes);
     gateway.process_link(now, link);
     std::iter::from_fn(|| gateway.poll_action()).collect()

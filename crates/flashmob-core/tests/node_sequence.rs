@@ -34,6 +34,7 @@ fn linked() -> (Node, LinkId) {
         boot_id: [2; 16],
         size_bytes: EXTENT_BYTES,
         no_io: false,
+        modelled: false,
         memory_bytes: 16 << 20,
         links_max: 2,
         align_bytes: 1,

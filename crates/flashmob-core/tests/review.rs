@@ -48,6 +48,7 @@ fn node() -> (Node, flashmob_core::node::LinkId) {
         boot_id: [3; 16],
         size_bytes: MIB,
         no_io: false,
+        modelled: false,
         memory_bytes: 64 * MIB,
         links_max: 8,
         align_bytes: 1,
@@ -176,7 +177,8 @@ impl Fake {
         self.gateway.link_connected(self.now, id);
         self.gateway.link_out(id).take_all();
         let mut bytes = Vec::new();
-        Welcome { extent_id: [link as u8; 16], boot_id: [1; 16], size_bytes, no_io: false }.encode(&mut bytes);
+        Welcome { extent_id: [link as u8; 16], boot_id: [1; 16], size_bytes, no_io: false, modelled: false }
+            .encode(&mut bytes);
         self.gateway.link_rx(id).extend(&bytes);
         self.gateway.process_link(self.now, id);
     }
@@ -390,7 +392,8 @@ fn what_a_broken_link_had_out_goes_at_once_on_another() {
         fake.gateway.link_connected(fake.now, id);
         fake.gateway.link_out(id).take_all();
         let mut bytes = Vec::new();
-        Welcome { extent_id: [0; 16], boot_id: [1; 16], size_bytes: GIB, no_io: false }.encode(&mut bytes);
+        Welcome { extent_id: [0; 16], boot_id: [1; 16], size_bytes: GIB, no_io: false, modelled: false }
+            .encode(&mut bytes);
         fake.gateway.link_rx(id).extend(&bytes);
         fake.gateway.process_link(fake.now, id);
     }

@@ -274,6 +274,7 @@ fn place(number: usize, is_cached: bool) -> Place {
         boot_id: [1; 16],
         size_bytes: EXTENT_BYTES,
         no_io: false,
+        modelled: false,
         memory_bytes: 64 * MIB,
         links_max: 4,
         align_bytes: 1,

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::Gateway;
-use super::link::{LinkId, SentBatch, State};
-use super::queue::Piece;
+use super::link::{Link, LinkId, SentBatch, State};
+use super::queue::{BatchLimits, Piece};
+use super::{BatchMode, Gateway};
 use crate::op::Op;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
-use crate::wire::batch::put_groups;
+use crate::wire::batch::{ask_together, put_groups};
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, put_frame};
 use crate::wire::replies::{RepliesDecoder, Run};
 
@@ -23,11 +23,14 @@ impl Gateway {
     pub(super) fn free_link(&mut self, now: Time, node: usize) -> Option<LinkId> {
         let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
         let limits = self.batch_limits(now, node);
+        if self.links_are_one_way(node) {
+            return self.one_way_link(now, node, window, limits);
+        }
         let state = &mut self.nodes[node];
         let links = state.links.clone();
         let waiting = state.queue.ready_len();
         let hold = state.way.hold_time();
-        let has_room = |link: &super::Link| match link.sent.back() {
+        let has_room = |link: &Link| match link.sent.back() {
             _ if link.state != State::Ready => false,
             None => true,
             Some(last) => {
@@ -40,10 +43,54 @@ impl Gateway {
         Some(LinkId(found))
     }
 
-    /// When a link of this node that could take another batch takes it whatever has gathered.
-    pub(super) fn hold_end(&self, node: usize) -> Option<Time> {
+    /// The same where all links of a node count as one: the first of them, so that TCP's acknowledgements find data to ride on.
+    fn one_way_link(&self, now: Time, node: usize, window: usize, limits: BatchLimits) -> Option<LinkId> {
+        let state = &self.nodes[node];
+        if self.one_way(now, node).map(|(_, link)| link.sent.len()).sum::<usize>() >= window {
+            return None;
+        }
+        let is_enough = match self.last_batch_out(now, node) {
+            Some(last) => {
+                state.queue.ready_len() >= last.left.min(limits.pieces) || now >= last.sent + state.way.hold_time()
+            }
+            None => true,
+        };
+        self.one_way(now, node).next().filter(|_| is_enough).map(|(id, _)| id)
+    }
+
+    /// The links of a node that count as one: those that are ready, without those that are stuck while others are not. A connection on
+    /// which a packet was lost again and again may say nothing for many seconds, and the node is there all the same.
+    fn one_way(&self, now: Time, node: usize) -> impl Iterator<Item = (LinkId, &Link)> {
+        let links = self.nodes[node].links.clone().map(|at| (LinkId(at), &self.links[at]));
+        let ready = links.filter(|(_, link)| link.state == State::Ready);
+        let is_stuck = move |link: &Link| link.stuck_from().is_some_and(|at| now >= at);
+        let all_are = ready.clone().all(|(_, link)| is_stuck(link));
+        ready.filter(move |(_, link)| all_are || !is_stuck(link))
+    }
+
+    fn last_batch_out(&self, now: Time, node: usize) -> Option<&SentBatch> {
+        self.one_way(now, node).filter_map(|(_, link)| link.sent.back()).max_by_key(|batch| batch.sent)
+    }
+
+    /// Whether all links of a node count as one when it is decided what to send: where frames are dear, as few as possible shall go,
+    /// by whichever link.
+    fn links_are_one_way(&self, node: usize) -> bool {
+        let state = &self.nodes[node];
+        self.volumes[state.volume].spec.batch == BatchMode::Auto && state.way.has_dear_frames()
+    }
+
+    /// When a link of this node that could take another batch takes it whatever has gathered; or when one that cannot counts as stuck, so that
+    /// others may.
+    pub(super) fn hold_end(&self, now: Time, node: usize) -> Option<Time> {
         let state = &self.nodes[node];
         let window = self.volumes[state.volume].spec.outstanding_batches.max(1);
+        if self.links_are_one_way(node) {
+            let out: usize = self.one_way(now, node).map(|(_, link)| link.sent.len()).sum();
+            if out < window {
+                return self.last_batch_out(now, node).map(|last| last.sent + state.way.hold_time());
+            }
+            return self.one_way(now, node).filter_map(|(_, link)| link.stuck_from()).filter(|&at| at > now).min();
+        }
         let links = self.links[state.links.clone()].iter();
         let holding = links.filter(|link| link.state == State::Ready && link.sent.len() < window);
         holding.filter_map(|link| link.sent.back()).map(|last| last.sent + state.way.hold_time()).min()
@@ -59,6 +106,7 @@ impl Gateway {
             self.pieces_pool.push(pieces);
             return false;
         }
+        let is_together = pieces.len() > 1 && self.wants_answers_together(now, node);
         let requests = &self.requests;
         let mut payload_bytes = 0;
         for of_one_time in pieces.chunk_by(|a, b| a.received == b.received) {
@@ -71,6 +119,9 @@ impl Gateway {
         let seq = link.next_seq;
         self.meta.clear();
         put_groups(&mut self.meta, seq, &pieces, Piece::wire);
+        if is_together {
+            ask_together(&mut self.meta);
+        }
         let meta = &self.meta;
         link.out.append_with(frame_bytes(meta.len(), payload_bytes), |room| {
             put_frame(room, FrameKind::Batch, meta, |mut payload| {
@@ -91,9 +142,11 @@ impl Gateway {
             link.progress = now;
         }
         link.counters.batches += 1;
+        link.counters.batches_together += u64::from(is_together);
         link.counters.pieces += pieces.len() as u64;
         let left = pieces.len();
         link.sent.push_back(SentBatch { seq, pieces, left, sent: now, written: false });
+        self.batches_out += 1;
         self.mark_link(id);
         true
     }
@@ -177,6 +230,8 @@ impl Gateway {
         if link.sent[at].left == 0
             && let Some(mut batch) = link.sent.remove(at)
         {
+            self.batches_out -= 1;
+            self.nodes[node].way.note_batch(took);
             batch.pieces.clear();
             self.pieces_pool.push(batch.pieces);
         }

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::Gateway;
 use super::client::ClientId;
 use super::queue::BatchLimits;
+use super::{BatchMode, Gateway};
 use crate::units::Time;
 
 /// What is taken of one client in one turn: what others wait for at most, and about what the caches of a small
@@ -20,6 +20,9 @@ const PART_BESIDE_MODEST: Part = Part { requests: 64, bytes: 256 * 1024 };
 /// may hold as much for each of these times: there the way is what a client waits for, and few small batches at a
 /// time would leave it empty.
 const SHORT_WAY: Duration = Duration::from_micros(250);
+/// A longer way than this, two kernels and a switch do not take: there is air between, where a frame costs about as much as a hundred
+/// small answers.
+const WAY_OF_DEAR_FRAMES: Duration = Duration::from_micros(150);
 const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
 /// What a lane of a node's queue gives in one turn. Among equals it is long: then answers for one client come together, and
 /// cost fewer writes and wake-ups.
@@ -31,6 +34,7 @@ const MODEST_BYTES: u64 = 256 * 1024;
 /// The shortest and the longest time that a link with a batch out waits for another to gather.
 const HOLD_MIN: Duration = Duration::from_millis(1);
 const HOLD_MAX: Duration = Duration::from_millis(10);
+const HOLD_DEAR_MAX: Duration = Duration::from_millis(50);
 /// For how long the shortest way is remembered, and as long again.
 const WAY_FOR: Duration = Duration::from_secs(5);
 /// How long a client counts as what it was last: some round trips.
@@ -80,20 +84,34 @@ pub(super) struct Way {
     shortest: Option<Duration>,
     before: Option<Duration>,
     since: Time,
+    /// How long batches lately took until all was answered, smoothed.
+    batch_took: Duration,
 }
 
 impl Way {
     /// An answer came after `took`, the time at the node not counted.
     pub fn note(&mut self, now: Time, took: Duration) {
         if now - self.since >= WAY_FOR {
-            *self = Way { shortest: None, before: self.shortest, since: now };
+            (self.shortest, self.before, self.since) = (None, self.shortest, now);
         }
         self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
     }
 
-    /// How long a link that is busy may wait for more to gather: twice the way, within bounds.
+    /// A batch is answered, after `took`.
+    pub fn note_batch(&mut self, took: Duration) {
+        self.batch_took = (7 * self.batch_took + took) / 8;
+    }
+
+    /// Whether a frame costs so much that it pays to wait for more.
+    pub fn has_dear_frames(&self) -> bool {
+        self.shortest() > WAY_OF_DEAR_FRAMES
+    }
+
+    /// How long a link that is busy may wait for more to gather: twice the way, within bounds. Where frames are dear a part of
+    /// what the batch that is out will take: the node has work until then.
     pub fn hold_time(&self) -> Duration {
-        (2 * self.shortest()).clamp(HOLD_MIN, HOLD_MAX)
+        let by_way = (2 * self.shortest()).clamp(HOLD_MIN, HOLD_MAX);
+        if self.has_dear_frames() { (self.batch_took / 2).clamp(by_way, HOLD_DEAR_MAX) } else { by_way }
     }
 
     fn shortest(&self) -> Duration {
@@ -138,6 +156,20 @@ impl Gateway {
     /// What a lane gives in one turn now.
     pub(super) fn lane_turn(&self, now: Time) -> BatchLimits {
         if self.modest.is_there(now) { LANE_TURN_BESIDE_MODEST } else { LANE_TURN }
+    }
+
+    /// Whether a batch for this node is answered in one frame rather than as its pieces are done. P1's slaves do that. By
+    /// itself the gateway asks for it where a frame costs much, on a long way; but not beside a client that asks for
+    /// little, which would wait for what others have in the same batch.
+    pub(super) fn wants_answers_together(&self, now: Time, node: usize) -> bool {
+        let state = &self.nodes[node];
+        if state.is_local {
+            return false;
+        }
+        match self.volumes[state.volume].spec.batch {
+            BatchMode::Fixed(_) => true,
+            BatchMode::Auto => state.way.has_dear_frames() && !self.modest.is_there(now),
+        }
     }
 
     /// How much a batch for this node may hold now.

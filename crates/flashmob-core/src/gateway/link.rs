@@ -19,6 +19,10 @@ pub struct LinkId(pub usize);
 /// Pause before the next attempt at a node that is the wrong one: only a person can help.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
+/// A link with batches out that says nothing for so long is stuck. More than a node holds answers back for each other
+/// ([`crate::node`]), and than TCP needs to repeat what was lost three times running.
+const STUCK_FOR: Duration = Duration::from_secs(2);
+
 /// Where a link is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -72,6 +76,7 @@ pub(super) struct Link {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct LinkCounters {
     pub batches: u64,
+    pub batches_together: u64,
     pub pieces: u64,
     pub bytes_out: u64,
     pub bytes_in: u64,
@@ -123,6 +128,11 @@ impl Link {
             State::Ready => !self.sent.is_empty() && now - self.progress >= unheard_for,
             _ => now - self.progress >= lost_for,
         }
+    }
+
+    /// From when on it counts as stuck if nothing is heard until then; `None` while no batch is out.
+    pub fn stuck_from(&self) -> Option<Time> {
+        (!self.sent.is_empty()).then(|| self.progress + STUCK_FOR)
     }
 
     /// The requests whose pieces were out when it broke and wait for its return.
@@ -178,8 +188,10 @@ impl Gateway {
             layout: volume.spec.layout.to_string(),
             size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
         };
-        link.state = State::Greeting(now + volume.spec.connect_timeout);
+        let until = now + volume.spec.connect_timeout;
+        link.state = State::Greeting(until);
         link.out.append(|out| hello.encode(out));
+        self.link_is_due(until);
         self.mark_link(id);
     }
 
@@ -280,8 +292,9 @@ impl Gateway {
         self.volumes[node.volume].refusals.remove(&(node.extent as usize));
         node.links_up += 1;
         node.no_io = welcome.no_io;
+        node.modelled = welcome.modelled;
         if node.links_up == 1 {
-            let event = Event::NodeUp(node.name.clone(), welcome.no_io);
+            let event = Event::NodeUp { name: node.name.clone(), no_io: welcome.no_io, modelled: welcome.modelled };
             self.tell(event);
         }
         self.tell_if_ready(self.nodes[node_index].volume, became_ready);
@@ -369,12 +382,14 @@ impl Gateway {
         };
         let pause = pause.unwrap_or_else(|| self.backoff(id));
         let link = &mut self.links[id.0];
-        link.state = State::Waiting(now + pause);
+        let until = now + pause;
+        link.state = State::Waiting(until);
         link.failures += 1;
         link.counters.breaks += 1;
         link.rx = RxBuf::new();
         link.out.clear();
         let node_index = link.node;
+        self.batches_out -= link.sent.len();
         let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
         // Reads and flushes may go again at once, on any link; changes only when this one is welcomed anew.
         let (changes, mut others): (Vec<Piece>, Vec<Piece>) = open.into_iter().partition(|p| p.op.mutates());
@@ -383,6 +398,7 @@ impl Gateway {
         link.counters.resent += others.len() as u64;
         self.nodes[node_index].queue.requeue(others);
         self.feed(node_index);
+        self.link_is_due(until);
         let node = &mut self.nodes[node_index];
         node.links_up -= usize::from(was_ready);
         // Once when it is lost, and then only what is new: an attempt fails every few seconds.
@@ -403,7 +419,12 @@ impl Gateway {
         doubled.mul_f64(part as f64 / 1024.0)
     }
 
-    /// Looks at a link's deadlines.
+    /// A link wants to be looked at then.
+    fn link_is_due(&mut self, at: Time) {
+        self.links_due = Some(self.links_due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Looks at a link's deadlines. What it makes of them, [`Gateway::find_links_due`] takes note of.
     pub(super) fn link_timeout(&mut self, now: Time, id: LinkId) {
         let link = &mut self.links[id.0];
         let spec = &self.volumes[self.nodes[link.node].volume].spec;

@@ -156,8 +156,15 @@ pub enum Event {
     VolumeReady(String, u64, usize),
     /// Every node of a volume has a link: its name.
     VolumeLinked(String),
-    /// A node's first link is up: its name, whether it runs without I/O.
-    NodeUp(String, bool),
+    /// A node's first link is up.
+    NodeUp {
+        /// Its name.
+        name: String,
+        /// It runs without I/O.
+        no_io: bool,
+        /// It answers as slowly as a modelled flash.
+        modelled: bool,
+    },
     /// A node has no link, or no longer: its name, why.
     NodeDown(String, String),
     /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
@@ -187,6 +194,7 @@ struct Node {
     extent_id: Option<[u8; 16]>,
     boot_id: Option<[u8; 16]>,
     no_io: bool,
+    modelled: bool,
     is_local: bool,
     refusal: Option<String>,
     /// Why it was last not reached, while it has no link.
@@ -245,6 +253,10 @@ pub struct Gateway {
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
     next_sweep: Time,
+    /// No link that is not ready wants to be looked at before: a turn must not cost more for every link that there is.
+    links_due: Option<Time>,
+    /// Batches out on all links together.
+    batches_out: usize,
     /// Which blocked client came first last time.
     turn_first: usize,
     // Memory that is used again.
@@ -286,6 +298,7 @@ impl Gateway {
                     extent_id: config.extent_ids.get(nodes.len()).copied().flatten(),
                     boot_id: None,
                     no_io: false,
+                    modelled: false,
                     is_local: extent_spec.is_local,
                     refusal: None,
                     trouble: None,
@@ -324,6 +337,8 @@ impl Gateway {
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             next_sweep: Time::default(),
+            links_due: Some(Time::default()),
+            batches_out: 0,
             turn_first: 0,
             meta: Vec::new(),
             pieces_pool: Vec::new(),
@@ -351,7 +366,7 @@ impl Gateway {
             self.nodes[node].is_fed = false;
             while self.nodes[node].queue.has_ready() {
                 let Some(link) = self.free_link(now, node) else {
-                    self.hold(node);
+                    self.hold(now, node);
                     break;
                 };
                 if !self.send_batch(now, link) {
@@ -363,8 +378,8 @@ impl Gateway {
     }
 
     /// Has this node looked at again when its links have waited long enough for more.
-    fn hold(&mut self, node: usize) {
-        if let Some(end) = self.hold_end(node) {
+    fn hold(&mut self, now: Time, node: usize) {
+        if let Some(end) = self.hold_end(now, node) {
             self.hold_end = Some(self.hold_end.map_or(end, |first| first.min(end)));
             if !self.nodes[node].is_held {
                 self.nodes[node].is_held = true;
@@ -411,20 +426,21 @@ impl Gateway {
     /// When [`Gateway::handle_timeout`] is to be called at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        // While draining no link is connected anew, so its turn to do so never comes.
-        let links = self.links.iter().filter_map(|l| l.deadline(self.draining)).min();
         // A link may still wait for answers when nobody waits for its requests any more.
-        let is_awaiting = !self.requests.is_empty()
-            || self.clients.iter().any(|(_, c)| c.blocked)
-            || self.links.iter().any(|l| !l.sent.is_empty());
+        let is_awaiting =
+            !self.requests.is_empty() || self.batches_out > 0 || self.clients.iter().any(|(_, c)| c.blocked);
         let sweep = is_awaiting.then_some(self.next_sweep);
-        links.into_iter().chain(sweep).chain(self.hold_end).chain(self.next_handshake_deadline()).min()
+        self.links_due.into_iter().chain(sweep).chain(self.hold_end).chain(self.next_handshake_deadline()).min()
     }
 
     /// Begins connects that are due, gives up on those that took too long, and fails requests that did.
     pub fn handle_timeout(&mut self, now: Time) {
-        for link in 0..self.links.len() {
-            self.link_timeout(now, LinkId(link));
+        let is_swept = now >= self.next_sweep;
+        if is_swept || self.links_due.is_some_and(|due| now >= due) {
+            for link in 0..self.links.len() {
+                self.link_timeout(now, LinkId(link));
+            }
+            self.find_links_due();
         }
         if self.hold_end.is_some_and(|end| now >= end) {
             self.hold_end = None;
@@ -434,15 +450,23 @@ impl Gateway {
             }
         }
         self.drop_late_handshakes(now);
-        if now >= self.next_sweep {
+        if is_swept {
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);
         }
     }
 
+    fn find_links_due(&mut self) {
+        // While draining no link is connected anew, so its turn to do so never comes.
+        self.links_due = self.links.iter().filter_map(|link| link.deadline(self.draining)).min();
+    }
+
     /// Takes no new clients and no new requests; what is in hand is finished.
     pub fn drain(&mut self) {
-        self.draining = true;
+        if !self.draining {
+            self.draining = true;
+            self.find_links_due();
+        }
     }
 
     /// Whether every request is answered and every answer written.

@@ -79,6 +79,8 @@ pub struct NodeStatus {
     pub queue_depth: usize,
     /// It answers without touching its store.
     pub no_io: bool,
+    /// It answers as slowly as a modelled flash.
+    pub modelled: bool,
     /// Why it cannot be used until a person helps.
     pub refusal: Option<String>,
     /// Its links.
@@ -96,6 +98,8 @@ pub struct LinkStatus {
     pub outstanding_batches: usize,
     /// Batches sent.
     pub batches: u64,
+    /// Those of them that were to be answered together.
+    pub batches_together: u64,
     /// Pieces sent.
     pub pieces: u64,
     /// Frames of replies received.
@@ -142,6 +146,7 @@ impl Gateway {
             size_bytes: volume.sizes_bytes[node.extent as usize],
             queue_depth: node.queue.len(),
             no_io: node.no_io,
+            modelled: node.modelled,
             refusal: node.refusal.clone(),
             links: node.links.clone().map(|link| self.link_status(LinkId(link))).collect(),
         });
@@ -162,6 +167,7 @@ impl Gateway {
             },
             outstanding_batches: link.sent.len(),
             batches: c.batches,
+            batches_together: c.batches_together,
             pieces: c.pieces,
             reply_frames: c.reply_frames,
             bytes_out: c.bytes_out,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::reply::Replies;
+use super::reply::{Done, Replies};
 use super::{Host, Node, NodeEvent};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::wire::frame;
@@ -91,6 +91,12 @@ impl NodeLink {
             frames_received: 0,
             pieces_served: 0,
         }
+    }
+
+    /// Puts an answer where the next frame takes it from.
+    pub fn push_answer(&mut self, done: Done) {
+        self.unwritten_reply_bytes += done.data_bytes() as u64;
+        self.replies.push(done);
     }
 
     pub fn is_open(&self) -> bool {
@@ -228,6 +234,7 @@ impl Node {
             boot_id: self.config.boot_id,
             size_bytes: self.config.size_bytes,
             no_io: self.config.no_io,
+            modelled: self.config.modelled,
         };
         link.out.append(|out| welcome.encode(out));
         // What came behind the hello was left alone until now.

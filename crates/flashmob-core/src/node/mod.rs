@@ -15,6 +15,7 @@ mod link;
 mod reply;
 mod serve;
 mod status;
+mod together;
 
 use std::collections::VecDeque;
 
@@ -46,6 +47,8 @@ pub struct NodeConfig {
     pub size_bytes: u64,
     /// The store answers without touching anything (P1's no-I/O mode).
     pub no_io: bool,
+    /// The store answers as slowly as a modelled flash would.
+    pub modelled: bool,
     /// Everything that the node may hold in memory, in bytes; at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
     /// Most links at once.
@@ -176,6 +179,9 @@ pub struct Node {
     store_bytes: u64,
     /// What the operations in the store take of its depth.
     store_load: usize,
+    /// Batches of which answers are held, and the latest time that the node was told.
+    holding: usize,
+    latest: Time,
     /// Which link's waiting bytes are looked at first, so that none is always last.
     turn_first: usize,
     // Memory that is used again from batch to batch.
@@ -213,6 +219,8 @@ impl Node {
             draining: false,
             store_bytes: 0,
             store_load: 0,
+            holding: 0,
+            latest: Time::default(),
             turn_first: 0,
             parts_pool: Vec::new(),
             pieces_pool: Vec::new(),
@@ -267,6 +275,7 @@ impl Node {
 
     /// Decodes what was received on a link, as far as limits allow.
     pub fn process(&mut self, now: Time, id: LinkId, host: &mut impl Host) {
+        self.latest = self.latest.max(now);
         let Some(link) = self.links.get_mut(id.0) else { return };
         let mut rx = std::mem::take(&mut link.rx);
         let result = self.decode(now, id, &mut rx, host);
@@ -329,10 +338,11 @@ impl Node {
     }
 
     /// Goes on with what limits held back, fills the store, and makes frames of what is done. Call it once per
-    /// turn of the loop.
+    /// turn of the loop, and no later than [`Node::next_timeout`].
     pub fn turn(&mut self, now: Time, host: &mut impl Host) {
         self.resume_blocked(now, host);
         self.feed_store();
+        self.let_old_answers_go(now);
         self.flush_replies(now);
     }
 

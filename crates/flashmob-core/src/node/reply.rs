@@ -23,7 +23,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    fn data_bytes(&self) -> usize {
+    pub fn data_bytes(&self) -> usize {
         self.data.as_ref().map_or(0, Vec::len)
     }
 

@@ -7,7 +7,7 @@ use crate::elevator::{Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
 use crate::stages::NodeInterval;
 use crate::units::{KIB, MIB, Time};
-use crate::wire::batch::{WirePiece, decode_batch};
+use crate::wire::batch::{WirePiece, decode_batch, is_together};
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, seal_frame};
 use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
 use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
@@ -40,6 +40,13 @@ pub(super) struct Batch {
     pub left: usize,
     /// What it holds of the budget, answers not counted.
     pub reserved_bytes: u64,
+    /// The gateway wants one frame of answers: they are held until all are there, or one of the pieces takes much longer.
+    pub together: bool,
+    /// Answers that are held, their bytes, and when the first and the last of them were made.
+    pub held: Vec<Done>,
+    pub held_bytes: usize,
+    pub held_from: Time,
+    pub held_since: Time,
 }
 
 /// Names a piece of a batch in hand.
@@ -99,6 +106,11 @@ impl Node {
             pieces,
             left,
             reserved_bytes,
+            together: is_together(meta),
+            held: Vec::new(),
+            held_bytes: 0,
+            held_from: now,
+            held_since: now,
         });
         self.enqueue(batch, fast);
         self.stages.record_n(NodeInterval::Scheduled, host.now().nanos_since(now), left as u64);
@@ -323,11 +335,14 @@ impl Node {
             && !matches!(link.state, LinkState::Dead)
         {
             if done.data.is_some() {
-                link.unwritten_reply_bytes += reply_bytes;
                 unused_bytes = 0;
             }
             link.pieces_served += 1;
-            link.replies.push(done);
+            if batch.together {
+                self.hold(tag.batch, done);
+            } else {
+                link.push_answer(done);
+            }
         }
         self.forget_piece(tag, unused_bytes);
     }
@@ -341,6 +356,7 @@ impl Node {
             self.release(id, 0, unused_bytes);
         }
         if self.batches[tag.batch].left == 0 {
+            self.let_answers_go(tag.batch);
             let mut batch = self.batches.remove(tag.batch);
             self.release(id, batch.pieces.len(), batch.reserved_bytes);
             batch.pieces.clear();
@@ -350,6 +366,8 @@ impl Node {
 
     /// Drops everything of a link that has not begun.
     pub(super) fn drop_waiting(&mut self, id: LinkId) {
+        // First what is held: nobody shall take it for an answer that was made when its batch ends below.
+        self.drop_held(id);
         let batches = &self.batches;
         let dropped = self.elevator.remove_where(|tag| batches.get(tag.batch).is_some_and(|b| b.link == id));
         for entry in dropped {

@@ -10,6 +10,8 @@ use crate::op::{Op, OpFlags};
 
 /// Bytes before the first group: sequence number, count of groups.
 pub const BATCH_HEADER_BYTES: usize = 6;
+/// Set in the count of groups: answer all of the batch in one frame.
+const TOGETHER: u16 = 0x8000;
 /// Bytes of a group's header.
 pub const GROUP_HEADER_BYTES: usize = 18;
 
@@ -106,6 +108,19 @@ pub fn put_groups<P>(meta: &mut Vec<u8>, seq: u32, pieces: &[P], wire: impl Fn(&
     meta[count_at..count_at + 2].copy_from_slice(&groups.to_le_bytes());
 }
 
+/// Asks, in a finished meta, that all pieces be answered together, in one frame if they fit one.
+pub fn ask_together(meta: &mut [u8]) {
+    if let Some(high) = meta.get_mut(5) {
+        *high |= (TOGETHER >> 8) as u8;
+    }
+}
+
+/// Whether a batch's meta asks for that.
+#[must_use]
+pub fn is_together(meta: &[u8]) -> bool {
+    meta.get(5).is_some_and(|high| high & (TOGETHER >> 8) as u8 != 0)
+}
+
 fn put_group<P>(meta: &mut Vec<u8>, group: &[P], wire: impl Fn(&P) -> WirePiece + Copy) {
     let (mut base, mut top) = (u64::MAX, 0);
     let (mut len_min, mut len_max) = (u32::MAX, 0);
@@ -141,7 +156,7 @@ pub fn decode_batch(meta: &[u8], payload_len: usize, pieces: &mut Vec<WirePiece>
     pieces.clear();
     let mut fields = Fields::new(meta, "batch");
     let seq = fields.u32()?;
-    let groups = fields.u16()?;
+    let groups = fields.u16()? & !TOGETHER;
     let mut payload_sum = 0usize;
     for _ in 0..groups {
         payload_sum += decode_group(&mut fields, pieces)?;
@@ -254,6 +269,19 @@ mod tests {
             .map(|i| WirePiece { op: Op::Read, flags: OpFlags::NONE, offset_bytes: i * 99_999_999, len_bytes: 1 })
             .collect();
         assert!(encoded(1, &pieces).len() < 600, "{}", encoded(1, &pieces).len());
+    }
+
+    #[test]
+    fn to_be_answered_together_is_asked_for_and_changes_nothing_else() {
+        let pieces = [WirePiece { op: Op::Read, flags: OpFlags::NONE, offset_bytes: 7, len_bytes: 1 }; 3];
+        let mut meta = Vec::new();
+        put_groups(&mut meta, 9, &pieces, |piece| *piece);
+        assert!(!is_together(&meta));
+        ask_together(&mut meta);
+        assert!(is_together(&meta) && !is_together(&meta[..5]));
+        let mut back = Vec::new();
+        assert_eq!((decode_batch(&meta, 0, &mut back), &back[..]), (Ok(9), &pieces[..]));
+        ask_together(&mut []);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Welcome {
     pub size_bytes: u64,
     /// The node answers without touching its store (P1's no-I/O mode); what it returns is not data.
     pub no_io: bool,
+    /// The node answers as slowly as a modelled flash would; what it returns is data.
+    pub modelled: bool,
 }
 
 /// Why a node refuses a hello.
@@ -88,6 +90,7 @@ pub struct Refuse {
 }
 
 const WELCOME_NO_IO: u8 = 1;
+const WELCOME_MODELLED: u8 = 2;
 
 impl Hello {
     /// Appends the frame.
@@ -135,7 +138,8 @@ impl Welcome {
             meta.extend_from_slice(&self.extent_id);
             meta.extend_from_slice(&self.boot_id);
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
-            meta.push(if self.no_io { WELCOME_NO_IO } else { 0 });
+            let flag = |is_set, flag| if is_set { flag } else { 0 };
+            meta.push(flag(self.no_io, WELCOME_NO_IO) | flag(self.modelled, WELCOME_MODELLED));
         };
         encode_frame(out, FrameKind::Welcome, meta, |_| ());
     }
@@ -146,10 +150,11 @@ impl Welcome {
         let (extent_id, boot_id, size_bytes) = (fields.array()?, fields.array()?, fields.u64()?);
         let flags = fields.u8()?;
         fields.end()?;
-        if flags & !WELCOME_NO_IO != 0 || size_bytes == 0 || size_bytes > i64::MAX as u64 {
+        if flags & !(WELCOME_NO_IO | WELCOME_MODELLED) != 0 || size_bytes == 0 || size_bytes > i64::MAX as u64 {
             return Err(WireError::Malformed("welcome"));
         }
-        Ok(Welcome { extent_id, boot_id, size_bytes, no_io: flags & WELCOME_NO_IO != 0 })
+        let (no_io, modelled) = (flags & WELCOME_NO_IO != 0, flags & WELCOME_MODELLED != 0);
+        Ok(Welcome { extent_id, boot_id, size_bytes, no_io, modelled })
     }
 }
 
@@ -197,8 +202,8 @@ mod tests {
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, reason in 0usize..6, text in "\\PC{0,60}") {
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io };
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, reason in 0usize..6, text in "\\PC{0,60}") {
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);

@@ -1,0 +1,92 @@
+//! Answers that wait for the rest of their batch, because the gateway asked for all of them together.
+//!
+//! Nothing is held for ever: see [`HELD_FOR_MAX`]. What is held counts as part of the node's memory until it is written, or its link
+//! ends.
+
+use std::time::Duration;
+
+use super::Node;
+use super::link::LinkId;
+use super::reply::Done;
+use super::serve::Batch;
+use crate::units::{KIB, Time};
+
+/// How long answers are held, after the last of them, for the rest of a batch that is to be answered together: one that takes longer
+/// is a straggler. Far more than a read of flash takes, and little enough for whoever waits.
+const HELD_FOR_MAX: Duration = Duration::from_millis(100);
+/// How long the first of them is held at most, however steadily others follow: a full batch may take a slow device longer than a gateway waits
+/// for a sign of life, and a frame each second costs nothing.
+const HELD_IN_ALL_MAX: Duration = Duration::from_secs(1);
+/// How many bytes of answers are held: they fill a dozen packets, and to wait for more would save next to nothing.
+const HELD_BYTES_MAX: usize = 16 * KIB as usize;
+
+impl Batch {
+    /// When what is held goes without the rest; `None` while nothing is.
+    fn held_until(&self) -> Option<Time> {
+        let until = (self.held_since + HELD_FOR_MAX).min(self.held_from + HELD_IN_ALL_MAX);
+        (!self.held.is_empty()).then_some(until)
+    }
+}
+
+impl Node {
+    /// Holds an answer back, unless what is held is enough for a frame by now.
+    pub(super) fn hold(&mut self, key: usize, done: Done) {
+        let Some(batch) = self.batches.get_mut(key) else { return };
+        batch.held_since = self.latest.max(done.finished.unwrap_or_default());
+        batch.held_bytes += done.data_bytes();
+        batch.held.push(done);
+        if batch.held.len() == 1 {
+            batch.held_from = batch.held_since;
+            self.holding += 1;
+        }
+        if batch.held_bytes >= HELD_BYTES_MAX {
+            self.let_answers_go(key);
+        }
+    }
+
+    /// Answers that were held for others of their batch go with the next frame.
+    pub(super) fn let_answers_go(&mut self, batch: usize) {
+        let Some(batch) = self.batches.get_mut(batch) else { return };
+        if batch.held.is_empty() {
+            return;
+        }
+        self.holding -= 1;
+        if let Some(link) = self.links.get_mut(batch.link.0) {
+            batch.held.drain(..).for_each(|done| link.push_answer(done));
+        }
+        batch.held.clear();
+        batch.held_bytes = 0;
+    }
+
+    /// When answers have been held for so long that they go without the rest of their batch; `None` while none are held. Call
+    /// [`Node::turn`] then.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        if self.holding == 0 {
+            return None;
+        }
+        self.batches.iter().filter_map(|(_, batch)| batch.held_until()).min()
+    }
+
+    pub(super) fn let_old_answers_go(&mut self, now: Time) {
+        if self.holding == 0 {
+            return;
+        }
+        let is_old = |batch: &Batch| batch.held_until().is_some_and(|until| now >= until);
+        let old: Vec<usize> = self.batches.iter().filter(|(_, batch)| is_old(batch)).map(|(key, _)| key).collect();
+        for key in old {
+            self.let_answers_go(key);
+        }
+    }
+
+    /// Forgets what is held for a link that ends.
+    pub(super) fn drop_held(&mut self, id: LinkId) {
+        let mut freed_bytes = 0;
+        for (_, batch) in self.batches.iter_mut().filter(|(_, batch)| batch.link == id && !batch.held.is_empty()) {
+            freed_bytes += batch.held.drain(..).map(|done| done.data_bytes() as u64).sum::<u64>();
+            batch.held_bytes = 0;
+            self.holding -= 1;
+        }
+        self.release(id, 0, freed_bytes);
+    }
+}

@@ -1,0 +1,95 @@
+//! When a gateway wants to be woken for its links. It looks at them only when the first of them is due, so what it remembers of that must
+//! follow everything that happens to them.
+
+use std::time::Duration;
+
+use flashmob_core::gateway::{Action, BatchMode, ExtentSpec, Gateway, GatewayConfig, LinkId, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::units::{MIB, Time};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const RECONNECT_MIN: Duration = Duration::from_millis(100);
+
+fn gateway() -> Gateway {
+    let extent = |n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(MIB), is_local: false };
+    let volume = VolumeSpec {
+        name: "v".to_string(),
+        id: "v".to_string(),
+        description: String::new(),
+        read_only: false,
+        layout: LayoutKind::Linear,
+        batch: BatchMode::Auto,
+        batch_bytes: MIB,
+        links: 1,
+        outstanding_batches: 2,
+        timeout: Duration::from_secs(10),
+        connect_timeout: CONNECT_TIMEOUT,
+        reconnect_min: RECONNECT_MIN,
+        reconnect_max: Duration::from_secs(2),
+        extents: (0..2).map(extent).collect(),
+    };
+    let config = GatewayConfig {
+        id: [1; 16],
+        session: 1,
+        memory_bytes: MIB,
+        clients_max: 4,
+        seed: 1,
+        volumes: vec![volume],
+        extent_ids: Vec::new(),
+    };
+    Gateway::new(config).expect("a gateway")
+}
+
+fn connects(gateway: &mut Gateway) -> Vec<usize> {
+    let actions = std::iter::from_fn(|| gateway.poll_action());
+    actions.filter_map(|a| if let Action::Connect { link, .. } = a { Some(link.0) } else { None }).collect()
+}
+
+fn at(ms: u64) -> Time {
+    Time(0) + Duration::from_millis(ms)
+}
+
+#[test]
+fn it_is_woken_for_the_link_that_is_due_first() {
+    let mut gateway = gateway();
+    assert_eq!(gateway.next_timeout(), Some(at(0)), "links want to connect");
+    gateway.handle_timeout(at(0));
+    assert_eq!(connects(&mut gateway), [0, 1]);
+    assert_eq!(gateway.next_timeout(), Some(at(0) + CONNECT_TIMEOUT));
+    // One breaks early: its next attempt comes before the other's end.
+    gateway.link_closed(at(10), LinkId(0), "refused");
+    let again = gateway.next_timeout().expect("another attempt");
+    // The pause is less by up to a half, and after the first failure up to twice the shortest.
+    assert!(again > at(10) && again <= at(10) + 2 * RECONNECT_MIN, "{again:?}");
+    gateway.handle_timeout(again);
+    assert_eq!(connects(&mut gateway), [0]);
+    assert_eq!(gateway.next_timeout(), Some(at(0) + CONNECT_TIMEOUT), "the other link is first again");
+    gateway.handle_timeout(at(0) + CONNECT_TIMEOUT);
+    assert!(gateway.next_timeout().is_some_and(|next| next <= at(0) + CONNECT_TIMEOUT + 2 * RECONNECT_MIN));
+}
+
+#[test]
+fn a_link_that_connects_is_due_when_its_welcome_is_late() {
+    let mut gateway = gateway();
+    gateway.handle_timeout(at(0));
+    gateway.link_connected(at(2900), LinkId(0));
+    gateway.link_connected(at(2950), LinkId(1));
+    // What it remembers may be too early, and is right from then on.
+    gateway.handle_timeout(at(3000));
+    assert_eq!(gateway.next_timeout(), Some(at(2900) + CONNECT_TIMEOUT));
+    gateway.handle_timeout(at(2900) + CONNECT_TIMEOUT);
+    let given_up = std::iter::from_fn(|| gateway.poll_action()).any(|a| a == Action::Disconnect(LinkId(0)));
+    assert!(given_up, "its welcome did not come");
+}
+
+#[test]
+fn while_draining_nobody_waits_for_another_attempt() {
+    let mut gateway = gateway();
+    gateway.handle_timeout(at(0));
+    for link in [0, 1] {
+        gateway.link_closed(at(5), LinkId(link), "refused");
+    }
+    assert!(gateway.next_timeout().is_some());
+    gateway.drain();
+    assert_eq!(gateway.next_timeout(), None);
+}
