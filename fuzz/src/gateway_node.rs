@@ -141,6 +141,7 @@ impl NodeEnd {
                     boot_id: [what & 1; 16],
                     size_bytes,
                     no_io: what & 2 != 0,
+                    modelled: what & 4 != 0,
                 };
                 welcome.encode(&mut bytes);
                 self.unresolved.clear();

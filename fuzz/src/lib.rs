@@ -3,6 +3,7 @@
 //! Each module feeds one part of flashmob and asserts what must hold whatever comes. Nothing here reads a clock or
 //! draws a random number: an input always does the same.
 
+pub mod air_profile;
 pub mod bytes;
 pub mod config;
 pub mod gateway_frames;
@@ -18,11 +19,12 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but `sizes`, whose input is a text.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
     ("gateway_frames", gateway_frames::run),
     ("wire_decode", wire::run),
     ("config", config::run),
+    ("air_profile", air_profile::run),
 ];

@@ -63,6 +63,7 @@ pub fn run(data: &[u8]) {
         boot_id: [2; 16],
         size_bytes: EXTENT_BYTES,
         no_io: false,
+        modelled: false,
         memory_bytes: 16 << 20,
         links_max: LINKS_MAX,
         align_bytes: if control & 1 == 0 { 1 } else { 4096 },

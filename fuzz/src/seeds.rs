@@ -22,6 +22,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "gateway_frames" => gateway_frames(),
         "wire_decode" => wire(),
         "config" => configs(),
+        "air_profile" => airs(),
         _ => Vec::new(),
     }
 }
@@ -170,7 +171,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     let data = |out: &mut Vec<u8>| out.extend_from_slice(b"data");
     encode_frame(&mut replies_frame, FrameKind::Replies, |meta| meta.extend_from_slice(replies.finish()), data);
     let (mut welcome, mut refuse, mut error) = (Vec::new(), Vec::new(), Vec::new());
-    Welcome { extent_id: [4; 16], boot_id: [5; 16], size_bytes: 1 << 30, no_io: true }.encode(&mut welcome);
+    Welcome { extent_id: [4; 16], boot_id: [5; 16], size_bytes: 1 << 30, no_io: true, modelled: false }.encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
     encode_error(&mut error, "what is this");
     let mut batch = Vec::new();
@@ -234,4 +235,15 @@ mapped = "off"
     let broken = "[[volume]\nname = 'pool\n";
     let texts = [("full", full), ("small", small), ("wrong", wrong), ("broken", broken)];
     texts.into_iter().map(|(name, text)| (name, text.as_bytes().to_vec())).collect()
+}
+
+fn airs() -> Vec<(&'static str, Vec<u8>)> {
+    let cell = "11n-2014,rate=6.5Mbit,ampdu=16,loss=2.5%,retries=3,cwmin=7,cwmax=255,queue=20,ap-queue=100";
+    vec![
+        ("cell", cell.into()),
+        ("line", b"wan,rate=500kbit,delay=20ms,jitter=1500us,loss=0.01,queue=5".to_vec()),
+        ("ideal", b"ideal".to_vec()),
+        ("window", b"11ax,cwmin=2000".to_vec()),
+        ("slip", b"11n,amdpu=4".to_vec()),
+    ]
 }

@@ -6,8 +6,20 @@
 //!   break, and checks every answer. It may never end up in what people install, so those who depend on this crate
 //!   leave the feature out.
 //!
-//! The models know nothing of the simulator.
+//! - [`air`]: the medium between stations and an access point
+//! - [`load`]: the load of P1's master, for real gateways and simulated ones
+//! - [`cluster`]: gateway and nodes over both models in virtual time: how fast, and what holds it back
+//!
+//! - [`plan`]: what a cluster will do, by formula or simulation, and what would make it do more
+//!
+//! The models know nothing of who uses them.
 
+pub mod air;
+pub mod cluster;
 pub mod flash;
+pub mod load;
+pub mod plan;
+mod random;
+mod resembling;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -16,6 +16,7 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
         assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
     }
     assert!(totals.requests[1..].iter().all(|&count| count > 100), "{:?}", totals.requests);
+    assert!(totals.together_by_choice > 1000 && totals.together > totals.together_by_choice + 100, "{totals:?}");
     assert!(totals.resent > 100 && totals.corruptions > 10, "{totals:?}");
     assert!(totals.errors * 10 < totals.answers, "most requests succeed: {} of {}", totals.errors, totals.answers);
 }
@@ -25,7 +26,9 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
 #[test]
 fn seeds_that_once_failed_pass() {
     for seed in [0, 392, 680, 4] {
-        let violation = run(Scenario::from_seed(seed), false).violation;
+        let scenario = Scenario::from_seed(seed);
+        assert!(scenario.clients.iter().all(|client| client.depth < 24), "seed {seed} has become another cluster");
+        let violation = run(scenario, false).violation;
         assert_eq!(violation, None, "seed {seed}");
     }
 }

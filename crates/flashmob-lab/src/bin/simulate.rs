@@ -177,9 +177,11 @@ fn tell_totals(t: &Totals) {
     println!("requests: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims, {zeroes} write-zeroes");
     println!("answers: {}, of them {} errors", t.answers, t.errors);
     println!(
-        "batches: {} with {:.2} pieces each, {} pieces sent again; {} store operations; {} connects",
+        "batches: {} with {:.2} pieces each, {} to be answered together ({} by choice), {} pieces sent again; {} store operations; {} connects",
         t.batches,
         t.pieces as f64 / t.batches.max(1) as f64,
+        t.together,
+        t.together_by_choice,
         t.resent,
         t.store_ops,
         t.connects

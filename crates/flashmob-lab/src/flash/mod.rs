@@ -23,7 +23,6 @@
 pub mod cache;
 pub mod model;
 pub mod profile;
-mod random;
 pub mod request;
 pub mod scheduler;
 mod service;
@@ -41,22 +40,6 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// The blocks that `len_bytes` from `offset_bytes` touch: the first, and the one after the last.
 fn blocks_touched(offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
     (offset_bytes / BLOCK_BYTES, (offset_bytes + len_bytes).div_ceil(BLOCK_BYTES))
-}
-
-/// What was probably meant by `name`: a third of the letters may be wrong.
-fn resembling(name: &str, known: &[&'static str]) -> Option<&'static str> {
-    let name = name.to_lowercase().replace('_', "-");
-    if name.chars().count() > 64 {
-        return None;
-    }
-    let inside = known.iter().find(|k| name.len() >= 3 && k.contains(name.as_str())).copied();
-    let slip = known
-        .iter()
-        .map(|&k| (strsim::damerau_levenshtein(&name, k), k))
-        .filter(|(distance, k)| *distance <= name.chars().count().max(k.len()) / 3)
-        .min()
-        .map(|(_, k)| k);
-    slip.or(inside)
 }
 
 #[cfg(test)]

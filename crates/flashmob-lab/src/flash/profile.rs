@@ -6,6 +6,8 @@
 
 mod known;
 
+use crate::resembling::{hint, resembling};
+
 /// What reads or writes of one device cost, in nanoseconds of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
@@ -93,11 +95,6 @@ pub enum ProfileError {
     },
 }
 
-/// The end of a message about an unknown name.
-pub(super) fn hint(meant: Option<&str>) -> String {
-    meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"))
-}
-
 /// One hour: no time in a profile may be longer, so that no sum of them overflows.
 const NS_MAX: u64 = 3_600_000_000_000;
 /// One second: the longest time for a single block.
@@ -119,10 +116,19 @@ impl Profile {
     /// There is none; the message lists those that there are.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         let plain = name.to_lowercase().replace('_', "-");
-        Profile::ALL.into_iter().find(|profile| profile.name == plain).ok_or_else(|| ProfileError::Unknown {
-            name: name.to_string(),
-            meant: super::resembling(name, &Profile::names()),
-        })
+        Profile::ALL
+            .into_iter()
+            .find(|profile| profile.name == plain)
+            .ok_or_else(|| ProfileError::Unknown { name: name.to_string(), meant: resembling(name, &Profile::names()) })
+    }
+
+    /// How many requests a program that sorts by itself should have in such a device at once: as many as slots, as many again (at
+    /// least four) to refill them before the program runs again, and what a drive holds itself. What waits in the program can still be
+    /// sorted.
+    #[must_use]
+    pub fn store_depth(&self) -> usize {
+        let slots = self.slots as usize;
+        slots + slots.max(4) + self.rotation.map_or(0, |rotation| rotation.queue as usize)
     }
 
     /// Whether its numbers make sense.

@@ -4,9 +4,9 @@ use flashmob_core::units::Time;
 
 use super::blocks_touched;
 use super::profile::{Cost, Profile, Rotation};
-use super::random::Random;
 use super::request::{Op, Request};
 use super::{BLOCK_BYTES, model::Counters};
+use crate::random::Random;
 
 /// Where the device stands, and what its numbers make of that.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::gateway::LATENESS_MAX;
+use flashmob_core::gateway::{BatchMode, LATENESS_MAX};
 use flashmob_core::op::Op;
 use rand::Rng;
 
@@ -171,6 +171,9 @@ impl World {
         let status = core.status();
         for link in status.volumes[0].nodes.iter().flat_map(|n| &n.links) {
             self.ctx.totals.batches += link.batches;
+            self.ctx.totals.together += link.batches_together;
+            let by_choice = self.scenario.batch == BatchMode::Auto;
+            self.ctx.totals.together_by_choice += if by_choice { link.batches_together } else { 0 };
             self.ctx.totals.pieces += link.pieces;
             self.ctx.totals.resent += link.resent;
         }

@@ -59,6 +59,7 @@ enum Event {
     Ready { conn: ConnId, side: usize },
     Connect { link: usize, node: usize, attempt: u32, session: u64 },
     NodeTurn { node: usize },
+    NodeTimer { node: usize },
     StartNode { node: usize, epoch: u32 },
     StoreDone { node: usize, epoch: u32, slot: usize },
     GatewayTurn { session: u64 },
@@ -136,6 +137,10 @@ pub struct Totals {
     pub store_ops: u64,
     /// Batches sent.
     pub batches: u64,
+    /// Those of them that were to be answered together.
+    pub together: u64,
+    /// Those where batches clock themselves: frames were dear then, and all links of the node counted as one.
+    pub together_by_choice: u64,
     /// Pieces in them.
     pub pieces: u64,
     /// Pieces sent again.
@@ -159,6 +164,8 @@ impl Totals {
             (&mut self.errors, other.errors),
             (&mut self.store_ops, other.store_ops),
             (&mut self.batches, other.batches),
+            (&mut self.together, other.together),
+            (&mut self.together_by_choice, other.together_by_choice),
             (&mut self.pieces, other.pieces),
             (&mut self.resent, other.resent),
             (&mut self.connects, other.connects),
@@ -347,6 +354,10 @@ impl World {
             }
             Event::Connect { link, node, attempt, session } => self.connect_arrives(link, node, attempt, session),
             Event::NodeTurn { node } => self.node_turn(node),
+            Event::NodeTimer { node } => {
+                self.nodes[node].has_timer = false;
+                self.wake_node(node);
+            }
             Event::StartNode { node, epoch } => self.start_node(node, epoch),
             Event::StoreDone { node, epoch, slot } => self.node_store_done(node, epoch, slot),
             Event::GatewayTurn { session } => self.gateway_turn(session),

@@ -33,6 +33,7 @@ pub(super) struct SimNode {
     /// The volume that it serves, once it was told.
     adopted: Option<(String, u32)>,
     is_awake: bool,
+    pub has_timer: bool,
     accepting: Vec<ConnId>,
     links: BTreeMap<ConnId, LinkId>,
     closed: Vec<ConnId>,
@@ -77,6 +78,7 @@ impl SimNode {
             boot_id: [0; 16],
             size_bytes: content.len() as u64,
             no_io: false,
+            modelled: false,
             memory_bytes: 0,
             links_max: 64,
             align_bytes: scenario.align_bytes,
@@ -95,6 +97,7 @@ impl SimNode {
             boots: 0,
             adopted: None,
             is_awake: false,
+            has_timer: false,
             accepting: Vec::new(),
             links: BTreeMap::new(),
             closed: Vec::new(),
@@ -272,8 +275,11 @@ impl World {
             core.link_closed(id);
             again = true;
         }
+        let timeout = core.next_timeout();
         if again {
             self.wake_node(n);
+        } else if let Some(at) = timeout.filter(|_| !std::mem::replace(&mut self.nodes[n].has_timer, true)) {
+            self.ctx.at(at, Event::NodeTimer { node: n });
         }
     }
 }

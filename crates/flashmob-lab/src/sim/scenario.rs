@@ -177,10 +177,36 @@ impl Scenario {
             let plan = draw_client(rng, requests / clients, span_ms, volume_bytes, is_big, &busy);
             scenario.clients.push(plan);
         }
+        // A generator of its own: whether there are such clusters changes nothing of the others.
+        let dear = &mut SmallRng::seed_from_u64(seed ^ 0xdea2);
+        let is_dear = dear.random_ratio(1, 6);
+        if is_dear {
+            scenario.make_frames_dear(dear);
+        }
         scenario.timeout = scenario.timeout.max(scenario.patience());
         faults::draw(rng, &mut scenario);
+        if is_dear && !scenario.faults.is_empty() {
+            // In the middle of batches: some of their pieces are answered, and others take long.
+            let at = Duration::from_micros(dear.random_range(10_000..40_000));
+            let lasts = Duration::from_millis(dear.random_range(50..400));
+            scenario.faults.push((at, Fault::StoreStall(dear.random_range(0..nodes), lasts)));
+        }
         scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, 2, u64::MAX]);
         scenario
+    }
+
+    /// A long way to the nodes, and clients that ask for much: there batches are answered together, and all links of a node count as one.
+    fn make_frames_dear(&mut self, rng: &mut SmallRng) {
+        self.batch = BatchMode::Auto;
+        self.batch_bytes = *pick(rng, &[4 * KIB, 64 * KIB, MIB]);
+        self.links = *pick(rng, &[1, 2, 3]);
+        self.node_link.latency_ns = *pick(rng, &[200_000, 1_000_000]);
+        self.node_link.buffer_bytes = self.node_link.buffer_bytes.max(65536);
+        for client in &mut self.clients {
+            (client.requests, client.depth) = (6 * client.requests, 24);
+            client.think_ns = client.think_ns.min(10_000);
+        }
+        self.store.hit_rate = *pick(rng, &[0.0, 0.3]);
     }
 
     /// Whether batches have one piece, or few.

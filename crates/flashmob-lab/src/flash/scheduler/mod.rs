@@ -13,6 +13,7 @@ use std::str::FromStr;
 use flashmob_core::units::Time;
 
 use super::request::{Op, Request};
+use crate::resembling::{hint, resembling};
 
 /// A scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,7 +30,7 @@ pub enum Scheduler {
 
 /// There is no scheduler of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no scheduler '{name}' in the model; it knows {}{}", Scheduler::NAMES.join(", "), super::profile::hint(*.meant))]
+#[error("there is no scheduler '{name}' in the model; it knows {}{}", Scheduler::NAMES.join(", "), hint(*.meant))]
 pub struct SchedulerError {
     /// The name that was given.
     pub name: String,
@@ -70,7 +71,7 @@ impl FromStr for Scheduler {
             "mq-deadline" | "deadline" => Ok(Scheduler::MqDeadline),
             "bfq" | "cfq" => Ok(Scheduler::Bfq),
             _ => {
-                let meant = super::resembling(text, &Scheduler::NAMES);
+                let meant = resembling(text, &Scheduler::NAMES);
                 Err(SchedulerError { name: text.to_string(), meant })
             }
         }

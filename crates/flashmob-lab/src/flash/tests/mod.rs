@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use flashmob_core::units::Time;
 
-use super::random::Random;
 use super::{Completion, Counters, FlashModel, Op, Profile, Request, Scheduler};
+use crate::random::Random;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;

@@ -3,14 +3,14 @@
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). Its own few lines rather
 /// than a library's small generator, because those differ between 32 and 64 bits and between versions.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +20,7 @@ impl Random {
 
     /// `mean` more or less by up to `percent`, in the shape of a bell: the sum of four uniform numbers. Integers
     /// only, since logarithms and exponentials differ in the last bit between machines.
-    pub(super) fn around(&mut self, mean: u64, percent: u32) -> u64 {
+    pub(crate) fn around(&mut self, mean: u64, percent: u32) -> u64 {
         const HALF: i128 = 2 * 0xffff;
         let bits = self.next();
         let sum: i128 = (0..4).map(|i| i128::from((bits >> (16 * i)) & 0xffff)).sum();

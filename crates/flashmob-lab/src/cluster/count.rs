@@ -1,0 +1,85 @@
+//! What was counted between two moments.
+
+use std::time::Duration;
+
+use super::node::SimNode;
+use super::world::World;
+use super::{Measured, Packets};
+use crate::air::{Air, Counters};
+
+/// The counters at one moment, to be subtracted from later ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    air: Vec<Counters>,
+    flash_busy_ns: Vec<u64>,
+    packets: Packets,
+    batches: u64,
+    pieces: u64,
+    replies: u64,
+    gateway_busy_ns: u64,
+}
+
+impl World {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let status = self.gateway.status();
+        let links = || status.volumes.iter().flat_map(|v| &v.nodes).flat_map(|n| &n.links);
+        let asked = self.nodes.iter().take(self.loaded_nodes);
+        Snapshot {
+            air: self.airs.iter().map(Air::counters).collect(),
+            flash_busy_ns: asked.filter_map(SimNode::flash_counters).map(|c| c.busy_ns).collect(),
+            packets: self.packets,
+            batches: links().map(|l| l.batches).sum(),
+            pieces: links().map(|l| l.pieces).sum(),
+            replies: links().map(|l| l.reply_frames).sum(),
+            gateway_busy_ns: self.gateway.busy_ns,
+        }
+    }
+
+    pub(super) fn measured(&self, before: &Snapshot, after: &Snapshot, time: Duration) -> Measured {
+        let time_ns = (time.as_nanos() as f64).max(1.0);
+        let mut air = Counters::default();
+        for (b, a) in before.air.iter().zip(&after.air) {
+            air.transmissions += a.transmissions - b.transmissions;
+            air.frames += a.frames - b.frames;
+            air.frame_bytes += a.frame_bytes - b.frame_bytes;
+            air.collisions += a.collisions - b.collisions;
+            air.retries += a.retries - b.retries;
+            air.delivered += a.delivered - b.delivered;
+            air.dropped += a.dropped - b.dropped;
+            air.busy_ns += a.busy_ns - b.busy_ns;
+        }
+        let flash_busy: Vec<f64> =
+            before.flash_busy_ns.iter().zip(&after.flash_busy_ns).map(|(b, a)| (a - b) as f64 / time_ns).collect();
+        let tally = self.gateway.load.tally().clone();
+        Measured {
+            elapsed: time,
+            requests: tally.requests,
+            errors: tally.errors,
+            latency_ns: tally.latency_ns,
+            batches: after.batches - before.batches,
+            pieces: after.pieces - before.pieces,
+            replies: after.replies - before.replies,
+            packets: after.packets.since(&before.packets),
+            air,
+            air_busy_fraction: air.busy_ns as f64 / time_ns / self.airs.len() as f64,
+            flash_busy_fraction: (!flash_busy.is_empty())
+                .then(|| flash_busy.iter().sum::<f64>() / flash_busy.len() as f64),
+            gateway_busy: Duration::from_nanos(after.gateway_busy_ns - before.gateway_busy_ns),
+            events: self.events,
+        }
+    }
+}
+
+impl Packets {
+    fn since(&self, earlier: &Packets) -> Packets {
+        Packets {
+            sent: self.sent - earlier.sent,
+            received: self.received - earlier.received,
+            data_sent: self.data_sent - earlier.data_sent,
+            data_received: self.data_received - earlier.data_received,
+            bytes_sent: self.bytes_sent - earlier.bytes_sent,
+            bytes_received: self.bytes_received - earlier.bytes_received,
+            retransmitted: self.retransmitted - earlier.retransmitted,
+        }
+    }
+}

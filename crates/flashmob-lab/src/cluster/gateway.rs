@@ -1,0 +1,178 @@
+//! The gateway's loop in virtual time: the state machine, the load inside it, and a modelled processor.
+
+use std::time::Duration;
+
+use flashmob_core::gateway::{
+    Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, NoLocal, VolumeSpec,
+};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::units::{MIB, Time};
+
+use super::tcp::{Connection, MSS_BYTES, Side};
+use super::{Cost, Settings, SettingsError};
+use crate::load::{Master, Plan};
+
+/// Memory of a gateway, as the program's default is, and what each request of the load may need beyond it.
+const MEMORY_BYTES: u64 = 256 * MIB;
+/// A volume's defaults, as the program's configuration has them.
+const BATCH_BYTES: u64 = MIB;
+const TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The gateway.
+#[derive(Debug)]
+pub(super) struct SimGateway {
+    pub(super) core: Gateway,
+    pub(super) load: Master,
+    /// Links that have something to be read, each once.
+    ready: Vec<usize>,
+    /// By link: whether it is among them.
+    is_ready: Vec<bool>,
+    pub(super) busy_until: Time,
+    pub(super) busy_ns: u64,
+    pub(super) is_awake: bool,
+    /// Links that it has given up since this was last emptied.
+    pub(super) cut: Vec<LinkId>,
+    pub(super) timer: Option<Time>,
+    /// All nodes have been welcomed: the load begins then, so that none of its requests waits for a link.
+    is_linked: bool,
+    cost: Cost,
+    dirty_clients: Vec<ClientId>,
+    dirty_links: Vec<LinkId>,
+}
+
+impl SimGateway {
+    pub(super) fn new(settings: &Settings) -> Result<SimGateway, SettingsError> {
+        let extent = |number| ExtentSpec {
+            name: format!("node{number}"),
+            size_bytes: Some(settings.extent_bytes),
+            is_local: false,
+        };
+        let volume = VolumeSpec {
+            name: "pool".to_string(),
+            id: "pool".to_string(),
+            description: String::new(),
+            read_only: false,
+            layout: LayoutKind::Linear,
+            batch: settings.batch,
+            batch_bytes: BATCH_BYTES,
+            links: settings.links,
+            outstanding_batches: match settings.batch {
+                BatchMode::Auto => 2,
+                BatchMode::Fixed(_) => 1,
+            },
+            timeout: TIMEOUT,
+            connect_timeout: CONNECT_TIMEOUT,
+            reconnect_min: Duration::from_millis(100),
+            reconnect_max: Duration::from_secs(10),
+            extents: (0..settings.nodes).map(extent).collect(),
+        };
+        let per_request = 2 * u64::from(settings.block_bytes) + 1024;
+        let core = Gateway::new(GatewayConfig {
+            id: [7; 16],
+            session: 1,
+            memory_bytes: MEMORY_BYTES + 4 * u64::from(settings.outstanding) * per_request,
+            clients_max: 4096,
+            seed: settings.seed,
+            volumes: vec![volume],
+            extent_ids: Vec::new(),
+        })?;
+        let plan = Plan {
+            range_bytes: u64::from(settings.loaded_nodes) * settings.extent_bytes,
+            block_bytes: settings.block_bytes,
+            read_percent: settings.read_percent,
+            outstanding: settings.outstanding,
+            seed: settings.seed ^ 0x5eed,
+        };
+        Ok(SimGateway {
+            core,
+            load: Master::new(plan, 0),
+            ready: Vec::new(),
+            is_ready: vec![false; settings.nodes as usize * usize::from(settings.links)],
+            busy_until: Time::default(),
+            busy_ns: 0,
+            is_awake: false,
+            cut: Vec::new(),
+            timer: None,
+            is_linked: false,
+            cost: settings.gateway_cost,
+            dirty_clients: Vec::new(),
+            dirty_links: Vec::new(),
+        })
+    }
+
+    /// One turn of its loop: links to connect go to `connect`, links that were written to stay in [`SimGateway::written`]. Returns for how
+    /// long it keeps the processor busy, in nanoseconds.
+    pub(super) fn turn(&mut self, now: Time, connections: &mut [Connection], connect: &mut Vec<LinkId>) -> u64 {
+        let (mut bytes, mut packets) = (0, 0);
+        for number in std::mem::take(&mut self.ready) {
+            self.is_ready[number] = false;
+            let (before, link) = (bytes, LinkId(number));
+            let rx = self.core.link_rx(link);
+            connections[number].read(Side::Gateway, |data| {
+                bytes += data.len();
+                rx.extend(data);
+            });
+            packets += (bytes - before).div_ceil(MSS_BYTES as usize);
+            self.core.process_link(now, link);
+        }
+        self.core.handle_timeout(now);
+        let mut requests = 0;
+        loop {
+            let outstanding = self.load.outstanding();
+            self.load.take(now, &mut self.core);
+            requests += outstanding - self.load.outstanding();
+            if self.is_linked {
+                self.load.fill(now, &mut self.core, &mut NoLocal);
+            }
+            self.core.turn(now, &mut NoLocal);
+            while let Some(action) = self.core.poll_action() {
+                match action {
+                    Action::Connect { link, .. } => connect.push(link),
+                    Action::Disconnect(link) => self.cut.push(link),
+                    Action::Tell(Event::VolumeLinked(_)) => self.is_linked = true,
+                    _ => {}
+                }
+            }
+            let begins = self.is_linked && self.load.outstanding() == 0;
+            if self.core.completions().is_empty() && !self.core.wants_turn() && !begins {
+                break;
+            }
+        }
+        let (mut clients, mut links) = (std::mem::take(&mut self.dirty_clients), std::mem::take(&mut self.dirty_links));
+        self.core.take_dirty(&mut clients, &mut links);
+        for &link in &links {
+            let mut written = 0;
+            loop {
+                let front = self.core.link_out(link).front();
+                let len = front.len();
+                if len == 0 {
+                    break;
+                }
+                connections[link.0].write(Side::Gateway, front);
+                self.core.link_wrote(now, link, len);
+                written += len;
+            }
+            packets += written.div_ceil(MSS_BYTES as usize);
+            bytes += written;
+        }
+        (self.dirty_clients, self.dirty_links) = (clients, links);
+        self.cost.of_turn(packets, requests, bytes)
+    }
+
+    /// A link has something to be read.
+    pub(super) fn note_ready(&mut self, number: usize) {
+        if !std::mem::replace(&mut self.is_ready[number], true) {
+            self.ready.push(number);
+        }
+    }
+
+    /// The links that the last turn wrote to.
+    pub(super) fn written(&self) -> &[LinkId] {
+        &self.dirty_links
+    }
+
+    pub(super) fn status(&self) -> GatewayStatus {
+        self.core.status()
+    }
+}

@@ -1,0 +1,224 @@
+//! A node's loop in virtual time: the state machine, a modelled processor, and modelled flash as its store.
+
+use flashmob_core::node::{Host, LinkId, Node, NodeConfig, StoreDone, TryRead};
+use flashmob_core::op::Op;
+use flashmob_core::units::{MIB, Time};
+use flashmob_core::wire::hello::{Hello, RefuseReason};
+
+use super::tcp::{Connection, Side};
+use super::{Cost, Settings, SettingsError};
+use crate::flash::{self, Completion, Counters, FlashModel, Request, Scheduler};
+
+/// Memory of a node, as the program's default is.
+const MEMORY_BYTES: u64 = 64 * MIB;
+/// Operations in a store that answers without touching anything.
+const DEPTH_WITHOUT_FLASH: usize = 128;
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct SimNode {
+    pub(super) core: Node,
+    flash: Option<FlashModel>,
+    /// Its connections, by the gateway's number of the link, and what the node calls them.
+    links: Vec<(usize, LinkId)>,
+    /// Connections that have something to be read, and those that the last turn wrote to.
+    ready: Vec<usize>,
+    pub(super) written: Vec<usize>,
+    /// Its processor is busy until then.
+    pub(super) busy_until: Time,
+    pub(super) is_awake: bool,
+    pub(super) has_timer: bool,
+    /// When the flash was last asked to be looked at.
+    pub(super) flash_at: Option<Time>,
+    /// Operations in the flash; their number is their place.
+    in_flash: Vec<Option<(u64, Vec<u8>)>>,
+    free: Vec<usize>,
+    completions: Vec<Completion>,
+    done: Vec<StoreDone>,
+    cost: Cost,
+}
+
+/// What the state machine finds around it.
+struct SimHost {
+    now: Time,
+    answers_at_once: bool,
+}
+
+impl Host for SimHost {
+    fn try_read(&mut self, _offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        if !self.answers_at_once {
+            return TryRead::Miss;
+        }
+        into.fill(0);
+        TryRead::Hit
+    }
+
+    fn adopt(&mut self, _hello: &Hello) -> Result<(), (RefuseReason, String)> {
+        Ok(())
+    }
+
+    fn has_fast_reads(&self) -> bool {
+        self.answers_at_once
+    }
+
+    fn now(&mut self) -> Time {
+        self.now
+    }
+}
+
+impl SimNode {
+    pub(super) fn new(number: u32, settings: &Settings) -> Result<SimNode, SettingsError> {
+        let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number));
+        let model = |profile| FlashModel::new(profile, Scheduler::None, settings.extent_bytes, seed);
+        let flash = settings.flash.as_ref().map(model).transpose()?;
+        let mut extent_id = [1; 16];
+        extent_id[..4].copy_from_slice(&number.to_le_bytes());
+        let core = Node::new(NodeConfig {
+            extent_id,
+            boot_id: extent_id,
+            size_bytes: settings.extent_bytes,
+            no_io: flash.is_none(),
+            modelled: true,
+            memory_bytes: MEMORY_BYTES,
+            links_max: 1024,
+            align_bytes: 1,
+            store_depth: settings.flash.as_ref().map_or(DEPTH_WITHOUT_FLASH, flash::Profile::store_depth),
+        });
+        Ok(SimNode {
+            core,
+            flash,
+            links: Vec::new(),
+            ready: Vec::new(),
+            written: Vec::new(),
+            busy_until: Time::default(),
+            is_awake: false,
+            has_timer: false,
+            flash_at: None,
+            in_flash: Vec::new(),
+            free: Vec::new(),
+            completions: Vec::new(),
+            done: Vec::new(),
+            cost: settings.node_cost,
+        })
+    }
+
+    pub(super) fn flash_counters(&self) -> Option<Counters> {
+        self.flash.as_ref().map(FlashModel::counters)
+    }
+
+    pub(super) fn next_flash_event(&self) -> Option<Time> {
+        self.flash.as_ref().and_then(FlashModel::next_event)
+    }
+
+    /// Whether the flash has ended something by now.
+    pub(super) fn poll_flash(&mut self, now: Time) -> bool {
+        if let Some(flash) = &mut self.flash {
+            flash.advance(now, &mut self.completions);
+        }
+        !self.completions.is_empty()
+    }
+
+    /// One turn of its loop. Returns for how long it keeps the processor busy, in nanoseconds.
+    pub(super) fn turn(&mut self, now: Time, connections: &mut [Connection]) -> u64 {
+        let mut host = SimHost { now, answers_at_once: self.flash.is_none() };
+        let (mut bytes, mut packets) = (0, 0);
+        for number in std::mem::take(&mut self.ready) {
+            let Some(link) = self.link_of(number) else { continue };
+            let before = bytes;
+            let core = &mut self.core;
+            connections[number].read(Side::Node, |data| {
+                bytes += data.len();
+                if let Some(rx) = core.rx(link) {
+                    rx.extend(data);
+                }
+            });
+            packets += (bytes - before).div_ceil(super::tcp::MSS_BYTES as usize);
+            self.core.process(now, link, &mut host);
+        }
+        let mut pieces = self.completions.len();
+        self.end_completions();
+        loop {
+            for done in self.done.drain(..) {
+                self.core.store_done(done);
+            }
+            self.core.turn(now, &mut host);
+            pieces += self.core.store_ops().len();
+            self.begin_ops(now);
+            if self.done.is_empty() && !self.core.wants_turn() {
+                break;
+            }
+        }
+        while self.core.poll_event().is_some() {}
+        for &(number, link) in &self.links {
+            let mut written = 0;
+            while let Some(front) = self.core.out(link).map(|out| out.front()).filter(|front| !front.is_empty()) {
+                let len = front.len();
+                connections[number].write(Side::Node, front);
+                self.core.wrote(link, len);
+                written += len;
+            }
+            packets += written.div_ceil(super::tcp::MSS_BYTES as usize);
+            bytes += written;
+            if written > 0 {
+                self.written.push(number);
+            }
+        }
+        self.cost.of_turn(packets, pieces, bytes)
+    }
+
+    pub(super) fn add_link(&mut self, number: usize, link: LinkId) {
+        self.links.push((number, link));
+    }
+
+    pub(super) fn remove_link(&mut self, number: usize) {
+        if let Some(at) = self.links.iter().position(|(n, _)| *n == number) {
+            let (_, link) = self.links.remove(at);
+            self.core.link_closed(link);
+        }
+        self.ready.retain(|n| *n != number);
+    }
+
+    /// A connection has something to be read.
+    pub(super) fn note_ready(&mut self, number: usize) {
+        if !self.ready.contains(&number) {
+            self.ready.push(number);
+        }
+    }
+
+    fn link_of(&self, number: usize) -> Option<LinkId> {
+        self.links.iter().find(|(n, _)| *n == number).map(|(_, link)| *link)
+    }
+
+    fn end_completions(&mut self) {
+        for completion in self.completions.drain(..) {
+            let at = completion.id as usize;
+            let Some((id, data)) = self.in_flash.get_mut(at).and_then(Option::take) else { continue };
+            self.free.push(at);
+            let (started, finished) = (completion.started, completion.at);
+            self.done.push(StoreDone { id, result: Ok(()), data, started, finished });
+        }
+    }
+
+    /// Hands operations to the flash; what it does not know ends at once.
+    fn begin_ops(&mut self, now: Time) {
+        for op in self.core.store_ops().drain(..) {
+            let (kind, offset_bytes, len_bytes) = match op.op {
+                Op::Read => (flash::Op::Read, op.offset_bytes, u64::from(op.len_bytes)),
+                Op::Flush => (flash::Op::Flush, 0, 0),
+                _ => (flash::Op::Write, op.offset_bytes, u64::from(op.len_bytes).max(1)),
+            };
+            let at = self.free.pop().unwrap_or_else(|| {
+                self.in_flash.push(None);
+                self.in_flash.len() - 1
+            });
+            let request = Request { id: at as u64, submitter: 0, op: kind, offset_bytes, len_bytes };
+            let submitted = self.flash.as_mut().is_some_and(|flash| flash.submit(now, request).is_ok());
+            if submitted {
+                self.in_flash[at] = Some((op.id, op.data));
+            } else {
+                self.free.push(at);
+                self.done.push(StoreDone { id: op.id, result: Ok(()), data: op.data, started: now, finished: now });
+            }
+        }
+    }
+}

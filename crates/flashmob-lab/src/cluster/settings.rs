@@ -1,0 +1,62 @@
+//! What a cluster may be.
+
+use super::{Settings, SettingsError};
+
+/// Most nodes.
+pub const NODES_MAX: u32 = 1000;
+/// Most links to a node.
+pub const LINKS_MAX: u16 = 256;
+/// Most cells.
+pub const CELLS_MAX: u32 = 100;
+/// Most bytes that all requests outstanding ask for or bring: they are real, and are held in memory.
+pub const OUTSTANDING_BYTES_MAX: u64 = 1 << 30;
+/// Most requests outstanding.
+pub const OUTSTANDING_MAX: u32 = 1 << 20;
+
+impl Settings {
+    /// Whether such a cluster can be.
+    ///
+    /// # Errors
+    /// The first number that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let wrong = |field, range| Err(SettingsError::OutOfRange { field, range });
+        if !(1..=NODES_MAX).contains(&self.nodes) {
+            return wrong("the number of nodes", "1 to 1000");
+        }
+        if !(1..=self.nodes).contains(&self.loaded_nodes) {
+            return wrong("the number of nodes that are asked", "1 to the number of nodes");
+        }
+        if !(1..=CELLS_MAX.min(self.nodes)).contains(&self.cells) {
+            return wrong("the number of cells", "1 to 100, and no more than nodes");
+        }
+        if self.cells > 1 && self.gateway == crate::air::Attachment::Wireless {
+            return wrong("the number of cells", "1 with a wireless gateway: it is a station of one cell");
+        }
+        if !(1..=LINKS_MAX).contains(&self.links) {
+            return wrong("the number of links", "1 to 256");
+        }
+        if self.block_bytes == 0 || u64::from(self.block_bytes) > self.extent_bytes {
+            return wrong("the size of a request", "1 byte to the size of an extent");
+        }
+        if self.block_bytes > flashmob_core::request::REQUEST_BYTES_MAX {
+            return wrong("the size of a request", "at most 32 MiB");
+        }
+        if !(1..=OUTSTANDING_MAX).contains(&self.outstanding) {
+            return wrong("the number of outstanding requests", "1 to 1,048,576");
+        }
+        if u64::from(self.outstanding) * u64::from(self.block_bytes) > OUTSTANDING_BYTES_MAX {
+            return wrong("the size of all outstanding requests together", "at most 1 GiB");
+        }
+        let volume_bytes = self.extent_bytes.checked_mul(u64::from(self.nodes));
+        if volume_bytes.is_none_or(|bytes| bytes > flashmob_core::layout::VOLUME_BYTES_MAX) {
+            return wrong("the size of all extents together", "less than 8 EiB");
+        }
+        if !(0.0..=100.0).contains(&self.read_percent) {
+            return wrong("the share of reads", "0 to 100 %");
+        }
+        if self.time.is_zero() || self.time.as_secs() > 86_400 || self.warmup.as_secs() > 86_400 {
+            return wrong("the time", "more than nothing, and at most a day");
+        }
+        Ok(())
+    }
+}

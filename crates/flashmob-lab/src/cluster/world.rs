@@ -1,0 +1,397 @@
+//! Everything there is, and the queue of what happens next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use flashmob_core::gateway::LinkId;
+use flashmob_core::units::Time;
+use slab::Slab;
+
+use super::gateway::SimGateway;
+use super::node::SimNode;
+use super::tcp::{Connection, Segment, Side};
+use super::{Measured, Packets, Settings, SettingsError, Timed};
+use crate::air::{Air, Attachment, Fate, Frame, Outcome, Port};
+
+/// The gateway's port in every cell; nodes follow.
+const GATEWAY_PORT: u32 = 0;
+/// How long a connection takes to be made; nothing is measured of it.
+const CONNECT_TIME: Duration = Duration::from_millis(1);
+/// The shortest virtual time between two questions whether to go on.
+const STEP_MIN: Duration = Duration::from_micros(1);
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Air(usize),
+    Flash(usize),
+    GatewayTurn,
+    GatewayTimer,
+    NodeTurn(usize),
+    NodeTimer(usize),
+    /// What was written on this connection at this side leaves the host.
+    Send(usize, bool),
+    Timer(usize, bool),
+    Connected(usize),
+}
+
+/// A cluster.
+#[derive(Debug)]
+pub(super) struct World {
+    now: Time,
+    order: u64,
+    queue: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    pub(super) airs: Vec<Air>,
+    air_at: Vec<Option<Time>>,
+    outcomes: Vec<Outcome>,
+    pub(super) gateway: SimGateway,
+    pub(super) nodes: Vec<SimNode>,
+    /// By the gateway's link.
+    connections: Vec<Connection>,
+    is_connected: Vec<bool>,
+    /// How many connections each link had before this one.
+    attempts: Vec<u32>,
+    timers: Vec<[Option<Time>; 2]>,
+    /// A link's node, its place among the node's links, its cell, and its node's port there.
+    routes: Vec<Route>,
+    /// What is on the air: its link, and which of the link's connections it belongs to.
+    segments: Slab<(usize, u32, Segment)>,
+    pub(super) packets: Packets,
+    connect: Vec<LinkId>,
+    pub(super) loaded_nodes: usize,
+    pub(super) events: u64,
+    timed: Timed,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    node: usize,
+    cell: usize,
+    port: Port,
+}
+
+impl World {
+    pub(super) fn new(settings: &Settings) -> Result<World, SettingsError> {
+        let gateway = SimGateway::new(settings)?;
+        let cells = settings.cells as usize;
+        let mut members = vec![0u32; cells];
+        let mut places = Vec::new();
+        for node in 0..settings.nodes as usize {
+            let cell = node % cells;
+            members[cell] += 1;
+            places.push((cell, Port(members[cell])));
+        }
+        let mut airs = Vec::new();
+        for (cell, &count) in members.iter().enumerate() {
+            let mut ports = vec![Attachment::Wireless; count as usize + 1];
+            ports[GATEWAY_PORT as usize] = settings.gateway;
+            airs.push(Air::new(&settings.air, &ports, settings.seed.wrapping_add(cell as u64 * 7919)));
+        }
+        let links = gateway.core.links_count();
+        let nodes: Result<Vec<SimNode>, SettingsError> =
+            (0..settings.nodes).map(|n| SimNode::new(n, settings)).collect();
+        let routes = (0..links).map(|link| {
+            let node = gateway.core.node_of(LinkId(link));
+            Route { node, cell: places[node].0, port: places[node].1 }
+        });
+        let mut world = World {
+            now: Time::default(),
+            order: 0,
+            queue: BinaryHeap::new(),
+            air_at: vec![None; airs.len()],
+            airs,
+            outcomes: Vec::new(),
+            nodes: nodes?,
+            connections: (0..links).map(|_| Connection::new()).collect(),
+            is_connected: vec![false; links],
+            attempts: vec![0; links],
+            timers: vec![[None; 2]; links],
+            routes: routes.collect(),
+            segments: Slab::new(),
+            packets: Packets::default(),
+            connect: Vec::new(),
+            loaded_nodes: settings.loaded_nodes as usize,
+            events: 0,
+            timed: Timed::default(),
+            gateway,
+        };
+        world.gateway.is_awake = true;
+        world.at(Time::default(), Event::GatewayTurn);
+        Ok(world)
+    }
+
+    /// Goes on for `time`, and tells what was measured meanwhile. After each `step` it is asked whether to go on, and told how much of
+    /// the time is over. `clock` times the gateway's turns.
+    pub(super) fn measure(
+        &mut self,
+        time: Duration,
+        step: Duration,
+        go_on: &mut dyn FnMut(f64) -> bool,
+        clock: &mut dyn FnMut() -> u64,
+    ) -> (Measured, Timed) {
+        self.gateway.load.reset();
+        self.timed = Timed::default();
+        let (before, begin) = (self.snapshot(), self.now);
+        let end = begin + time;
+        while self.now < end {
+            self.run_until((self.now + step.max(STEP_MIN)).min(end), clock);
+            if !go_on((self.now - begin).as_secs_f64() / time.as_secs_f64()) {
+                break;
+            }
+        }
+        let after = self.snapshot();
+        (self.measured(&before, &after, self.now - begin), self.timed)
+    }
+
+    fn at(&mut self, at: Time, event: Event) {
+        self.order += 1;
+        self.queue.push(Reverse((at.max(self.now), self.order, event)));
+    }
+
+    fn run_until(&mut self, end: Time, clock: &mut dyn FnMut() -> u64) {
+        while let Some(&Reverse((at, _, event))) = self.queue.peek() {
+            if at > end {
+                break;
+            }
+            self.queue.pop();
+            self.now = at;
+            self.events += 1;
+            self.dispatch(event, clock);
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn dispatch(&mut self, event: Event, clock: &mut dyn FnMut() -> u64) {
+        match event {
+            Event::Air(cell) => {
+                if self.air_at[cell] == Some(self.now) {
+                    self.air_at[cell] = None;
+                    self.move_air(cell);
+                }
+            }
+            Event::Flash(node) => {
+                if self.nodes[node].flash_at == Some(self.now) {
+                    self.nodes[node].flash_at = None;
+                    if self.nodes[node].poll_flash(self.now) {
+                        self.wake_node(node);
+                    }
+                    self.plan_flash(node);
+                }
+            }
+            Event::GatewayTurn => {
+                let begun = clock();
+                self.gateway_turn();
+                self.timed.turns += 1;
+                self.timed.turns_ns += clock().saturating_sub(begun);
+            }
+            Event::GatewayTimer => {
+                if self.gateway.timer == Some(self.now) {
+                    self.gateway.timer = None;
+                    self.wake_gateway();
+                }
+            }
+            Event::NodeTurn(node) => self.node_turn(node),
+            Event::NodeTimer(node) => {
+                self.nodes[node].has_timer = false;
+                self.wake_node(node);
+            }
+            Event::Send(link, is_gateway) => self.send(link, side_of(is_gateway)),
+            Event::Timer(link, is_gateway) => {
+                let side = side_of(is_gateway);
+                if self.timers[link][side as usize] == Some(self.now) {
+                    self.timers[link][side as usize] = None;
+                    self.connections[link].handle_timeout(self.now, side);
+                    self.send(link, side);
+                }
+            }
+            Event::Connected(link) => {
+                let node = self.routes[link].node;
+                let id = self.nodes[node].core.link_opened();
+                self.nodes[node].add_link(link, id);
+                self.is_connected[link] = true;
+                self.gateway.core.link_connected(self.now, LinkId(link));
+                self.wake_gateway();
+            }
+        }
+    }
+
+    fn wake_gateway(&mut self) {
+        if !self.gateway.is_awake {
+            self.gateway.is_awake = true;
+            self.at(self.gateway.busy_until, Event::GatewayTurn);
+        }
+    }
+
+    fn wake_node(&mut self, node: usize) {
+        if !self.nodes[node].is_awake {
+            self.nodes[node].is_awake = true;
+            self.at(self.nodes[node].busy_until, Event::NodeTurn(node));
+        }
+    }
+
+    fn gateway_turn(&mut self) {
+        self.gateway.is_awake = false;
+        let mut connect = std::mem::take(&mut self.connect);
+        let busy_ns = self.gateway.turn(self.now, &mut self.connections, &mut connect);
+        self.gateway.busy_ns += busy_ns;
+        let end = self.now + Duration::from_nanos(busy_ns);
+        self.gateway.busy_until = end;
+        for at in 0..self.gateway.written().len() {
+            let link = self.gateway.written()[at].0;
+            self.at(end, Event::Send(link, true));
+        }
+        for link in std::mem::take(&mut self.gateway.cut) {
+            self.disconnect(link.0);
+        }
+        for link in connect.drain(..) {
+            self.at(self.now + CONNECT_TIME, Event::Connected(link.0));
+        }
+        self.connect = connect;
+        if let Some(next) = self.gateway.core.next_timeout().filter(|&next| self.gateway.timer.is_none_or(|t| next < t))
+        {
+            let next = next.max(end);
+            self.gateway.timer = Some(next);
+            self.at(next, Event::GatewayTimer);
+        }
+    }
+
+    /// The gateway has given a link up. The node learns of it at once: whoever is left with a dead connection is `sim`'s matter.
+    fn disconnect(&mut self, link: usize) {
+        self.connections[link] = Connection::new();
+        self.attempts[link] += 1;
+        self.timers[link] = [None; 2];
+        if std::mem::take(&mut self.is_connected[link]) {
+            let node = self.routes[link].node;
+            self.nodes[node].remove_link(link);
+            self.wake_node(node);
+        }
+    }
+
+    fn node_turn(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        node.is_awake = false;
+        node.poll_flash(self.now);
+        let busy_ns = node.turn(self.now, &mut self.connections);
+        let end = self.now + Duration::from_nanos(busy_ns);
+        node.busy_until = end;
+        for link in std::mem::take(&mut node.written) {
+            self.at(end, Event::Send(link, false));
+        }
+        if !self.nodes[number].has_timer
+            && let Some(next) = self.nodes[number].core.next_timeout()
+        {
+            self.nodes[number].has_timer = true;
+            self.at(next, Event::NodeTimer(number));
+        }
+        self.plan_flash(number);
+    }
+
+    fn plan_flash(&mut self, node: usize) {
+        let node_state = &mut self.nodes[node];
+        if let Some(next) = node_state.next_flash_event()
+            && node_state.flash_at.is_none_or(|at| next < at)
+        {
+            node_state.flash_at = Some(next);
+            self.at(next, Event::Flash(node));
+        }
+    }
+
+    /// Puts everything on the air that TCP lets go at this side.
+    fn send(&mut self, link: usize, side: Side) {
+        let route = self.routes[link];
+        let mut sent = false;
+        while let Some(segment) = self.connections[link].take_segment(self.now, side) {
+            self.count(&segment);
+            let len_bytes = segment.frame_bytes();
+            let id = self.segments.insert((link, self.attempts[link], segment)) as u64;
+            let (from, to) = match side {
+                Side::Gateway => (Port(GATEWAY_PORT), route.port),
+                Side::Node => (route.port, Port(GATEWAY_PORT)),
+            };
+            self.airs[route.cell].submit(self.now, Frame { id, from, to: Some(to), len_bytes });
+            sent = true;
+        }
+        if sent {
+            self.move_air(route.cell);
+        }
+        self.plan_timer(link, side);
+    }
+
+    fn plan_timer(&mut self, link: usize, side: Side) {
+        let planned = &mut self.timers[link][side as usize];
+        if let Some(next) = self.connections[link].deadline(side)
+            && planned.is_none_or(|at| next < at)
+        {
+            *planned = Some(next);
+            self.at(next, Event::Timer(link, side == Side::Gateway));
+        }
+    }
+
+    fn count(&mut self, segment: &Segment) {
+        let data = segment.data_bytes();
+        let p = &mut self.packets;
+        match segment.from {
+            Side::Gateway => {
+                p.sent += 1;
+                p.data_sent += u64::from(data > 0);
+                p.bytes_sent += data;
+                p.retransmitted += u64::from(segment.is_repeated);
+            }
+            Side::Node => {
+                p.received += 1;
+                p.data_received += u64::from(data > 0);
+                p.bytes_received += data;
+            }
+        }
+    }
+
+    /// Lets the air of a cell go on up to now, and hands over what arrived.
+    fn move_air(&mut self, cell: usize) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.airs[cell].advance(self.now, &mut outcomes);
+        for outcome in outcomes.drain(..) {
+            let Some((link, attempt, segment)) = self.segments.try_remove(outcome.id as usize) else { continue };
+            // What comes for a connection that is over finds nobody.
+            if outcome.fate == Fate::Delivered && attempt == self.attempts[link] {
+                self.arrived(link, &segment);
+            }
+        }
+        self.outcomes = outcomes;
+        if let Some(next) = self.airs[cell].next_event()
+            && self.air_at[cell].is_none_or(|at| next < at)
+        {
+            self.air_at[cell] = Some(next);
+            self.at(next, Event::Air(cell));
+        }
+    }
+
+    fn arrived(&mut self, link: usize, segment: &Segment) {
+        let side = segment.from.other();
+        self.connections[link].arrived(self.now, segment);
+        if self.connections[link].has_data(side) && self.is_connected[link] {
+            match side {
+                Side::Gateway => {
+                    self.gateway.note_ready(link);
+                    self.wake_gateway();
+                }
+                Side::Node => {
+                    let node = self.routes[link].node;
+                    self.nodes[node].note_ready(link);
+                    self.wake_node(node);
+                }
+            }
+        }
+        // What the acknowledgement lets go, or an acknowledgement that does not wait.
+        self.at(self.now, Event::Send(link, side == Side::Gateway));
+    }
+
+    #[cfg(test)]
+    pub(super) fn links_broken(&self) -> u64 {
+        self.attempts.iter().copied().map(u64::from).sum()
+    }
+}
+
+fn side_of(is_gateway: bool) -> Side {
+    if is_gateway { Side::Gateway } else { Side::Node }
+}

@@ -1,0 +1,185 @@
+//! How fast a cluster will be, what holds it back, and what would move that: an answer before anything is bought or wired.
+//!
+//! - [`forecast`]: how fast. Where there is a closed form it gives the rate ([`closed`]); else the simulator does ([`settle`]).
+//! - [`plan`]: besides, what holds it back: that of which twice as much brings most ([`relief`]); and what people could do about it.
+//!
+//! All of it is modelled, and must be called so wherever it is shown.
+
+pub mod closed;
+pub mod relief;
+pub mod settle;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cluster::{Settings, SettingsError};
+use relief::Resource;
+use settle::{Effort, Settled, settle};
+
+/// Twice as much of something must bring so much before it is called the bottleneck,
+pub const NAMED_MIN: f64 = 1.08;
+/// and so much before it shares the blame with another, which at the same time may bring at most ten times as much more.
+pub const SHARED_MIN: f64 = 1.05;
+const SHARED_PART_MIN: f64 = 0.1;
+/// What brings less is no remedy.
+const REMEDY_MIN: f64 = 1.05;
+/// For the forecast, and for what is compared with it.
+const OF_FORECAST: Effort = Effort { seeds: 2, tolerance: 0.03, events_max: 1_500_000 };
+const OF_COMPARISON: Effort = Effort { seeds: 1, tolerance: 0.03, events_max: 500_000 };
+
+/// How a rate was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By a formula: which one.
+    ClosedForm(&'static str),
+    /// By a simulation.
+    Simulated,
+}
+
+/// How fast a cluster will be.
+#[derive(Clone, Debug)]
+pub struct Forecast {
+    /// Requests each second.
+    pub requests_per_second: f64,
+    /// How they were found.
+    pub method: Method,
+    /// All else, and the rate that it belongs to.
+    pub simulated: Settled,
+}
+
+/// What something brings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remedy {
+    /// What to do, in words.
+    pub what: String,
+    /// Requests each second with it, as a multiple of those without.
+    pub factor: f64,
+}
+
+/// The whole answer.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How fast.
+    pub forecast: Forecast,
+    /// What the flash of all nodes that are asked would do alone, unsorted, in requests each second; `None` without flash.
+    pub flash_limit: Option<f64>,
+    /// What holds it back.
+    pub blame: Blame,
+    /// What one could do, the best first; only what brings something.
+    pub remedies: Vec<Remedy>,
+}
+
+/// Says how fast a cluster will be under its load. The times of `settings` are not used: it simulates as long as it needs.
+///
+/// # Errors
+/// See [`SettingsError`].
+pub fn forecast(settings: &Settings) -> Result<Forecast, SettingsError> {
+    let simulated = settle(settings, &OF_FORECAST)?;
+    let (requests_per_second, method) = match closed::estimate(settings) {
+        Some((rate, name)) => (rate, Method::ClosedForm(name)),
+        None => (simulated.rate, Method::Simulated),
+    };
+    Ok(Forecast { requests_per_second, method, simulated })
+}
+
+/// What holds a cluster back.
+#[derive(Clone, Debug)]
+pub struct Blame {
+    /// That which brings most first: several if they share the blame, none if no single thing brings much.
+    pub bottleneck: Vec<Resource>,
+    /// Requests each second with twice as much of each, as a multiple of those without; the largest first.
+    pub gains: Vec<(Resource, f64)>,
+}
+
+/// Says also what holds it back, and what could be done. `progress` is told how many of how many simulations are done.
+///
+/// # Errors
+/// See [`SettingsError`].
+pub fn plan(settings: &Settings, progress: &mut dyn FnMut(usize, usize)) -> Result<Plan, SettingsError> {
+    let forecast = forecast(settings)?;
+    let relieved = relieved(settings);
+    let remedies = relief::remedies(settings);
+    let all = relieved.len() + remedies.len() + 1;
+    progress(1, all);
+    let blame = blame(&forecast, relieved, &mut |done| progress(1 + done, all))?;
+    let before = all - remedies.len();
+    let remedies = factors(&forecast, remedies, &mut |done| progress(before + done, all))?;
+    Ok(Plan {
+        flash_limit: closed::flash_limit(settings)?,
+        blame,
+        remedies: remedies
+            .into_iter()
+            .filter(|(_, factor)| *factor >= REMEDY_MIN)
+            .map(|(what, factor)| Remedy { what, factor })
+            .collect(),
+        forecast,
+    })
+}
+
+/// The cluster with twice as much of each thing that it has.
+fn relieved(settings: &Settings) -> Vec<(Resource, Settings)> {
+    Resource::ALL.into_iter().filter_map(|resource| Some((resource, resource.doubled(settings)?))).collect()
+}
+
+/// What is to blame, of clusters each of which has twice as much of something.
+fn blame(
+    forecast: &Forecast,
+    relieved: Vec<(Resource, Settings)>,
+    done: &mut dyn FnMut(usize),
+) -> Result<Blame, SettingsError> {
+    let gains = factors(forecast, relieved, done)?;
+    // Where figures wander, what brings less than they wander has not been shown to bring anything.
+    let wanders = if forecast.simulated.is_settled { 0.0 } else { forecast.simulated.spread };
+    let least = shares_from(gains.first().map_or(1.0, |(_, most)| *most)).max(1.0 + wanders);
+    let bottleneck = gains.iter().filter(|(_, gain)| *gain >= least).map(|(resource, _)| *resource).collect();
+    Ok(Blame { bottleneck, gains })
+}
+
+/// What something must bring to share the blame, where the most that anything brings is `most`.
+fn shares_from(most: f64) -> f64 {
+    if most < NAMED_MIN { f64::INFINITY } else { SHARED_MIN.max(1.0 + SHARED_PART_MIN * (most - 1.0)) }
+}
+
+/// How much faster than the forecast each cluster is, the fastest first.
+fn factors<T>(
+    forecast: &Forecast,
+    clusters: Vec<(T, Settings)>,
+    done: &mut dyn FnMut(usize),
+) -> Result<Vec<(T, f64)>, SettingsError> {
+    let (names, settings): (Vec<T>, Vec<Settings>) = clusters.into_iter().unzip();
+    let rates = rates(&settings, done)?;
+    let mut factors: Vec<(T, f64)> =
+        names.into_iter().zip(rates.iter().map(|rate| factor(*rate, forecast.simulated.rate))).collect();
+    factors.sort_by(|a, b| b.1.total_cmp(&a.1));
+    Ok(factors)
+}
+
+/// How many times as fast as `base`; once, if that was so slow that nothing was answered: there is nothing to compare with.
+fn factor(rate: f64, base: f64) -> f64 {
+    if base > 0.0 { rate / base } else { 1.0 }
+}
+
+/// Simulates clusters for a comparison, on two threads. `done` is told how many are.
+fn rates(clusters: &[Settings], done: &mut dyn FnMut(usize)) -> Result<Vec<f64>, SettingsError> {
+    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let rates = Mutex::new(vec![Ok(0.0); clusters.len()]);
+    let one = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let settings = clusters.get(at)?;
+        let rate = settle(settings, &OF_COMPARISON).map(|settled| settled.rate);
+        if let Ok(mut rates) = rates.lock() {
+            rates[at] = rate;
+        }
+        Some(ended.fetch_add(1, Ordering::Relaxed) + 1)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| while one().is_some() {});
+        while let Some(count) = one() {
+            done(count);
+        }
+    });
+    rates.into_inner().unwrap_or_default().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;
