@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Document;
 use crate::disk::{Parameters, Repetition};
+use crate::{Document, cluster};
 
 /// One line of `--output ndjson`. The last one is always `end`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,15 @@ pub enum Event {
         parameters: Box<Parameters>,
         /// How it went.
         repetition: Box<Repetition>,
+    },
+    /// One repetition of a cluster's measurement is over.
+    ClusterRepetition {
+        /// Which round, from 0.
+        round: u32,
+        /// What was measured.
+        parameters: Box<cluster::Parameters>,
+        /// How it went.
+        repetition: Box<cluster::Repetition>,
     },
     /// It is over, with everything that was measured.
     End {

@@ -6,15 +6,21 @@
 //!
 //! - [`device`]: what it was measured on
 //! - [`disk`]: points and repetitions of `flashmob bench disk`
+//! - [`cluster`]: those of `flashmob bench cluster` and `flashmob simulate`
 //! - [`event`]: what is told while it runs
+//! - [`plan`]: what `flashmob plan` says, in a form of its own: `schema/plan-1.json`
 //! - [`latency`]: percentiles and the histogram in HDR's own compressed, mergeable form
+//! - [`merge`]: several results of one cluster as one
 //! - [`warning`]: reasons to doubt a figure
 //! - [`read`]: documents from files, with errors that name what is wrong
 
+pub mod cluster;
 pub mod device;
 pub mod disk;
 pub mod event;
 pub mod latency;
+pub mod merge;
+pub mod plan;
 pub mod read;
 pub mod warning;
 
@@ -68,6 +74,8 @@ pub struct Document {
 pub enum Measurement {
     /// Of one file on one device: `flashmob bench disk`.
     Disk(disk::Disk),
+    /// Of a gateway with its nodes: `flashmob bench cluster`, `flashmob simulate`.
+    Cluster(cluster::Cluster),
 }
 
 impl Document {
@@ -80,14 +88,52 @@ impl Document {
                 Some(model) => format!("{} (modelled)", self.label.as_deref().unwrap_or(&model.profile)),
                 None => base,
             },
+            Measurement::Cluster(cluster) => {
+                let air = cluster.air.as_ref().map(|air| air.profile.as_str());
+                let what = match (self.label.as_deref(), air) {
+                    _ if cluster.setting == cluster::Setting::Network => base.as_str(),
+                    (Some(label), _) => label,
+                    (None, Some(air)) => air,
+                    (None, None) => return base,
+                };
+                match cluster.setting {
+                    cluster::Setting::Network if self.is_modelled() => format!("{what} (modelled)"),
+                    cluster::Setting::Network => base,
+                    cluster::Setting::Lab => format!("{what} (lab, modelled)"),
+                    cluster::Setting::Simulator => format!("{what} (simulated)"),
+                }
+            }
         }
     }
 
-    /// True if the device or the medium is a model: no figure of it says anything about real hardware.
+    /// What was measured of one device, if that is what it is about.
+    #[must_use]
+    pub fn disk(&self) -> Option<&disk::Disk> {
+        match &self.measurement {
+            Measurement::Disk(disk) => Some(disk),
+            Measurement::Cluster(_) => None,
+        }
+    }
+
+    /// What was measured of a cluster, if that is what it is about.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&cluster::Cluster> {
+        match &self.measurement {
+            Measurement::Disk(_) => None,
+            Measurement::Cluster(cluster) => Some(cluster),
+        }
+    }
+
+    /// True if the device, the medium or the nodes' flash is a model: no figure of it says anything about real hardware.
     #[must_use]
     pub fn is_modelled(&self) -> bool {
         match &self.measurement {
             Measurement::Disk(disk) => disk.model.is_some(),
+            // Nodes on a real network that run with --model are known by the warning alone.
+            Measurement::Cluster(cluster) => {
+                let is_said = || self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled);
+                cluster.air.is_some() || cluster.flash.is_some() || is_said()
+            }
         }
     }
 }

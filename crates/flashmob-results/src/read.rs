@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::latency::Latency;
 use crate::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
 /// Longest file that is read: results are some hundred KiB.
@@ -81,9 +82,19 @@ pub fn text(text: &str, path: &Path) -> Result<Document, ReadError> {
 
 /// Histograms that can be read, and numbers that are some.
 fn check(document: &Document) -> Result<(), String> {
-    let Measurement::Disk(disk) = &document.measurement;
-    for (at, point) in disk.points.iter().enumerate() {
-        let latencies = point.repetitions.iter().map(|r| &r.latency_ns).chain([&point.summary.latency_ns]);
+    let points: Vec<Vec<&Latency>> = match &document.measurement {
+        Measurement::Disk(disk) => disk
+            .points
+            .iter()
+            .map(|p| p.repetitions.iter().map(|r| &r.latency_ns).chain([&p.summary.latency_ns]).collect())
+            .collect(),
+        Measurement::Cluster(cluster) => cluster
+            .points
+            .iter()
+            .map(|p| p.repetitions.iter().map(|r| &r.latency_ns).chain([&p.summary.latency_ns]).collect())
+            .collect(),
+    };
+    for (at, latencies) in points.iter().enumerate() {
         for latency in latencies {
             let histogram = latency.histogram().map_err(|e| format!("point {}: {e}", at + 1))?;
             if histogram.len() != latency.count {

@@ -91,7 +91,8 @@ fn schema() -> serde_json::Value {
 fn the_published_schemas_are_those_of_the_types() {
     let title = "A line of what a measurement of flashmob tells while it runs";
     let event = titled(schemars::schema_for!(event::Event), "urn:flashmob:event:1", title);
-    for (name, schema) in [("result-1.json", schema()), ("event-1.json", event)] {
+    let plan = titled(schemars::schema_for!(plan::Plan), "urn:flashmob:plan:1", "What flashmob plan says of a cluster");
+    for (name, schema) in [("result-1.json", schema()), ("event-1.json", event), ("plan-1.json", plan)] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(name);
         let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
         if std::env::var_os("ACCEPT_SCHEMA").is_some() {
@@ -145,8 +146,25 @@ fn what_is_no_result_is_named() {
 }
 
 #[test]
+fn nodes_with_modelled_flash_on_a_real_network_are_called_modelled() {
+    let cluster = cluster::Cluster {
+        setting: cluster::Setting::Network,
+        air: None,
+        flash: None,
+        extent_bytes: 1,
+        points: Vec::new(),
+    };
+    let real = Document { label: Some("tablets".into()), measurement: Measurement::Cluster(cluster), ..document() };
+    let real = Document { warnings: Vec::new(), ..real };
+    assert_eq!((real.is_modelled(), real.name().as_str()), (false, "tablets"));
+    let warnings = vec![Warning::new(warning::Code::Modelled, "2 of 3 nodes answer as slowly as a modelled flash")];
+    let modelled = Document { warnings, ..real };
+    assert_eq!((modelled.is_modelled(), modelled.name().as_str()), (true, "tablets (modelled)"));
+}
+
+#[test]
 fn interrupted_repetitions_count_only_if_there_are_no_others() {
-    let Measurement::Disk(disk) = document().measurement;
+    let Measurement::Disk(disk) = document().measurement else { panic!("a disk") };
     let parameters = disk.points[0].parameters.clone();
     let cut = Repetition { interrupted: true, ..repetition(&[1_000]) };
     let point = Point::new(parameters.clone(), vec![repetition(&[10, 20]), cut.clone()]);
@@ -186,7 +204,7 @@ proptest! {
     ) {
         let mut document = document();
         document.scale = scale;
-        let Measurement::Disk(disk) = &mut document.measurement;
+        let Measurement::Disk(disk) = &mut document.measurement else { panic!("a disk") };
         let repetitions = rates.iter().map(|&rate| Repetition {
             begin_s: rate / 3.0,
             elapsed_s: rate / 7.0,

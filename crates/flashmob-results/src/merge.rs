@@ -1,0 +1,234 @@
+//! Several measurements of one cluster become one: what was measured in parts is looked at as a whole.
+
+use crate::Document;
+use crate::Measurement;
+use crate::cluster::{Cluster, Point, Repetition};
+
+/// Why two documents are not of one cluster.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MergeError {
+    /// There is nothing to merge.
+    #[error("there are no results to merge")]
+    Nothing,
+    /// It is about a single device.
+    #[error("a result of a single device cannot be merged into one of a cluster")]
+    NoCluster,
+    /// They differ in what makes a cluster.
+    #[error("results of different clusters cannot be merged: their {0} differs")]
+    Different(&'static str),
+}
+
+/// One document out of several of one cluster: equal in what was real, in air, flash, extent, label, seed and version. Points are
+/// appended; those with equal parameters become one with the repetitions of both. A result without flash in which nothing read or wrote
+/// goes with any flash.
+///
+/// It begins with the first of them; each repetition's beginning counts from there. It is interrupted if one of them is.
+///
+/// # Errors
+/// See [`MergeError`].
+pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
+    let mut documents = documents.into_iter();
+    let mut whole = documents.next().ok_or(MergeError::Nothing)?;
+    whole.cluster().ok_or(MergeError::NoCluster)?;
+    for part in documents {
+        whole = two(whole, part)?;
+    }
+    Ok(whole)
+}
+
+fn two(mut whole: Document, mut part: Document) -> Result<Document, MergeError> {
+    let same = |equal: bool, what| if equal { Ok(()) } else { Err(MergeError::Different(what)) };
+    same(whole.label == part.label, "label")?;
+    same(whole.program_version == part.program_version, "version of flashmob")?;
+    same(whole.seed == part.seed, "seed")?;
+    // Of two beginnings the earlier one counts; what the later one's repetitions lack is added to them.
+    let begun = whole.started_unix_s.min(part.started_unix_s);
+    for document in [&mut whole, &mut part] {
+        let later_s = (document.started_unix_s - begun) as f64;
+        let Measurement::Cluster(cluster) = &mut document.measurement else { return Err(MergeError::NoCluster) };
+        repetitions(cluster).for_each(|repetition| repetition.begin_s += later_s);
+    }
+    let end = |d: &Document| (d.started_unix_s - begun) as f64 + d.elapsed_s;
+    whole.elapsed_s = end(&whole).max(end(&part));
+    whole.started_unix_s = begun;
+    whole.interrupted |= part.interrupted;
+    whole.scale = whole.scale.min(part.scale);
+    if whole.preset != part.preset {
+        whole.preset = None;
+    }
+    for warning in part.warnings {
+        if !whole.warnings.contains(&warning) {
+            whole.warnings.push(warning);
+        }
+    }
+    let (Measurement::Cluster(into), Measurement::Cluster(from)) = (&mut whole.measurement, part.measurement) else {
+        return Err(MergeError::NoCluster);
+    };
+    same(into.setting == from.setting, "setting (network, lab or simulator)")?;
+    same(into.air == from.air, "air")?;
+    same(into.extent_bytes == from.extent_bytes, "extent")?;
+    same(goes_with(into, &from), "flash")?;
+    append(into, from);
+    Ok(whole)
+}
+
+fn repetitions(cluster: &mut Cluster) -> impl Iterator<Item = &mut Repetition> {
+    cluster.points.iter_mut().flat_map(|point| &mut point.repetitions)
+}
+
+/// Equal flash, or none where it would not be asked.
+fn goes_with(a: &Cluster, b: &Cluster) -> bool {
+    let idle = |c: &Cluster| c.flash.is_none() && c.points.iter().all(|p| p.parameters.no_io);
+    a.flash == b.flash || idle(a) || idle(b)
+}
+
+fn append(into: &mut Cluster, from: Cluster) {
+    if into.flash.is_none() {
+        into.flash = from.flash;
+    }
+    for point in from.points {
+        let known = into.points.iter().position(|p| p.parameters == point.parameters);
+        let Some(at) = known else {
+            into.points.push(point);
+            continue;
+        };
+        let limit = into.flash_limit(point.parameters.block_bytes, point.parameters.read_percent);
+        let old = &mut into.points[at];
+        let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
+        let mut warnings = std::mem::take(&mut old.warnings);
+        for warning in point.warnings {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        *old = Point { warnings, ..Point::new(point.parameters, repetitions, limit) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Batch, Batches, FlashLimit, FlashModel, Parameters, Setting};
+    use crate::device::Device;
+    use crate::latency::{Latency, histogram};
+    use crate::warning::{Code, Warning};
+    use crate::{FORMAT, FORMAT_VERSION};
+
+    fn repetition(rate: f64) -> Repetition {
+        let mut latencies = histogram();
+        latencies.record(1_000).unwrap();
+        Repetition {
+            begin_s: 5.0,
+            elapsed_s: 1.0,
+            requests: rate as u64,
+            bytes: rate as u64,
+            errors: 0,
+            requests_per_second: rate,
+            latency_ns: Latency::new(&latencies),
+            batches: Batches::default(),
+            packets: None,
+            air: None,
+            flash_busy_fraction: None,
+            gateway_cpu_s: 0.1,
+            lateness: None,
+            is_void: false,
+        }
+    }
+
+    fn point(nodes: u32, no_io: bool, rate: f64) -> Point {
+        let batch = Batch::Fixed(1);
+        let parameters =
+            Parameters { nodes, links: 1, batch, block_bytes: 1, read_percent: 100.0, outstanding: 256, no_io };
+        let warnings = vec![Warning::new(Code::FewSamples, "few")];
+        Point { warnings, ..Point::new(parameters, vec![repetition(rate)], Some(100.0)) }
+    }
+
+    fn document(started_unix_s: u64, points: Vec<Point>) -> Document {
+        let limits = vec![FlashLimit { block_bytes: 1, read_percent: 100.0, requests_per_second: 100.0 }];
+        Document {
+            format: FORMAT.into(),
+            format_version: FORMAT_VERSION,
+            program_version: "0.1.0".into(),
+            started_unix_s,
+            elapsed_s: 10.0,
+            interrupted: false,
+            label: None,
+            device: Device::default(),
+            preset: None,
+            scale: 1.0,
+            seed: 1,
+            measurement: Measurement::Cluster(Cluster {
+                setting: Setting::Lab,
+                air: None,
+                flash: Some(FlashModel { profile: "emmc".into(), description: "x".into(), limits }),
+                extent_bytes: 1 << 30,
+                points,
+            }),
+            warnings: vec![Warning::new(Code::Modelled, "modelled")],
+        }
+    }
+
+    fn changed(document: &Document, change: impl FnOnce(&mut Cluster)) -> Document {
+        let mut document = document.clone();
+        let Measurement::Cluster(cluster) = &mut document.measurement else { panic!("a cluster") };
+        change(cluster);
+        document
+    }
+
+    #[test]
+    fn points_are_appended_and_equal_ones_joined() {
+        let (first, second) = (
+            document(1_000, vec![point(1, false, 50.0)]),
+            document(1_030, vec![point(1, false, 60.0), point(2, false, 90.0)]),
+        );
+        for (a, b) in [(first.clone(), second.clone()), (second, first)] {
+            let whole = clusters(vec![a, b]).unwrap();
+            assert_eq!((whole.started_unix_s, whole.elapsed_s, whole.warnings.len()), (1_000, 40.0, 1));
+            let points = &whole.cluster().unwrap().points;
+            assert_eq!(points.len(), 2);
+            let both = points.iter().find(|p| p.parameters.nodes == 1).unwrap();
+            assert_eq!((both.summary.repetitions, both.summary.requests_per_second.median), (2, 55.0));
+            assert_eq!((both.summary.flash_fraction.unwrap().median, both.warnings.len()), (0.55, 1));
+            let begins: Vec<f64> = both.repetitions.iter().map(|r| r.begin_s).collect();
+            assert!(begins.contains(&5.0) && begins.contains(&35.0), "{begins:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_of_one_cluster_is_merged() {
+        let one = document(0, vec![point(1, false, 50.0)]);
+        let different = |other| match clusters(vec![one.clone(), other]) {
+            Err(MergeError::Different(what)) => what,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(different(changed(&one, |c| c.extent_bytes += 1)), "extent");
+        assert_eq!(different(changed(&one, |c| c.setting = Setting::Simulator)), "setting (network, lab or simulator)");
+        assert_eq!(different(changed(&one, |c| c.flash = None)), "flash");
+        assert_eq!(different(Document { seed: 2, ..one.clone() }), "seed");
+        assert_eq!(different(Document { label: Some("a".into()), ..one.clone() }), "label");
+        assert_eq!(clusters(Vec::new()), Err(MergeError::Nothing));
+        let disk = crate::disk::Disk { file: None, model: None, points: Vec::new() };
+        let disk = Document { measurement: Measurement::Disk(disk), ..one.clone() };
+        assert_eq!(clusters(vec![disk.clone()]), Err(MergeError::NoCluster));
+        assert_eq!(clusters(vec![one, disk]), Err(MergeError::NoCluster));
+    }
+
+    #[test]
+    fn what_neither_reads_nor_writes_goes_with_any_flash() {
+        let with = document(0, vec![point(1, false, 50.0)]);
+        let without = changed(&document(9, vec![point(1, true, 700.0)]), |c| c.flash = None);
+        for parts in [vec![with.clone(), without.clone()], vec![without, with]] {
+            let whole = clusters(parts).unwrap();
+            let cluster = whole.cluster().unwrap();
+            assert_eq!((cluster.points.len(), cluster.flash_limit(1, 100.0)), (2, Some(100.0)));
+        }
+    }
+
+    #[test]
+    fn a_part_that_was_cut_short_cuts_the_whole() {
+        let one = document(0, vec![point(1, false, 50.0)]);
+        let cut = Document { interrupted: true, preset: Some("p1".into()), ..one.clone() };
+        let whole = clusters(vec![one, cut]).unwrap();
+        assert!(whole.interrupted && whole.preset.is_none());
+    }
+}

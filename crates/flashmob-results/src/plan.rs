@@ -1,0 +1,126 @@
+//! What `flashmob plan` says: how fast a cluster will be, what holds it back, and what would move that. All of it is modelled.
+//!
+//! It is no measurement, and so has a form of its own: `schema/plan-1.json`. A change that breaks readers gets a new number.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{AirModel, FlashModel, Parameters};
+
+/// Name of the format.
+pub const FORMAT: &str = "flashmob-plan";
+/// Its version.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Always `flashmob-plan`.
+    pub format: String,
+    /// Version of this form: 1.
+    pub format_version: u32,
+    /// Version of the flashmob that planned.
+    pub program_version: String,
+    /// Always true: no figure of it was measured.
+    pub modelled: bool,
+    /// Where all that is left to chance came from.
+    pub seed: u64,
+    /// The modelled air between gateway and nodes.
+    pub air: AirModel,
+    /// The modelled flash of each node; absent if nodes answer without reading or writing.
+    pub flash: Option<FlashModel>,
+    /// Bytes that each node serves.
+    pub extent_bytes: u64,
+    /// The load.
+    pub parameters: Parameters,
+    /// Requests each second.
+    pub requests_per_second: f64,
+    /// How these were found; all else was simulated.
+    pub method: Method,
+    /// The formula, if there was one.
+    pub formula: Option<String>,
+    /// The longest distance of two parts of the simulation from each other, in requests each second as a fraction of their mean.
+    pub spread: f64,
+    /// Half of the requests take no longer.
+    pub p50_ns: u64,
+    /// 99 of 100 take no longer.
+    pub p99_ns: u64,
+    /// Frames on the air for each request, relayed ones twice.
+    pub frames_per_request: f64,
+    /// Requests in one batch.
+    pub requests_per_batch: f64,
+    /// Requests each second as a fraction of what the nodes' flash does alone, unsorted; absent without flash.
+    pub flash_fraction: Option<f64>,
+    /// How busy things are.
+    pub busy: Busy,
+    /// What holds it back, that which brings most first: several if they share the blame, none if no single thing brings much.
+    pub bottleneck: Vec<Resource>,
+    /// What twice as much of each thing brings, the most first.
+    pub gains: Vec<Gain>,
+    /// What one could do, the best first.
+    pub remedies: Vec<Remedy>,
+}
+
+/// How the requests each second were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// By a formula.
+    ClosedForm,
+    /// By a simulation.
+    Simulated,
+}
+
+/// How busy things are, as fractions of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Busy {
+    /// The medium, mean over the cells; 0 where there is no cell.
+    pub air: f64,
+    /// At least one slot of a node's flash, mean over the nodes; absent without flash.
+    pub flash: Option<f64>,
+    /// The gateway's processor.
+    pub gateway_processor: f64,
+}
+
+/// Something of which a cluster may have too little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// The flash of the nodes.
+    Flash,
+    /// The air.
+    Air,
+    /// The gateway's processor.
+    GatewayProcessor,
+    /// The nodes' processors.
+    NodeProcessors,
+    /// Requests outstanding, and links to have them out on.
+    Outstanding,
+}
+
+/// What twice as much of something brings.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Gain {
+    /// Of what.
+    pub resource: Resource,
+    /// Requests each second with it, as a multiple of those without.
+    pub factor: f64,
+}
+
+/// What one could do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Remedy {
+    /// In words.
+    pub what: String,
+    /// Requests each second with it, as a multiple of those without.
+    pub factor: f64,
+}
