@@ -5,8 +5,10 @@ pub mod admin;
 pub mod commands;
 pub mod config;
 pub mod gateway;
+pub mod lab;
 pub mod net;
 pub mod node;
+mod process;
 pub mod store;
 mod volume;
 

@@ -4,8 +4,13 @@
 //! Counters count from the start of the process. Field names carry their units. Fields may be added; none changes its
 //! meaning without a new `schema`.
 
+use std::time::Duration;
+
 use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
+
+use crate::lab::lateness::LATE_NS;
+use crate::store::ModelStatus;
 
 /// The version of this form.
 pub const SCHEMA: u32 = 1;
@@ -114,6 +119,9 @@ pub struct NodeOfVolume {
     pub queue_depth: usize,
     /// It answers without touching its store.
     pub no_io: bool,
+    /// It answers as slowly as a modelled flash.
+    #[serde(default)]
+    pub modelled: bool,
     /// Why it cannot be used until a person helps.
     pub refusal: Option<String>,
     /// Its links.
@@ -198,6 +206,9 @@ pub struct NodeReport {
     pub size_bytes: u64,
     /// It answers without touching its store.
     pub no_io: bool,
+    /// The modelled flash that it answers as slowly as; absent where the device itself is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelReport>,
     /// The volume that it belongs to, once a gateway claimed it.
     pub volume: Option<String>,
     /// Links open now.
@@ -231,6 +242,54 @@ pub struct NodeReport {
     pub waiting: usize,
     /// Operations in the store now.
     pub in_store: usize,
+}
+
+/// A node's modelled flash.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ModelReport {
+    /// Its name.
+    pub profile: String,
+    /// What it stands for.
+    pub description: String,
+    /// Operations that it has done.
+    pub served: u64,
+    /// How long at least one of its slots was busy.
+    pub busy_seconds: f64,
+    /// That, as a fraction of the time since the process started.
+    pub busy_fraction: f64,
+    /// Of its steps from one operation to the next, those that did not go down: 0 to 1.
+    pub upward_fraction: f64,
+    /// Operations that were answered more than a millisecond after the model's time.
+    #[serde(default)]
+    pub late: u64,
+    /// How late operations were answered, after the model's time: half of all at most this.
+    pub lateness_p50_us: f64,
+    /// 99 % at most this.
+    pub lateness_p99_us: f64,
+    /// The latest.
+    pub lateness_max_us: f64,
+}
+
+impl ModelReport {
+    /// What `status` says after so long a time.
+    #[must_use]
+    pub fn new(status: &ModelStatus, uptime: Duration) -> ModelReport {
+        let ModelStatus { profile, counters, lateness_ns } = status;
+        let busy = Duration::from_nanos(counters.busy_ns);
+        let late_us = |quantile| lateness_ns.value_at_quantile(quantile) as f64 / 1e3;
+        ModelReport {
+            profile: profile.name.to_string(),
+            description: profile.description.to_string(),
+            served: counters.served,
+            busy_seconds: busy.as_secs_f64(),
+            busy_fraction: (busy.as_secs_f64() / uptime.as_secs_f64().max(1e-9)).min(1.0),
+            upward_fraction: counters.upward_fraction(),
+            late: lateness_ns.count_between(LATE_NS + 1, u64::MAX),
+            lateness_p50_us: late_us(0.5),
+            lateness_p99_us: late_us(0.99),
+            lateness_max_us: late_us(1.0),
+        }
+    }
 }
 
 /// The stages of a process as reports.

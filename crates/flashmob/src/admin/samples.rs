@@ -1,8 +1,8 @@
 //! Reports for tests, with names that try to break what prints them.
 
 use super::report::{
-    GatewayReport, LinkReport, MemoryReport, NodeOfVolume, NodeReport, Report, SCHEMA, StageReport, TcpReport,
-    VolumeReport,
+    GatewayReport, LinkReport, MemoryReport, ModelReport, NodeOfVolume, NodeReport, Report, SCHEMA, StageReport,
+    TcpReport, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
@@ -62,6 +62,7 @@ pub(super) fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
         size_bytes: Some(64 * MIB),
         queue_depth: 12,
         no_io: false,
+        modelled: false,
         refusal: None,
         links: (0..links).map(link).collect(),
     }
@@ -77,6 +78,22 @@ fn report(stages: &[&str]) -> Report {
         stages: stages.iter().map(|name| stage(name, 64_000)).collect(),
         gateway: None,
         node: None,
+    }
+}
+
+/// A modelled flash.
+pub(super) fn model() -> ModelReport {
+    ModelReport {
+        profile: "nexus7-emmc".to_string(),
+        description: "a tablet".to_string(),
+        served: 2100,
+        busy_seconds: 1.5,
+        busy_fraction: 0.75,
+        upward_fraction: 0.5,
+        lateness_p50_us: 60.0,
+        lateness_p99_us: 250.0,
+        lateness_max_us: 4000.0,
+        late: 7,
     }
 }
 
@@ -127,6 +144,7 @@ pub(super) fn node() -> Report {
             path: "/data/extent".to_string(),
             size_bytes: 10 << 30,
             no_io: false,
+            model: None,
             volume: Some("tank".to_string()),
             links: 8,
             batches: 1000,

@@ -1,11 +1,20 @@
 //! The command line: what each command takes, and what it does with it.
 
 pub mod bench;
+mod cluster;
+mod cluster_args;
 mod demo;
 mod gateway;
+#[cfg(target_os = "linux")]
+mod lab;
 mod node;
+mod plan;
 mod report;
+#[cfg(target_os = "linux")]
+mod reproduce;
+mod simulate;
 mod status;
+mod tell;
 mod whole_file;
 
 use std::io::Write;
@@ -34,17 +43,27 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve a file or partition of this device to gateways.
-    Node(node::NodeArgs),
+    Node(Box<node::NodeArgs>),
     /// Present volumes over nodes to NBD clients.
     Gateway(gateway::GatewayArgs),
     /// Show what a running gateway or node does.
     Status(status::StatusArgs),
-    /// Measure: a device's flash, or any NBD server.
+    /// Measure: a device's flash, a cluster, or any NBD server.
     Bench(bench::BenchArgs),
+    /// Simulate a cluster of any size in virtual time.
+    Simulate(Box<simulate::SimulateArgs>),
+    /// Say how fast a cluster will be, what holds it back, and what would move that. Modelled.
+    Plan(Box<plan::PlanArgs>),
     /// Make a page out of measurements: claims, figures, tables.
     Report(report::ReportArgs),
+    /// Measure what a paper measured, and say which of its claims hold.
+    #[cfg(target_os = "linux")]
+    Reproduce(reproduce::ReproduceArgs),
     /// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
     Demo(demo::DemoArgs),
+    /// Real processes and real TCP over a modelled air, on this machine.
+    #[cfg(target_os = "linux")]
+    Lab(Box<lab::LabArgs>),
 }
 
 /// Runs the command that the arguments name.
@@ -52,12 +71,18 @@ enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     start_log(cli.verbose, cli.quiet);
     let result = match cli.command {
-        Command::Node(args) => node::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Node(args) => node::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Demo(args) => demo::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Lab(args) => lab::run(*args),
     };
     match result {
         Ok(code) => code,
@@ -125,6 +150,11 @@ fn each_signal(mut handle: impl FnMut() + Send + 'static) -> anyhow::Result<()> 
 /// Reads a size from the command line.
 fn size(text: &str) -> Result<u64, String> {
     flashmob_core::units::parse_size(text).map_err(|error| error.to_string())
+}
+
+/// A modelled flash on the command line.
+fn flash_profile(text: &str) -> Result<flashmob_lab::flash::Profile, String> {
+    flashmob_lab::flash::Profile::named(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use flashmob_core::node::MEMORY_BYTES_MIN;
 use flashmob_core::units::Bytes;
+use flashmob_lab::flash::Profile;
 
 use crate::admin;
 use crate::node::{ExtentConfig, NodeOptions, NodeServer};
-use crate::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
+use crate::store::{Engine, Mapping, Model, StoreConfig, THREADS_DEFAULT};
 
 /// Serve a file or partition of this device to gateways.
 ///
@@ -20,7 +21,9 @@ use crate::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 Examples:
   flashmob node --data extent.bin --size 10GiB --listen 192.168.1.11:7411
   flashmob node --data /dev/mmcblk0p3 --threads 8
-  flashmob node --data extent.bin --no-io       # measure the network alone")]
+  flashmob node --data extent.bin --no-io       # measure the network alone
+  flashmob node --data extent.bin --size 10GB --model nexus7-emmc
+                                                # as slow as the flash of a tablet, on any machine")]
 pub struct NodeArgs {
     /// File (made sparse if missing) or block device to serve.
     #[arg(long, value_name = "PATH")]
@@ -46,6 +49,13 @@ pub struct NodeArgs {
     /// Answer without touching the data: what is read is NOT DATA, what is written is DROPPED.
     #[arg(long)]
     no_io: bool,
+    /// Let everything take as long as it would on a modelled flash: a profile, as for 'bench disk --model'. Nothing is then answered
+    /// from memory at once. The data is real, the time is modelled.
+    #[arg(long, value_name = "PROFILE", conflicts_with = "no_io", value_parser = super::flash_profile)]
+    model: Option<Profile>,
+    /// Where the differences between the modelled flash's service times come from.
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "model")]
+    model_seed: u64,
     /// Memory that the node may use, at least 16MiB.
     #[arg(long, value_parser = super::size, default_value = "64MiB", value_name = "SIZE")]
     memory: u64,
@@ -98,6 +108,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
             MappedArg::Off => Mapping::Off,
         },
         no_io: args.no_io,
+        model: args.model.map(|profile| Model { profile, seed: args.model_seed }),
     };
     let extent = ExtentConfig {
         store,

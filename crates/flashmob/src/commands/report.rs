@@ -13,7 +13,7 @@ use super::whole_file;
 
 /// Make a page out of measurements: which of the papers' claims hold, figures, tables, doubts.
 ///
-/// Takes results of 'flashmob bench disk', of one device or of several. The page is one HTML file that needs no network and no
+/// Takes results of 'flashmob bench disk', 'flashmob bench cluster' and 'flashmob simulate', one or several. The page is one HTML file that needs no network and no
 /// script, light or dark as the reader's screen is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,6 +24,8 @@ Examples:
         devices side by side; a flash device and a rotating disk together decide claim C1
   flashmob report *.json --csv results.csv
         every repetition as a row besides, for a spreadsheet or for statistics
+  flashmob report lab.json simulated.json --csv .
+        clusters side by side; their rows go to clusters.csv, those of devices to results.csv
   flashmob report tablet.json -o - | ssh server 'cat > report.html'
 
 What to measure for it:
@@ -31,34 +33,57 @@ What to measure for it:
   flashmob bench disk FILE --preset p3-basic      sequential against random (C10)
   flashmob bench disk FILE --preset p3-order      sort, shuffle, rand (C11)
   flashmob bench disk FILE --preset p3-scheduler  I/O schedulers (C12)
+  flashmob reproduce p1                           a cluster over nodes, links and batches (C4 to C9)
 
 Results that have the same name are told apart by their files' names.")]
 pub struct ReportArgs {
-    /// Results of 'flashmob bench disk', as JSON.
+    /// Results of 'flashmob bench disk', 'flashmob bench cluster' or 'flashmob simulate', as JSON.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
     /// The page; '-' is standard output. An existing file is replaced.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
-    /// Every repetition as a row of comma-separated values; in a directory it is called results.csv.
+    /// Every repetition as a row of comma-separated values. In a directory those of devices are in results.csv, those of clusters in
+    /// clusters.csv: their columns differ, so that a single file takes only one of both.
     #[arg(long, value_name = "FILE_OR_DIR")]
     csv: Option<PathBuf>,
 }
 
 /// Makes the page, and the table if asked for.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
-    let csv = args.csv.as_ref().map(|path| if path.is_dir() { path.join("results.csv") } else { path.clone() });
-    let outputs: Vec<&Path> = csv.iter().map(PathBuf::as_path).chain([args.output.as_path()]).collect();
-    refuse_mixups(&args.results, &outputs)?;
     let report = Report::new(inputs(&args.results)?);
-    // Both texts before either file: what cannot be made replaces nothing.
+    let tables = args.csv.as_ref().map_or(Ok(Vec::new()), |path| tables(path, &report))?;
+    let outputs: Vec<&Path> = tables.iter().map(|(path, _)| path.as_path()).chain([args.output.as_path()]).collect();
+    refuse_mixups(&args.results, &outputs)?;
+    // All texts before any file: what cannot be made replaces nothing.
     let page = report.html()?;
-    let table = csv.as_ref().map(|_| report.csv()).transpose()?;
     write(&args.output, &page)?;
-    if let (Some(path), Some(table)) = (&csv, &table) {
+    for (path, table) in &tables {
         write(path, table)?;
     }
     Ok(())
+}
+
+/// Where each table goes, and what is in it.
+fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let (devices, clusters) = (report.has_devices(), report.has_clusters());
+    let mut tables = Vec::new();
+    if path.is_dir() {
+        if devices || !clusters {
+            tables.push((path.join("results.csv"), report.csv()?));
+        }
+        if clusters {
+            tables.push((path.join("clusters.csv"), report.clusters_csv()?));
+        }
+    } else if devices && clusters {
+        bail!(
+            "tables of devices and of clusters have different columns; name a directory for --csv instead of {}",
+            path.display()
+        );
+    } else {
+        tables.push((path.to_path_buf(), if clusters { report.clusters_csv()? } else { report.csv()? }));
+    }
+    Ok(tables)
 }
 
 /// All results, or all that is wrong with any of them.
@@ -84,7 +109,7 @@ fn remedy(error: &ReadError) -> &'static str {
     match error {
         ReadError::Io { .. } => "check its name and permissions",
         ReadError::TooLong { .. } | ReadError::Foreign { .. } => {
-            "name a file that 'flashmob bench disk' wrote, or leave it out"
+            "name a file that 'flashmob bench disk', 'bench cluster' or 'simulate' wrote, or leave it out"
         }
         ReadError::Version { .. } => "use the flashmob that wrote it, or measure again with this one",
     }
@@ -104,10 +129,10 @@ fn refuse_mixups(results: &[PathBuf], outputs: &[&Path]) -> anyhow::Result<()> {
             bail!("{} is a directory; name a file in it", output.display());
         }
     }
-    if let [a, b] = outputs
-        && same(a, b)
+    if let [tables @ .., page] = outputs
+        && tables.iter().any(|table| same(table, page))
     {
-        bail!("the page and the table cannot both go to {}; give them different names", a.display());
+        bail!("the page and the table cannot both go to {}; give them different names", page.display());
     }
     Ok(())
 }

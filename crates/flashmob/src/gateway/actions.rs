@@ -44,8 +44,11 @@ fn tell(event: &Event) {
             );
         }
         Event::VolumeLinked(name) => log::info!("volume {name} ready"),
-        Event::NodeUp(name, false) => log::info!("node {name}: linked"),
-        Event::NodeUp(name, true) => {
+        Event::NodeUp { name, no_io: false, modelled: false } => log::info!("node {name}: linked"),
+        Event::NodeUp { name, no_io: false, modelled: true } => {
+            log::info!("node {name}: linked; it is modelled (--model): it answers as slowly as another flash would");
+        }
+        Event::NodeUp { name, no_io: true, .. } => {
             log::warn!("node {name}: linked, but it runs WITHOUT I/O (--no-io): what it returns is not data");
         }
         Event::NodeDown(name, reason) => {

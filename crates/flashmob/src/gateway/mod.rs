@@ -2,11 +2,13 @@
 
 mod actions;
 mod identity;
+mod inside;
 mod links;
 mod memory;
 mod native;
 mod report;
 mod server;
 
+pub use inside::{Inside, Resident};
 pub use native::{NativeHandle, NativeResult, Pending};
 pub use server::{GatewayServer, Stopper};

@@ -59,6 +59,7 @@ impl GatewayServer {
             size_bytes: node.size_bytes,
             queue_depth: node.queue_depth,
             no_io: node.no_io,
+            modelled: node.modelled,
             refusal: node.refusal.clone(),
             links,
         }
@@ -96,6 +97,9 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
         let place = format!("volume {}, node {}", volume.name, node.name);
         if node.no_io {
             warnings.push(format!("{place}: no-I/O mode, what it returns is not data"));
+        }
+        if node.modelled {
+            warnings.push(format!("{place}: its flash is modelled, it is not as fast as the device"));
         }
         match &node.refusal {
             Some(refusal) => warnings.push(format!("{place}: refused: {refusal}")),

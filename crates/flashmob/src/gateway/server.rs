@@ -13,6 +13,7 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::identity::{derived_id, named_id, session, unique_id};
+use super::inside::{Inside, Resident};
 use super::links::{Links, NodePlace};
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
@@ -185,18 +186,30 @@ impl GatewayServer {
 
     /// Serves until stopped.
     pub fn run(&mut self) -> io::Result<()> {
+        self.run_loop(None)
+    }
+
+    /// Serves until `resident` is over, or until stopped.
+    pub fn run_with(&mut self, resident: &mut dyn Resident) -> io::Result<()> {
+        self.run_loop(Some(resident))
+    }
+
+    fn run_loop<'r>(&mut self, mut resident: Option<&mut (dyn Resident + 'r)>) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut drain_until: Option<Instant> = None;
         let mut patience = Patience::new(self.busy_poll);
         self.gateway.handle_timeout(self.clock.now());
         self.do_actions();
         loop {
-            let timeout = self.poll_timeout(drain_until.is_some());
+            let timeout = self.poll_timeout(drain_until.is_some(), resident.as_deref());
             match patience.poll(&mut self.poll, &mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
                 _ => {}
             }
-            self.turn(&events);
+            self.turn(&events, resident.as_deref_mut());
+            if resident.as_ref().is_some_and(|resident| resident.is_over()) {
+                return Ok(());
+            }
             if self.stop.load(Ordering::SeqCst) {
                 // What callers handed over before is still done.
                 self.native_calls.take_calls(&mut self.gateway, &mut self.links, self.clock.now());
@@ -210,24 +223,24 @@ impl GatewayServer {
     }
 
     /// How long the loop may sleep.
-    fn poll_timeout(&self, draining: bool) -> Option<Duration> {
+    fn poll_timeout(&mut self, draining: bool, resident: Option<&(dyn Resident + '_)>) -> Option<Duration> {
         let readable =
             self.clients.iter().any(|(_, c)| c.readiness.is_readable() && self.gateway.client_wants_bytes(c.id));
         if readable || self.links.is_any_readable() || self.gateway.wants_turn() {
             return Some(Duration::ZERO);
         }
-        if self.links.has_local_work(&self.gateway) {
+        if self.links.has_local_work(&self.gateway) || (resident.is_some() && !self.gateway.completions().is_empty()) {
             return Some(Duration::ZERO);
         }
         let closing =
             draining || !self.accept_again.is_empty() || self.clients.iter().any(|(_, c)| c.closing.is_some());
         let soon = closing.then_some(Duration::from_millis(20));
         let due = self.gateway.next_timeout().map(|at| self.clock.until(at));
-        soon.into_iter().chain(due).min()
+        soon.into_iter().chain(due).chain(resident.map(Resident::wakes_in)).min()
     }
 
     /// One turn: take what came, let the state machine work, send what it made.
-    fn turn(&mut self, events: &Events) {
+    fn turn(&mut self, events: &Events, resident: Option<&mut (dyn Resident + '_)>) {
         let now = self.clock.now();
         self.note_events(events);
         for listener in std::mem::take(&mut self.accept_again) {
@@ -238,11 +251,16 @@ impl GatewayServer {
         self.read_clients();
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.gateway.handle_timeout(now);
+        let is_lived_in = resident.is_some();
+        if let Some(resident) = resident {
+            resident.turn(now, &mut Inside { gateway: &mut self.gateway, links: &mut self.links });
+        }
         loop {
             self.gateway.turn(now, &mut self.links);
             self.do_actions();
             let carried = self.links.carry_local(&mut self.gateway, now);
-            let given = self.native_calls.give_results(&mut self.gateway);
+            // What is finished belongs to the resident, which takes it in the next turn.
+            let given = !is_lived_in && self.native_calls.give_results(&mut self.gateway);
             if !carried && !given {
                 break;
             }

@@ -10,7 +10,7 @@ use flashmob_core::wire::hello::{Hello, RefuseReason};
 
 use crate::net::{Clock, Wake};
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
-use crate::store::{MappedStatus, Store, StoreConfig, StoreError};
+use crate::store::{MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
 
 /// What to serve and how.
 #[derive(Debug, Clone)]
@@ -80,12 +80,13 @@ impl Extent {
             boot_id: boot_id(),
             size_bytes: store.size_bytes(),
             no_io: config.store.no_io,
+            modelled: store.is_modelled(),
             memory_bytes: config.memory_bytes,
             links_max: config.links_max,
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
         });
-        let has_fast_reads = config.store.no_io || !config.store.direct;
+        let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         Ok(Extent { node, host: FileHost { store, identity, clock, has_fast_reads }, done: Vec::new() })
     }
 
@@ -132,6 +133,12 @@ impl Extent {
     #[must_use]
     pub fn mapped_status(&self) -> Option<MappedStatus> {
         self.host.store.mapped_status()
+    }
+
+    /// What its modelled flash did so far; `None` without one.
+    #[must_use]
+    pub fn model_status(&self) -> Option<ModelStatus> {
+        self.host.store.model_status()
     }
 
     /// The identity kept beside the data.

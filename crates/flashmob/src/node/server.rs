@@ -12,7 +12,7 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
-use crate::admin::report::{MemoryReport, NodeReport, Report, SCHEMA, stage_reports};
+use crate::admin::report::{MemoryReport, ModelReport, NodeReport, Report, SCHEMA, stage_reports};
 use crate::admin::{Reporter, reporter};
 use crate::net::{Clock, Filled, ListenAddr, Listener, Readiness, SocketOptions, Stream, Wake};
 
@@ -141,6 +141,8 @@ impl NodeServer {
                 (false, false) if self.has_strangers() => Some(HELLO_TIMEOUT / 10),
                 (false, false) => None,
             };
+            let due = self.extent.node.next_timeout().map(|at| self.clock.until(at));
+            let timeout = timeout.into_iter().chain(due).min();
             match self.poll.poll(&mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
                 _ => {}
@@ -355,6 +357,11 @@ impl NodeServer {
         if store.no_io {
             warnings.push("no-I/O mode: nothing is read or written; what reads return is not data".to_string());
         }
+        let model = self.extent.model_status().map(|status| ModelReport::new(&status, self.clock.uptime()));
+        if let Some(model) = &model {
+            warnings
+                .push(format!("modelled: it answers as slowly as '{}' would, not as this device can", model.profile));
+        }
         if self.extent.is_damaged() {
             warnings.push(format!(
                 "{} is damaged: every request fails until it is restored and the node restarted",
@@ -375,6 +382,7 @@ impl NodeServer {
                 path: store.path.display().to_string(),
                 size_bytes: identity.size_bytes(),
                 no_io: store.no_io,
+                model,
                 volume: identity.place().map(|place| place.volume_id.clone()),
                 links: status.links.len(),
                 batches: status.batches,

@@ -25,6 +25,11 @@ impl Completions {
         Completions { done: Mutex::new(Vec::new()), wake: Box::new(wake), start }
     }
 
+    /// Where times count from.
+    pub fn start(&self) -> Instant {
+        self.start
+    }
+
     /// Nanoseconds since the start.
     pub fn now_nanos(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)

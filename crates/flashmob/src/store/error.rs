@@ -14,6 +14,9 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum StoreError {
+    /// The flash cannot be modelled.
+    #[error(transparent)]
+    Model(#[from] flashmob_lab::flash::ProfileError),
     /// There is no file yet, and nobody said how large it is to be.
     #[error("{path} does not exist yet; give its size, such as --size 10GiB, to have it made")]
     SizeRequired { path: PathBuf },

@@ -7,7 +7,8 @@
 //!
 //! The parts: `open` opens, checks and locks; `medium` knows what each operation means and what its errors do;
 //! `threads` and `uring` are the two engines that carry operations out; `direct` widens to whole blocks for
-//! O_DIRECT; `mapped` answers small reads from a memory mapping; `completions` brings results back.
+//! O_DIRECT; `mapped` answers small reads from a memory mapping; `completions` brings results back; `modelled` lets an
+//! engine answer no sooner than a modelled flash would.
 //!
 //! The store does not order anything: operations that overlap and are under way together may happen in either order.
 //! Keeping those apart is the caller's part, in units of [`Store::alignment_bytes`]. A flush covers what was
@@ -27,6 +28,7 @@ mod error;
 pub mod identity;
 mod mapped;
 mod medium;
+mod modelled;
 mod open;
 mod sys;
 #[cfg(test)]
@@ -43,6 +45,8 @@ pub use error::StoreError;
 pub use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 pub use mapped::MappedStatus;
 use medium::Medium;
+use modelled::Modelled;
+pub use modelled::{Model, ModelStatus};
 use threads::Pool;
 use uring::Ring;
 
@@ -87,6 +91,8 @@ pub struct StoreConfig {
     pub mapped: Mapping,
     /// Answer everything at once without touching the file: reads give zeros, writes are dropped.
     pub no_io: bool,
+    /// Let everything take as long as it would on this flash. Nothing is answered at once then. Not with `no_io`.
+    pub model: Option<Model>,
 }
 
 impl StoreConfig {
@@ -100,6 +106,7 @@ impl StoreConfig {
             direct: false,
             mapped: Mapping::Auto,
             no_io: false,
+            model: None,
         }
     }
 }
@@ -114,9 +121,39 @@ pub struct Store {
 
 #[derive(Debug)]
 enum Running {
+    OnFile(FileEngine),
+    NoIo,
+    Modelled(Box<Modelled>),
+}
+
+/// What carries operations out on the file.
+#[derive(Debug)]
+enum FileEngine {
     Threads(Pool, usize),
     IoUring(Ring),
-    NoIo,
+}
+
+impl FileEngine {
+    fn start(
+        config: &StoreConfig,
+        medium: &Arc<Medium>,
+        completions: &Arc<Completions>,
+    ) -> Result<FileEngine, StoreError> {
+        Ok(match config.engine {
+            Engine::Threads => {
+                let pool = Pool::start(Arc::clone(medium), Arc::clone(completions), config.threads)?;
+                FileEngine::Threads(pool, config.threads)
+            }
+            Engine::IoUring => FileEngine::IoUring(Ring::start(medium, completions, config.threads)?),
+        })
+    }
+
+    fn submit(&self, ops: &mut Vec<StoreOp>) {
+        match self {
+            FileEngine::Threads(pool, _) => pool.submit(ops),
+            FileEngine::IoUring(ring) => ring.submit(ops),
+        }
+    }
 }
 
 impl Store {
@@ -133,22 +170,32 @@ impl Store {
         let path: &Path = &config.path;
         let opened = open::open(path, config.size_bytes, config.direct)?;
         let mut medium = Medium::new(path, opened);
-        if config.mapped == Mapping::Auto && !config.direct && !config.no_io {
+        if config.mapped == Mapping::Auto && !config.direct && !config.no_io && config.model.is_none() {
             medium.map();
         }
         let medium = Arc::new(medium);
         let completions = Arc::new(Completions::new(start, wake));
-        let engine = if config.no_io {
-            log::warn!("{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED", path.display());
-            Running::NoIo
-        } else {
-            match config.engine {
-                Engine::Threads => {
-                    let pool = Pool::start(Arc::clone(&medium), Arc::clone(&completions), config.threads)?;
-                    Running::Threads(pool, config.threads)
-                }
-                Engine::IoUring => Running::IoUring(Ring::start(&medium, &completions, config.threads)?),
+        let start_engine = |completions: &Arc<Completions>| FileEngine::start(&config, &medium, completions);
+        let engine = match config.model {
+            _ if config.no_io => {
+                log::warn!(
+                    "{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED",
+                    path.display()
+                );
+                Running::NoIo
             }
+            Some(model) => {
+                let Model { profile, seed } = model;
+                let engine = Modelled::start(model, &medium, &completions, start_engine)?;
+                log::warn!(
+                    "{}: modelled: it answers as slowly as '{}' would ({}); seed {seed}",
+                    path.display(),
+                    profile.name,
+                    profile.description
+                );
+                Running::Modelled(Box::new(engine))
+            }
+            None => Running::OnFile(start_engine(&completions)?),
         };
         Ok(Store { engine, completions, medium })
     }
@@ -174,8 +221,9 @@ impl Store {
     #[must_use]
     pub fn depth(&self) -> usize {
         match &self.engine {
-            Running::Threads(_, threads) => 2 * threads,
-            Running::IoUring(_) | Running::NoIo => uring::DEPTH,
+            Running::OnFile(FileEngine::Threads(_, threads)) => 2 * threads,
+            Running::OnFile(FileEngine::IoUring(_)) | Running::NoIo => uring::DEPTH,
+            Running::Modelled(modelled) => modelled.depth(),
         }
     }
 
@@ -197,6 +245,21 @@ impl Store {
     #[must_use]
     pub fn mapped_status(&self) -> Option<MappedStatus> {
         self.medium.mapped().map(mapped::Mapped::status)
+    }
+
+    /// Whether everything takes as long as a modelled flash says.
+    #[must_use]
+    pub fn is_modelled(&self) -> bool {
+        matches!(self.engine, Running::Modelled(_))
+    }
+
+    /// What the modelled flash did so far; `None` without one.
+    #[must_use]
+    pub fn model_status(&self) -> Option<ModelStatus> {
+        match &self.engine {
+            Running::Modelled(modelled) => Some(modelled.status()),
+            _ => None,
+        }
     }
 
     /// A hint that [`Store::try_read`] will soon be asked for `offset_bytes`: if it is mapped, the processor fetches its first
@@ -229,18 +292,20 @@ impl Store {
 
     /// Like [`Store::try_read`], for neighbours that lie one after the other; at most 1,024 of them can be a hit.
     pub fn try_read_vectored(&self, offset_bytes: u64, bufs: &mut [IoSliceMut<'_>]) -> TryRead {
-        if let Running::NoIo = self.engine {
-            bufs.iter_mut().for_each(|buf| buf.fill(0));
-            return TryRead::Hit;
+        match self.engine {
+            Running::NoIo => {
+                bufs.iter_mut().for_each(|buf| buf.fill(0));
+                TryRead::Hit
+            }
+            Running::Modelled(_) => TryRead::Miss,
+            Running::OnFile(_) => self.medium.read_cached(offset_bytes, bufs),
         }
-        self.medium.read_cached(offset_bytes, bufs)
     }
 
     /// Hands over all of `ops`, to be begun in their order, and leaves it empty. Never waits for the device.
     pub fn submit(&mut self, ops: &mut Vec<StoreOp>) {
-        match &self.engine {
-            Running::Threads(pool, _) => pool.submit(ops),
-            Running::IoUring(ring) => ring.submit(ops),
+        match &mut self.engine {
+            Running::Modelled(modelled) => modelled.submit(ops),
             Running::NoIo => {
                 for mut op in ops.drain(..) {
                     if op.op == Op::Read {
@@ -249,6 +314,7 @@ impl Store {
                     self.completions.push(op, Ok(()), self.completions.now_nanos());
                 }
             }
+            Running::OnFile(engine) => engine.submit(ops),
         }
     }
 

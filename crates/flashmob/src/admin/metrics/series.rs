@@ -1,6 +1,8 @@
 //! Every metric but the stages: its name, what it tells, and where in the report it comes from.
 
-use super::super::report::{GatewayReport, LinkReport, NodeOfVolume, NodeReport, Report, TcpReport, VolumeReport};
+use super::super::report::{
+    GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, TcpReport, VolumeReport,
+};
 
 /// What Prometheus calls the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,10 @@ const fn counter<T>(name: &'static str, help: &'static str, points: for<'a> fn(&
 
 fn one<'a>(value: impl Into<Value>) -> Points<'a> {
     vec![(vec![], value.into())]
+}
+
+fn of_model<'a>(node: &'a NodeReport, value: fn(&ModelReport) -> Value) -> Points<'a> {
+    node.model.as_ref().map(|model| one(value(model))).unwrap_or_default()
 }
 
 /// Always 1: what it tells is in its labels.
@@ -158,6 +164,7 @@ pub(super) const NODE: &[Series<NodeOfVolume>] = &[
     }),
     gauge("flashmob_node_queue_depth", "Pieces in the node's queue", |n| one(n.queue_depth)),
     gauge("flashmob_node_no_io", "1 if the node answers without touching its store", |n| one(n.no_io)),
+    gauge("flashmob_node_modelled", "1 if the node answers as slowly as a modelled flash", |n| one(n.modelled)),
 ];
 
 /// Of a link.
@@ -223,6 +230,29 @@ pub(super) const EXTENT: &[Series<NodeReport>] = &[
     ),
     gauge("flashmob_extent_size_bytes", "Size of the extent", |n| one(n.size_bytes)),
     gauge("flashmob_extent_no_io", "1 if the node answers without touching its store", |n| one(n.no_io)),
+    gauge("flashmob_extent_model_info", "1 where a modelled flash is served; the label tells which", |n| {
+        n.model.as_ref().map(|m| info(vec![("profile", &*m.profile)])).unwrap_or_default()
+    }),
+    counter("flashmob_extent_model_operations_total", "Operations that the modelled flash has done", |n| {
+        of_model(n, |m| m.served.into())
+    }),
+    counter("flashmob_extent_model_busy_seconds_total", "Time that a slot of the modelled flash was busy", |n| {
+        of_model(n, |m| m.busy_seconds.into())
+    }),
+    gauge("flashmob_extent_model_upward_fraction", "Steps of the modelled flash that did not go down, of all", |n| {
+        of_model(n, |m| m.upward_fraction.into())
+    }),
+    gauge(
+        "flashmob_extent_model_lateness_seconds",
+        "How late operations were answered, after the modelled flash's time",
+        |n| {
+            let quantiles = |m: &ModelReport| {
+                let all = [("0.5", m.lateness_p50_us), ("0.99", m.lateness_p99_us), ("1", m.lateness_max_us)];
+                all.map(|(quantile, us)| (vec![("quantile", quantile)], Value::Real(us / 1e6))).to_vec()
+            };
+            n.model.as_ref().map(quantiles).unwrap_or_default()
+        },
+    ),
     gauge("flashmob_extent_links", "Links open", |n| one(n.links)),
     counter("flashmob_extent_batches_total", "Batches received", |n| one(n.batches)),
     counter("flashmob_extent_pieces_total", "Pieces received", |n| one(n.pieces)),

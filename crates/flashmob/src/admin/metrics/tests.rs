@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::strict::{Sample, parse};
 use super::*;
-use crate::admin::samples::{EVIL, gateway, node, node_of_volume};
+use crate::admin::samples::{EVIL, gateway, model, node, node_of_volume};
 
 const BOTH: [Format; 2] = [Format::Prometheus, Format::OpenMetrics];
 
@@ -20,6 +20,25 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let found: Vec<_> = samples.iter().filter(fits).collect();
     assert_eq!(found.len(), 1, "{name} {labels:?}: {found:?}");
     found[0].value
+}
+
+#[test]
+fn a_modelled_flash_tells_what_it_did_and_a_real_one_nothing_of_the_kind() {
+    for format in BOTH {
+        let mut report = node();
+        assert!(!scrape(&report, format).iter().any(|sample| sample.name.contains("model")));
+        report.node.as_mut().unwrap().model = Some(model());
+        let samples = scrape(&report, format);
+        for (name, labels, expected) in [
+            ("flashmob_extent_model_info", &[("profile", "nexus7-emmc")][..], 1.0),
+            ("flashmob_extent_model_operations_total", &[], 2100.0),
+            ("flashmob_extent_model_busy_seconds_total", &[], 1.5),
+            ("flashmob_extent_model_upward_fraction", &[], 0.5),
+            ("flashmob_extent_model_lateness_seconds", &[("quantile", "0.99")], 0.000_25),
+        ] {
+            assert_eq!(value(&samples, name, labels), expected, "{name}");
+        }
+    }
 }
 
 #[test]

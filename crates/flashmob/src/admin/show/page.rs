@@ -3,7 +3,7 @@
 use flashmob_core::units::Bytes;
 
 use super::super::report::{
-    GatewayReport, LinkReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
+    GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
 };
 use super::table::Side::{Left, Right};
 use super::table::{Colour, Row, Table};
@@ -77,10 +77,11 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
     let volume =
         n.volume.as_ref().map_or("no gateway has claimed it yet".to_string(), |v| format!("of volume {}", name(v)));
     let no_io = if n.no_io { "; answers WITHOUT touching it (--no-io)" } else { "" };
+    let model = n.model.as_ref().map(model_pair);
     let per_batch = n.pieces as f64 / n.batches.max(1) as f64;
-    vec![
-        ("extent", format!("{}, {volume}", name(&n.extent_id))),
-        ("data", format!("{}{no_io}", name(&n.path))),
+    let first =
+        vec![("extent", format!("{}, {volume}", name(&n.extent_id))), ("data", format!("{}{no_io}", name(&n.path)))];
+    let others = [
         ("links", format!("{} open; dropped for what they sent: {}", n.links, count(n.protocol_errors))),
         ("batches", format!("{}, {} pieces, {} per batch", count(n.batches), count(n.pieces), mean(per_batch))),
         (
@@ -97,7 +98,24 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
         ("elevator", format!("{} pieces wait", n.waiting)),
         ("failures", format!("{} pieces", count(n.failures))),
         memory(report),
-    ]
+    ];
+    first.into_iter().chain(model).chain(others).collect()
+}
+
+fn model_pair(m: &ModelReport) -> (&'static str, String) {
+    let late = [m.lateness_p50_us, m.lateness_p99_us, m.lateness_max_us].map(|us| seconds(us / 1e6));
+    let text = format!(
+        "{} ({}); {} served, busy {:.0} % of the time, {:.0} % of steps upward; answers late by p50 {}, p99 {}, max {}",
+        name(&m.profile),
+        shortened(&printable(&m.description), 2 * NAME_WIDTH),
+        count(m.served),
+        m.busy_fraction * 100.0,
+        m.upward_fraction * 100.0,
+        late[0],
+        late[1],
+        late[2]
+    );
+    ("modelled", text)
 }
 
 struct Page {
@@ -155,6 +173,10 @@ impl Page {
             if node.no_io {
                 let text = format!("{} answers WITHOUT touching its store", name(&node.name));
                 self.note("no-io", Colour::Doubtful, &text);
+            }
+            if node.modelled {
+                let text = format!("{} answers as slowly as a modelled flash", name(&node.name));
+                self.note("modelled", Colour::Doubtful, &text);
             }
         }
     }

@@ -5,7 +5,7 @@ use super::page::WIDTH;
 use super::*;
 use crate::admin::http::{AdminServer, serve};
 use crate::admin::report::VolumeReport;
-use crate::admin::samples::{EVIL, gateway, link, node, node_of_volume};
+use crate::admin::samples::{EVIL, gateway, link, model, node, node_of_volume};
 use crate::admin::{Reporter, reporter};
 
 const TICK: Duration = Duration::from_secs(1);
@@ -56,6 +56,18 @@ fn nothing_known_yet_is_a_page_too() {
     );
     (report.node, report.stages) = (None, vec![]);
     assert_eq!(page(&report, false).lines().count(), 2);
+}
+
+#[test]
+fn a_modelled_flash_is_named_as_such() {
+    let mut report = node();
+    report.node.as_mut().unwrap().model = Some(model());
+    let text = page(&report, false);
+    assert!(text.contains("modelled  nexus7-emmc (a tablet); 2100 served, busy 75 % of the time"), "{text}");
+    assert!(text.contains("p99 250us, max 4ms"), "{text}");
+    let mut report = gateway();
+    report.gateway.as_mut().unwrap().volumes[0].nodes[0].modelled = true;
+    assert!(page(&report, false).contains("modelled: tablet-1.lan:7000 answers as slowly as a modelled flash"));
 }
 
 /// A report whose names and figures are as long as they can be.

@@ -1,5 +1,6 @@
 //! `flashmob bench`: loads with a result that says how it came about.
 
+mod cluster;
 pub mod disk;
 mod nbd;
 mod record;
@@ -20,6 +21,8 @@ pub struct BenchArgs {
 enum What {
     /// Measure one device: how fast a file on it is read or written.
     Disk(Box<disk::DiskArgs>),
+    /// Measure a cluster: a load inside a gateway of its own, over the links to its nodes.
+    Cluster(Box<cluster::ClusterArgs>),
     /// Put a load on an export of any NBD server.
     Nbd(Box<nbd::NbdArgs>),
 }
@@ -28,6 +31,7 @@ enum What {
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Disk(args) => disk::run(args),
+        What::Cluster(args) => cluster::run(args),
         What::Nbd(args) => nbd::run(args),
     }
 }

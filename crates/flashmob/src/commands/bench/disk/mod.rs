@@ -1,7 +1,6 @@
 //! `flashmob bench disk`: what its arguments mean, and its exit status.
 
 pub mod job;
-mod output;
 mod preset;
 pub mod settings;
 mod subject;
@@ -11,24 +10,20 @@ mod whole;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flashmob_bench::disk::{self, Plan, Subject};
-use flashmob_bench::host::{bench_file, device};
+use flashmob_bench::host::device;
 use flashmob_results::disk::{Disk, Point};
 use flashmob_results::event;
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
-use output::Teller;
 use preset::Preset;
 use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
-/// Requests failed.
-const STATUS_ERRORS: u8 = 3;
-/// Stopped by a signal before its end.
-const STATUS_INTERRUPTED: u8 = 130;
+use crate::commands::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
 
 /// Measure one device: how fast a file on it is read or written, in any order, size and number of threads.
 ///
@@ -85,13 +80,6 @@ pub struct DiskArgs {
     output: Output,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Table,
-    Json,
-    Ndjson,
-}
-
 /// Everything that was said, by whomever.
 struct Job {
     file: Option<PathBuf>,
@@ -127,11 +115,11 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
     let job = args.job()?;
     let grid = job.settings.grid()?;
     if let Some(path) = &args.save {
-        output::check_writable(path, job.file.as_deref())?;
+        tell::check_writable(path, job.file.as_deref())?;
     }
     let cancel = Arc::new(AtomicBool::new(false));
-    on_signal(Arc::clone(&cancel))?;
-    let mut teller = Teller::new(args.output);
+    tell::on_signal(Arc::clone(&cancel))?;
+    let mut teller = Teller::new(args.output, table::render);
     let seed = job.settings.seed();
 
     let size_bytes = job.settings.size;
@@ -162,14 +150,15 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let plan = Plan { points: grid.points(subject.size_bytes())?, repeat: job.settings.repeat(), seed };
-    teller.begin(event::Event::Begin {
-        format_version: FORMAT_VERSION,
-        program_version: env!("CARGO_PKG_VERSION").into(),
-        points: plan.points.len() as u64,
-        repeat: plan.repeat,
-        seed,
-    })?;
-    let outcome = disk::run(&subject, &plan, begun, &cancel, &mut |event| teller.event(&event));
+    teller.begin(plan.points.len(), plan.repeat, seed);
+    let outcome = disk::run(&subject, &plan, begun, &cancel, &mut |event| match event {
+        disk::Event::Progress { fraction } => teller.progress(fraction),
+        disk::Event::Repetition { parameters, round, repetition } => teller.tell(&event::Event::Repetition {
+            round,
+            parameters: Box::new(parameters.clone()),
+            repetition: Box::new(repetition.clone()),
+        }),
+    });
     if args.remove
         && let Subject::File(file) = &subject
     {
@@ -197,42 +186,13 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
     };
     whole::add_warnings(&mut document, job.changed, job.settings.size);
     if let Some(path) = &args.save {
-        output::save(&document, path)?;
+        tell::save(&document, path)?;
     }
     teller.end(&document)?;
     if let Some(failure) = swept.failure {
         return Err(failure.into());
     }
-    let Measurement::Disk(disk) = &document.measurement;
-    Ok(status(&disk.points, document.interrupted))
-}
-
-/// Asks to stop on SIGINT, SIGTERM and, unless `nohup` or the like has it ignored, SIGHUP: a terminal that is closed should not cost the
-/// result so far. On a second one it ends at once, without what is half made.
-fn on_signal(cancel: Arc<AtomicBool>) -> anyhow::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-    if !is_ignored(SIGHUP, &std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
-        signals.add_signal(SIGHUP)?;
-    }
-    let listen = move || {
-        for _ in signals.forever() {
-            if cancel.swap(true, Ordering::Relaxed) {
-                bench_file::abandon();
-                std::process::exit(STATUS_INTERRUPTED.into());
-            }
-            log::info!("stopping: finishing what is in hand; once more to stop at once");
-        }
-    };
-    std::thread::Builder::new().name("signals".to_string()).stack_size(128 * 1024).spawn(listen)?;
-    Ok(())
-}
-
-/// By the text of `/proc/self/status`.
-fn is_ignored(signal: i32, status: &str) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    Ok(status(document.disk().map_or(&[], |disk| &disk.points), document.interrupted))
 }
 
 fn remove(file: &disk::FileSubject, made: bool) {
@@ -260,13 +220,6 @@ mod tests {
     use flashmob_results::disk::{Cache, Engine, File, Operation, Parameters, Pattern};
 
     use super::*;
-
-    #[test]
-    fn ignored_signals_are_read_from_the_kernels_mask() {
-        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\tffffffffffffffff\n";
-        assert!(is_ignored(1, status) && is_ignored(13, status) && !is_ignored(2, status) && !is_ignored(15, status));
-        assert!(!is_ignored(1, "") && !is_ignored(1, "SigIgn:\tx"));
-    }
 
     #[test]
     fn a_small_range_of_a_large_file_is_small() {

@@ -8,8 +8,8 @@ use flashmob_bench::host::bench_file::{self, BenchFileError};
 use flashmob_bench::host::place;
 use flashmob_results::disk::{Engine, File, Model, Operation};
 
-use super::output::Teller;
 use super::settings::SIZE_BYTES_DEFAULT;
+use crate::commands::tell::Teller;
 
 /// What is asked of the file.
 pub struct Request<'a> {

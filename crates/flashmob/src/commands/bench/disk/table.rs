@@ -9,7 +9,7 @@ use flashmob_results::{Document, Measurement};
 
 /// The whole text.
 pub fn render(document: &Document) -> String {
-    let Measurement::Disk(disk) = &document.measurement;
+    let Measurement::Disk(disk) = &document.measurement else { return String::new() };
     let mut text = String::new();
     // Writing to a String cannot fail.
     // One run has one state of the page cache: a column of it would only take room.

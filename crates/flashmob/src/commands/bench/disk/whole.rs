@@ -8,7 +8,7 @@ use flashmob_results::{Document, Measurement};
 /// Puts what concerns the whole result before what is there. `changed` names what differs from the preset, `wanted_bytes` is the size that
 /// was asked for.
 pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wanted_bytes: Option<u64>) {
-    let Measurement::Disk(disk) = &document.measurement;
+    let Measurement::Disk(disk) = &document.measurement else { return };
     let mut warnings = Vec::new();
     if let Some(model) = &disk.model {
         let text = format!("modelled: these figures come from the model '{}', not from a device", model.profile);

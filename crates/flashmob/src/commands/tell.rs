@@ -2,22 +2,47 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use flashmob_bench::disk::Event;
+use clap::ValueEnum;
+use flashmob_bench::host::bench_file;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
-use flashmob_results::{Document, event};
+use flashmob_results::event::Event;
+use flashmob_results::{Document, FORMAT_VERSION};
 
-use super::{Output, table};
-use crate::commands::whole_file;
+use super::cluster::sweep::Told;
+use super::whole_file;
 
+/// Requests failed.
+pub const STATUS_ERRORS: u8 = 3;
+/// Stopped by a signal before its end.
+pub const STATUS_INTERRUPTED: u8 = 130;
+
+/// A signal so soon after the first is the first one again: who ends a job signals all of its processes, and 'flashmob lab' hands on
+/// what it gets besides. Nobody changes their mind so fast.
+const SAME_SIGNAL: Duration = Duration::from_millis(250);
 /// How often programs are told how far it is.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// The forms of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Table,
+    /// The result.
+    Json,
+    /// A line for each thing that happens.
+    Ndjson,
+}
 
 /// Says what happens, in the form that was asked for. Whoever reads it may go away: then nothing more is said.
 pub struct Teller {
     output: Output,
+    /// Makes the table.
+    render: fn(&Document) -> String,
     line: Option<ProgressLine>,
     begun: Instant,
     told: Option<Instant>,
@@ -26,8 +51,8 @@ pub struct Teller {
 }
 
 impl Teller {
-    pub fn new(output: Output) -> Teller {
-        Teller { output, line: None, begun: Instant::now(), told: None, gone: None }
+    pub fn new(output: Output, render: fn(&Document) -> String) -> Teller {
+        Teller { output, render, line: None, begun: Instant::now(), told: None, gone: None }
     }
 
     /// The file is being made.
@@ -35,37 +60,45 @@ impl Teller {
         let line = self.line.get_or_insert_with(|| ProgressLine::new("making the file"));
         line.show(&Progress { done: done_bytes, total: size_bytes, unit: Unit::Bytes });
         if self.is_time() {
-            self.tell(&event::Event::Making { done_bytes, size_bytes });
+            self.tell(&Event::Making { done_bytes, size_bytes });
         }
     }
 
-    /// The measurement begins.
-    pub fn begin(&mut self, event: event::Event) -> anyhow::Result<()> {
+    /// The measurement of so many points begins.
+    pub fn begin(&mut self, points: usize, repeat: u32, seed: u64) {
         self.line = Some(ProgressLine::new("measuring"));
         self.begun = Instant::now();
         self.told = None;
-        self.tell(&event);
-        Ok(())
+        self.tell(&Event::Begin {
+            format_version: FORMAT_VERSION,
+            program_version: env!("CARGO_PKG_VERSION").into(),
+            points: points as u64,
+            repeat,
+            seed,
+        });
     }
 
-    /// Something happened.
-    pub fn event(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Progress { fraction } => {
-                let done = (fraction * 1000.0) as u64;
-                if let Some(line) = &mut self.line {
-                    line.show(&Progress { done, total: 1000, unit: Unit::Parts });
-                }
-                if self.is_time() {
-                    let elapsed_s = self.begun.elapsed().as_secs_f64();
-                    let left_s = (*fraction > 0.0).then(|| elapsed_s * (1.0 - fraction) / fraction);
-                    self.tell(&event::Event::Progress { fraction: *fraction, elapsed_s, left_s });
-                }
-            }
-            Event::Repetition { parameters, round, repetition } => self.tell(&event::Event::Repetition {
-                round: *round,
-                parameters: Box::new((*parameters).clone()),
-                repetition: Box::new((*repetition).clone()),
+    /// So much of everything is done, from 0 to 1.
+    pub fn progress(&mut self, fraction: f64) {
+        let done = (fraction * 1000.0) as u64;
+        if let Some(line) = &mut self.line {
+            line.show(&Progress { done, total: 1000, unit: Unit::Parts });
+        }
+        if self.is_time() {
+            let elapsed_s = self.begun.elapsed().as_secs_f64();
+            let left_s = (fraction > 0.0).then(|| elapsed_s * (1.0 - fraction) / fraction);
+            self.tell(&Event::Progress { fraction, elapsed_s, left_s });
+        }
+    }
+
+    /// Something happened while a cluster was measured.
+    pub fn cluster(&mut self, told: Told<'_>) {
+        match told {
+            Told::Progress(fraction) => self.progress(fraction),
+            Told::Repetition { parameters, round, repetition } => self.tell(&Event::ClusterRepetition {
+                round,
+                parameters: Box::new(parameters.clone()),
+                repetition: Box::new(repetition.clone()),
             }),
         }
     }
@@ -74,10 +107,10 @@ impl Teller {
     pub fn end(&mut self, document: &Document) -> anyhow::Result<()> {
         self.line = None;
         let text = match self.output {
-            Output::Table => table::render(document),
+            Output::Table => (self.render)(document),
             Output::Json => format!("{}\n", serde_json::to_string_pretty(document)?),
             Output::Ndjson => {
-                self.tell(&event::Event::End { result: Box::new(document.clone()) });
+                self.tell(&Event::End { result: Box::new(document.clone()) });
                 return said(self.gone.take().map_or(Ok(()), Err));
             }
         };
@@ -93,7 +126,8 @@ impl Teller {
         due
     }
 
-    fn tell(&mut self, event: &event::Event) {
+    /// A line for programs that want one.
+    pub fn tell(&mut self, event: &Event) {
         if self.output != Output::Ndjson || self.gone.is_some() {
             return;
         }
@@ -143,9 +177,52 @@ pub fn save(document: &Document, path: &Path) -> anyhow::Result<()> {
     whole_file::write(path, &text).with_context(|| format!("the result cannot be saved as {}", path.display()))
 }
 
+/// Asks to stop on SIGINT, SIGTERM and, unless `nohup` or the like has it ignored, SIGHUP: a terminal that is closed should not cost the
+/// result so far. On a second one it ends at once, without what is half made.
+pub fn on_signal(cancel: Arc<AtomicBool>) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    if !is_ignored(SIGHUP, &std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+        signals.add_signal(SIGHUP)?;
+    }
+    let listen = move || {
+        let mut first: Option<Instant> = None;
+        for _ in signals.forever() {
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    cancel.store(true, Ordering::Relaxed);
+                    log::info!("stopping: finishing what is in hand; once more to stop at once");
+                }
+                Some(at) if at.elapsed() < SAME_SIGNAL => {}
+                Some(_) => {
+                    bench_file::abandon();
+                    std::process::exit(STATUS_INTERRUPTED.into());
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_string()).stack_size(128 * 1024).spawn(listen)?;
+    Ok(())
+}
+
+/// By the text of `/proc/self/status`.
+fn is_ignored(signal: i32, status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_kernels_mask() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\tffffffffffffffff\n";
+        assert!(is_ignored(1, status) && is_ignored(13, status) && !is_ignored(2, status) && !is_ignored(15, status));
+        assert!(!is_ignored(1, "") && !is_ignored(1, "SigIgn:\tx"));
+    }
 
     #[test]
     fn a_result_never_takes_the_place_of_what_is_measured() {

@@ -1,0 +1,144 @@
+//! `flashmob bench cluster`: what its arguments mean.
+//!
+//! - [`volume`]: the configuration's volume, and what its nodes say of themselves
+//! - [`load`]: the load inside the gateway's loop, and what is counted around it
+//! - [`runner`]: one repetition: a gateway of its own, the load, the difference between two looks
+
+mod load;
+mod runner;
+mod volume;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use flashmob_lab::flash::Profile;
+use flashmob_results::cluster::{Parameters, Setting};
+use flashmob_results::warning::{Code, Warning};
+
+use crate::commands::cluster::{self, ResultArgs, Subject, Sweep, figures};
+use crate::commands::cluster_args::LoadArgs;
+use crate::lab::status::{self as lab, CONFIG_VARIABLE};
+use runner::GatewayRunner;
+use volume::Facts;
+
+/// Measure a cluster: random requests issued inside a gateway of its own, as P1's master does, over any number of links.
+///
+/// The configuration names the nodes; its 'links' and 'batch' are replaced by those that are to be compared. Nothing listens, and no
+/// other gateway may use the volume meanwhile. Besides requests/s and latency the result has the packets that TCP counted; inside a
+/// lab also the frames on the modelled air, and how late the lab was.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob bench cluster --config cluster.toml --links 1,2,4,8 --batch auto
+  flashmob bench cluster --config cluster.toml --nodes 1,2,4,8 --links 8 --aggregate 1,10,100 --save p1.json
+  flashmob bench cluster --config cluster.toml --no-io --aggregate 1,10 --time 10 --repeat 3
+  flashmob bench cluster --config scratch.toml -b 4KiB --read-percent 0 --allow-writes   # DESTROYS data
+  flashmob report p1.json -o report.html
+
+Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 requests failed, 5 a point has only repetitions that count for nothing
+(the lab was late), 130 stopped by Ctrl-C (the result so far is printed and saved).")]
+pub struct ClusterArgs {
+    /// The gateway's configuration. Inside a lab it need not be named.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Which of its volumes: the first, unless named.
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
+    /// Put the load on so many nodes, the first ones of a linear volume: all, unless given.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
+    nodes: Vec<u32>,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// The nodes run with --no-io: the network alone. Refused if one of them does not.
+    #[arg(long)]
+    no_io: bool,
+    /// Yes, overwrite what the volume holds. Inside a lab there is nothing to lose.
+    #[arg(long)]
+    allow_writes: bool,
+    /// Where random offsets come from: equal seeds ask for equal offsets.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// Measures as the arguments say.
+pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
+    let lab = lab::socket();
+    let config_path = args.config.clone().or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
+    let config_path = config_path.with_context(|| {
+        format!("no configuration: name the gateway's with --config FILE (inside a lab {CONFIG_VARIABLE} names it)")
+    })?;
+    let config = volume::config(&config_path, args.volume.as_deref())?;
+    let nodes = volume::nodes(&config, &args.nodes)?;
+    let writes = args.load.read_percent.iter().any(|&percent| percent < 100.0);
+    anyhow::ensure!(
+        !writes || args.allow_writes || lab.is_some(),
+        "this load would overwrite what volume '{}' holds; if that may be lost, add --allow-writes",
+        config.volumes[0].name
+    );
+    anyhow::ensure!(!writes || !config.volumes[0].read_only, "volume '{}' is read-only", config.volumes[0].name);
+    args.result.check()?;
+    let cancel = cluster::on_signal()?;
+    let asked = nodes.iter().copied().max().unwrap_or(1) as usize;
+    let Some(facts) = volume::learn(&config, asked, &cancel)? else {
+        log::info!("stopped; nothing was measured");
+        return Ok(ExitCode::from(crate::commands::tell::STATUS_INTERRUPTED));
+    };
+    let no_io = facts.is_no_io(asked, args.no_io)?;
+    let sweep = Sweep::new(&args.load, &nodes, no_io, args.seed);
+    facts.check(&sweep)?;
+    let subject = subject(lab.as_deref(), &facts, asked, &sweep.points, no_io && !args.no_io)?;
+    say_less(no_io);
+    let mut runner = GatewayRunner::new(config, facts, lab);
+    cluster::measure(&mut runner, &sweep, &args.result, &cancel, || Ok(subject))
+}
+
+/// The first gateway has said which nodes linked and what they are; those of the repetitions would say it each time.
+fn say_less(no_io: bool) {
+    if log::max_level() == log::LevelFilter::Info {
+        log::set_max_level(if no_io { log::LevelFilter::Error } else { log::LevelFilter::Warn });
+    }
+}
+
+fn subject(
+    lab: Option<&std::path::Path>,
+    facts: &Facts,
+    asked: usize,
+    points: &[Parameters],
+    is_unsaid_no_io: bool,
+) -> anyhow::Result<Subject> {
+    let mut subject = Subject {
+        setting: Setting::Network,
+        air: None,
+        flash: None,
+        extent_bytes: facts.extent_bytes(),
+        warnings: Vec::new(),
+    };
+    if is_unsaid_no_io {
+        let text = "the nodes run without I/O (--no-io): what they return is not data; say --no-io if that is wanted";
+        subject.warnings.push(Warning::new(Code::Changed, text));
+    }
+    if let Some(socket) = lab {
+        let status = lab::ask(socket, false)?;
+        let extent_bytes = status.extent_bytes;
+        let modelled = |flash: flashmob_results::cluster::FlashModel| -> anyhow::Result<_> {
+            Ok(figures::flash_model(&Profile::named(&flash.profile)?, extent_bytes, points)?)
+        };
+        subject.setting = Setting::Lab;
+        subject.air = Some(status.air);
+        subject.flash = status.flash.map(modelled).transpose()?;
+        subject.extent_bytes = extent_bytes;
+    } else if let count @ 1.. = facts.modelled(asked) {
+        let text = format!(
+            "modelled: {count} of {asked} nodes answer as slowly as a modelled flash (--model), not as their own"
+        );
+        subject.warnings.push(Warning::new(Code::Modelled, text));
+    }
+    Ok(subject)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The volume that is measured: what the configuration says of it, and its nodes of themselves.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flashmob_core::gateway::{GatewayStatus, LinkPhase, NodeStatus};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::units::{Bytes, Time};
+
+use crate::commands::cluster::Sweep;
+use crate::config::Config;
+use crate::gateway::{GatewayServer, Inside, Resident};
+
+/// How long nodes may take to link.
+pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often cancelling is looked for, and progress told.
+pub const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// The configuration at `path`, with one volume left: that of this name, or the first.
+pub fn config(path: &Path, name: Option<&str>) -> anyhow::Result<Config> {
+    let mut config = Config::load(path)?;
+    let known: Vec<String> = config.volumes.iter().map(|volume| volume.name.clone()).collect();
+    let place = name.map_or(Some(0), |name| known.iter().position(|known| known == name));
+    let Some(volume) = place.filter(|&place| place < known.len()).map(|place| config.volumes.swap_remove(place)) else {
+        anyhow::bail!("{} has no volume '{}'; it has {}", path.display(), name.unwrap_or_default(), known.join(", "));
+    };
+    config.volumes = vec![volume];
+    Ok(config)
+}
+
+/// On how many nodes the load is put, one after the other: all, unless `wanted` says otherwise.
+pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
+    let volume = &config.volumes[0];
+    let all = u32::try_from(volume.nodes.len()).unwrap_or(u32::MAX);
+    if let Some(more) = wanted.iter().find(|&&nodes| nodes > all) {
+        anyhow::bail!("--nodes {more}: volume '{}' has {all}; give at most that, or add nodes to it", volume.name);
+    }
+    if let Some(fewer) = wanted.iter().find(|&&nodes| nodes < all)
+        && volume.layout != LayoutKind::Linear
+    {
+        anyhow::bail!(
+            "--nodes {fewer}: volume '{}' is striped, so every address range lies on all of its {all} nodes; \
+             leave --nodes out, or measure a linear volume",
+            volume.name
+        );
+    }
+    Ok(if wanted.is_empty() { vec![all] } else { wanted.to_vec() })
+}
+
+/// What is known of the volume once its nodes have linked.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    nodes: Vec<NodeStatus>,
+    size_bytes: u64,
+}
+
+impl Facts {
+    /// Bytes of the volume that lie on the first `nodes` nodes.
+    pub fn range_bytes(&self, nodes: usize) -> u64 {
+        if nodes >= self.nodes.len() {
+            return self.size_bytes;
+        }
+        self.nodes.iter().take(nodes).filter_map(|node| node.size_bytes).sum()
+    }
+
+    /// Bytes of a node's extent, of the smallest if they differ.
+    pub fn extent_bytes(&self) -> u64 {
+        self.nodes.iter().filter_map(|node| node.size_bytes).min().unwrap_or(0)
+    }
+
+    /// How many of the first nodes answer as slowly as a modelled flash.
+    pub fn modelled(&self, nodes: usize) -> usize {
+        self.nodes.iter().take(nodes).filter(|node| node.modelled).count()
+    }
+
+    /// Whether the first `nodes` nodes answer without I/O; an error if they are not all alike, or `said` and not so.
+    pub fn is_no_io(&self, nodes: usize, said: bool) -> anyhow::Result<bool> {
+        let asked = &self.nodes[..nodes.min(self.nodes.len())];
+        let without = asked.iter().filter(|node| node.no_io).count();
+        if let Some(node) = asked.iter().find(|node| !node.no_io)
+            && (said || without > 0)
+        {
+            let all = if said { "--no-io, but" } else { "some nodes run without I/O, but" };
+            anyhow::bail!("{all} {} does not: start all nodes alike, with --no-io or without", node.name);
+        }
+        Ok(without > 0)
+    }
+
+    /// Whether requests fit into what they are put on.
+    pub fn check(&self, sweep: &Sweep) -> anyhow::Result<()> {
+        for point in &sweep.points {
+            let range_bytes = self.range_bytes(point.nodes as usize);
+            anyhow::ensure!(
+                u64::from(point.block_bytes) <= range_bytes,
+                "--block-size {}: {} nodes have {} together; give less",
+                Bytes(point.block_bytes.into()),
+                point.nodes,
+                Bytes(range_bytes)
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Links with the nodes once and asks what they are; the first `asked` must answer. `None` if it was cancelled.
+pub fn learn(config: &Config, asked: usize, cancel: &AtomicBool) -> anyhow::Result<Option<Facts>> {
+    let mut learner = Learner { asked, cancel, until: Instant::now() + READY_TIMEOUT, outcome: None };
+    GatewayServer::open_native(config)?.run_with(&mut learner)?;
+    learner.outcome.transpose()
+}
+
+#[derive(Debug)]
+struct Learner<'a> {
+    asked: usize,
+    cancel: &'a AtomicBool,
+    until: Instant,
+    outcome: Option<anyhow::Result<Facts>>,
+}
+
+impl Resident for Learner<'_> {
+    fn turn(&mut self, _: Time, inside: &mut Inside<'_>) {
+        let status = inside.parts().0.status();
+        match missing(&status, self.asked) {
+            None => {
+                let volume = status.volumes.into_iter().next();
+                self.outcome = volume
+                    .map(|volume| Ok(Facts { size_bytes: volume.size_bytes.unwrap_or_default(), nodes: volume.nodes }));
+            }
+            Some(why) if Instant::now() >= self.until => self.outcome = Some(Err(not_ready(&why))),
+            Some(_) => {}
+        }
+    }
+
+    fn wakes_in(&self) -> Duration {
+        LOOKS_EVERY
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.is_some() || self.cancel.load(Ordering::Relaxed)
+    }
+}
+
+/// What keeps the load waiting for the first `asked` nodes of the only volume; `None` if nothing does.
+pub fn missing(status: &GatewayStatus, asked: usize) -> Option<String> {
+    let volume = status.volumes.first()?;
+    let is_unlinked = |node: &&NodeStatus| node.links.iter().any(|link| link.phase != LinkPhase::Ready);
+    let told = |node: &NodeStatus| {
+        let up = node.links.iter().filter(|link| link.phase == LinkPhase::Ready).count();
+        let why = match &node.refusal {
+            Some(refusal) => format!("refused: {refusal}"),
+            None if up > 0 => format!("only {up} of {} links; has the node as many (--links)?", node.links.len()),
+            None => "no link".to_string(),
+        };
+        format!("{}: {why}", node.name)
+    };
+    let unlinked = volume.nodes.iter().take(asked).find(is_unlinked);
+    let unknown = || volume.nodes.iter().find(|node| volume.size_bytes.is_none() && node.size_bytes.is_none());
+    unlinked.map(told).or_else(|| {
+        unknown()
+            .map(|node| format!("{}: its size is not known; start it, or write it into the configuration", node.name))
+    })
+}
+
+/// The error of a volume that was waited for in vain.
+pub fn not_ready(why: &str) -> anyhow::Error {
+    anyhow::anyhow!("the volume is not ready after {} s: {why}", READY_TIMEOUT.as_secs())
+}

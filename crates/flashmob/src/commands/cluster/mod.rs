@@ -1,0 +1,102 @@
+//! What `bench cluster` and `simulate` have in common: they measure the same points in the same rounds, and say what came of it in
+//! the same form. Who measures is a [`Runner`]; it knows nothing of rounds, files and tables.
+//!
+//! - [`sweep`]: points, rounds, and whoever runs one of them
+//! - [`record`]: the document, with what makes its figures doubtful
+//! - [`table`]: the document for people
+//! - [`figures`]: the modelled flash's own limits, and other figures that both need
+
+pub mod figures;
+pub mod record;
+pub mod sweep;
+pub mod table;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
+pub use record::Subject;
+pub use sweep::{Runner, Sweep};
+
+/// Some point has nothing but void repetitions.
+pub const STATUS_VOID: u8 = 5;
+
+/// Where the result goes.
+#[derive(Clone, Debug, Args)]
+pub struct ResultArgs {
+    /// A name for this cluster in reports.
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Save the result as JSON (described by schema/result-1.json), for `flashmob report`.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// A table for people, the result as JSON, or a line of JSON for each thing that happens (schema/event-1.json).
+    #[arg(long, value_enum, default_value = "table")]
+    pub output: Output,
+}
+
+impl ResultArgs {
+    /// Fails now rather than after an hour.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.save.as_deref().map_or(Ok(()), |path| tell::check_writable(path, None))
+    }
+}
+
+/// Ends a sweep on Ctrl-C, with what there is by then.
+pub fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    tell::on_signal(Arc::clone(&cancel))?;
+    Ok(cancel)
+}
+
+/// Measures all of `sweep` with `runner`, prints and saves the result as `args` say, and gives the exit status. `subject` is asked
+/// for once everything was measured.
+pub fn measure(
+    runner: &mut dyn Runner,
+    sweep: &Sweep,
+    args: &ResultArgs,
+    cancel: &AtomicBool,
+    subject: impl FnOnce() -> anyhow::Result<Subject>,
+) -> anyhow::Result<ExitCode> {
+    let (begun, started) = (Instant::now(), SystemTime::now());
+    let mut teller = Teller::new(args.output, table::render);
+    teller.begin(sweep.points.len(), sweep.repeat, sweep.seed);
+    let swept = sweep::run_sweep(runner, sweep, begun, cancel, &mut |told| teller.cluster(told))?;
+    let (interrupted, failure) = (swept.interrupted, swept.failure);
+    let mut subject = subject()?;
+    if let Some(error) = &failure {
+        subject.warnings.push(record::cut_short(error));
+    }
+    let when = record::When { started, elapsed: begun.elapsed() };
+    let document = record::document(subject, swept.points, sweep, &when, interrupted || failure.is_some(), args);
+    if let Some(path) = &args.save {
+        tell::save(&document, path)?;
+    }
+    teller.end(&document)?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    Ok(status(document.cluster().map_or(&[], |cluster| &cluster.points), interrupted))
+}
+
+fn status(points: &[flashmob_results::cluster::Point], interrupted: bool) -> ExitCode {
+    let repetitions = || points.iter().flat_map(|p| &p.repetitions);
+    if interrupted {
+        ExitCode::from(STATUS_INTERRUPTED)
+    } else if repetitions().any(|r| r.errors > 0) {
+        ExitCode::from(STATUS_ERRORS)
+    } else if points.iter().any(|p| p.repetitions.iter().all(|r| r.is_void)) {
+        ExitCode::from(STATUS_VOID)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests;

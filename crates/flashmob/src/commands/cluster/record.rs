@@ -1,0 +1,151 @@
+//! The document of a cluster's measurement, with what makes its figures doubtful.
+
+use std::time::{Duration, SystemTime};
+
+use flashmob_bench::host::device;
+use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Parameters, Point, Repetition, Setting};
+use flashmob_results::warning::{Code, Warning};
+use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+
+use super::{ResultArgs, Sweep};
+
+/// Distance of the fastest and the slowest repetition, as a fraction of the median.
+const SPREAD_MAX: f64 = 0.2;
+/// Requests beyond a percentile that it must rest on.
+const SAMPLES_BEYOND_MIN: f64 = 5.0;
+/// Less time than this is mostly beginning and end.
+const TIME_S_MIN: f64 = 0.2;
+/// The percentiles that tables show.
+const SHOWN_PERCENTILES: [f64; 2] = [50.0, 99.0];
+
+/// What was measured, beside the points.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What was real of it.
+    pub setting: Setting,
+    /// The modelled air.
+    pub air: Option<AirModel>,
+    /// The modelled flash with its limits: [`super::figures::flash_model`].
+    pub flash: Option<FlashModel>,
+    /// Bytes that each node serves.
+    pub extent_bytes: u64,
+    /// Doubts that concern all points.
+    pub warnings: Vec<Warning>,
+}
+
+/// When it was.
+#[derive(Clone, Copy, Debug)]
+pub struct When {
+    /// By the calendar.
+    pub started: SystemTime,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// The whole document.
+pub fn document(
+    subject: Subject,
+    points: Vec<(Parameters, Vec<Repetition>)>,
+    sweep: &Sweep,
+    when: &When,
+    interrupted: bool,
+    args: &ResultArgs,
+) -> Document {
+    let Subject { setting, air, flash, extent_bytes, warnings } = subject;
+    let mut cluster = Cluster { setting, air, flash, extent_bytes, points: Vec::new() };
+    cluster.points = points
+        .into_iter()
+        .map(|(parameters, repetitions)| {
+            let limit = cluster.flash_limit(parameters.block_bytes, parameters.read_percent);
+            let mut point = Point::new(parameters, repetitions, limit);
+            point.warnings = of_point(&point);
+            point
+        })
+        .collect();
+    let mut all = of_whole(&cluster, interrupted);
+    all.extend(warnings);
+    Document {
+        format: FORMAT.into(),
+        format_version: FORMAT_VERSION,
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        started_unix_s: when.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        elapsed_s: when.elapsed.as_secs_f64(),
+        interrupted,
+        label: args.label.clone(),
+        device: device::describe(),
+        preset: None,
+        scale: 1.0,
+        seed: sweep.seed,
+        measurement: Measurement::Cluster(cluster),
+        warnings: all,
+    }
+}
+
+/// That it ended before its end because of an error.
+pub fn cut_short(error: &anyhow::Error) -> Warning {
+    Warning::new(Code::Interrupted, format!("ended by an error, points or repetitions are missing: {error:#}"))
+}
+
+fn of_whole(cluster: &Cluster, interrupted: bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let air = cluster.air.as_ref().map(|air| format!("the air by '{}'", air.profile));
+    let flash = cluster.flash.as_ref().map(|flash| format!("the flash by '{}'", flash.profile));
+    let parts: Vec<String> = [air, flash].into_iter().flatten().collect();
+    let modelled = match cluster.setting {
+        Setting::Simulator => {
+            Some(format!("simulated in virtual time: modelled are {}, TCP and processors", parts.join(", ")))
+        }
+        _ if parts.is_empty() => None,
+        _ => Some(format!("modelled: {}; these figures come from no real device", parts.join(" and "))),
+    };
+    warnings.extend(modelled.map(|text| Warning::new(Code::Modelled, text)));
+    if interrupted {
+        warnings.push(Warning::new(Code::Interrupted, "stopped before its end: points or repetitions are missing"));
+    }
+    if cluster.points.iter().any(|point| point.parameters.no_io) {
+        let text = "without I/O: nodes answer without reading or writing, so this is the network alone";
+        warnings.push(Warning::new(Code::Changed, text));
+    }
+    warnings
+}
+
+/// The doubts that a point's figures themselves raise.
+fn of_point(point: &Point) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut add = |code, text: String| warnings.push(Warning::new(code, text));
+    let repetitions = &point.repetitions;
+    let late = repetitions.iter().filter(|r| r.is_void && r.lateness.is_some()).count();
+    if late > 0 {
+        let which =
+            if late == repetitions.len() { "all".to_string() } else { format!("{late} of {}", repetitions.len()) };
+        let text = "the lab was too late to be trusted; end what else runs, or model fewer nodes or a slower air";
+        add(Code::Late, format!("{which} repetitions count for nothing: {text}"));
+    }
+    let errors: u64 = repetitions.iter().map(|r| r.errors).sum();
+    if errors > 0 {
+        add(Code::Errors, format!("{errors} requests failed; the log says why"));
+    }
+    let rate = point.summary.requests_per_second;
+    if point.summary.repetitions > 1 && rate.relative() > SPREAD_MAX {
+        let percent = 100.0 * rate.relative();
+        let (min, max) = (rate.min, rate.max);
+        let text = format!(
+            "the repetitions differ by {percent:.0} %: {min:.0} to {max:.0}/s; end what else runs, or take more of them"
+        );
+        add(Code::WideSpread, text);
+    }
+    if let Some(shortest) = repetitions.iter().map(|r| r.elapsed_s).filter(|s| *s < TIME_S_MIN).reduce(f64::min) {
+        add(Code::Short, format!("{:.0} ms are short; take more --time", 1000.0 * shortest));
+    }
+    let count = point.summary.latency_ns.count;
+    let is_thin = |p: &f64| (1.0 - p / 100.0) * (count as f64) < SAMPLES_BEYOND_MIN;
+    if count == 0 {
+        let text =
+            "nothing was answered in the time that counts; take more --time, fewer --outstanding, or smaller blocks";
+        add(Code::FewSamples, text.to_string());
+    } else if let Some(percentile) = SHOWN_PERCENTILES.into_iter().find(is_thin) {
+        let wanted = (SAMPLES_BEYOND_MIN / (1.0 - percentile / 100.0)).ceil();
+        add(Code::FewSamples, format!("p{percentile} rests on {count} requests; {wanted:.0} are the least for it"));
+    }
+    warnings
+}

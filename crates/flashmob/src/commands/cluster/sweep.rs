@@ -1,0 +1,161 @@
+//! Which points are measured, in which order, and by whom.
+//!
+//! Each round measures every point once, so that whatever changes with time touches all of them alike.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flashmob_core::gateway::BatchMode;
+use flashmob_results::cluster::{Batch, Parameters, Repetition};
+
+use super::super::cluster_args::LoadArgs;
+
+/// Measures one point once.
+pub trait Runner {
+    /// Runs with these parameters: `warmup` before anything counts, then `time`; where things are left to chance, by `seed`.
+    ///
+    /// `cancel` ends it early: then the repetition holds what was measured until then, and is void. `progress` is told now and then
+    /// how much of it is done, from 0 to 1. The repetition's `begin_s` is filled in by the caller.
+    ///
+    /// # Errors
+    /// It cannot be measured; a remedy is named. Requests that fail are no error but counted.
+    fn run(
+        &mut self,
+        parameters: &Parameters,
+        warmup: Duration,
+        time: Duration,
+        seed: u64,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> anyhow::Result<Repetition>;
+}
+
+/// What is to be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    /// The points, in the order in which they are measured.
+    pub points: Vec<Parameters>,
+    /// Repetitions of each.
+    pub repeat: u32,
+    /// Before anything counts.
+    pub warmup: Duration,
+    /// What counts of each repetition.
+    pub time: Duration,
+    /// Where chance comes from; each round has its own, equal for all of its points.
+    pub seed: u64,
+}
+
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// So much of everything is done, from 0 to 1.
+    Progress(f64),
+    /// One repetition is over.
+    Repetition {
+        /// Its point.
+        parameters: &'a Parameters,
+        /// Which round, from 0.
+        round: u32,
+        /// What it measured.
+        repetition: &'a Repetition,
+    },
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Swept {
+    /// The points that have one repetition at least.
+    pub points: Vec<(Parameters, Vec<Repetition>)>,
+    /// It was stopped before its end.
+    pub interrupted: bool,
+    /// What ended it.
+    pub failure: Option<anyhow::Error>,
+}
+
+impl Sweep {
+    /// All combinations: nodes change slowest, then links, batch, block size and the share of reads.
+    #[must_use]
+    pub fn new(load: &LoadArgs, nodes: &[u32], no_io: bool, seed: u64) -> Sweep {
+        let mut points = Vec::new();
+        for &nodes in nodes {
+            for &links in &load.links {
+                for &mode in &load.batch {
+                    for &block_bytes in &load.block_size {
+                        points.extend(load.read_percent.iter().map(|&read_percent| Parameters {
+                            nodes,
+                            links: u32::from(links),
+                            batch: batch_of(mode),
+                            block_bytes,
+                            read_percent,
+                            outstanding: load.outstanding_for(nodes, links, mode),
+                            no_io,
+                        }));
+                    }
+                }
+            }
+        }
+        Sweep { points, repeat: load.repeat, warmup: load.warmup(), time: load.time, seed }
+    }
+}
+
+/// As results write it.
+#[must_use]
+pub fn batch_of(mode: BatchMode) -> Batch {
+    match mode {
+        BatchMode::Auto => Batch::Auto,
+        BatchMode::Fixed(k) => Batch::Fixed(k),
+    }
+}
+
+/// As gateways take it.
+#[must_use]
+pub fn mode_of(batch: Batch) -> BatchMode {
+    match batch {
+        Batch::Auto => BatchMode::Auto,
+        Batch::Fixed(k) => BatchMode::Fixed(k),
+    }
+}
+
+/// Measures all points, round after round. `begun` is the beginning of it all.
+///
+/// # Errors
+/// The runner failed before anything was measured; later failures are in the result, with what was measured before.
+pub fn run_sweep(
+    runner: &mut dyn Runner,
+    sweep: &Sweep,
+    begun: Instant,
+    cancel: &AtomicBool,
+    tell: &mut dyn FnMut(Told<'_>),
+) -> anyhow::Result<Swept> {
+    let mut rows: Vec<(Parameters, Vec<Repetition>)> = sweep.points.iter().map(|p| (p.clone(), Vec::new())).collect();
+    let all = f64::from(sweep.repeat) * rows.len() as f64;
+    let (mut done, mut failure) = (0.0, None);
+    'rounds: for round in 0..sweep.repeat {
+        for (parameters, repetitions) in &mut rows {
+            if cancel.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+            let begin_s = begun.elapsed().as_secs_f64();
+            let seed = sweep.seed.wrapping_add(u64::from(round));
+            let mut progress = |fraction: f64| tell(Told::Progress((done + fraction.clamp(0.0, 1.0)) / all));
+            let repetition = match runner.run(parameters, sweep.warmup, sweep.time, seed, cancel, &mut progress) {
+                Ok(repetition) => Repetition { begin_s, ..repetition },
+                // What was measured until then is worth keeping.
+                Err(error) if done > 0.0 => {
+                    failure = Some(error);
+                    break 'rounds;
+                }
+                Err(error) => return Err(error),
+            };
+            if cancel.load(Ordering::Relaxed) && repetition.requests == 0 {
+                break 'rounds;
+            }
+            done += 1.0;
+            tell(Told::Repetition { parameters, round, repetition: &repetition });
+            tell(Told::Progress(done / all));
+            repetitions.push(repetition);
+        }
+    }
+    rows.retain(|(_, repetitions)| !repetitions.is_empty());
+    Ok(Swept { points: rows, interrupted: cancel.load(Ordering::Relaxed), failure })
+}

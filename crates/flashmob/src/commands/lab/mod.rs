@@ -1,0 +1,158 @@
+//! `flashmob lab`: what its arguments mean.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use flashmob_core::gateway::BatchMode;
+
+use super::cluster_args::{ModelArgs, batch};
+use crate::lab::{self, NODES_MAX, Plan};
+
+/// Real processes and real TCP over a modelled air, on this machine.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    Run(RunArgs),
+    Shell(ShellArgs),
+}
+
+/// Run a command beside a gateway whose nodes are reached over a modelled air.
+///
+/// Gateway and nodes are real processes with TCP stacks of their own; what is between them is modelled: each Ethernet frame
+/// arrives when the model of the air says, or not at all. All vanishes with the command. It needs root, or a system
+/// that lets users make namespaces.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob lab run --nodes 8 --air 11n-2014 -- flashmob bench cluster --links 1,2,4 --batch 1,10,auto
+  flashmob lab run --air 11n -- sh -c 'flashmob bench nbd $FLASHMOB_URI --block-size 1'
+  flashmob lab run --nodes 2 --air ideal -- flashmob status 127.0.0.1:10810
+  flashmob lab run --gateway wireless --no-io -- ./my-benchmark.sh
+  flashmob lab run --air wan,delay=20ms --extent 8MiB -- sh -c 'nbdcopy $FLASHMOB_URI copy.img'
+  flashmob lab run --nodes 1 --node-command 'exec nbdkit -f -i $ADDRESS memory 1G' -- \\
+      sh -c 'until nbdinfo nbd://10.77.0.2; do sleep 0.1; done'
+
+The command finds in its environment:
+  FLASHMOB_URI     the volume, for NBD clients
+  FLASHMOB_ADMIN   the gateway's address for 'flashmob status'
+  FLASHMOB_CONFIG  a configuration for gateways over the nodes
+  FLASHMOB_NODES   the nodes' addresses
+  FLASHMOB_LAB     the lab's socket: what happened on the air, how late the lab was
+
+Exit status: that of the command; 75 if the command was well but the lab was LATE (this
+machine could not keep the air's time: the figures mean nothing, try again); 125 the lab could
+not be made, 126 the command could not be run, 127 there is no such command, 2 wrong arguments.")]
+struct RunArgs {
+    #[command(flatten)]
+    lab: LabOptions,
+    /// What to run in the gateway's network, and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The same with a shell: to look around.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob lab shell --nodes 4 --air 11ac
+  flashmob lab shell --no-io --gateway wireless
+
+In it, for example:
+  flashmob status $FLASHMOB_ADMIN
+  nbdinfo $FLASHMOB_URI
+  ping -c 3 10.77.0.2
+  tcpdump -ni air0")]
+struct ShellArgs {
+    #[command(flatten)]
+    lab: LabOptions,
+}
+
+#[derive(Debug, Args)]
+struct LabOptions {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Links to each node (P1's m).
+    #[arg(long, default_value_t = 1, value_name = "M", value_parser = clap::value_parser!(u16).range(1..=256))]
+    links: u16,
+    /// Pieces that travel together: auto, or at most so many with one batch out for each link (P1's k).
+    #[arg(long, visible_alias = "aggregate", default_value = "auto", value_name = "K", value_parser = batch)]
+    batch: BatchMode,
+    /// How TCP over the air controls congestion: any that this kernel has.
+    #[arg(long, default_value = "cubic", value_name = "NAME", value_parser = congestion)]
+    congestion: String,
+    /// Run this line of shell in each node's network instead of a node, to compare other servers. NODE is its number from 0,
+    /// ADDRESS its address. There is no gateway then unless --with-gateway asks for it.
+    #[arg(long, value_name = "LINE")]
+    node_command: Option<String>,
+    /// Nodes alone.
+    #[arg(long, conflicts_with = "with_gateway")]
+    no_gateway: bool,
+    /// A gateway in spite of --node-command.
+    #[arg(long)]
+    with_gateway: bool,
+}
+
+impl LabOptions {
+    fn plan(self, command: Vec<OsString>) -> anyhow::Result<Plan> {
+        let model = self.model;
+        anyhow::ensure!(
+            model.nodes <= NODES_MAX,
+            "--nodes {} is more than one machine can run in real time; give at most {NODES_MAX}, or use 'flashmob simulate'",
+            model.nodes
+        );
+        Ok(Plan {
+            nodes: model.nodes,
+            air: model.parts.air,
+            gateway: model.parts.gateway.into(),
+            flash: (!model.parts.no_io).then_some(model.parts.flash),
+            extent_bytes: model.parts.extent,
+            seed: model.parts.seed,
+            links: self.links,
+            batch: self.batch,
+            congestion: self.congestion,
+            has_gateway: !self.no_gateway && (self.with_gateway || self.node_command.is_none()),
+            node_command: self.node_command,
+            command,
+        })
+    }
+}
+
+fn congestion(name: &str) -> Result<String, String> {
+    // The kernel's limit, with the byte that ends it.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if (1..16).contains(&name.len()) && name.chars().all(plain) {
+        Ok(name.to_string())
+    } else {
+        Err("give a name such as cubic, bbr or reno".to_string())
+    }
+}
+
+/// Runs what was asked for.
+pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
+    let plan = match args.command {
+        LabCommand::Run(args) => args.lab.plan(args.command)?,
+        LabCommand::Shell(args) => {
+            let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+            let plan = args.lab.plan(vec![shell])?;
+            log::info!(
+                "{} nodes behind the modelled air {}; 'exit' ends the lab; see 'flashmob lab shell --help' for what to try",
+                plan.nodes,
+                plan.air.name
+            );
+            plan
+        }
+    };
+    match lab::run(plan) {
+        Ok(status) => Ok(ExitCode::from(status)),
+        Err(error) => {
+            eprintln!("error: {}", super::words(&error));
+            Ok(ExitCode::from(lab::STATUS_IMPOSSIBLE))
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The answer for people: a sentence, the figures, what holds the cluster back, what would help.
+
+use std::fmt::Write;
+
+use flashmob_core::units::Bytes;
+use flashmob_results::cluster::Attachment;
+use flashmob_results::plan::{Gain, Plan, Resource};
+
+use crate::commands::cluster::figures::number;
+
+/// From such a spread on a figure is said to be uncertain.
+const SPREAD_MAX: f64 = 0.05;
+
+/// The whole text.
+pub fn render(plan: &Plan) -> String {
+    let mut text = format!("{}\n", headline(plan));
+    for (title, line) in lines(plan) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {title:<12}{line}");
+    }
+    text
+}
+
+fn headline(plan: &Plan) -> String {
+    let p = &plan.parameters;
+    let devices = match &plan.flash {
+        Some(flash) => format!("with flash '{}'", flash.profile),
+        None => "that read and write nothing".to_string(),
+    };
+    let gateway = match plan.air.gateway {
+        Attachment::Wireless => "a wireless gateway",
+        Attachment::Wired => "a wired gateway",
+    };
+    let cells = if plan.air.cells > 1 { format!(" in {} cells", plan.air.cells) } else { String::new() };
+    let nodes = if p.nodes == 1 { "1 node".to_string() } else { format!("{} nodes", p.nodes) };
+    format!(
+        "{nodes} {devices} over '{}'{cells}, {gateway}: {} {} of {} a second (MODELLED).",
+        plan.air.profile,
+        rate(plan.requests_per_second),
+        what(plan),
+        Bytes(p.block_bytes.into()),
+    )
+}
+
+fn what(plan: &Plan) -> &'static str {
+    if plan.parameters.read_percent > 0.0 { "reads" } else { "writes" }
+}
+
+fn lines(plan: &Plan) -> Vec<(&'static str, String)> {
+    let p = &plan.parameters;
+    let mut lines = Vec::new();
+    let out = if p.outstanding == 1 { "1 request".to_string() } else { format!("{} requests", p.outstanding) };
+    let (p50, p99) = (time(plan.p50_ns), time(plan.p99_ns));
+    lines.push(("latency", format!("p50 {p50}, p99 {p99}, with {out} outstanding")));
+    let frames = plan.frames_per_request;
+    let per_frame = if frames > 0.0 { significant(1.0 / frames) } else { "no".to_string() };
+    let links = if p.links == 1 { "1 link".to_string() } else { format!("{} links", p.links) };
+    let batch = number(plan.requests_per_batch);
+    lines.push((
+        "air",
+        format!(
+            "{per_frame} requests per frame; {batch} requests in a batch (batch = {}, {links} to each node)",
+            p.batch
+        ),
+    ));
+    if let (Some(fraction), Some(flash)) = (plan.flash_fraction, &plan.flash) {
+        let limit = flash.limits.first().map_or(0.0, |l| l.requests_per_second);
+        let sorted = if fraction > 1.0 { "; sorting makes it more" } else { "" };
+        let share = format!("{} % of the nodes' own flash limit", significant(100.0 * fraction));
+        lines.push(("flash", format!("{share} ({}/s each alone, unsorted{sorted})", rate(limit))));
+    }
+    lines.push(("busy", busy(plan)));
+    lines.push(("bottleneck", bottleneck(plan)));
+    let mut title = "would help";
+    for remedy in &plan.remedies {
+        lines.push((title, format!("{}: x{}", remedy.what, factor(remedy.factor))));
+        title = "";
+    }
+    if plan.remedies.is_empty() {
+        lines.push((title, "nothing that this planner knows brings 5 % or more".to_string()));
+    }
+    lines.push(("how", method(plan)));
+    if plan.spread > SPREAD_MAX {
+        let percent = 100.0 * plan.spread;
+        let why = "TCP and a full air keep no steady pace there";
+        lines.push(("note", format!("parts of the simulation differ by {percent:.0} %: {why}")));
+    }
+    lines
+}
+
+/// In milliseconds, or in seconds if these are many.
+fn time(ns: u64) -> String {
+    if ns < 10_000_000_000 {
+        format!("{} ms", number(ns as f64 / 1e6))
+    } else {
+        format!("{} s", number(ns as f64 / 1e9))
+    }
+}
+
+/// Two digits at least that are not leading zeros.
+fn significant(value: f64) -> String {
+    if value < 0.1 && value > 0.0 {
+        let digits = (1.0 - value.log10().floor()).min(9.0) as usize;
+        return format!("{value:.digits$}");
+    }
+    number(value)
+}
+
+fn busy(plan: &Plan) -> String {
+    let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+    let flash = plan.busy.flash.map(|part| format!("a node's flash {}, ", percent(part))).unwrap_or_default();
+    format!("air {}, {flash}the gateway's CPU {}", percent(plan.busy.air), percent(plan.busy.gateway_processor))
+}
+
+fn bottleneck(plan: &Plan) -> String {
+    let gain = |resource: Resource| plan.gains.iter().find(|g| g.resource == resource).map_or(1.0, |g| g.factor);
+    let one = |resource: &Resource| format!("{} (twice as much: x{})", name(*resource), factor(gain(*resource)));
+    match plan.bottleneck.as_slice() {
+        [] => "no single thing: twice as much of any one brings less than 8 %".to_string(),
+        [only] => {
+            let rest = plan.gains.iter().find(|Gain { resource, .. }| resource != only);
+            let rest = rest.map_or(1.0, |g| g.factor);
+            let rest = if rest < 1.02 {
+                "of anything else: nothing".to_string()
+            } else {
+                format!("of anything else: x{} at most", factor(rest))
+            };
+            format!("{}; {rest}", one(only))
+        }
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(one).collect();
+            format!("shared between {} and {}", first.join(", "), one(last))
+        }
+    }
+}
+
+fn name(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Flash => "flash",
+        Resource::Air => "air",
+        Resource::GatewayProcessor => "gateway CPU",
+        Resource::NodeProcessors => "the nodes' CPUs",
+        Resource::Outstanding => "too few outstanding requests",
+    }
+}
+
+fn method(plan: &Plan) -> String {
+    match &plan.formula {
+        Some(formula) => format!("rate in closed form ({formula}), all else simulated in virtual time"),
+        None => "simulated in virtual time".to_string(),
+    }
+}
+
+/// Two significant digits behind a factor are as many as it deserves.
+fn factor(value: f64) -> String {
+    if value < 9.95 {
+        format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// With commas between thousands, and no more digits than it deserves.
+fn rate(value: f64) -> String {
+    if value < 1000.0 {
+        return number(value);
+    }
+    let unit = 10f64.powf(value.log10().floor() - 2.0);
+    let digits = format!("{:.0}", (value / unit).round() * unit);
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_they_deserve() {
+        let rates = [0.5, 42.0, 999.4, 1000.0, 2098.0, 109_372.7, 1_234_567.0].map(rate);
+        assert_eq!(rates, ["0.50", "42.0", "999", "1,000", "2,100", "109,000", "1,230,000"]);
+        assert_eq!([0.0, 0.000_755, 0.21, 94.0].map(significant), ["0", "0.00076", "0.21", "94.0"]);
+        assert_eq!([2_810_000, 57_982_000_000].map(time), ["2.81 ms", "58.0 s"]);
+        assert_eq!([1.0, 1.9, 1.234, 12.34].map(factor), ["1", "1.9", "1.23", "12"]);
+    }
+}

@@ -1,0 +1,157 @@
+//! How far it is, and how long it will take: on a terminal a line that changes, elsewhere a line for each run.
+
+use std::cell::RefCell;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use super::plan::{Place, Run, Setup};
+
+const DRAW_EVERY: Duration = Duration::from_secs(1);
+
+/// Of all runs.
+pub struct Progress {
+    setup: Setup,
+    runs: usize,
+    on_terminal: bool,
+    state: RefCell<State>,
+}
+
+struct State {
+    begun: usize,
+    /// Guessed seconds of the runs that are done, of the one that runs, and of all.
+    done_s: f64,
+    this_s: f64,
+    all_s: f64,
+    /// Seconds that those that are done took.
+    took_s: f64,
+    words: String,
+    since: Instant,
+    drawn: Instant,
+}
+
+impl Progress {
+    /// Of these runs.
+    #[must_use]
+    pub fn new(runs: &[Run], setup: &Setup) -> Progress {
+        let state = State {
+            begun: 0,
+            done_s: 0.0,
+            this_s: 0.0,
+            all_s: runs.iter().map(|run| run.guess_s(setup)).sum(),
+            took_s: 0.0,
+            words: String::new(),
+            since: Instant::now(),
+            drawn: Instant::now(),
+        };
+        let on_terminal = std::io::stderr().is_terminal() && log::log_enabled!(log::Level::Info);
+        Progress { setup: setup.clone(), runs: runs.len(), on_terminal, state: RefCell::new(state) }
+    }
+
+    /// This one begins.
+    pub fn begin(&self, run: &Run) {
+        let mut state = self.state.borrow_mut();
+        state.begun += 1;
+        (state.words, state.this_s, state.since) = (run.words(), run.guess_s(&self.setup), Instant::now());
+        if self.on_terminal {
+            drop(state);
+            self.draw();
+        } else {
+            log::info!("{}", state.line(self.runs, self.setup.place));
+        }
+    }
+
+    /// It goes on.
+    pub fn tick(&self) {
+        if self.on_terminal && self.state.borrow().drawn.elapsed() >= DRAW_EVERY {
+            self.draw();
+        }
+    }
+
+    /// This one is done.
+    pub fn end(&self, run: &Run) {
+        let mut state = self.state.borrow_mut();
+        state.took_s += state.since.elapsed().as_secs_f64();
+        state.done_s += run.guess_s(&self.setup);
+        state.this_s = 0.0;
+        if self.on_terminal {
+            // The line is free for others.
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn draw(&self) {
+        let mut state = self.state.borrow_mut();
+        state.drawn = Instant::now();
+        // Progress that cannot be shown stops nothing.
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}", state.line(self.runs, self.setup.place));
+    }
+}
+
+impl State {
+    fn line(&self, runs: usize, place: Place) -> String {
+        let line = format!("{}/{runs} {}", self.begun, self.words);
+        // Guesses are of real time: how fast virtual time goes by shows with the first run.
+        if place == Place::Simulator && self.done_s <= 0.0 { line } else { format!("{line}; {}", self.left()) }
+    }
+
+    /// By what those that are done took, compared with what was guessed.
+    fn left(&self) -> String {
+        let ratio = if self.done_s > 0.0 { self.took_s / self.done_s } else { 1.0 };
+        let passed_s = self.since.elapsed().as_secs_f64().min(self.this_s * ratio);
+        words(((self.all_s - self.done_s) * ratio - passed_s).max(0.0))
+    }
+}
+
+fn words(left_s: f64) -> String {
+    match left_s {
+        short if short < 90.0 => format!("about {short:.0} s left"),
+        long => format!("about {:.0} min left", long / 60.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::runs;
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_what_runs_took() {
+        let setup = Setup {
+            place: Place::Lab,
+            air: "11n".into(),
+            gateway: "wired",
+            flash: "emmc".into(),
+            seed: 1,
+            time: Duration::from_secs(1),
+            repeat: 1,
+            limit: 2_000.0,
+        };
+        let runs = runs(true, false);
+        let progress = Progress::new(&runs, &setup);
+        progress.begin(&runs[0]);
+        let guess = progress.state.borrow().left();
+        progress.end(&runs[0]);
+        // It took no time: neither will the others.
+        progress.begin(&runs[1]);
+        assert_eq!(progress.state.borrow().left(), "about 0 s left");
+        assert!(guess.ends_with("min left"), "{guess}");
+        assert!(progress.state.borrow().line(10, Place::Lab).starts_with("2/10 k=10, 24 points; about "));
+    }
+
+    #[test]
+    fn how_long_virtual_time_takes_is_not_guessed_before_the_first_run() {
+        let state = |done_s| State {
+            begun: 1,
+            done_s,
+            this_s: 0.0,
+            all_s: 500.0,
+            took_s: 1.0,
+            words: "k=1".into(),
+            since: Instant::now(),
+            drawn: Instant::now(),
+        };
+        assert_eq!(state(0.0).line(10, Place::Simulator), "1/10 k=1");
+        assert!(state(100.0).line(10, Place::Simulator).starts_with("1/10 k=1; about "));
+        assert!(state(0.0).line(10, Place::Lab).starts_with("1/10 k=1; about "));
+    }
+}

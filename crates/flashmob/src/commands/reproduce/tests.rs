@@ -1,0 +1,144 @@
+//! What is kept when runs fail or are stopped.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use flashmob_results::cluster::{Batches, Cluster, Parameters, Point, Repetition, Setting};
+use flashmob_results::device::Device;
+use flashmob_results::latency::{Latency, histogram};
+use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement, read};
+
+use super::plan::{Place, Run, Setup, runs};
+use super::progress::Progress;
+use super::runner::Runner;
+use super::{kept_file, measure};
+
+fn setup() -> Setup {
+    Setup {
+        place: Place::Lab,
+        air: "11n,loss=1%".into(),
+        gateway: "wired",
+        flash: "emmc".into(),
+        seed: 1,
+        time: Duration::from_secs(1),
+        repeat: 1,
+        limit: 2_000.0,
+    }
+}
+
+/// Measures without measuring; may fail at one run, and stop after another.
+struct Stub<'a> {
+    begun: usize,
+    fails_at: Option<usize>,
+    stops_at: Option<usize>,
+    stop: &'a AtomicBool,
+}
+
+impl Runner for Stub<'_> {
+    fn run(&mut self, run: &Run, _: &Setup) -> anyhow::Result<Option<Document>> {
+        self.begun += 1;
+        if self.fails_at == Some(self.begun) {
+            anyhow::bail!("it burns");
+        }
+        if self.stops_at == Some(self.begun) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(document(run)))
+    }
+}
+
+fn document(run: &Run) -> Document {
+    let mut points = Vec::new();
+    for &nodes in &run.nodes {
+        for &links in &run.links {
+            let parameters = Parameters {
+                nodes,
+                links,
+                batch: run.batch,
+                block_bytes: 1,
+                read_percent: 100.0,
+                outstanding: 256,
+                no_io: run.no_io,
+            };
+            let repetition = Repetition {
+                begin_s: 0.0,
+                elapsed_s: 1.0,
+                requests: 100,
+                bytes: 100,
+                errors: 0,
+                requests_per_second: 100.0,
+                latency_ns: Latency::new(&histogram()),
+                batches: Batches::default(),
+                packets: None,
+                air: None,
+                flash_busy_fraction: None,
+                gateway_cpu_s: 0.0,
+                lateness: None,
+                is_void: false,
+            };
+            points.push(Point::new(parameters, vec![repetition], None));
+        }
+    }
+    Document {
+        format: FORMAT.into(),
+        format_version: FORMAT_VERSION,
+        program_version: "0.1.0".into(),
+        started_unix_s: 1,
+        elapsed_s: 1.0,
+        interrupted: false,
+        label: None,
+        device: Device::default(),
+        preset: None,
+        scale: 1.0,
+        seed: 1,
+        measurement: Measurement::Cluster(Cluster {
+            setting: Setting::Lab,
+            air: None,
+            flash: None,
+            extent_bytes: 1,
+            points,
+        }),
+        warnings: Vec::new(),
+    }
+}
+
+/// Points that were measured, whether it was stopped, and what is in the file.
+fn measured(fails_at: Option<usize>, stops_at: Option<usize>) -> anyhow::Result<(usize, bool, Document)> {
+    let (folder, stop) = (tempfile::tempdir()?, AtomicBool::new(false));
+    let path = kept_file(folder.path(), &setup())?;
+    let runs = runs(true, false);
+    let mut stub = Stub { begun: 0, fails_at, stops_at, stop: &stop };
+    let outcome = measure(&runs, &setup(), &mut stub, &stop, &Progress::new(&runs, &setup()), Some(&path))?;
+    let kept = read::file(&path)?;
+    assert_eq!(outcome.document.as_ref(), Some(&kept), "the file has what the page has");
+    Ok((kept.cluster().unwrap().points.len(), outcome.interrupted, kept))
+}
+
+#[test]
+fn all_runs_are_one_cluster() {
+    let (points, interrupted, document) = measured(None, None).unwrap();
+    assert_eq!((points, interrupted, document.interrupted), (160, false, false));
+    assert_eq!(document.preset.as_deref(), Some("p1"));
+}
+
+#[test]
+fn what_was_measured_before_a_stop_is_kept_and_says_so() {
+    let (points, interrupted, document) = measured(None, Some(2)).unwrap();
+    assert_eq!((points, interrupted, document.interrupted), (48, true, true));
+}
+
+#[test]
+fn one_run_that_fails_costs_its_points_the_first_ends_it() {
+    assert_eq!(measured(Some(6), None).unwrap().0, 152);
+    assert_eq!(measured(Some(1), None).unwrap_err().to_string(), "it burns");
+}
+
+#[test]
+fn an_earlier_result_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = kept_file(folder.path(), &setup()).unwrap();
+    assert_eq!(path.file_name().unwrap(), "p1-lab-11n_loss_1_-wired-emmc.json");
+    std::fs::write(&path, "x").unwrap();
+    let error = kept_file(folder.path(), &setup()).unwrap_err().to_string();
+    assert!(error.contains("is there already") && error.contains("--save"), "{error}");
+}

@@ -1,0 +1,90 @@
+//! `flashmob simulate`: a cluster in virtual time, measured as `bench cluster` measures one in the lab.
+
+mod runner;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flashmob_core::units::Bytes;
+use flashmob_lab::air::Attachment as Modelled;
+use flashmob_lab::cluster::{NODES_MAX, OUTSTANDING_BYTES_MAX};
+use flashmob_results::cluster::{AirModel, Attachment, Setting};
+
+use super::cluster::{self, ResultArgs, Subject, Sweep, figures};
+use super::cluster_args::{LoadArgs, PartsArgs};
+use runner::Simulator;
+
+/// Simulate a cluster: the gateway and the nodes as they are, over modelled air, flash and TCP, in virtual time.
+///
+/// It answers in seconds how fast clusters of any size are, without devices. Nothing of it is measured: what the models leave out is in
+/// docs/models.md, how well it agrees with real processes and TCP stacks in docs/lab.md.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob simulate --nodes 1,2,4,8 --links 1,4,32 --batch 1,10,100,auto
+        the sweep of P1's section 3: tablets of 2013 around a router of their time
+  flashmob simulate --nodes 8 --air 11ac --flash ufs --block-size 4KiB --gateway wireless
+        eight phones, the gateway one of them
+  flashmob simulate --nodes 1000 --cells 20 --air 11ac --flash emmc --time 1
+  flashmob simulate --nodes 8 --no-io --batch 1,10 --save p1-network.json && flashmob report p1-network.json
+
+Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 requests failed, 130 stopped by Ctrl-C (what was simulated until then is
+printed).")]
+pub struct SimulateArgs {
+    /// Nodes; a list simulates a cluster of each size.
+    #[arg(long, default_value = "8", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    nodes: Vec<u32>,
+    /// Cells, each with an access point and a channel of its own; the nodes are divided among them.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    cells: u32,
+    #[command(flatten)]
+    parts: PartsArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// Simulates everything that was asked for.
+pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
+    args.result.check()?;
+    let sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
+    let mut simulator = Simulator::new(&args.parts, args.cells);
+    for point in &sweep.points {
+        // All combinations before the first is simulated. Here, too, because the remedy has the name of an option.
+        anyhow::ensure!(
+            u64::from(point.outstanding) * u64::from(point.block_bytes) <= OUTSTANDING_BYTES_MAX,
+            "{} requests of {} outstanding are more bytes than can be simulated ({}); take fewer with --outstanding, or smaller ones",
+            point.outstanding,
+            Bytes(point.block_bytes.into()),
+            Bytes(OUTSTANDING_BYTES_MAX)
+        );
+        simulator.settings(point, sweep.warmup, sweep.time, sweep.seed).check()?;
+    }
+    let cancel = cluster::on_signal()?;
+    cluster::measure(&mut simulator, &sweep, &args.result, &cancel, || subject(args, &sweep))
+}
+
+fn subject(args: &SimulateArgs, sweep: &Sweep) -> anyhow::Result<Subject> {
+    let parts = &args.parts;
+    let flash = match parts.no_io {
+        true => None,
+        false => Some(figures::flash_model(&parts.flash, parts.extent, &sweep.points)?),
+    };
+    let gateway = match Modelled::from(parts.gateway) {
+        Modelled::Wireless => Attachment::Wireless,
+        Modelled::Wired => Attachment::Wired,
+    };
+    Ok(Subject {
+        setting: Setting::Simulator,
+        air: Some(AirModel {
+            profile: parts.air.name.clone(),
+            description: parts.air.description.clone(),
+            gateway,
+            cells: args.cells,
+        }),
+        flash,
+        extent_bytes: parts.extent,
+        warnings: Vec::new(),
+    })
+}

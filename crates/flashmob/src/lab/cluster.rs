@@ -1,0 +1,160 @@
+//! The processes of a lab: nodes in their hosts, the gateway and the command in the gateway's.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+use flashmob_core::gateway::BatchMode;
+
+use super::host::Host;
+use super::status::{CONFIG_VARIABLE, SOCKET_VARIABLE};
+use super::{Plan, address, signals};
+use crate::config::Config;
+use crate::process::{Process, of_this_binary};
+
+/// Where nodes listen. Each has a network of its own, so ports never collide.
+const NODE_PORT: u16 = 7411;
+/// Where nodes answer `/status`.
+pub const NODE_ADMIN_PORT: u16 = 7412;
+/// Where the gateway listens, for those in its own host.
+const GATEWAY_LISTEN: &str = "127.0.0.1:10809";
+/// Where it answers `/status`.
+const GATEWAY_ADMIN: &str = "127.0.0.1:10810";
+/// The volume.
+const VOLUME: &str = "lab";
+
+/// The processes, and where they are.
+pub struct Cluster<'lab> {
+    plan: &'lab Plan,
+    dir: &'lab Path,
+    /// The gateway's first.
+    hosts: &'lab [Host],
+    processes: Vec<Process>,
+}
+
+impl<'lab> Cluster<'lab> {
+    /// Starts nodes and gateway, and waits until the volume is ready. They end with this thread.
+    pub fn start(plan: &'lab Plan, dir: &'lab Path, hosts: &'lab [Host]) -> anyhow::Result<Cluster<'lab>> {
+        let mut cluster = Cluster { plan, dir, hosts, processes: Vec::new() };
+        for number in 0..plan.nodes {
+            let command = cluster.node(number)?;
+            cluster.start_in(address::node(number).0, &format!("node-{number}"), command)?;
+        }
+        if plan.node_command.is_none() {
+            for node in &mut cluster.processes {
+                node.await_line("ready, listening on ")?;
+            }
+        }
+        let path = cluster.config_path();
+        std::fs::write(&path, cluster.config()?)?;
+        if plan.has_gateway {
+            let command = of_this_binary(&["gateway".to_string(), path.display().to_string()])?;
+            let gateway = cluster.start_in(address::GATEWAY.0, "gateway", command)?;
+            gateway.await_line(&format!("volume {VOLUME} ready"))?;
+        }
+        Ok(cluster)
+    }
+
+    /// Starts the command; signals that reach the lab go to it from then on.
+    pub fn command(&self, socket: &Path) -> std::io::Result<Child> {
+        let (program, args) = self.plan.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(args).env("PATH", path_with_this_binary()).env(SOCKET_VARIABLE, socket);
+        let nodes: Vec<String> = (0..self.plan.nodes).map(|n| address::ip(address::node(n)).to_string()).collect();
+        command.env("FLASHMOB_NODES", nodes.join(" "));
+        command.env(CONFIG_VARIABLE, self.config_path());
+        if self.plan.has_gateway {
+            command
+                .env("FLASHMOB_ADMIN", GATEWAY_ADMIN)
+                .env("FLASHMOB_URI", format!("nbd://{GATEWAY_LISTEN}/{VOLUME}"));
+        }
+        self.hosts[0].enter(&mut command);
+        signals::as_ever(&mut command);
+        let child = command.spawn()?;
+        signals::COMMAND.set(child.id());
+        Ok(child)
+    }
+
+    /// Says which of its processes have ended, each once. None should.
+    pub fn look_after(&mut self) -> bool {
+        let before = self.processes.len();
+        self.processes.retain_mut(|process| match process.ended() {
+            None => true,
+            Some(status) => {
+                let said = process.last_lines().join("\n  ");
+                log::warn!("{} has ended ({status}); it said last:\n  {said}", process.name());
+                false
+            }
+        });
+        self.processes.len() == before
+    }
+
+    fn start_in(&mut self, host: u32, name: &str, mut command: Command) -> anyhow::Result<&mut Process> {
+        self.hosts[host as usize].enter(&mut command);
+        signals::as_ever(&mut command);
+        // The terminal's Ctrl-C is for the command.
+        command.process_group(0);
+        self.processes.push(Process::start(self.dir, name, command)?);
+        self.processes.last_mut().context("it was put there")
+    }
+
+    fn node(&self, number: u32) -> anyhow::Result<Command> {
+        let plan = self.plan;
+        let ip = address::ip(address::node(number));
+        if let Some(line) = &plan.node_command {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", line]).env("PATH", path_with_this_binary()).current_dir(self.dir);
+            command.env("NODE", number.to_string()).env("ADDRESS", ip.to_string());
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            return Ok(command);
+        }
+        let data = self.dir.join(format!("node-{number}.extent")).display().to_string();
+        let mut args = vec!["node".to_string()];
+        let mut option = |name: &str, value: String| args.extend([name.to_string(), value]);
+        option("--data", data);
+        option("--size", plan.extent_bytes.to_string());
+        option("--listen", format!("{ip}:{NODE_PORT}"));
+        option("--admin", format!("0.0.0.0:{NODE_ADMIN_PORT}"));
+        match &plan.flash {
+            // Nodes that draw the same numbers would be slow in the same moments.
+            Some(flash) => {
+                option("--model", flash.name.to_string());
+                option("--model-seed", plan.seed.wrapping_add(u64::from(number)).to_string());
+            }
+            None => args.push("--no-io".to_string()),
+        }
+        of_this_binary(&args)
+    }
+
+    fn config_path(&self) -> PathBuf {
+        self.dir.join("gateway.toml")
+    }
+
+    /// The gateway's configuration.
+    fn config(&self) -> anyhow::Result<String> {
+        let batch = match self.plan.batch {
+            BatchMode::Auto => "\"auto\"".to_string(),
+            BatchMode::Fixed(k) => k.to_string(),
+        };
+        let mut text = format!(
+            "listen = \"{GATEWAY_LISTEN}\"\nadmin = \"{GATEWAY_ADMIN}\"\nname = \"lab\"\n\n\
+             [[volume]]\nname = \"{VOLUME}\"\nbatch = {batch}\nlinks = {}\n",
+            self.plan.links
+        );
+        for number in 0..self.plan.nodes {
+            let ip = address::ip(address::node(number));
+            text.push_str(&format!("\n[[volume.node]]\naddress = \"{ip}:{NODE_PORT}\"\n"));
+        }
+        Config::parse(&text, "gateway.toml", self.dir)?;
+        Ok(text)
+    }
+}
+
+/// So that `flashmob` is this flashmob.
+fn path_with_this_binary() -> OsString {
+    let old = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let own = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
+    std::env::join_paths(own.into_iter().chain(std::env::split_paths(&old))).unwrap_or(old)
+}

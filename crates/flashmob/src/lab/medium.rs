@@ -1,0 +1,343 @@
+//! The medium: takes frames from the hosts' TAP devices, asks the model of the air what becomes of them, and hands those
+//! that arrive over when real time has come to their virtual time.
+//!
+//! One thread. The model's clock is the real one's time since the start, and an event of the model happens at its virtual
+//! time however late this thread wakes up: what is late is the hand-over alone, and the next event is none the later for it.
+//! A frame's lateness is that of its hand-over and the longest time that it may have waited in its TAP device until this
+//! thread took it. It never drops a frame that the model delivers, and never delivers one that it drops.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::Duration;
+
+use anyhow::Context;
+use flashmob_core::units::Time;
+use flashmob_lab::air::{Air, Counters, Fate, Frame, Outcome, Port};
+use flashmob_results::cluster::Lateness;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use slab::Slab;
+
+use super::frame::{FRAME_BYTES_MAX, receiver};
+use super::lateness::LatenessLog;
+
+/// Frames that are taken from one host before the next is looked at.
+const FRAMES_PER_TURN: usize = 64;
+/// If something happens within this, the thread looks again instead of sleeping, in nanoseconds: to sleep and be woken
+/// takes longer.
+const SLEEP_NS_MIN: u64 = 15_000;
+/// The thread looks at least so often, in nanoseconds, so that it notices when it was kept from running.
+const HEARTBEAT_NS: u64 = 5_000_000;
+/// Priority among real-time threads: the least, which is above all ordinary ones.
+const PRIORITY: i32 = 1;
+/// How long an answer may take, until the lab counts as stuck.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Events of the timer and of questions; those of hosts have the number of their port.
+const TIMER: u64 = u64::MAX;
+const QUESTIONS: u64 = u64::MAX - 1;
+
+/// What the medium knows at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// Since the start.
+    pub now: Time,
+    /// Of the model, since the start.
+    pub counters: Counters,
+    /// Since it was begun last.
+    pub lateness: Lateness,
+    /// Frames that were not put on the air, for what they are.
+    pub refused: u64,
+    /// Frames that arrived and that a host did not take.
+    pub not_taken: u64,
+}
+
+/// Asks the medium.
+#[derive(Clone, Debug)]
+pub struct MediumHandle {
+    questions: Sender<Question>,
+    wake: Arc<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct Question {
+    begin: bool,
+    answer: Sender<Snapshot>,
+}
+
+impl MediumHandle {
+    /// How things are; with `begin`, lateness is counted anew from then on.
+    pub fn ask(&self, begin: bool) -> anyhow::Result<Snapshot> {
+        let (answer, answered) = channel();
+        self.questions.send(Question { begin, answer }).map_err(|_| anyhow::anyhow!("the lab's medium has ended"))?;
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
+        answered.recv_timeout(ANSWER_TIMEOUT).context("the lab's medium does not answer")
+    }
+}
+
+/// A frame on its way.
+#[derive(Debug)]
+struct Held {
+    bytes: Vec<u8>,
+    /// How long it may have waited to be taken.
+    taken_late_ns: u64,
+    /// Fates that are still to come.
+    fates: u32,
+}
+
+struct Medium {
+    air: Air,
+    taps: Vec<OwnedFd>,
+    clock: Clock,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer is set to.
+    armed: Option<Time>,
+    /// What is found in a TAP device now has come after this.
+    waiting_since: Time,
+    /// When it was looked for events.
+    looked: Time,
+    wake: Arc<OwnedFd>,
+    questions: Receiver<Question>,
+    frames: Slab<Held>,
+    spare: Vec<Vec<u8>>,
+    outcomes: Vec<Outcome>,
+    lateness: LatenessLog,
+    refused: u64,
+    not_taken: u64,
+}
+
+/// Starts the medium over these ends of cables, one for each port of the air.
+pub fn start(air: Air, taps: Vec<OwnedFd>) -> anyhow::Result<MediumHandle> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
+    epoll::add(&epoll, &wake, EventData::new_u64(QUESTIONS), EventFlags::IN)?;
+    for (port, tap) in taps.iter().enumerate() {
+        epoll::add(&epoll, tap, EventData::new_u64(port as u64), EventFlags::IN)?;
+    }
+    let (sender, questions) = channel();
+    let handle = MediumHandle { questions: sender, wake: Arc::clone(&wake) };
+    let medium = Medium {
+        air,
+        taps,
+        clock: Clock::start(),
+        epoll,
+        timer,
+        armed: None,
+        waiting_since: Time(0),
+        looked: Time(0),
+        wake,
+        questions,
+        frames: Slab::new(),
+        spare: Vec::new(),
+        outcomes: Vec::new(),
+        lateness: LatenessLog::new(),
+        refused: 0,
+        not_taken: 0,
+    };
+    std::thread::Builder::new().name("medium".to_string()).spawn(move || {
+        prefer_this_thread();
+        if let Err(error) = medium.run() {
+            // Without its medium a lab is nothing; and nothing of it stays when its first process ends.
+            log::error!("the lab's medium failed: {error}");
+            std::process::exit(i32::from(super::STATUS_IMPOSSIBLE));
+        }
+    })?;
+    Ok(handle)
+}
+
+impl Medium {
+    fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            self.sleep(&mut events)?;
+            for event in &events {
+                match event.data.u64() {
+                    TIMER => {
+                        // What it counted does not matter; that it is empty again does.
+                        let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
+                        self.armed = None;
+                    }
+                    QUESTIONS => {
+                        if !self.answer() {
+                            return Ok(());
+                        }
+                    }
+                    port => self.take(Port(port as u32))?,
+                }
+            }
+            self.move_on();
+        }
+    }
+
+    /// Sleeps until the next event of the model or a frame; not at all if one is near.
+    fn sleep(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let before = self.clock.now();
+        let deadline = self.arm(before)?;
+        let mut timeout = Timespec { tv_sec: 0, tv_nsec: deadline.map_or(0, |_| HEARTBEAT_NS as _) };
+        events.clear();
+        while let Err(error) = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+            // Stopped, and continued: what has come meanwhile has waited, and must be seen in this turn.
+            timeout = Timespec::default();
+        }
+        let after = self.clock.now();
+        // Who sleeps found nothing to take before, and is woken by what comes. Else it may have come since the last time.
+        let slept = after.nanos_since(before) >= SLEEP_NS_MIN;
+        self.waiting_since = match deadline {
+            Some(deadline) if slept => deadline.min(after),
+            _ => self.looked,
+        };
+        self.looked = after;
+        Ok(())
+    }
+
+    /// Sets the timer to the next event. Returns until when to sleep at most; `None`: do not sleep.
+    fn arm(&mut self, now: Time) -> io::Result<Option<Time>> {
+        let next = self.air.next_event();
+        if next.is_some_and(|at| at.nanos_since(now) < SLEEP_NS_MIN) {
+            return Ok(None);
+        }
+        if next != self.armed {
+            // All zeros: never.
+            let it_value = next.map_or_else(Timespec::default, |at| self.clock.real(at));
+            let value = Itimerspec { it_interval: Timespec::default(), it_value };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value)?;
+            self.armed = next;
+        }
+        let heartbeat = now + Duration::from_nanos(HEARTBEAT_NS);
+        Ok(Some(next.map_or(heartbeat, |at| at.min(heartbeat))))
+    }
+
+    /// Takes what a host wants to send.
+    fn take(&mut self, from: Port) -> io::Result<()> {
+        for _ in 0..FRAMES_PER_TURN {
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            // One byte more than the longest frame, so that longer ones show.
+            bytes.resize(FRAME_BYTES_MAX + 1, 0);
+            let len = match rustix::io::read(&self.taps[from.0 as usize], &mut bytes) {
+                Ok(len) => len,
+                Err(error) => {
+                    self.spare.push(bytes);
+                    return match error {
+                        rustix::io::Errno::AGAIN | rustix::io::Errno::INTR => Ok(()),
+                        // Somebody in the host has put its interface down.
+                        rustix::io::Errno::IO => Ok(()),
+                        error => Err(error.into()),
+                    };
+                }
+            };
+            bytes.truncate(len);
+            let ports = self.taps.len() as u32;
+            let Ok(to) = receiver(&bytes, from, ports) else {
+                self.refused += 1;
+                self.spare.push(bytes);
+                continue;
+            };
+            let fates = if to.is_some() { 1 } else { ports - 1 };
+            let now = self.clock.now();
+            let taken_late_ns = now.nanos_since(self.waiting_since);
+            let id = self.frames.insert(Held { bytes, taken_late_ns, fates }) as u64;
+            self.air.advance(now, &mut self.outcomes);
+            self.air.submit(now, Frame { id, from, to, len_bytes: len as u32 });
+        }
+        Ok(())
+    }
+
+    /// Lets everything happen that is due.
+    fn move_on(&mut self) {
+        self.air.advance(self.clock.now(), &mut self.outcomes);
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        for outcome in outcomes.drain(..) {
+            let key = outcome.id as usize;
+            let Some(held) = self.frames.get_mut(key) else { continue };
+            if outcome.fate == Fate::Delivered {
+                if rustix::io::write(&self.taps[outcome.to.0 as usize], &held.bytes).is_err() {
+                    self.not_taken += 1;
+                }
+                self.lateness.record(held.taken_late_ns + self.clock.now().nanos_since(outcome.at));
+            }
+            held.fates -= 1;
+            if held.fates == 0 {
+                self.spare.push(self.frames.remove(key).bytes);
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Answers all questions; false if nobody is left who could ask.
+    fn answer(&mut self) -> bool {
+        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+        loop {
+            match self.questions.try_recv() {
+                Ok(question) => {
+                    let snapshot = Snapshot {
+                        now: self.clock.now(),
+                        counters: self.air.counters(),
+                        lateness: self.lateness.summary(),
+                        refused: self.refused,
+                        not_taken: self.not_taken,
+                    };
+                    if question.begin {
+                        self.lateness.clear();
+                    }
+                    // Who asked may have lost patience.
+                    let _ = question.answer.send(snapshot);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+}
+
+/// The model's clock: CLOCK_MONOTONIC since the start, so that timers can be set by it.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    start_ns: u64,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock { start_ns: monotonic_ns() }
+    }
+
+    fn now(self) -> Time {
+        Time(monotonic_ns() - self.start_ns)
+    }
+
+    /// That time as CLOCK_MONOTONIC has it.
+    fn real(self, at: Time) -> Timespec {
+        let ns = self.start_ns.saturating_add(at.as_nanos());
+        Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Asks the kernel to run this thread before others, and to wake it at the time that it asks for.
+fn prefer_this_thread() {
+    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: plain system calls about this thread; the structure lives long enough.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) != 0
+    };
+    if refused {
+        let error = io::Error::last_os_error();
+        log::debug!("the medium runs without real-time priority, and may be late more often: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests;
