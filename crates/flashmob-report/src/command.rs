@@ -7,11 +7,16 @@ use flashmob_results::disk::{Engine, Operation, Parameters, Pattern, Point};
 
 use crate::entry::Entry;
 
+mod cluster;
+
 /// One command for each part of a result that one run can measure (files of other making may hold several); none for a part with a name
 /// that cannot be typed.
 pub(crate) fn lines(entry: &Entry) -> Vec<String> {
+    if let Some(measured) = entry.cluster() {
+        return cluster::lines(entry, measured);
+    }
     let mut parts: Vec<Vec<&Point>> = Vec::new();
-    for point in &entry.disk().points {
+    for point in entry.points() {
         match parts.iter_mut().find(|part| common(part[0]) == common(point)) {
             Some(part) => part.push(point),
             None => parts.push(vec![point]),
@@ -38,7 +43,7 @@ fn line(entry: &Entry, points: &[&Point]) -> Option<String> {
         values.join(",")
     };
     let mut words = vec!["flashmob bench disk".to_string()];
-    let size_bytes = match (&entry.disk().model, &entry.disk().file) {
+    let size_bytes = match (entry.model(), entry.file()) {
         (Some(model), _) => {
             words.push(format!("--model {} --size {}", quoted(&model.profile)?, size(model.size_bytes)));
             model.size_bytes
@@ -172,7 +177,7 @@ mod tests {
     fn names_are_quoted_for_a_shell() {
         let named = |path: &str, label: &str| {
             let mut document = document(label, None, vec![steady(parameters(), 9.0)]);
-            let Measurement::Disk(disk) = &mut document.measurement;
+            let Measurement::Disk(disk) = &mut document.measurement else { panic!("a disk") };
             let file = disk.file.as_mut().unwrap();
             (file.path, file.made_by_benchmark) = (path.into(), false);
             commands(document)

@@ -1,7 +1,11 @@
 //! One row for each repetition, with all its parameters: for spreadsheets and statistics. Units stand in the headings; what is unknown is empty.
+//!
+//! Devices and clusters have a table each: their columns have little in common, and half of a common table would be empty.
+
+pub(crate) mod clusters;
 
 use flashmob_results::disk::{Point, Repetition};
-use flashmob_results::latency::PERCENTILES;
+use flashmob_results::latency::{Latency, PERCENTILES};
 use flashmob_results::warning::Warning;
 
 use crate::Error;
@@ -32,9 +36,9 @@ const COLUMNS: &[Column] = &[
     ("preset", |r| text(r.entry.document.preset.as_ref())),
     ("scale", |r| r.entry.document.scale.to_string()),
     ("seed", |r| r.entry.document.seed.to_string()),
-    ("modelled", |r| text(r.entry.disk().model.as_ref().map(|m| &m.profile))),
-    ("rotational", |r| text(r.entry.disk().file.as_ref().and_then(|f| f.place.rotational))),
-    ("filesystem", |r| text(r.entry.disk().file.as_ref().and_then(|f| f.place.filesystem.as_ref()))),
+    ("modelled", |r| text(r.entry.model().map(|m| &m.profile))),
+    ("rotational", |r| text(r.entry.file().and_then(|f| f.place.rotational))),
+    ("filesystem", |r| text(r.entry.file().and_then(|f| f.place.filesystem.as_ref()))),
     ("point", |r| (r.point_at + 1).to_string()),
     ("operation", |r| r.point.parameters.operation.to_string()),
     ("pattern", |r| r.point.parameters.pattern.to_string()),
@@ -86,23 +90,32 @@ fn codes(warnings: &[Warning]) -> String {
     codes.join(" ")
 }
 
-/// The whole table with its heading.
+/// The repetitions of devices, with a heading.
 pub(crate) fn table(entries: &[Entry]) -> Result<String, Error> {
+    let mut rows = Vec::new();
+    for entry in entries {
+        for (point_at, point) in entry.points().iter().enumerate() {
+            for (repetition_at, repetition) in point.repetitions.iter().enumerate() {
+                let row = Row { entry, point_at, point, repetition_at, repetition };
+                let values: Vec<String> = COLUMNS.iter().map(|c| (c.1)(&row)).collect();
+                rows.push((values, &repetition.latency_ns));
+            }
+        }
+    }
+    written(COLUMNS.iter().map(|c| c.0), &rows)
+}
+
+/// A table with these headings and rows, with the percentiles behind their columns.
+fn written<'a>(headings: impl Iterator<Item = &'a str>, rows: &[(Vec<String>, &Latency)]) -> Result<String, Error> {
     let failed = |what: String| Error::Csv(what);
     let mut writer = csv::Writer::from_writer(Vec::new());
     let percentiles = PERCENTILES.iter().map(|percent| format!("latency_p{percent}_ns"));
-    let heading: Vec<String> = COLUMNS.iter().map(|c| c.0.to_string()).chain(percentiles).collect();
+    let heading: Vec<String> = headings.map(str::to_string).chain(percentiles).collect();
     writer.write_record(&heading).map_err(|e| failed(e.to_string()))?;
-    for entry in entries {
-        for (point_at, point) in entry.disk().points.iter().enumerate() {
-            for (repetition_at, repetition) in point.repetitions.iter().enumerate() {
-                let row = Row { entry, point_at, point, repetition_at, repetition };
-                let latency = &repetition.latency_ns;
-                let times = PERCENTILES.iter().map(|percent| text(latency.percentile_ns(*percent)));
-                let record: Vec<String> = COLUMNS.iter().map(|c| (c.1)(&row)).chain(times).collect();
-                writer.write_record(&record).map_err(|e| failed(e.to_string()))?;
-            }
-        }
+    for (values, latency) in rows {
+        let times = PERCENTILES.iter().map(|percent| text(latency.percentile_ns(*percent)));
+        let record: Vec<String> = values.iter().cloned().chain(times).collect();
+        writer.write_record(&record).map_err(|e| failed(e.to_string()))?;
     }
     let bytes = writer.into_inner().map_err(|e| failed(e.to_string()))?;
     String::from_utf8(bytes).map_err(|e| failed(e.to_string()))

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use flashmob_results::Document;
+use flashmob_results::cluster::Cluster;
 use flashmob_results::device::Place;
-use flashmob_results::disk::{Cache, Disk, Engine, Operation, Parameters, Pattern, Point};
-use flashmob_results::warning::Code;
-use flashmob_results::{Document, Measurement};
+use flashmob_results::disk::{Cache, Engine, File, Model, Operation, Parameters, Pattern, Point};
+use flashmob_results::warning::{Code, Warning};
 
 use crate::Input;
 use crate::words::{plain, time_ns};
@@ -13,8 +14,8 @@ use crate::words::{plain, time_ns};
 /// Longest name in tables and figures; longer labels are cut.
 const NAME_CHARACTERS_MAX: usize = 60;
 
-/// What a name of a modelled device ends in.
-const MODELLED: &str = " (modelled)";
+/// What a name of something modelled ends in.
+const MODELLED: [&str; 3] = [" (modelled)", " (lab, modelled)", " (simulated)"];
 /// What virtual disks call themselves, in lower case: QEMU, VirtualBox, VMware, Hyper-V, and those of Google and Amazon.
 const VIRTUAL_MODELS: [&str; 6] =
     ["qemu", "vbox", "vmware", "virtual disk", "persistentdisk", "amazon elastic block store"];
@@ -74,8 +75,9 @@ pub(crate) fn named(inputs: Vec<Input>) -> Vec<Entry> {
 /// The document's own name, in which a label of any length leaves room for saying that it is modelled.
 fn own_name(document: &Document) -> String {
     let name = document.name();
-    match name.strip_suffix(MODELLED).filter(|_| document.is_modelled()) {
-        Some(bare) => format!("{}{MODELLED}", plain(bare, NAME_CHARACTERS_MAX - MODELLED.len())),
+    let ends = MODELLED.iter().filter(|_| document.is_modelled());
+    match ends.filter_map(|end| Some((name.strip_suffix(end)?, end))).next() {
+        Some((bare, end)) => format!("{}{end}", plain(bare, NAME_CHARACTERS_MAX - end.len())),
         None => plain(&name, NAME_CHARACTERS_MAX),
     }
 }
@@ -88,21 +90,55 @@ fn is_virtual(place: &Place) -> bool {
 }
 
 impl Entry {
-    /// What was measured.
+    /// It is about one device.
     #[must_use]
-    pub fn disk(&self) -> &Disk {
-        let Measurement::Disk(disk) = &self.document.measurement;
-        disk
+    pub fn is_device(&self) -> bool {
+        self.document.disk().is_some()
+    }
+
+    /// What was measured of a cluster, if it is about one.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.document.cluster()
+    }
+
+    /// What was measured of a device; nothing of a cluster, whose points are [`Entry::cluster`]'s.
+    #[must_use]
+    pub fn points(&self) -> &[Point] {
+        self.document.disk().map_or(&[], |disk| &disk.points)
+    }
+
+    /// The file of a device that was measured, if it was no model.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        self.document.disk()?.file.as_ref()
+    }
+
+    /// The model that answered in the place of a device.
+    #[must_use]
+    pub fn model(&self) -> Option<&Model> {
+        self.document.disk()?.model.as_ref()
+    }
+
+    /// Every doubt about a point, with what the point is.
+    pub(crate) fn point_warnings(&self) -> Vec<(String, &Warning)> {
+        let of_device = self.points().iter().map(|p| (crate::words::parameters(&p.parameters), &p.warnings));
+        let of_cluster = self.cluster().into_iter().flat_map(|c| &c.points);
+        let of_cluster = of_cluster.map(|p| (crate::words::combination(&p.parameters), &p.warnings));
+        let mut all = Vec::new();
+        for (name, warnings) in of_device.chain(of_cluster) {
+            all.extend(warnings.iter().map(|warning| (plain(&name, 120), warning)));
+        }
+        all
     }
 
     /// As the kernel says, or as the model is. Of a virtual disk nobody says: virtio calls every disk one that turns.
     #[must_use]
     pub fn medium(&self) -> Medium {
-        let disk = self.disk();
-        if let Some(model) = &disk.model {
+        if let Some(model) = self.model() {
             return if model.profile == "hdd" { Medium::Rotational } else { Medium::Flash };
         }
-        match disk.file.as_ref().filter(|file| !is_virtual(&file.place)).and_then(|file| file.place.rotational) {
+        match self.file().filter(|file| !is_virtual(&file.place)).and_then(|file| file.place.rotational) {
             Some(true) => Medium::Rotational,
             Some(false) => Medium::Flash,
             None => Medium::Unknown,
@@ -112,13 +148,13 @@ impl Entry {
     /// The disk is one that a hypervisor shows.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
-        self.disk().file.as_ref().is_some_and(|file| is_virtual(&file.place))
+        self.file().is_some_and(|file| is_virtual(&file.place))
     }
 
     /// Reads of one request at a time for each thread, which had to reach the medium and did get answers:
     /// the only ones that claims about flash may rest on.
     pub fn reads(&self) -> impl Iterator<Item = &Point> {
-        self.disk().points.iter().filter(|point| {
+        self.points().iter().filter(|point| {
             let p = &point.parameters;
             p.operation == Operation::Read
                 && p.cache != Cache::Warm
@@ -190,13 +226,13 @@ pub(crate) fn has_rate(point: &Point) -> bool {
 }
 
 /// What makes its rate doubtful. Few samples make its percentiles doubtful only, and that it is modelled or shortened is said of the whole.
-pub(crate) fn doubts(point: &Point) -> impl Iterator<Item = Code> + '_ {
-    let codes = point.warnings.iter().map(|w| w.code);
+pub(crate) fn doubts(warnings: &[Warning]) -> impl Iterator<Item = Code> + '_ {
+    let codes = warnings.iter().map(|w| w.code);
     codes.filter(|code| !matches!(code, Code::FewSamples | Code::Modelled | Code::Scaled))
 }
 
 /// Its rate is doubtful.
 #[must_use]
 pub fn is_doubtful(point: &Point) -> bool {
-    doubts(point).next().is_some()
+    doubts(&point.warnings).next().is_some()
 }

@@ -4,8 +4,10 @@
 //! The page needs no network, no script and no other file. Everything that comes out of a document is escaped.
 //!
 //! - [`entry`]: a document under a name that no other has, and which of its points may be compared with which
-//! - [`claims`]: what P1 and P3 say, each with its criterion, judged for each device
+//! - [`claims`]: what P1 and P3 say, each with its criterion, judged for each device and each cluster
+//! - [`sweep`]: a cluster's points over nodes, links and batches
 //! - `figure`: SVG with axes, in colours that follow the reader's light or dark
+//! - [`standalone`]: the same figures in a file of their own
 //! - `page`: the sections of the page
 //! - `command`: the command line that measures a result again
 //! - `csv`: one row for each repetition
@@ -17,7 +19,9 @@ pub mod entry;
 mod figure;
 mod page;
 mod plots;
+pub mod standalone;
 mod stats;
+pub mod sweep;
 mod words;
 
 use std::path::PathBuf;
@@ -79,7 +83,27 @@ impl Report {
         page::html(&self.entries, &self.claims())
     }
 
-    /// All repetitions as comma-separated values with a heading.
+    /// Some results are of single devices.
+    #[must_use]
+    pub fn has_devices(&self) -> bool {
+        self.entries.iter().any(Entry::is_device)
+    }
+
+    /// Some results are of clusters.
+    #[must_use]
+    pub fn has_clusters(&self) -> bool {
+        self.entries.iter().any(|entry| entry.cluster().is_some())
+    }
+
+    /// All repetitions of clusters as comma-separated values with a heading. Void ones are there, and say so.
+    ///
+    /// # Errors
+    /// The table could not be written.
+    pub fn clusters_csv(&self) -> Result<String, Error> {
+        csv::clusters::table(&self.entries)
+    }
+
+    /// All repetitions of devices as comma-separated values with a heading.
     ///
     /// # Errors
     /// The table could not be written.

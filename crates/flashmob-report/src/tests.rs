@@ -2,6 +2,8 @@
 
 mod arbitrary;
 pub(crate) mod builder;
+pub(crate) mod cluster_builder;
+mod cluster_page;
 mod page;
 mod samples;
 mod table;

@@ -1,5 +1,6 @@
 //! Numbers and names as people read them.
 
+use flashmob_results::cluster::{self, Batch};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};
 
 /// A figure with three significant digits or, from 1,000 on, whole with separators; from 10^15 on with an exponent.
@@ -144,6 +145,36 @@ pub fn parameters(p: &Parameters) -> String {
         text.push_str(&format!(", {scheduler}"));
     }
     text
+}
+
+/// The combination of a cluster in short: `8 nodes, 4 links, k=10, read 1 B`.
+pub fn combination(p: &cluster::Parameters) -> String {
+    let what = match p.read_percent {
+        all if all >= 100.0 => "read".to_string(),
+        none if none <= 0.0 => "write".to_string(),
+        part => format!("read {} %, write the rest,", number(part)),
+    };
+    format!(
+        "{}, {}, {}, {what} {}{}",
+        plural(u64::from(p.nodes), "node"),
+        plural(u64::from(p.links), "link"),
+        batch(p.batch),
+        bytes(u64::from(p.block_bytes)),
+        if p.no_io { ", without I/O" } else { "" }
+    )
+}
+
+/// `k=10`, or `auto`.
+pub fn batch(batch: Batch) -> String {
+    match batch {
+        Batch::Auto => "auto".into(),
+        Batch::Fixed(k) => format!("k={k}"),
+    }
+}
+
+/// A fraction as `95 %`, with one decimal where that is what matters.
+pub fn percent(fraction: f64) -> String {
+    format!("{}\u{a0}%", number((fraction * 1_000.0).round() / 10.0))
 }
 
 /// `SmallFile` as `small_file`.

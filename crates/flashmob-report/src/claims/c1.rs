@@ -6,7 +6,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, rate};
+use super::{Claim, Finding, Subject, rate};
 use crate::entry::{Entry, Medium};
 use crate::stats::Comparison;
 use crate::words;
@@ -20,15 +20,18 @@ pub(super) fn claim(entries: &[Entry]) -> Claim {
         }
     }
     Claim {
+        subject: Subject::Device,
         id: "C1",
         source: "P1, Fig. 1-4",
         words: "A device's flash does more random reads per second than a hard disk.",
         short: "Flash reads faster than a hard disk",
         criterion: "At every block size that both have, the best rate over threads is more than 10 % higher on flash, beyond the spread.",
+        paper: "",
         command: "flashmob bench disk FILE --preset p1",
         measured_on: " on a flash device and on a rotating disk, both results in one report",
         findings,
         without: Vec::new(),
+        lacking: Vec::new(),
     }
 }
 

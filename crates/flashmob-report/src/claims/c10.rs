@@ -5,7 +5,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, sets, tell_apart};
+use super::{Claim, Finding, Subject, sets, tell_apart};
 use crate::entry::{Entry, Setting};
 use crate::stats::Comparison;
 use crate::words;
@@ -21,15 +21,18 @@ pub(super) fn claim(entries: &[Entry]) -> Claim {
         }
     }
     Claim {
+        subject: Subject::Device,
         id: "C10",
         source: "P3, Fig. 1",
         words: "Sequential reads are far faster than random ones.",
         short: "Sequential far faster than random",
         criterion: "4 KiB, one thread: sequential reads carry at least twice the bytes per second of random ones, beyond the spread.",
+        paper: "",
         command: "flashmob bench disk FILE --preset p3-basic",
         measured_on: "",
         findings: tell_apart(findings),
         without: Vec::new(),
+        lacking: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, rate, sets, tell_apart};
+use super::{Claim, Finding, Subject, rate, sets, tell_apart};
 use crate::entry::{Entry, Setting};
 use crate::stats::Comparison;
 use crate::words;
@@ -27,15 +27,18 @@ pub(super) fn claim(entries: &[Entry]) -> Claim {
         }
     }
     Claim {
+        subject: Subject::Device,
         id: "C11",
         source: "P3, Fig. 2",
         words: "The same addresses sorted and shuffled are not read equally fast: order matters on flash too.",
         short: "The order of addresses matters",
         criterion: "The medians of sort and shuffle differ by more than 10 %, beyond the spread.",
+        paper: "",
         command: "flashmob bench disk FILE --preset p3-order",
         measured_on: "",
         findings: tell_apart(findings),
         without: Vec::new(),
+        lacking: Vec::new(),
     }
 }
 

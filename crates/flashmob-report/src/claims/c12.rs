@@ -6,7 +6,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, rate, sets, tell_apart};
+use super::{Claim, Finding, Subject, rate, sets, tell_apart};
 use crate::entry::Entry;
 use crate::stats::Comparison;
 use crate::words;
@@ -28,15 +28,18 @@ pub(super) fn claim(entries: &[Entry]) -> Claim {
         }
     }
     Claim {
+        subject: Subject::Device,
         id: "C12",
         source: "P3, Fig. 3",
         words: "The DEADLINE scheduler (now mq-deadline) beats CFQ (now bfq) and NOOP (now none).",
         short: "DEADLINE is the fastest scheduler",
         criterion: "mq-deadline does more than 1.1 times the random reads of every other scheduler that was measured, beyond the spread.",
+        paper: "",
         command: "flashmob bench disk FILE --preset p3-scheduler",
         measured_on: " as root, on a disk with schedulers",
         findings: tell_apart(findings),
         without: Vec::new(),
+        lacking: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, rate, tell_apart};
+use super::{Claim, Finding, Subject, rate, tell_apart};
 use crate::entry::Entry;
 use crate::words;
 
@@ -24,15 +24,18 @@ pub(super) fn claim(entries: &[Entry]) -> Claim {
         }
     }
     Claim {
+        subject: Subject::Device,
         id: "C2",
         source: "P1, Fig. 1",
         words: "Random reads grow with threads up to about 4, then stay flat.",
         short: "Reads grow up to 4 threads",
         criterion: "At every block size, 4 threads do at least 1.5 times the reads of 1, and every rate above 4 threads is within 20 % of that at 4.",
+        paper: "ceiling about 2,100/s from 4 threads on",
         command: "flashmob bench disk FILE --preset p1",
         measured_on: "",
         findings: tell_apart(findings),
         without: Vec::new(),
+        lacking: Vec::new(),
     }
 }
 

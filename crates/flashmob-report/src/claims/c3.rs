@@ -7,7 +7,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, rate, tell_apart};
+use super::{Claim, Finding, Subject, rate, tell_apart};
 use crate::entry::Entry;
 use crate::words;
 
@@ -22,15 +22,18 @@ pub(super) fn claim(entries: &[Entry]) -> Claim {
         }
     }
     Claim {
+        subject: Subject::Device,
         id: "C3",
         source: "P1, Fig. 1 and 2",
         words: "Below 4 KiB, the file system's block, a smaller read gives no more reads per second.",
         short: "No gain below 4 KiB",
         criterion: "At equal threads, no block size below 4 KiB does more than 1.15 times the reads of 4 KiB.",
+        paper: "",
         command: "flashmob bench disk FILE --preset p1",
         measured_on: "",
         findings: tell_apart(findings),
         without: Vec::new(),
+        lacking: Vec::new(),
     }
 }
 

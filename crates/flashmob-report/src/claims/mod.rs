@@ -1,9 +1,10 @@
-//! What P1 and P3 say of single devices, each with a criterion, judged for each result.
+//! What P1 and P3 say of single devices and of clusters, each with a criterion, judged for each result.
 //!
 //! One file for each claim: its module comment gives the criterion and the reason for each tolerance. All go by medians over the
 //! repetitions; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
 //! with four repetitions or more on both sides, ranges that do not touch with fewer). Reads from a warm page cache, writes, and requests with
-//! a depth above 1 are never looked at. A claim of which nothing was measured neither holds nor fails.
+//! a depth above 1 are never looked at. Claims about clusters (C4 to C9) go by medians as well, with limits of their own; repetitions that
+//! are void count nowhere. A claim of which nothing was measured neither holds nor fails.
 
 mod c1;
 mod c10;
@@ -11,17 +12,28 @@ mod c11;
 mod c12;
 mod c2;
 mod c3;
+mod c4;
+mod c5;
+mod c6;
+mod c7;
+mod c8;
+mod c9;
+#[cfg(test)]
+mod cluster_tests;
+mod clusters;
 pub(crate) mod sets;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
+use flashmob_results::cluster;
 use flashmob_results::disk::Point;
-use flashmob_results::warning::Code;
+use flashmob_results::warning::{Code, Warning};
 
 use crate::entry::{Entry, doubts};
 use crate::stats::rates;
+use crate::sweep;
 
 /// What came of it for one device or one pair of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +61,20 @@ pub struct Finding {
     pub single: bool,
 }
 
+/// What a claim speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// One device's storage.
+    Device,
+    /// A gateway with its nodes.
+    Cluster,
+}
+
 /// A claim and its findings.
 #[derive(Clone, Debug)]
 pub struct Claim {
+    /// What it speaks of.
+    pub subject: Subject,
     /// Its number in the project's list: `C1`.
     pub id: &'static str,
     /// Where it comes from.
@@ -62,6 +85,8 @@ pub struct Claim {
     pub short: &'static str,
     /// When it is said to hold.
     pub criterion: &'static str,
+    /// The paper's own figures; empty where it stands in the words already.
+    pub paper: &'static str,
     /// What would measure it.
     pub command: &'static str,
     /// On what, or how, besides; empty if there is nothing to say.
@@ -70,41 +95,95 @@ pub struct Claim {
     pub findings: Vec<Finding>,
     /// Results of devices that have nothing on it, as positions among the entries.
     pub without: Vec<usize>,
+    /// Results of clusters that have too little on it, as positions among the entries, and what they lack.
+    pub lacking: Vec<(usize, String)>,
 }
 
-/// All claims about single devices, in order.
+type Judge = fn(&[Entry]) -> Claim;
+
+/// All of them, in order, by what they are about.
+const ALL: [(Subject, Judge); 12] = [
+    (Subject::Device, c1::claim),
+    (Subject::Device, c2::claim),
+    (Subject::Device, c3::claim),
+    (Subject::Cluster, c4::claim),
+    (Subject::Cluster, c5::claim),
+    (Subject::Cluster, c6::claim),
+    (Subject::Cluster, c7::claim),
+    (Subject::Cluster, c8::claim),
+    (Subject::Cluster, c9::claim),
+    (Subject::Device, c10::claim),
+    (Subject::Device, c11::claim),
+    (Subject::Device, c12::claim),
+];
+
+/// The claims about what there are results of, in order. Without any results: those about single devices.
 #[must_use]
 pub fn judge(entries: &[Entry]) -> Vec<Claim> {
-    let mut claims = vec![
-        c1::claim(entries),
-        c2::claim(entries),
-        c3::claim(entries),
-        c10::claim(entries),
-        c11::claim(entries),
-        c12::claim(entries),
-    ];
-    for claim in &mut claims {
+    let clusters = entries.iter().any(|entry| entry.cluster().is_some());
+    let devices = entries.iter().any(Entry::is_device) || !clusters;
+    let wanted = ALL.iter().filter(|(subject, _)| match subject {
+        Subject::Device => devices,
+        Subject::Cluster => clusters,
+    });
+    let mut claims: Vec<Claim> = wanted.map(|(_, judge)| judge(entries)).collect();
+    for claim in claims.iter_mut().filter(|claim| claim.subject == Subject::Device) {
         // A device may have several results: what one of them has, it has.
         let measured: Vec<String> =
             claim.findings.iter().flat_map(|f| &f.entries).map(|at| entries[*at].document.name()).collect();
-        claim.without = (0..entries.len()).filter(|at| !measured.contains(&entries[*at].document.name())).collect();
+        let lacks = |at: &usize| entries[*at].is_device() && !measured.contains(&entries[*at].document.name());
+        claim.without = (0..entries.len()).filter(lacks).collect();
     }
     claims
 }
 
+impl Claim {
+    /// About clusters, with what came of them; the rest is for the claim to say.
+    fn of_clusters(judged: clusters::Judged) -> Claim {
+        Claim {
+            subject: Subject::Cluster,
+            id: "",
+            source: "",
+            words: "",
+            short: "",
+            criterion: "",
+            paper: "",
+            command: "flashmob reproduce p1",
+            measured_on: "",
+            findings: judged.findings,
+            without: Vec::new(),
+            lacking: judged.missing,
+        }
+    }
+}
+
 impl Finding {
-    /// Of one entry.
+    /// Of one entry's device.
     fn of(entry: usize, holds: bool, numbers: String, points: &[&Point]) -> Finding {
+        let single = points.iter().any(|point| rates(point).len() < 2);
+        Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
+    }
+
+    /// Of one entry's cluster.
+    fn of_cluster(entry: usize, holds: bool, numbers: String, points: &[&cluster::Point]) -> Finding {
+        let single = points.iter().any(|point| sweep::valid(point).count() < 2);
+        Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
+    }
+
+    fn new<'a>(
+        entry: usize,
+        holds: bool,
+        numbers: String,
+        warnings: impl Iterator<Item = &'a [Warning]>,
+        single: bool,
+    ) -> Finding {
         Finding {
             entries: vec![entry],
             setting: String::new(),
             verdict: if holds { Verdict::Holds } else { Verdict::DoesNotHold },
             numbers,
-            doubts: {
-                let all = points.iter().flat_map(|point| doubts(point));
-                all.collect::<BTreeSet<Code>>().into_iter().collect()
-            },
-            single: points.iter().any(|point| rates(point).len() < 2),
+            doubts: warnings.flat_map(doubts).collect::<BTreeSet<Code>>().into_iter().collect(),
+            single,
         }
     }
 }

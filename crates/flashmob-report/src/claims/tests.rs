@@ -59,7 +59,7 @@ fn c1_does_not_take_a_virtual_disk_for_one_that_turns() {
     let flash = || document("flash", Some(false), rates(&[(4, 2_000.0)]));
     let of = |disk: Option<&str>, disk_model: Option<&str>| {
         let mut document = document("disk", Some(true), rates(&[(4, 100.0)]));
-        let flashmob_results::Measurement::Disk(measured) = &mut document.measurement;
+        let flashmob_results::Measurement::Disk(measured) = &mut document.measurement else { panic!("a disk") };
         let place = &mut measured.file.as_mut().unwrap().place;
         (place.disk, place.disk_model) = (disk.map(String::from), disk_model.map(String::from));
         findings("C1", vec![flash(), document]).len()

@@ -86,7 +86,7 @@ fn round_to_125(value: f64, up: bool) -> f64 {
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let (first, last) = (min.log10().floor() as i32, max.log10().ceil() as i32);
     let every = ((last - first) / 6).max(1) as usize;
-    let within: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let within: &[f64] = if last - first <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     (first..=last)
         .step_by(every)
         .flat_map(|power| within.iter().map(move |n| n * 10f64.powi(power)))

@@ -50,6 +50,7 @@ pub(super) fn draw(height: i32, about: About, paint: impl FnOnce(&mut Canvas)) -
         Some(what) => Err(Error::Figure(what)),
         None => Ok(Figure {
             svg: labelled(&coloured(&drawing), height, about.nth, about.title, about.description),
+            height,
             caption: about.caption,
         }),
     }

@@ -20,6 +20,8 @@ pub(super) enum Ink {
     Axis,
     /// What is behind everything.
     Page,
+    /// Lines that nothing measured passes through: limits.
+    Limit,
 }
 
 /// Hues before they are used again with other dashes and markers.
@@ -45,6 +47,7 @@ pub(super) fn sentinel(ink: Ink) -> (u8, u8, u8) {
         Ink::Grid => (0xFD, 0, 2),
         Ink::Axis => (0xFD, 0, 3),
         Ink::Page => (0xFD, 0, 4),
+        Ink::Limit => (0xFD, 0, 5),
     }
 }
 
@@ -63,6 +66,7 @@ pub(super) fn coloured(drawing: &str) -> String {
     {
         replace(sentinel(ink), name, "");
     }
+    replace(sentinel(Ink::Limit), "muted", "5 4");
     for n in 0..HUES {
         replace(sentinel(Ink::Whole(n)), &format!("s{n}"), "");
     }

@@ -8,6 +8,8 @@ use crate::Error;
 
 const LEFT: i32 = 50;
 const RIGHT: i32 = 14;
+/// To the right of the plot where limits have their names there.
+const RIGHT_NAMED: i32 = 50;
 const TOP: i32 = 30;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
@@ -39,6 +41,15 @@ pub struct Mark {
     pub doubtful: bool,
 }
 
+/// A limit: a dashed line without markers, with its name at its right end.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// A few letters.
+    pub name: String,
+    /// From left to right: where across (0 to 1), and the value.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// A figure of lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
@@ -60,6 +71,8 @@ pub struct Lines {
     pub x_ticks: Vec<(f64, String)>,
     /// The lines.
     pub series: Vec<Series>,
+    /// Limits, drawn behind them; the caption says what they are.
+    pub limits: Vec<Limit>,
 }
 
 impl Lines {
@@ -74,6 +87,7 @@ impl Lines {
         let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
         draw(height, about, |canvas| {
             self.axes(canvas);
+            self.limits(canvas);
             for series in &self.series {
                 self.line(canvas, series);
             }
@@ -81,10 +95,15 @@ impl Lines {
         })
     }
 
-    fn x(part: f64) -> i32 {
+    /// Right end of the plot.
+    fn right(&self) -> i32 {
+        WIDTH - if self.limits.is_empty() { RIGHT } else { RIGHT_NAMED }
+    }
+
+    fn x(&self, part: f64) -> i32 {
         let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
         // Room to both sides, so that markers stay clear of the axis.
-        LEFT + 10 + (part * f64::from(WIDTH - LEFT - RIGHT - 20)).round() as i32
+        LEFT + 10 + (part * f64::from(self.right() - LEFT - 20)).round() as i32
     }
 
     fn y(&self, value: f64) -> i32 {
@@ -94,32 +113,48 @@ impl Lines {
     fn axes(&self, canvas: &mut Canvas) {
         for (value, label) in self.scale.ticks() {
             let y = self.y(value);
-            canvas.path(&[(LEFT, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
+            canvas.path(&[(LEFT, y), (self.right(), y)], Ink::Grid, 1);
             canvas.text(&label, (LEFT - 6, y), Anchor::Right, Ink::Muted);
         }
         let bottom = TOP + PLOT_HEIGHT;
-        canvas.path(&[(LEFT, bottom), (WIDTH - RIGHT, bottom)], Ink::Axis, 1);
+        canvas.path(&[(LEFT, bottom), (self.right(), bottom)], Ink::Axis, 1);
         for (part, label) in &self.x_ticks {
-            let x = Self::x(*part);
+            let x = self.x(*part);
             canvas.path(&[(x, bottom), (x, bottom + 4)], Ink::Axis, 1);
             canvas.text(label, (x, bottom + 14), Anchor::Middle, Ink::Muted);
         }
         canvas.text(&self.y_title, (4, 12), Anchor::Left, Ink::Text);
-        canvas.text(&self.x_title, ((LEFT + WIDTH - RIGHT) / 2, bottom + 33), Anchor::Middle, Ink::Text);
+        canvas.text(&self.x_title, ((LEFT + self.right()) / 2, bottom + 33), Anchor::Middle, Ink::Text);
+    }
+
+    fn limits(&self, canvas: &mut Canvas) {
+        let mut named: Vec<i32> = Vec::new();
+        for limit in &self.limits {
+            let path: Vec<_> = limit.points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+            let Some(&(_, end)) = path.last() else { continue };
+            // A limit for all of the width takes all of it.
+            let flat = path.iter().all(|(_, y)| *y == end);
+            let path = if flat { vec![(LEFT, end), (self.right(), end)] } else { path };
+            canvas.path(&path, Ink::Limit, 1);
+            if named.iter().all(|y| (y - end).abs() >= TEXT_PX) {
+                canvas.text(&limit.name, (self.right() + 3, end), Anchor::Left, Ink::Muted);
+                named.push(end);
+            }
+        }
     }
 
     fn line(&self, canvas: &mut Canvas, series: &Series) {
         let n = series.look;
         for mark in &series.points {
             let Some((min, max)) = mark.range else { continue };
-            let (x, low, high) = (Self::x(mark.x), self.y(min), self.y(max));
+            let (x, low, high) = (self.x(mark.x), self.y(min), self.y(max));
             // What hides behind the marker need not be drawn.
             if low - high > 8 {
                 let whisker = [(x - 3, low), (x + 3, low), (x, low), (x, high), (x - 3, high), (x + 3, high)];
                 canvas.path(&whisker, Ink::Whole(n), 1);
             }
         }
-        let path: Vec<_> = series.points.iter().map(|m| (Self::x(m.x), self.y(m.y))).collect();
+        let path: Vec<_> = series.points.iter().map(|m| (self.x(m.x), self.y(m.y))).collect();
         if path.len() > 1 {
             canvas.path(&path, Ink::Series(n), 2);
         }

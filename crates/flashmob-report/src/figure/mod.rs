@@ -24,6 +24,8 @@ pub const WIDTH: i32 = 360;
 pub struct Figure {
     /// The `<svg>` element.
     pub svg: String,
+    /// Of it, where it is [`WIDTH`] wide.
+    pub height: i32,
     /// What stands below it, in words.
     pub caption: String,
 }

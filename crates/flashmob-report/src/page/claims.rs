@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::tags;
-use crate::claims::{Claim, Finding, Verdict};
+use crate::claims::{Claim, Finding, Subject, Verdict};
 use crate::entry::Entry;
 use crate::words;
 
@@ -35,20 +35,34 @@ pub fn overall(claim: &Claim) -> Overall {
 }
 
 pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
+    let about = |subject| claims.iter().any(|claim| claim.subject == subject);
     html! {
-        p {
-            "Rates are medians over the repetitions. Two differ, or one is faster, if they are more than 10 % apart and their repetitions are as well: by a rank test "
-            "(Mann-Whitney, p < 0.05) with four repetitions or more on each side, by ranges that do not touch with fewer. Reads from a warm page cache never count."
+        @if about(Subject::Cluster) {
+            p {
+                "Claims about clusters go by medians over the repetitions that are not void, for one to eight nodes, with the limits that each names. "
+                "A node's own limit is what its flash does alone, unsorted: sorting may gain on top of it."
+            }
         }
+        @if about(Subject::Device) { p {
+            "For a device rates are medians over the repetitions. Two differ, or one is faster, if they are more than 10 % apart and their repetitions are as well: by a rank test "
+            "(Mann-Whitney, p < 0.05) with four repetitions or more on each side, by ranges that do not touch with fewer. Reads from a warm page cache never count."
+        } }
         @for claim in claims {
             div.claim id=(claim.id) {
                 b { (claim.id) }
                 div {
                     p.words { (claim.words) }
                     p.muted { (claim.source) ". Holds if: " (claim.criterion) }
+                    @if !claim.paper.is_empty() { p.muted { "In the paper: " (claim.paper) "." } }
                     ul.findings {
                         @for finding in &claim.findings { (item(entries, finding)) }
-                        @if claim.findings.is_empty() {
+                        @for (at, what) in &claim.lacking {
+                            li {
+                                (verdict("open", "– not measured"))
+                                span { @if let Some(entry) = entries.get(*at) { strong { (entry.name) } ": " } (what) ". Measured by " code { (claim.command) } "." }
+                            }
+                        }
+                        @if claim.findings.is_empty() && claim.lacking.is_empty() {
                             li { (verdict("open", "– not measured")) span { "Would be measured by " code { (claim.command) } (claim.measured_on) "." } }
                         } @else if !claim.without.is_empty() && claim.id != "C1" {
                             li { (verdict("open", "– not measured")) span.muted { (without(entries, claim)) } }

@@ -1,7 +1,7 @@
 //! The devices side by side.
 
 use flashmob_results::device::Device;
-use flashmob_results::disk::{File, Model, Point};
+use flashmob_results::disk::Point;
 use maud::{Markup, html};
 
 use super::{scrolling, tags};
@@ -20,21 +20,20 @@ const ROWS: [Row; 19] = [
     ("Memory", |e| device(e)?.memory_bytes.map(words::bytes)),
     ("Medium", medium),
     ("The model ran on", host),
-    ("Disk", |e| file(e).and_then(|f| f.place.disk_model.clone().or_else(|| f.place.disk.clone()))),
-    ("Size of the disk", |e| file(e).and_then(|f| f.place.disk_bytes).map(words::bytes)),
-    ("File system", |e| file(e).and_then(|f| f.place.filesystem.clone())),
-    ("Scheduler", |e| file(e).and_then(|f| f.place.scheduler.clone())),
-    ("Readahead", |e| file(e).and_then(|f| f.place.readahead_bytes).map(words::bytes)),
-    ("File", |e| file(e).map(|f| f.size_bytes).or(model(e).map(|m| m.size_bytes)).map(words::bytes)),
+    ("Disk", |e| e.file().and_then(|f| f.place.disk_model.clone().or_else(|| f.place.disk.clone()))),
+    ("Size of the disk", |e| e.file().and_then(|f| f.place.disk_bytes).map(words::bytes)),
+    ("File system", |e| e.file().and_then(|f| f.place.filesystem.clone())),
+    ("Scheduler", |e| e.file().and_then(|f| f.place.scheduler.clone())),
+    ("Readahead", |e| e.file().and_then(|f| f.place.readahead_bytes).map(words::bytes)),
+    ("File", |e| e.file().map(|f| f.size_bytes).or(e.model().map(|m| m.size_bytes)).map(words::bytes)),
     ("Random 4 KiB reads, 1 thread", |e| e.one_thread().map(rate)),
     ("Latency of these", |e| e.one_thread().and_then(half_and_slowest)),
     ("Most random reads/s", |e| best(e).map(|p| format!("{} ({})", rate(p), words::parameters(&p.parameters)))),
-    ("Warnings", |e| {
-        Some((e.document.warnings.len() + e.disk().points.iter().map(|p| p.warnings.len()).sum::<usize>()).to_string())
-    }),
+    ("Warnings", |e| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
 ];
 
 pub fn section(entries: &[Entry]) -> Markup {
+    let entries: Vec<&Entry> = entries.iter().filter(|e| e.is_device()).collect();
     // What nobody knows is no row.
     let rows: Vec<(&str, Vec<Option<String>>)> = ROWS
         .iter()
@@ -45,7 +44,7 @@ pub fn section(entries: &[Entry]) -> Markup {
         "Devices side by side",
         html! {
             table.devices {
-                thead { tr { th { "" } @for entry in entries { th scope="col" { (entry.name) (tags(entry)) } } } }
+                thead { tr { th { "" } @for entry in &entries { th scope="col" { (entry.name) (tags(entry)) } } } }
                 tbody {
                     @for (name, values) in &rows {
                         tr { th scope="row" { (name) } @for value in values { td { (value.as_deref().unwrap_or("–")) } } }
@@ -67,16 +66,8 @@ fn host(entry: &Entry) -> Option<String> {
     entry.document.is_modelled().then(|| parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-fn file(entry: &Entry) -> Option<&File> {
-    entry.disk().file.as_ref()
-}
-
-fn model(entry: &Entry) -> Option<&Model> {
-    entry.disk().model.as_ref()
-}
-
 fn medium(entry: &Entry) -> Option<String> {
-    if let Some(model) = model(entry) {
+    if let Some(model) = entry.model() {
         return Some(format!("modelled, {}: {}", model.profile, model.description));
     }
     match entry.medium() {

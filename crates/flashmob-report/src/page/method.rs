@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use flashmob_results::cluster::{self, Cluster};
 use flashmob_results::disk::{Operation, Parameters};
 use maud::{Markup, html};
 
 use crate::command;
 use crate::entry::Entry;
-use crate::words;
+use crate::{sweep, words};
 
 pub fn section(entries: &[Entry]) -> Markup {
     html! {
@@ -25,14 +26,13 @@ pub fn section(entries: &[Entry]) -> Markup {
 
 /// What the command alone does not say.
 fn remarks(entry: &Entry) -> Vec<&'static str> {
-    let disk = entry.disk();
-    let any = |of: fn(&Parameters) -> bool| disk.points.iter().any(|p| of(&p.parameters));
-    let foreign = disk.file.as_ref().is_some_and(|file| !file.made_by_benchmark);
+    let any = |of: fn(&Parameters) -> bool| entry.points().iter().any(|p| of(&p.parameters));
+    let foreign = entry.file().is_some_and(|file| !file.made_by_benchmark);
     let mut remarks = Vec::new();
     if entry.document.interrupted {
         remarks.push("It was interrupted: the command asks for the points and repetitions that there are.");
     }
-    if disk.file.is_some() && any(|p| p.scheduler.is_some()) {
+    if entry.file().is_some() && any(|p| p.scheduler.is_some()) {
         remarks.push("Setting a scheduler needs root.");
     }
     if foreign && any(|p| p.operation == Operation::Write) {
@@ -43,7 +43,6 @@ fn remarks(entry: &Entry) -> Vec<&'static str> {
 
 fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
     let document = &entry.document;
-    let disk = entry.disk();
     let mut facts = vec![
         ("Result", entry.file.clone()),
         ("Version", format!("flashmob {}", document.program_version)),
@@ -51,7 +50,7 @@ fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
         ("Preset", preset(entry)),
         ("Seed", document.seed.to_string()),
     ];
-    if let Some(file) = &disk.file {
+    if let Some(file) = entry.file() {
         let made = if file.made_by_benchmark { "made by the benchmark" } else { "found there" };
         facts.push((
             "File",
@@ -72,7 +71,7 @@ fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
         ];
         facts.push(("Place", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")));
     }
-    if let Some(model) = &disk.model {
+    if let Some(model) = entry.model() {
         facts.push((
             "Model",
             format!(
@@ -83,6 +82,16 @@ fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
                 words::bytes(model.size_bytes)
             ),
         ));
+    }
+    if let Some(cluster) = entry.cluster() {
+        facts.push(("Extent", format!("{} on each node", words::bytes(cluster.extent_bytes))));
+        facts
+            .push(("Air", cluster.air.as_ref().map_or(String::new(), |a| format!("{}: {}", a.profile, a.description))));
+        facts.push((
+            "Flash",
+            cluster.flash.as_ref().map_or(String::new(), |f| format!("{}: {}", f.profile, f.description)),
+        ));
+        facts.push(("Parameters", combinations(cluster)));
     }
     facts.push(("Parameters", parameters(entry)));
     facts.retain(|(_, value)| !value.is_empty());
@@ -98,9 +107,37 @@ fn preset(entry: &Entry) -> String {
     }
 }
 
+/// Every value that each parameter took, over all points of a cluster.
+fn combinations(cluster: &Cluster) -> String {
+    let all = || cluster.points.iter().map(|p| &p.parameters);
+    let numbers = |of: fn(&cluster::Parameters) -> u32| {
+        let values: BTreeSet<u32> = all().map(of).collect();
+        values.into_iter().map(|v| words::count(u64::from(v))).collect::<Vec<_>>().join(", ")
+    };
+    let batches: BTreeSet<(u32, String)> = all().map(|p| (sweep::order(p.batch), p.batch.to_string())).collect();
+    let batches: Vec<String> = batches.into_iter().map(|(_, name)| name).collect();
+    let repetitions: BTreeSet<usize> = cluster.points.iter().map(|p| p.repetitions.len()).collect();
+    let seconds = cluster.points.iter().flat_map(|p| &p.repetitions).map(|r| r.elapsed_s);
+    let (least, most) = seconds.fold((f64::INFINITY, 0.0_f64), |(min, max), s| (min.min(s), max.max(s)));
+    if cluster.points.is_empty() {
+        return String::new();
+    }
+    format!(
+        "nodes {}; links {}; k {}; bytes {}; outstanding {}; repetitions {} of {} to {} s",
+        numbers(|p| p.nodes),
+        numbers(|p| p.links),
+        batches.join(", "),
+        numbers(|p| p.block_bytes),
+        numbers(|p| p.outstanding),
+        repetitions.into_iter().map(|r| r.to_string()).collect::<Vec<_>>().join(", "),
+        words::number(least),
+        words::number(most),
+    )
+}
+
 /// Every value that each parameter took, over all points.
 fn parameters(entry: &Entry) -> String {
-    let all = || entry.disk().points.iter().map(|p| &p.parameters);
+    let all = || entry.points().iter().map(|p| &p.parameters);
     let joined = |name: &str, values: BTreeSet<String>| {
         (!values.is_empty()).then(|| format!("{name} {}", values.into_iter().collect::<Vec<_>>().join(", ")))
     };
@@ -109,7 +146,7 @@ fn parameters(entry: &Entry) -> String {
     if all().next().is_none() {
         return String::new();
     }
-    let repetitions: BTreeSet<u64> = entry.disk().points.iter().map(|p| p.repetitions.len() as u64).collect();
+    let repetitions: BTreeSet<u64> = entry.points().iter().map(|p| p.repetitions.len() as u64).collect();
     let parts = [
         joined("patterns", all().map(|p| format!("{} {}", p.operation, p.pattern)).collect()),
         Some(format!("block sizes {}", ordered(all().map(|p| p.block_bytes).collect(), words::bytes))),

@@ -3,6 +3,7 @@
 //! Whatever comes from a document goes through maud, which escapes it; only this crate's own CSS and finished figures go in as they are.
 
 mod claims;
+mod clusters;
 mod devices;
 mod figures;
 mod method;
@@ -24,15 +25,23 @@ const OPEN_POINTS_MAX: usize = 60;
 /// The whole page.
 pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error> {
     let sections = plots::sections(entries)?;
-    let parts: [(&str, &str, Markup); 7] = [
+    let has_clusters = entries.iter().any(|e| e.cluster().is_some());
+    let has_devices = entries.iter().any(Entry::is_device) || !has_clusters;
+    let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("claims", "Claims", claims::section(entries, judged)),
         ("figures", "Figures", figures::section(&sections)),
-        ("percentiles", "Latency percentiles, all points", tables::percentiles(entries)),
-        ("points", "All points", tables::points(entries)),
-        ("devices", "Devices", devices::section(entries)),
-        ("warnings", "Warnings", warnings::section(entries)),
-        ("method", "How each was measured", method::section(entries)),
     ];
+    if has_clusters {
+        parts.push(("cluster-points", "All points of clusters", clusters::points(entries)));
+        parts.push(("clusters", "Clusters", clusters::side_by_side(entries)));
+    }
+    if has_devices {
+        parts.push(("percentiles", "Latency percentiles, all points", tables::percentiles(entries)));
+        parts.push(("points", "All points", tables::points(entries)));
+        parts.push(("devices", "Devices", devices::section(entries)));
+    }
+    parts.push(("warnings", "Warnings", warnings::section(entries)));
+    parts.push(("method", "How each was measured", method::section(entries)));
     let page = html! {
         (DOCTYPE)
         html lang="en" {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use flashmob_results::cluster::{self, Batch, Cluster, Setting};
 use flashmob_results::disk::Point;
 use maud::{Markup, html};
 
@@ -9,7 +10,8 @@ use super::claims::{Overall, overall};
 use super::tags;
 use crate::claims::Claim;
 use crate::entry::{self, Entry, Medium};
-use crate::words::{self, capital};
+use crate::sweep;
+use crate::words::{self, capital, percent};
 
 /// Kinds of requests that are told of at the top.
 const KINDS_MAX: usize = 4;
@@ -18,13 +20,14 @@ const WHOLE_MAX: usize = 3;
 
 /// Title of the page.
 pub fn title(entries: &[Entry]) -> String {
+    let what = if entries.iter().all(|e| e.cluster().is_some()) { "Clusters" } else { "Storage" };
     match entries {
         [] => "No results".into(),
         few if few.len() <= 3 => {
             let names: Vec<String> = few.iter().map(|e| e.name.clone()).collect();
-            format!("Storage measured: {}", words::list(&names))
+            format!("{what} measured: {}", words::list(&names))
         }
-        many => format!("Storage measured: {} results", many.len()),
+        many => format!("{what} measured: {} results", many.len()),
     }
 }
 
@@ -40,7 +43,7 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
         }
         @if !modelled.is_empty() {
             div.note {
-                p { strong { "Modelled: " } (words::list(&modelled)) ". A model answered in the place of a device: these figures say how the program and the model behave, and nothing about real hardware." }
+                p { strong { "Modelled: " } (words::list(&modelled)) ". " (what_was_modelled(entries)) ": these figures say how the program and the models behave, and nothing about real hardware." }
             }
         }
         @if !entries.is_empty() {
@@ -61,6 +64,28 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
     }
 }
 
+/// What answered in the place of hardware.
+fn what_was_modelled(entries: &[Entry]) -> String {
+    let devices = entries.iter().any(|e| e.model().is_some());
+    let has = |of: fn(&Cluster) -> bool| {
+        entries.iter().filter(|e| e.document.is_modelled()).filter_map(Entry::cluster).any(of)
+    };
+    let parts: Vec<String> = [
+        devices.then(|| "a model answered in the place of a device".to_string()),
+        has(|c| c.setting == Setting::Simulator).then(|| {
+            "simulated clusters are gateway and nodes as state machines in virtual time, all else modelled".to_string()
+        }),
+        has(|c| c.setting == Setting::Lab)
+            .then(|| "clusters in the lab are real processes over modelled air and flash".to_string()),
+        has(|c| c.setting == Setting::Network)
+            .then(|| "nodes on a real network answered as slowly as a modelled flash".to_string()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    capital(&words::list(&parts))
+}
+
 fn badge(entries: &[Entry], claim: &Claim) -> Markup {
     // Beside a verdict that rests on models alone nobody should have to look further up.
     let modelled = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_modelled());
@@ -77,11 +102,14 @@ fn badge(entries: &[Entry], claim: &Claim) -> Markup {
 
 /// Of the document and of its points.
 fn warnings(entry: &Entry) -> usize {
-    entry.document.warnings.len() + entry.disk().points.iter().map(|p| p.warnings.len()).sum::<usize>()
+    entry.document.warnings.len() + entry.point_warnings().len()
 }
 
 /// What came of it: one thread's random reads, and the most of each kind of request.
 fn found(entry: &Entry) -> String {
+    if let Some(cluster) = entry.cluster() {
+        return found_of_cluster(cluster);
+    }
     let mut parts: Vec<String> = Vec::new();
     if let Some(point) = entry.one_thread() {
         let times = entry::half_and_slowest(point).map_or_else(String::new, |times| format!(" ({times})"));
@@ -89,7 +117,7 @@ fn found(entry: &Entry) -> String {
     }
     let mut best: Vec<&Point> = Vec::new();
     let kind = |p: &Point| (p.parameters.operation, p.parameters.pattern, p.parameters.cache, p.parameters.engine);
-    for point in entry.disk().points.iter().filter(|p| entry::has_rate(p)) {
+    for point in entry.points().iter().filter(|p| entry::has_rate(p)) {
         match best.iter_mut().find(|b| kind(b) == kind(point)) {
             Some(known) if rate(known) < rate(point) => *known = point,
             Some(_) => {}
@@ -107,14 +135,38 @@ fn found(entry: &Entry) -> String {
     if parts.is_empty() { "nothing was answered".into() } else { parts.join("; ") }
 }
 
+/// For each kind of load: the most of all, and the most without aggregation.
+fn found_of_cluster(cluster: &Cluster) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for sweep in sweep::sweeps(cluster).iter().take(KINDS_MAX) {
+        let words = |p: &cluster::Point| {
+            let share = p.summary.flash_fraction.map(|s| format!(", {} of what their flash does", percent(s.median)));
+            let (n, m) = (u64::from(p.parameters.nodes), u64::from(p.parameters.links));
+            let rate = words::number(sweep::rate(p));
+            let (nodes, links) = (words::plural(n, "node"), words::plural(m, "link"));
+            format!("{rate}/s ({nodes}, {links}, {}{})", words::batch(p.parameters.batch), share.unwrap_or_default())
+        };
+        let Some(best) = sweep::fastest(sweep.points.iter().copied()) else { continue };
+        let alone = Batch::Fixed(1);
+        let single = sweep::fastest(sweep.points.iter().copied().filter(|p| p.parameters.batch == alone));
+        let single = single.filter(|p| p.parameters.batch != best.parameters.batch);
+        let beside = single.map_or_else(String::new, |p| format!(", without aggregation {}", words(p)));
+        parts.push(format!("{}: up to {}{beside}", sweep.words(), words(best)));
+    }
+    if parts.is_empty() { "nothing was answered".into() } else { parts.join("; ") }
+}
+
 fn rate(point: &Point) -> f64 {
     point.summary.requests_per_second.median
 }
 
 /// How that was measured, in a sentence.
 fn paragraph(entry: &Entry) -> Markup {
+    if let Some(cluster) = entry.cluster() {
+        return paragraph_of_cluster(entry, cluster);
+    }
     let document = &entry.document;
-    let points = &entry.disk().points;
+    let points = entry.points();
     let repetitions: u64 = points.iter().map(|p| p.repetitions.len() as u64).sum();
     let patterns: BTreeSet<String> =
         points.iter().map(|p| format!("{} {}s", p.parameters.pattern, p.parameters.operation)).collect();
@@ -131,17 +183,33 @@ fn paragraph(entry: &Entry) -> Markup {
     }
 }
 
+fn paragraph_of_cluster(entry: &Entry, cluster: &Cluster) -> Markup {
+    let document = &entry.document;
+    let repetitions = cluster.points.iter().map(|p| p.repetitions.len() as u64).sum();
+    let void = cluster.points.iter().flat_map(|p| &p.repetitions).filter(|r| r.is_void).count() as u64;
+    html! {
+        (words::plural(cluster.points.len() as u64, "point")) ", " (words::plural(repetitions, "repetition")) " in all"
+        @if void > 0 { ", " strong { (words::count(void)) " of them void and not counted" } }
+        "; real were " (super::clusters::setting(cluster.setting))
+        @if let Some(air) = &cluster.air { "; air " (words::plain(&air.profile, 60)) }
+        @if let Some(flash) = &cluster.flash { "; flash " (words::plain(&flash.profile, 60)) }
+        "; " (words::date(document.started_unix_s))
+        @if let Some(preset) = &document.preset { ", preset " (words::plain(preset, 40)) }
+        @if document.interrupted { ", " strong { "interrupted before its end" } }
+        "."
+    }
+}
+
 /// What lies below, in words.
 fn medium(entry: &Entry) -> String {
-    let disk = entry.disk();
-    if let Some(model) = &disk.model {
+    if let Some(model) = entry.model() {
         return format!(
             "a model ({}: {})",
             words::plain(&model.profile, 40),
             words::plain(model.description.trim_end_matches('.'), 160)
         );
     }
-    let place = disk.file.as_ref().map(|file| &file.place);
+    let place = entry.file().map(|file| &file.place);
     let kind = match entry.medium() {
         Medium::Flash => "a disk that does not turn",
         Medium::Rotational => "a disk that turns",

@@ -11,7 +11,7 @@ use crate::words;
 pub fn points(entries: &[Entry]) -> Markup {
     folded(entries, "points", |at, entry| {
         // Models count it, real disks cannot.
-        let upward = entry.disk().points.iter().flat_map(|p| &p.repetitions).any(|r| r.upward_fraction.is_some());
+        let upward = entry.points().iter().flat_map(|p| &p.repetitions).any(|r| r.upward_fraction.is_some());
         html! {
             table {
                 thead {
@@ -20,7 +20,7 @@ pub fn points(entries: &[Entry]) -> Markup {
                         th { "requests" } th { "errors" } th { "CPU, us each" } @if upward { th { "upward" } }
                     }
                 }
-                tbody { @for point in &entry.disk().points { (row(at, point, upward)) } }
+                tbody { @for point in entry.points() { (row(at, point, upward)) } }
             }
         }
     })
@@ -67,7 +67,7 @@ pub fn percentiles(entries: &[Entry]) -> Markup {
                         th { "max" }
                     }
                 }
-                tbody { @for point in &entry.disk().points { (percentile_row(at, point)) } }
+                tbody { @for point in entry.points() { (percentile_row(at, point)) } }
             }
         }
     });
@@ -98,10 +98,10 @@ fn percentile_row(at: usize, point: &Point) -> Markup {
 
 /// A table for each entry, open while all of them together are short.
 fn folded(entries: &[Entry], what: &str, table: impl Fn(usize, &Entry) -> Markup) -> Markup {
-    let all: usize = entries.iter().map(|e| e.disk().points.len()).sum();
+    let all: usize = entries.iter().map(|e| e.points().len()).sum();
     html! {
-        @for (at, entry) in entries.iter().enumerate() {
-            @let points = entry.disk().points.len();
+        @for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.is_device()) {
+            @let points = entry.points().len();
             details open[all <= OPEN_POINTS_MAX] {
                 summary { (entry.name) (tags(entry)) " · " (words::plural(points as u64, "point")) }
                 @if points > 0 { (scrolling(&format!("{}: {what}", entry.name), table(at, entry))) }

@@ -4,7 +4,7 @@ use flashmob_results::warning::Warning;
 use maud::{Markup, html};
 
 use crate::entry::Entry;
-use crate::words;
+use crate::{sweep, words};
 
 /// With more than this they are folded up.
 const OPEN_WARNINGS_MAX: usize = 12;
@@ -15,7 +15,14 @@ pub fn section(entries: &[Entry]) -> Markup {
             h3 id=(format!("w{at}")) { (entry.name) }
             @let own = &entry.document.warnings;
             @let of_points = by_code(entry);
-            @if own.is_empty() && of_points.is_empty() { p.muted { "None." } }
+            @let void = void(entry);
+            @if own.is_empty() && of_points.is_empty() && void.is_empty() { p.muted { "None." } }
+            @if !void.is_empty() {
+                details open[void.len() <= OPEN_WARNINGS_MAX] {
+                    summary { "Void repetitions at " (words::plural(void.len() as u64, "point")) span.muted { ": the lab was late, or they were stopped before their end. They count nowhere on this page." } }
+                    ul.warnings { @for (point, how_many) in &void { li { strong { (point) } ": " (how_many) } } }
+                }
+            }
             @if !own.is_empty() { ul.warnings { @for warning in own { li { (text(warning)) } } } }
             @for (code, points) in &of_points {
                 details open[of_points.iter().map(|(_, p)| p.len()).sum::<usize>() <= OPEN_WARNINGS_MAX] {
@@ -27,16 +34,25 @@ pub fn section(entries: &[Entry]) -> Markup {
     }
 }
 
+/// Points with void repetitions: `2 of 3 repetitions`.
+fn void(entry: &Entry) -> Vec<(String, String)> {
+    let points = entry.cluster().into_iter().flat_map(|cluster| &cluster.points);
+    let named = points.filter_map(|p| {
+        let (all, void) = (p.repetitions.len(), p.repetitions.len() - sweep::valid(p).count());
+        let how_many = format!("{void} of {}", words::plural(all as u64, "repetition"));
+        (void > 0).then(|| (words::combination(&p.parameters), how_many))
+    });
+    named.collect()
+}
+
 /// Those of points, by what kind they are: many points tend to have the same doubt.
 fn by_code(entry: &Entry) -> Vec<(String, Vec<(String, &Warning)>)> {
     let mut groups: Vec<(String, Vec<(String, &Warning)>)> = Vec::new();
-    for point in &entry.disk().points {
-        for warning in &point.warnings {
-            let (code, point) = (code(warning), words::plain(&words::parameters(&point.parameters), 120));
-            match groups.iter_mut().find(|group| group.0 == code) {
-                Some(group) => group.1.push((point, warning)),
-                None => groups.push((code, vec![(point, warning)])),
-            }
+    for (point, warning) in entry.point_warnings() {
+        let code = code(warning);
+        match groups.iter_mut().find(|group| group.0 == code) {
+            Some(group) => group.1.push((point, warning)),
+            None => groups.push((code, vec![(point, warning)])),
         }
     }
     groups

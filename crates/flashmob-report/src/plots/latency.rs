@@ -47,6 +47,7 @@ pub(super) fn percentiles(entries: &[Entry], next: &mut impl FnMut() -> usize) -
             scale: Scale::log(low, high),
             x_ticks: STEPS.iter().map(|percent| (x(*percent), format!("p{percent}"))).collect(),
             series: points.iter().map(|p| Series { name: name(p), look: look(p), points: marks(p) }).collect(),
+            limits: Vec::new(),
         };
         figures.push((entry.name.clone(), lines.draw(next())?));
     }

@@ -1,5 +1,6 @@
 //! Which figures there are: chosen by what was measured, never by the name of a preset.
 
+mod cluster;
 mod latency;
 mod others;
 mod sets;
@@ -24,19 +25,27 @@ pub(crate) struct Section {
     pub command: &'static str,
 }
 
-/// All sections, those without figures included.
+/// All sections about what there are results of, those without figures included.
 pub(crate) fn sections(entries: &[Entry]) -> Result<Vec<Section>, Error> {
     let mut numbers = 0..;
     let mut next = || numbers.next().unwrap_or_default();
-    Ok(vec![
-        threads::reads(entries, &mut next)?,
-        threads::bytes(entries, &mut next)?,
-        sets::sequential_and_random(entries, &mut next)?,
-        sets::orders(entries, &mut next)?,
-        sets::schedulers(entries, &mut next)?,
-        others::others(entries, &mut next)?,
-        latency::percentiles(entries, &mut next)?,
-    ])
+    let clusters = entries.iter().any(|entry| entry.cluster().is_some());
+    let mut sections = Vec::new();
+    if clusters {
+        sections.extend(cluster::sections(entries, &mut next)?);
+    }
+    if !clusters || entries.iter().any(Entry::is_device) {
+        sections.extend([
+            threads::reads(entries, &mut next)?,
+            threads::bytes(entries, &mut next)?,
+            sets::sequential_and_random(entries, &mut next)?,
+            sets::orders(entries, &mut next)?,
+            sets::schedulers(entries, &mut next)?,
+            others::others(entries, &mut next)?,
+            latency::percentiles(entries, &mut next)?,
+        ]);
+    }
+    Ok(sections)
 }
 
 /// Scales for figures with these highest values: one for all while the highest is at most this many times the lowest.
@@ -61,7 +70,10 @@ fn linear_scales(highest: &[f64]) -> (Vec<Scale>, &'static str) {
 
 /// How many repetitions there are, in words.
 fn repetitions(points: &[&Point]) -> String {
-    let counts = points.iter().map(|p| p.summary.repetitions);
+    how_many(points.iter().map(|p| p.summary.repetitions))
+}
+
+fn how_many(counts: impl Iterator<Item = u32> + Clone) -> String {
     match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
         (1, 1) => "One repetition".into(),
         (a, b) if a == b => format!("Median of {a} repetitions, whiskers from least to most"),

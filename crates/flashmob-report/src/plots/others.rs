@@ -66,7 +66,7 @@ fn groups(entry: &Entry) -> Vec<Vec<&Point>> {
         let others = of.operation == Operation::Write || of.cache == Cache::Warm || of.engine != Engine::Pread;
         (others || of.depth > 1) && has_rate(p)
     };
-    let points: Vec<&Point> = entry.disk().points.iter().filter(other).collect();
+    let points: Vec<&Point> = entry.points().iter().filter(other).collect();
     let by_depth = points.iter().any(|p| p.parameters.depth != points[0].parameters.depth);
     let key = |p: &Point| {
         let p = p.parameters.clone();

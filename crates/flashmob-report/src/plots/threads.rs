@@ -150,6 +150,7 @@ impl Grid<'_> {
             scale,
             x_ticks: common.across.ticks(),
             series,
+            limits: Vec::new(),
         }
     }
 
@@ -195,23 +196,23 @@ impl Common {
     }
 }
 
-/// The axis of threads: each doubling takes the same room.
-struct Across {
+/// The axis of threads or links: each doubling takes the same room.
+pub(super) struct Across {
     min: f64,
     max: f64,
 }
 
 impl Across {
-    fn of(threads: &[u32]) -> Across {
+    pub fn of(threads: &[u32]) -> Across {
         let log = |t: Option<&u32>| f64::from(t.copied().unwrap_or(1)).log2();
         Across { min: log(threads.iter().min()), max: log(threads.iter().max()) }
     }
 
-    fn part(&self, threads: u32) -> f64 {
+    pub fn part(&self, threads: u32) -> f64 {
         if self.max > self.min { (f64::from(threads.max(1)).log2() - self.min) / (self.max - self.min) } else { 0.5 }
     }
 
-    fn ticks(&self) -> Vec<(f64, String)> {
+    pub fn ticks(&self) -> Vec<(f64, String)> {
         let (first, last) = (self.min.ceil() as u32, self.max.floor() as u32);
         let every = (last.saturating_sub(first) / 8 + 1) as usize;
         (first..=last.min(31)).step_by(every).map(|n| (self.part(1 << n), words::short(f64::from(1u32 << n)))).collect()

@@ -10,14 +10,14 @@ use super::builder::{
 
 const PAGE_BYTES_MAX: usize = 1_000_000;
 
-fn page(documents: Vec<Document>) -> String {
+pub(super) fn page(documents: Vec<Document>) -> String {
     let html = report(documents).html().unwrap();
     figures(&html);
     html
 }
 
 /// Each of the page's figures, which must be XML with a title and a description.
-fn figures(html: &str) -> Vec<String> {
+pub(super) fn figures(html: &str) -> Vec<String> {
     let mut figures = Vec::new();
     for (at, _) in html.match_indices("<svg") {
         let svg = &html[at..at + html[at..].find("</svg>").expect("an end") + "</svg>".len()];
@@ -48,7 +48,7 @@ fn what_comes_from_a_file_is_escaped() {
     document.warnings.push(Warning::new(Code::SmallFile, evil));
     document.program_version = evil.into();
     let mut of_model = modelled("hdd", Vec::new());
-    let flashmob_results::Measurement::Disk(disk) = &mut of_model.measurement;
+    let flashmob_results::Measurement::Disk(disk) = &mut of_model.measurement else { panic!("a disk") };
     disk.model.as_mut().unwrap().description = evil.into();
     let html = page(vec![document, of_model]);
     assert!(!html.contains("<script"), "a label became markup");

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use flashmob_results::Document;
+use flashmob_results::cluster::Point as ClusterPoint;
 use flashmob_results::disk::{Operation, Parameters, Pattern, Point, Sync};
 use flashmob_results::warning::{Code, Warning};
 
 use super::builder::{
     document, flat_after_four, grid, modelled, parameters, pattern, point, random, scheduler, steady,
 };
+use super::cluster_builder::{LIMIT, as_in_p1, clustered, p1};
 
 /// A device with everything that a page can show, doubts included.
 fn device() -> Document {
@@ -47,10 +49,30 @@ fn disk() -> Document {
     document
 }
 
+/// A modelled cluster with P1's sweep, thinned; void repetitions, doubts and a longer name included.
+fn cluster() -> Document {
+    let kept = |p: &&ClusterPoint| {
+        let p = &p.parameters;
+        p.nodes != 4 && p.links != 2 && p.links != 16 && (p.nodes == 8 || !p.no_io)
+    };
+    let mut points: Vec<ClusterPoint> = p1(as_in_p1).iter().filter(kept).cloned().collect();
+    for (nth, point) in points.iter_mut().enumerate() {
+        point.repetitions.truncate(2);
+        // One is void at one point, and all of another.
+        point.repetitions.iter_mut().take(if nth == 5 { 1 } else { 2 }).for_each(|r| r.is_void = nth == 5 || nth == 40);
+        *point = ClusterPoint::new(point.parameters.clone(), point.repetitions.clone(), Some(LIMIT));
+    }
+    points[8].warnings.push(Warning::new(Code::WideSpread, "the repetitions differ by 30 %: repeat more often"));
+    let mut document = clustered(points);
+    document.preset = Some("p1".into());
+    document.warnings.push(Warning::new(Code::Modelled, "air and flash were modelled, not measured"));
+    document
+}
+
 /// ACCEPT_SAMPLES=1 writes them.
 #[test]
 fn the_samples_are_as_they_would_be_made_today() {
-    for (name, document) in [("device.json", device()), ("hdd.json", disk())] {
+    for (name, document) in [("device.json", device()), ("hdd.json", disk()), ("cluster.json", cluster())] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
         let text = format!("{}\n", serde_json::to_string(&document).unwrap());
         if std::env::var_os("ACCEPT_SAMPLES").is_some() {

@@ -14,7 +14,7 @@ fn every_repetition_is_a_row_that_comes_back() {
     let report = report(vec![first.clone(), modelled("emmc", vec![steady(parameters(), 0.25)])]);
     let rows = rows(&report.csv().unwrap());
     assert_eq!(rows.len(), 15);
-    for (row, repetition) in rows.iter().zip(&report.entries()[0].disk().points[0].repetitions) {
+    for (row, repetition) in rows.iter().zip(&report.entries()[0].points()[0].repetitions) {
         assert_eq!(row["label"], name);
         assert_eq!(row["name"], "a, \"b\" c");
         assert_eq!((row["block_bytes"].as_str(), row["threads"].as_str()), ("512", "4"));

@@ -1,0 +1,62 @@
+//! C5: without aggregation a cluster does more the more nodes it has, but none of several nodes reaches its limit, however many links it has.
+//!
+//! k = 1, at each number of nodes the links that suit it best. Three things: no rate is more than 3 % below that of fewer nodes (two runs of
+//! one point differ by about as much); the largest number does at least 10 % more than one node; and there each node does less than 90 % of
+//! its limit, even with the best of all links up to 8 at least. The paper's sentence speaks of two nodes and more. How many an air can feed
+//! depends on the air, so the largest number decides, and the numbers say from how many on nodes stay below.
+
+use flashmob_results::cluster::Point;
+
+use super::clusters::{LINKS_MANY, Missing, ONE, best, each, limit, most_links, nodes_from_one, per_second};
+use super::{Claim, Finding};
+use crate::entry::Entry;
+use crate::sweep::{Sweep, rate};
+use crate::words;
+
+const FALL_MAX: f64 = 0.03;
+const GROWTH_MIN: f64 = 1.10;
+const PART_BELOW: f64 = 0.90;
+
+pub(super) fn claim(entries: &[Entry]) -> Claim {
+    Claim {
+        id: "C5",
+        source: "P1, Fig. 7",
+        words: "Without aggregation (k = 1) and with two nodes or more, throughput grows with the nodes, but each stays below its limit, and more links do not help.",
+        short: "k=1: several nodes stay below theirs",
+        criterion: "k = 1, the best of all links (up to 8 at least): no rate more than 3 % below that of fewer nodes, the most nodes do at least 10 % more than one, and each of them less than 90 % of its own limit.",
+        paper: "grows with n; each node below its 2,100/s for n of 2 and more, with up to 32 links",
+        ..Claim::of_clusters(each(entries, false, judged))
+    }
+}
+
+fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
+    let limit = limit(sweep)?;
+    let nodes = nodes_from_one(sweep, ONE)?;
+    let points: Vec<&Point> = nodes.iter().map(|n| best(sweep, *n, ONE)).collect::<Result<_, _>>()?;
+    let (first, last) = (points[0], points[points.len() - 1]);
+    most_links(sweep, last.parameters.nodes, ONE, LINKS_MANY)?;
+    let part = |p: &Point| rate(p) / (limit * f64::from(p.parameters.nodes));
+    let falls: Vec<String> = points
+        .windows(2)
+        .filter(|pair| rate(pair[1]) < rate(pair[0]) * (1.0 - FALL_MAX))
+        .map(|pair| format!("from {} to {}", pair[0].parameters.nodes, pair[1].parameters.nodes))
+        .collect();
+    let growth = rate(last) / rate(first);
+    let below = part(last) < PART_BELOW;
+    let rates: Vec<String> = points
+        .iter()
+        .map(|p| format!("n={} {} ({} of the limit)", p.parameters.nodes, per_second(p), words::percent(part(p))))
+        .collect();
+    // From there on all stay below.
+    let reaching = points.iter().rposition(|p| part(p) >= PART_BELOW);
+    let from = match reaching {
+        None => "every node stays below, one alone too".to_string(),
+        Some(at) => match points.get(at + 1) {
+            Some(p) => format!("nodes stay below from n={} on", p.parameters.nodes),
+            None => "with the most nodes each reaches its limit".into(),
+        },
+    };
+    let fallen = if falls.is_empty() { String::new() } else { format!("; it falls {} nodes", words::list(&falls)) };
+    let numbers = format!("{}; {} times as much as one node; {from}{fallen}", rates.join(", "), words::number(growth));
+    Ok(Finding::of_cluster(entry, falls.is_empty() && growth >= GROWTH_MIN && below, numbers, &points))
+}

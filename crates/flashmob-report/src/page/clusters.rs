@@ -1,0 +1,150 @@
+//! Clusters: side by side, and every point of each.
+
+use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
+use flashmob_results::disk::Spread;
+use maud::{Markup, html};
+
+use super::{OPEN_POINTS_MAX, doubt, scrolling, tags};
+use crate::entry::Entry;
+use crate::{sweep, words};
+
+type Row = (&'static str, fn(&Entry, &Cluster) -> Option<String>);
+
+const ROWS: [Row; 12] = [
+    ("What was real", |_, c| Some(setting(c.setting).into())),
+    ("Air", |_, c| c.air.as_ref().map(|air| format!("modelled, {}: {}", air.profile, air.description))),
+    ("Gateway", |_, c| c.air.as_ref().map(|air| attached(air.gateway).into())),
+    ("Cells", |_, c| c.air.as_ref().map(|air| air.cells.to_string())),
+    ("Flash of each node", |_, c| c.flash.as_ref().map(|f| format!("modelled, {}: {}", f.profile, f.description))),
+    ("What one node's flash does alone", |_, c| {
+        let limits = c.flash.as_ref()?.limits.iter().map(|l| {
+            let reads = if l.read_percent >= 100.0 { String::new() } else { format!(", read {} %", l.read_percent) };
+            let rate = words::number(l.requests_per_second);
+            format!("{rate}/s ({}{reads})", words::bytes(u64::from(l.block_bytes)))
+        });
+        Some(limits.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+    }),
+    ("Extent of each node", |_, c| Some(words::bytes(c.extent_bytes))),
+    ("Ran on", |e, _| {
+        let device = &e.document.device;
+        let parts = [device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+    }),
+    ("Processors", |e, _| Some(e.document.device.cpus.to_string())),
+    ("Most requests/s", |_, c| {
+        let most = sweep::fastest(c.points.iter().filter(|p| sweep::counts(p)))?;
+        Some(format!("{}/s ({})", words::number(sweep::rate(most)), words::combination(&most.parameters)))
+    }),
+    ("Points, repetitions, void ones", |_, c| {
+        let all = c.points.iter().map(|p| p.repetitions.len()).sum::<usize>();
+        let void = c.points.iter().flat_map(|p| &p.repetitions).filter(|r| r.is_void).count();
+        Some(format!("{}, {all}, {void}", c.points.len()))
+    }),
+    ("Warnings", |e, _| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
+];
+
+/// What stands behind the figures, in words.
+pub fn setting(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Network => "everything: devices over their own network",
+        Setting::Lab => "processes and TCP stacks; air and flash were modelled",
+        Setting::Simulator => "the state machines of gateway and nodes; time, TCP, air and flash were modelled",
+    }
+}
+
+fn attached(attachment: Attachment) -> &'static str {
+    match attachment {
+        Attachment::Wireless => "a station: what it sends crosses the air twice",
+        Attachment::Wired => "by a cable",
+    }
+}
+
+pub fn side_by_side(entries: &[Entry]) -> Markup {
+    let clusters: Vec<(&Entry, &Cluster)> = entries.iter().filter_map(|e| Some((e, e.cluster()?))).collect();
+    let rows = ROWS.iter().map(|(name, of)| {
+        let values = clusters.iter().map(|(e, c)| of(e, c).map(|v| words::plain(&v, 300)));
+        (*name, values.collect::<Vec<_>>())
+    });
+    let rows: Vec<_> = rows.filter(|(_, values)| values.iter().any(Option::is_some)).collect();
+    scrolling(
+        "Clusters side by side",
+        html! {
+            table.devices {
+                thead { tr { th { "" } @for (entry, _) in &clusters { th scope="col" { (entry.name) (tags(entry)) } } } }
+                tbody {
+                    @for (name, values) in &rows {
+                        tr { th scope="row" { (name) } @for value in values { td { (value.as_deref().unwrap_or("–")) } } }
+                    }
+                }
+            }
+        },
+    )
+}
+
+pub fn points(entries: &[Entry]) -> Markup {
+    let all: usize = entries.iter().filter_map(Entry::cluster).map(|c| c.points.len()).sum();
+    html! {
+        p {
+            "Medians over the repetitions that are not void; latencies from a request's entry into the gateway to its answer. "
+            "Share: of what the flash of so many nodes does, unsorted. Packets are TCP's, both directions together; frames are those on the air."
+        }
+        @for (at, entry) in entries.iter().enumerate() {
+            @if let Some(cluster) = entry.cluster() {
+                details open[all <= OPEN_POINTS_MAX] {
+                    summary { (entry.name) (tags(entry)) " · " (words::plural(cluster.points.len() as u64, "point")) }
+                    @if !cluster.points.is_empty() { (scrolling(&format!("{}: points", entry.name), table(at, cluster))) }
+                }
+            }
+        }
+    }
+}
+
+fn table(at: usize, cluster: &Cluster) -> Markup {
+    html! {
+        table.dense {
+            thead {
+                tr {
+                    th { "point" } th { "reps" } th { "void" } th { "requests/s" } th { "least to most" } th { "p50" } th { "p99" } th { "share" }
+                    th { "packets/s" } th { "bytes/packet" } th { "frames/request" } th { "air busy" } th { "errors" }
+                }
+            }
+            tbody { @for point in &cluster.points { (row(at, point)) } }
+        }
+    }
+}
+
+fn row(at: usize, point: &Point) -> Markup {
+    let counted = sweep::valid(point).count();
+    let void = point.repetitions.len() - counted;
+    let errors = sweep::valid(point).fold(0u64, |sum, r| sum.saturating_add(r.errors));
+    let summary = &point.summary;
+    let median = |spread: Option<Spread>| spread.map_or("–".to_string(), |s| words::number(s.median));
+    let at_percent = |percent| {
+        let ns = summary.latency_ns.percentile_ns(percent).filter(|_| summary.latency_ns.count > 0);
+        ns.map_or("–".to_string(), |ns| words::time_ns(ns as f64))
+    };
+    let fraction = |part: Option<f64>| part.filter(|v| v.is_finite()).map_or("–".to_string(), words::percent);
+    let rate = summary.requests_per_second;
+    html! {
+        tr {
+            th { (words::plain(&words::combination(&point.parameters), 120)) @if !point.warnings.is_empty() || void > 0 { (doubt(at)) } }
+            td { (counted) }
+            td { (void) }
+            @if counted == 0 {
+                // What only void repetitions say is not shown.
+                @for _ in 0..10 { td { "–" } }
+            } @else {
+                td { (words::number(rate.median)) }
+                td { (words::number(rate.min)) " – " (words::number(rate.max)) }
+                td { (at_percent(50.0)) }
+                td { (at_percent(99.0)) }
+                td { (fraction(summary.flash_fraction.map(|s| s.median))) }
+                td { (median(summary.packets_per_second)) }
+                td { (median(summary.packet_bytes)) }
+                td { (median(summary.frames_per_request)) }
+                td { (fraction(sweep::air_busy(point))) }
+                td { (words::count(errors)) }
+            }
+        }
+    }
+}
