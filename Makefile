@@ -29,7 +29,7 @@ PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bi
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio deny install clean deps-demo deps-test deps-peers fuzz-tools
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-lab bench-growth deny install clean deps-demo deps-test deps-lab deps-peers fuzz-tools
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -98,6 +98,14 @@ bench-fio: deps-peers build ## flashmob bench disk beside fio and beside a bare 
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-fio
 	@$(dir $(BINARY))bench-fio $(if $(QUICK),--rounds 3 --time 1) $(ARGS)
 
+bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a modelled air, about 20 minutes (QUICK=1: 4)
+	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-lab
+	@$(dir $(BINARY))bench-lab $(if $(QUICK),--rounds 1 --time 2) $(ARGS)
+
+bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's work, memory; table and figure, 2 minutes
+	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-growth
+	@$(dir $(BINARY))bench-growth $(if $(QUICK),--rounds 1) $(ARGS)
+
 deny: ## licences, sources and advisories of everything it depends on
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	@$(CARGO) deny check licenses bans sources
@@ -116,6 +124,9 @@ deps-demo: ## what the demo needs
 
 deps-test: ## what the tests need
 	@.ci/deps --rust $(PROGRAMS_DEMO) $(PROGRAMS_TEST) python-module-nbd:python3-libnbd
+
+deps-lab:
+	@.ci/deps nbdkit:nbdkit
 
 # A peer that cannot be installed is named in the results; the others are measured.
 deps-peers:

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
-use flashmob_results::{Document, Measurement};
+use flashmob_results::Document;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +72,8 @@ impl Programs {
         };
         let text = output(&mut command)?;
         let document: Document = serde_json::from_str(&text).context("the result of flashmob cannot be read")?;
-        let Measurement::Disk(disk) = document.measurement;
-        let summary = &disk.points.first().context("flashmob measured nothing")?.summary;
+        let summary =
+            &document.disk().and_then(|disk| disk.points.first()).context("flashmob measured nothing")?.summary;
         let p99_us = summary.latency_ns.percentile_ns(99.0).map(|ns| ns as f64 / 1000.0);
         Ok(Figures { per_second: summary.requests_per_second.median, p99_us })
     }
