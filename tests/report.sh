@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that a report stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
+# Shows that a report, of devices and of clusters, stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
 . "$(dirname "$0")/lib.sh"
 need chromium jq
 
@@ -70,21 +70,38 @@ shown() {
     pass "$1"
 }
 
-for scheme in 0:dark 1:light; do
-    for width in 360 1280; do
-        measured "$width" "${scheme%%:*}"
-        at="${scheme#*:}, $width px"
-        shown "$at: no script error, and all figures are there" '(.errors | length == 0) and .figures >= 8 and .unnamed == 0'
-        shown "$at: nothing sticks out" ".width_px == $width and .overflow_px <= 0 and (.out | length == 0) and (.clipped | length == 0)"
-        shown "$at: the text of figures has at least 11 px" '.text_px >= 11'
-        shown "$at: text 4.5 to 1 against the page, series 3 to 1" '.text_contrast >= 4.5 and .series_contrast >= 3'
-        jq -r .page "$DIR/measured.json" >"$DIR/page.${scheme#*:}"
+# looks WHAT: the page can be read at phone and desktop width, light and dark.
+looks() {
+    for scheme in 0:dark 1:light; do
+        for width in 360 1280; do
+            measured "$width" "${scheme%%:*}"
+            at="$1, ${scheme#*:}, $width px"
+            shown "$at: no script error, and all figures are there" '(.errors | length == 0) and .figures >= 8 and .unnamed == 0'
+            shown "$at: nothing sticks out" ".width_px == $width and .overflow_px <= 0 and (.out | length == 0) and (.clipped | length == 0)"
+            shown "$at: the text of figures has at least 11 px" '.text_px >= 11'
+            shown "$at: text 4.5 to 1 against the page, series 3 to 1" '.text_contrast >= 4.5 and .series_contrast >= 3'
+            jq -r .page "$DIR/measured.json" >"$DIR/page.${scheme#*:}"
+        done
     done
-done
+}
+looks 'two devices'
 ! cmp -s "$DIR/page.dark" "$DIR/page.light" || fail 'dark and light are the same'
 pass 'dark and light differ'
 measured 360 1
 shown 'on a phone wide tables scroll in their boxes' '.tables_scroll'
+
+check 'a page of a cluster' "$FLASHMOB" report "$DIR/cluster.json" -o "$PAGE"
+looks 'a cluster'
+check 'a page and two tables of clusters and devices' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/device.json" "$DIR/hdd.json" -o "$PAGE" --csv "$DIR"
+at_most 'the size of that page' "$(stat -c %s "$PAGE")" 1000000 bytes
+rows=$(jq '[.measurement.points[].repetitions[]] | length' "$DIR/cluster.json")
+[ "$(wc -l <"$DIR/clusters.csv")" -eq $((rows + 1)) ] || fail "clusters.csv has $(wc -l <"$DIR/clusters.csv") lines for $rows repetitions"
+void=$(jq '[.measurement.points[].repetitions[] | select(.is_void)] | length' "$DIR/cluster.json")
+[ "$void" -gt 0 ] && grep -q ">$void of them void and not counted<" "$PAGE" || fail "the page does not name the $void void repetitions"
+pass "clusters have a table of their own, with a row for each of $rows repetitions; $void void ones are named"
+looks 'clusters and devices'
+refused 'one file for two tables' 'name a directory for --csv' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/both.csv"
+check 'the page of before' "$FLASHMOB" report "$DIR/device.json" "$DIR/hdd.json" -o "$PAGE"
 
 # again NAME OPTION...: measures, takes the command out of the report, runs that, and compares the parameters of all points.
 again() {
@@ -129,7 +146,7 @@ before=$(sha256sum <"$PAGE")
 jq '.format_version = 2' "$DIR/hdd.json" >"$DIR/newer.json"
 echo '{}' >"$DIR/foreign.json"
 refused 'a newer version' 'newer\.json: version 2.*use the flashmob that wrote it' "$FLASHMOB" report "$DIR/hdd.json" "$DIR/newer.json" -o "$PAGE"
-refused 'something else' "foreign\.json is not a result.*'flashmob bench disk' wrote" "$FLASHMOB" report "$DIR/foreign.json" -o "$PAGE"
+refused 'something else' "foreign\.json is not a result.*'flashmob bench disk', .* wrote" "$FLASHMOB" report "$DIR/foreign.json" -o "$PAGE"
 refused 'a file that is not there' 'nosuch\.json.*check its name' "$FLASHMOB" report "$DIR/nosuch.json" -o "$PAGE"
 refused 'a directory' 'is a directory; name the results in it' "$FLASHMOB" report "$DIR" -o "$PAGE"
 refused 'a directory that is not there' 'cannot write' "$FLASHMOB" report "$DIR/hdd.json" -o "$DIR/nosuch/report.html"
