@@ -20,10 +20,10 @@ const PART_BESIDE_MODEST: Part = Part { requests: 64, bytes: 256 * 1024 };
 /// may hold as much for each of these times: there the way is what a client waits for, and few small batches at a
 /// time would leave it empty.
 const SHORT_WAY: Duration = Duration::from_micros(250);
+const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
 /// A longer way than this, two kernels and a switch do not take: there is air between, where a frame costs about as much as a hundred
 /// small answers.
 const WAY_OF_DEAR_FRAMES: Duration = Duration::from_micros(150);
-const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
 /// What a lane of a node's queue gives in one turn. Among equals it is long: then answers for one client come together, and
 /// cost fewer writes and wake-ups.
 const LANE_TURN: BatchLimits = BatchLimits { pieces: 128, bytes: 512 * 1024 };

@@ -122,10 +122,11 @@ pub(super) fn batch(text: &str) -> Result<BatchMode, String> {
     }
 }
 
-fn block_size(text: &str) -> Result<u32, String> {
+/// The size of a request.
+pub fn block_size(text: &str) -> Result<u32, String> {
     match u32::try_from(super::size(text)?) {
         Ok(bytes) if (1..=flashmob_core::request::REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
-        _ => Err("give a size from 1 byte to 32MiB, such as 1 or 4KiB".to_string()),
+        _ => Err("give a size from 1 byte to 32MiB, such as 1B or 4KiB".to_string()),
     }
 }
 

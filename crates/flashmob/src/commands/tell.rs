@@ -27,6 +27,11 @@ const SAME_SIGNAL: Duration = Duration::from_millis(250);
 /// How often programs are told how far it is.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
+/// Names of files and devices are anybody's text: it must not write to the terminal as it likes.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// The forms of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {

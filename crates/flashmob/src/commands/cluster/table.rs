@@ -7,6 +7,7 @@ use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
 use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
 
+use super::super::tell::harmless;
 use super::figures::number;
 
 /// The whole text.
@@ -22,11 +23,6 @@ pub fn render(document: &Document) -> String {
     }
     notes(&mut text, document, cluster);
     text
-}
-
-/// Names of devices are anybody's text: it must not write to the terminal as it likes.
-fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 fn heading(document: &Document, cluster: &Cluster) -> String {

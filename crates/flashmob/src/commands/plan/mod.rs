@@ -12,7 +12,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_core::gateway::BatchMode;
-use flashmob_core::request::REQUEST_BYTES_MAX;
 use flashmob_core::units::{Bytes, MIB};
 use flashmob_lab::air::{Attachment, Medium};
 use flashmob_lab::cluster::{Cost, Settings};
@@ -43,10 +42,10 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     cells: u32,
     /// Random reads of this size: 1 byte, unless given.
-    #[arg(long, value_name = "SIZE", value_parser = block_size, conflicts_with = "write")]
+    #[arg(long, value_name = "SIZE", value_parser = cluster_args::block_size, conflicts_with = "write")]
     read: Option<u32>,
     /// Random writes of this size.
-    #[arg(long, value_name = "SIZE", value_parser = block_size)]
+    #[arg(long, value_name = "SIZE", value_parser = cluster_args::block_size)]
     write: Option<u32>,
     /// Links to each node (P1's m).
     #[arg(long, default_value_t = 1, value_name = "M", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -175,13 +174,6 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         // Who reads it has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         said => Ok(said?),
-    }
-}
-
-fn block_size(text: &str) -> Result<u32, String> {
-    match u32::try_from(super::size(text)?) {
-        Ok(bytes) if (1..=REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
-        _ => Err("give a size from 1 byte to 32MiB, such as 1B or 4KiB".to_string()),
     }
 }
 

@@ -7,6 +7,8 @@ use flashmob_results::disk::{Disk, Operation, Point};
 use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
 
+use super::super::super::tell::harmless;
+
 /// The whole text.
 pub fn render(document: &Document) -> String {
     let Measurement::Disk(disk) = &document.measurement else { return String::new() };
@@ -22,11 +24,6 @@ pub fn render(document: &Document) -> String {
     }
     notes(&mut text, document, disk);
     text
-}
-
-/// Names of files and devices are anybody's text: it must not write to the terminal as it likes.
-fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 fn heading(document: &Document, disk: &Disk) -> String {
