@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{Parameters, Repetition};
-use crate::{Document, cluster};
+use crate::{Document, cluster, net};
 
 /// One line of `--output ndjson`. The last one is always `end`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,22 @@ pub enum Event {
         parameters: Box<cluster::Parameters>,
         /// How it went.
         repetition: Box<cluster::Repetition>,
+    },
+    /// One stream during one interval of `flashmob bench net`.
+    NetInterval {
+        /// Which round, from 0.
+        round: u32,
+        /// What it did.
+        interval: Box<net::Interval>,
+    },
+    /// One repetition of `flashmob bench net` is over.
+    NetRepetition {
+        /// Which round, from 0.
+        round: u32,
+        /// What was measured.
+        parameters: Box<net::Parameters>,
+        /// How it went.
+        repetition: Box<net::Repetition>,
     },
     /// It is over, with everything that was measured.
     End {

@@ -7,19 +7,25 @@
 //! - [`device`]: what it was measured on
 //! - [`disk`]: points and repetitions of `flashmob bench disk`
 //! - [`cluster`]: those of `flashmob bench cluster` and `flashmob simulate`
+//! - [`net`]: those of `flashmob bench net`
+//! - [`capture`]: connections in captured packets, as `flashmob net analyze` found them
 //! - [`event`]: what is told while it runs
 //! - [`plan`]: what `flashmob plan` says, in a form of its own: `schema/plan-1.json`
+//! - [`diagnosis`]: what `flashmob doctor` found: `schema/diagnosis-1.json`
 //! - [`latency`]: percentiles and the histogram in HDR's own compressed, mergeable form
 //! - [`merge`]: several results of one cluster as one
 //! - [`warning`]: reasons to doubt a figure
 //! - [`read`]: documents from files, with errors that name what is wrong
 
+pub mod capture;
 pub mod cluster;
 pub mod device;
+pub mod diagnosis;
 pub mod disk;
 pub mod event;
 pub mod latency;
 pub mod merge;
+pub mod net;
 pub mod plan;
 pub mod read;
 pub mod warning;
@@ -76,6 +82,10 @@ pub enum Measurement {
     Disk(disk::Disk),
     /// Of a gateway with its nodes: `flashmob bench cluster`, `flashmob simulate`.
     Cluster(cluster::Cluster),
+    /// Of a path between two devices: `flashmob bench net`.
+    Net(net::Net),
+    /// Of captured packets: `flashmob net analyze`. Nothing was measured but the packets' times.
+    Capture(capture::Capture),
 }
 
 impl Document {
@@ -103,6 +113,9 @@ impl Document {
                     cluster::Setting::Simulator => format!("{what} (simulated)"),
                 }
             }
+            Measurement::Net(net) if net.setting == cluster::Setting::Network => base,
+            Measurement::Net(_) => format!("{} (lab, modelled)", self.label.as_deref().unwrap_or("path")),
+            Measurement::Capture(capture) => self.label.clone().unwrap_or_else(|| capture.source.clone()),
         }
     }
 
@@ -111,7 +124,7 @@ impl Document {
     pub fn disk(&self) -> Option<&disk::Disk> {
         match &self.measurement {
             Measurement::Disk(disk) => Some(disk),
-            Measurement::Cluster(_) => None,
+            _ => None,
         }
     }
 
@@ -119,8 +132,26 @@ impl Document {
     #[must_use]
     pub fn cluster(&self) -> Option<&cluster::Cluster> {
         match &self.measurement {
-            Measurement::Disk(_) => None,
             Measurement::Cluster(cluster) => Some(cluster),
+            _ => None,
+        }
+    }
+
+    /// What was measured of a path, if that is what it is about.
+    #[must_use]
+    pub fn net(&self) -> Option<&net::Net> {
+        match &self.measurement {
+            Measurement::Net(net) => Some(net),
+            _ => None,
+        }
+    }
+
+    /// What captured packets say, if that is what it is about.
+    #[must_use]
+    pub fn capture(&self) -> Option<&capture::Capture> {
+        match &self.measurement {
+            Measurement::Capture(capture) => Some(capture),
+            _ => None,
         }
     }
 
@@ -134,6 +165,9 @@ impl Document {
                 let is_said = || self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled);
                 cluster.air.is_some() || cluster.flash.is_some() || is_said()
             }
+            Measurement::Net(net) => net.setting != cluster::Setting::Network,
+            // Of captured packets nobody knows but who captured them.
+            Measurement::Capture(_) => self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled),
         }
     }
 }

@@ -1,22 +1,27 @@
-//! Several measurements of one cluster become one: what was measured in parts is looked at as a whole.
+//! Several measurements of one thing become one: what was measured in parts is looked at as a whole.
 
-use crate::Document;
-use crate::Measurement;
-use crate::cluster::{Cluster, Point, Repetition};
+use crate::cluster::{self, Cluster};
+use crate::net::{self, Net};
+use crate::warning::Warning;
+use crate::{Document, Measurement};
 
-/// Why two documents are not of one cluster.
+/// Why two documents are not of one thing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MergeError {
     /// There is nothing to merge.
     #[error("there are no results to merge")]
     Nothing,
-    /// It is about a single device.
-    #[error("a result of a single device cannot be merged into one of a cluster")]
-    NoCluster,
-    /// They differ in what makes a cluster.
-    #[error("results of different clusters cannot be merged: their {0} differs")]
-    Different(&'static str),
+    /// It is about something else.
+    #[error("a result of another kind cannot be merged into one of {0}")]
+    Kind(&'static str),
+    /// They differ in what makes them one.
+    #[error("results of different {0} cannot be merged: their {1} differs")]
+    Different(&'static str, &'static str),
 }
+
+/// What a measurement is of, in errors.
+const CLUSTERS: &str = "clusters";
+const NETWORKS: &str = "networks";
 
 /// One document out of several of one cluster: equal in what was real, in air, flash, extent, label, seed and version. Points are
 /// appended; those with equal parameters become one with the repetitions of both. A result without flash in which nothing read or wrote
@@ -27,26 +32,65 @@ pub enum MergeError {
 /// # Errors
 /// See [`MergeError`].
 pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
+    all(documents, CLUSTERS, |whole, part| {
+        let (Measurement::Cluster(into), Measurement::Cluster(from)) = (whole, part) else {
+            return Err(MergeError::Kind(CLUSTERS));
+        };
+        same(into.setting == from.setting, CLUSTERS, "setting (network, lab or simulator)")?;
+        same(into.air == from.air, CLUSTERS, "air")?;
+        same(into.extent_bytes == from.extent_bytes, CLUSTERS, "extent")?;
+        same(goes_with(into, &from), CLUSTERS, "flash")?;
+        append_to_cluster(into, from);
+        Ok(())
+    })
+}
+
+/// One document out of several of one network: equal in what was real, in the server, label, seed and version. What is modelled of a path
+/// belongs to its points, which may differ. Else as [`clusters`].
+///
+/// # Errors
+/// See [`MergeError`].
+pub fn nets(documents: Vec<Document>) -> Result<Document, MergeError> {
+    all(documents, NETWORKS, |whole, part| {
+        let (Measurement::Net(into), Measurement::Net(from)) = (whole, part) else {
+            return Err(MergeError::Kind(NETWORKS));
+        };
+        same(into.setting == from.setting, NETWORKS, "setting (network or lab)")?;
+        same(into.server == from.server, NETWORKS, "server")?;
+        append_to_net(into, from);
+        Ok(())
+    })
+}
+
+/// Adds the second measurement to the first.
+type Join = fn(&mut Measurement, Measurement) -> Result<(), MergeError>;
+
+fn all(documents: Vec<Document>, kind: &'static str, join: Join) -> Result<Document, MergeError> {
     let mut documents = documents.into_iter();
     let mut whole = documents.next().ok_or(MergeError::Nothing)?;
-    whole.cluster().ok_or(MergeError::NoCluster)?;
+    match (&whole.measurement, kind) {
+        (Measurement::Cluster(_), CLUSTERS) | (Measurement::Net(_), NETWORKS) => {}
+        _ => return Err(MergeError::Kind(kind)),
+    }
     for part in documents {
-        whole = two(whole, part)?;
+        whole = two(whole, part, kind, join)?;
     }
     Ok(whole)
 }
 
-fn two(mut whole: Document, mut part: Document) -> Result<Document, MergeError> {
-    let same = |equal: bool, what| if equal { Ok(()) } else { Err(MergeError::Different(what)) };
-    same(whole.label == part.label, "label")?;
-    same(whole.program_version == part.program_version, "version of flashmob")?;
-    same(whole.seed == part.seed, "seed")?;
+fn same(equal: bool, kind: &'static str, what: &'static str) -> Result<(), MergeError> {
+    if equal { Ok(()) } else { Err(MergeError::Different(kind, what)) }
+}
+
+fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) -> Result<Document, MergeError> {
+    same(whole.label == part.label, kind, "label")?;
+    same(whole.program_version == part.program_version, kind, "version of flashmob")?;
+    same(whole.seed == part.seed, kind, "seed")?;
     // Of two beginnings the earlier one counts; what the later one's repetitions lack is added to them.
     let begun = whole.started_unix_s.min(part.started_unix_s);
     for document in [&mut whole, &mut part] {
         let later_s = (document.started_unix_s - begun) as f64;
-        let Measurement::Cluster(cluster) = &mut document.measurement else { return Err(MergeError::NoCluster) };
-        repetitions(cluster).for_each(|repetition| repetition.begin_s += later_s);
+        begins(&mut document.measurement).into_iter().for_each(|begin_s| *begin_s += later_s);
     }
     let end = |d: &Document| (d.started_unix_s - begun) as f64 + d.elapsed_s;
     whole.elapsed_s = end(&whole).max(end(&part));
@@ -56,24 +100,32 @@ fn two(mut whole: Document, mut part: Document) -> Result<Document, MergeError> 
     if whole.preset != part.preset {
         whole.preset = None;
     }
-    for warning in part.warnings {
-        if !whole.warnings.contains(&warning) {
-            whole.warnings.push(warning);
-        }
-    }
-    let (Measurement::Cluster(into), Measurement::Cluster(from)) = (&mut whole.measurement, part.measurement) else {
-        return Err(MergeError::NoCluster);
-    };
-    same(into.setting == from.setting, "setting (network, lab or simulator)")?;
-    same(into.air == from.air, "air")?;
-    same(into.extent_bytes == from.extent_bytes, "extent")?;
-    same(goes_with(into, &from), "flash")?;
-    append(into, from);
+    add_warnings(&mut whole.warnings, part.warnings);
+    join(&mut whole.measurement, part.measurement)?;
     Ok(whole)
 }
 
-fn repetitions(cluster: &mut Cluster) -> impl Iterator<Item = &mut Repetition> {
-    cluster.points.iter_mut().flat_map(|point| &mut point.repetitions)
+/// When each repetition began, to be moved.
+fn begins(measurement: &mut Measurement) -> Vec<&mut f64> {
+    match measurement {
+        Measurement::Cluster(cluster) => {
+            let repetitions = cluster.points.iter_mut().flat_map(|point| &mut point.repetitions);
+            repetitions.map(|repetition| &mut repetition.begin_s).collect()
+        }
+        Measurement::Net(net) => {
+            let repetitions = net.points.iter_mut().flat_map(|point| &mut point.repetitions);
+            repetitions.map(|repetition| &mut repetition.begin_s).collect()
+        }
+        Measurement::Disk(_) | Measurement::Capture(_) => Vec::new(),
+    }
+}
+
+fn add_warnings(into: &mut Vec<Warning>, from: Vec<Warning>) {
+    for warning in from {
+        if !into.contains(&warning) {
+            into.push(warning);
+        }
+    }
 }
 
 /// Equal flash, or none where it would not be asked.
@@ -82,7 +134,7 @@ fn goes_with(a: &Cluster, b: &Cluster) -> bool {
     a.flash == b.flash || idle(a) || idle(b)
 }
 
-fn append(into: &mut Cluster, from: Cluster) {
+fn append_to_cluster(into: &mut Cluster, from: Cluster) {
     if into.flash.is_none() {
         into.flash = from.flash;
     }
@@ -96,19 +148,30 @@ fn append(into: &mut Cluster, from: Cluster) {
         let old = &mut into.points[at];
         let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
         let mut warnings = std::mem::take(&mut old.warnings);
-        for warning in point.warnings {
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
-        *old = Point { warnings, ..Point::new(point.parameters, repetitions, limit) };
+        add_warnings(&mut warnings, point.warnings);
+        *old = cluster::Point { warnings, ..cluster::Point::new(point.parameters, repetitions, limit) };
+    }
+}
+
+fn append_to_net(into: &mut Net, from: Net) {
+    for point in from.points {
+        let known = into.points.iter().position(|p| p.parameters == point.parameters);
+        let Some(at) = known else {
+            into.points.push(point);
+            continue;
+        };
+        let old = &mut into.points[at];
+        let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
+        let mut warnings = std::mem::take(&mut old.warnings);
+        add_warnings(&mut warnings, point.warnings);
+        *old = net::Point { warnings, ..net::Point::new(point.parameters, repetitions) };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Batch, Batches, FlashLimit, FlashModel, Parameters, Setting};
+    use crate::cluster::{Batch, Batches, FlashLimit, FlashModel, Parameters, Point, Repetition, Setting};
     use crate::device::Device;
     use crate::latency::{Latency, histogram};
     use crate::warning::{Code, Warning};
@@ -198,7 +261,7 @@ mod tests {
     fn only_what_is_of_one_cluster_is_merged() {
         let one = document(0, vec![point(1, false, 50.0)]);
         let different = |other| match clusters(vec![one.clone(), other]) {
-            Err(MergeError::Different(what)) => what,
+            Err(MergeError::Different("clusters", what)) => what,
             other => panic!("{other:?}"),
         };
         assert_eq!(different(changed(&one, |c| c.extent_bytes += 1)), "extent");
@@ -209,8 +272,8 @@ mod tests {
         assert_eq!(clusters(Vec::new()), Err(MergeError::Nothing));
         let disk = crate::disk::Disk { file: None, model: None, points: Vec::new() };
         let disk = Document { measurement: Measurement::Disk(disk), ..one.clone() };
-        assert_eq!(clusters(vec![disk.clone()]), Err(MergeError::NoCluster));
-        assert_eq!(clusters(vec![one, disk]), Err(MergeError::NoCluster));
+        assert_eq!(clusters(vec![disk.clone()]), Err(MergeError::Kind("clusters")));
+        assert_eq!(clusters(vec![one, disk]), Err(MergeError::Kind("clusters")));
     }
 
     #[test]
@@ -230,5 +293,63 @@ mod tests {
         let cut = Document { interrupted: true, preset: Some("p1".into()), ..one.clone() };
         let whole = clusters(vec![one, cut]).unwrap();
         assert!(whole.interrupted && whole.preset.is_none());
+    }
+
+    fn net_document(started_unix_s: u64, streams: u32, rate: f64) -> Document {
+        let parameters = net::Parameters {
+            protocol: net::Protocol::Tcp,
+            direction: net::Direction::Up,
+            streams,
+            congestion: None,
+            rate_bits_per_second: None,
+            block_bytes: 131_072,
+            window_bytes: None,
+            messages: None,
+            path: None,
+            client_receive_max_bytes: None,
+            server_receive_max_bytes: None,
+        };
+        let flow = net::Flow {
+            direction: net::Direction::Up,
+            sent_bytes: 1,
+            received_bytes: 1,
+            sent_bits_per_second: rate,
+            received_bits_per_second: rate,
+            retransmissions: Some(1),
+            udp: None,
+        };
+        let repetition = net::Repetition {
+            begin_s: 5.0,
+            elapsed_s: 1.0,
+            peer: "iperf3".into(),
+            flows: vec![flow],
+            streams: Vec::new(),
+            intervals: Vec::new(),
+            exchange: None,
+            cpu_s: 0.0,
+            peer_cpu_s: None,
+            lateness: None,
+            is_void: false,
+        };
+        let points = vec![net::Point::new(parameters, vec![repetition])];
+        let measurement = Measurement::Net(Net { setting: Setting::Lab, server: "a:1".into(), points });
+        Document { measurement, ..document(started_unix_s, Vec::new()) }
+    }
+
+    #[test]
+    fn parts_of_a_network_become_one() {
+        let parts = vec![net_document(100, 1, 10.0), net_document(130, 1, 20.0), net_document(160, 4, 5.0)];
+        let whole = nets(parts.clone()).unwrap();
+        let points = &whole.net().unwrap().points;
+        assert_eq!((points.len(), whole.started_unix_s, whole.elapsed_s), (2, 100, 70.0));
+        assert_eq!((points[0].summary.repetitions, points[0].summary.up_bits_per_second.unwrap().median), (2, 15.0));
+        assert_eq!((points[0].repetitions[1].begin_s, points[1].repetitions[0].begin_s), (35.0, 65.0));
+        assert_eq!(points[0].summary.down_bits_per_second, None);
+        let mut other = parts[0].clone();
+        let Measurement::Net(net) = &mut other.measurement else { panic!("a network") };
+        net.server = "b:1".into();
+        assert_eq!(nets(vec![parts[0].clone(), other]), Err(MergeError::Different("networks", "server")));
+        assert_eq!(nets(vec![document(0, Vec::new())]), Err(MergeError::Kind("networks")));
+        assert_eq!(nets(vec![parts[0].clone(), document(0, Vec::new())]), Err(MergeError::Kind("networks")));
     }
 }

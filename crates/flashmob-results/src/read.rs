@@ -93,6 +93,15 @@ fn check(document: &Document) -> Result<(), String> {
             .iter()
             .map(|p| p.repetitions.iter().map(|r| &r.latency_ns).chain([&p.summary.latency_ns]).collect())
             .collect(),
+        Measurement::Net(net) => net
+            .points
+            .iter()
+            .map(|p| {
+                let exchanges = p.repetitions.iter().filter_map(|r| r.exchange.as_ref());
+                exchanges.map(|e| &e.latency_ns).chain(p.summary.latency_ns.as_ref()).collect()
+            })
+            .collect(),
+        Measurement::Capture(_) => Vec::new(),
     };
     for (at, latencies) in points.iter().enumerate() {
         for latency in latencies {

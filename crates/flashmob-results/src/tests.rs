@@ -92,7 +92,11 @@ fn the_published_schemas_are_those_of_the_types() {
     let title = "A line of what a measurement of flashmob tells while it runs";
     let event = titled(schemars::schema_for!(event::Event), "urn:flashmob:event:1", title);
     let plan = titled(schemars::schema_for!(plan::Plan), "urn:flashmob:plan:1", "What flashmob plan says of a cluster");
-    for (name, schema) in [("result-1.json", schema()), ("event-1.json", event), ("plan-1.json", plan)] {
+    let title = "What flashmob doctor finds";
+    let diagnosis = titled(schemars::schema_for!(diagnosis::Diagnosis), "urn:flashmob:diagnosis:1", title);
+    let all =
+        [("result-1.json", schema()), ("event-1.json", event), ("plan-1.json", plan), ("diagnosis-1.json", diagnosis)];
+    for (name, schema) in all {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(name);
         let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
         if std::env::var_os("ACCEPT_SCHEMA").is_some() {

@@ -50,6 +50,8 @@ pub enum Code {
     Late,
     /// Something was measured in another way than asked for.
     Changed,
+    /// Packets are missing from a capture, or could not be read.
+    Incomplete,
 }
 
 impl Warning {
