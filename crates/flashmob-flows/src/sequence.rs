@@ -1,0 +1,144 @@
+//! Sequence numbers that never wrap, and which of them were seen.
+
+/// Numbers of one way, continued beyond 32 bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwrapper {
+    near: Option<i64>,
+}
+
+impl Unwrapper {
+    /// The number that `wrapped` stands for: the one nearest to the last that was noted.
+    pub fn unwrap(&mut self, wrapped: u32) -> i64 {
+        // Far enough from 0 that what came before the first packet is positive as well.
+        let near = *self.near.get_or_insert((1 << 32) + i64::from(wrapped));
+        near + i64::from(wrapped.wrapping_sub(near as u32).cast_signed())
+    }
+
+    /// From here on numbers are looked for around this one.
+    pub fn note(&mut self, number: i64) {
+        self.near = Some(number);
+    }
+}
+
+/// A stretch beyond the first gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    begin: i64,
+    end: i64,
+    /// When its first data came: the gap before it is known since then.
+    since_ns: i64,
+}
+
+/// Which bytes of a way were seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// All from the first to here were.
+    begin: Option<i64>,
+    end: i64,
+    /// Ascending, apart from each other.
+    beyond: Vec<Stretch>,
+}
+
+/// What a packet's data added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Bytes that nobody had seen.
+    pub new_bytes: u64,
+    /// It fills a gap that was known since then.
+    pub gap_since_ns: Option<i64>,
+}
+
+impl Seen {
+    /// Notes data from `begin` to `end`; keeps at most `gaps_max` gaps.
+    pub fn add(&mut self, begin: i64, end: i64, now_ns: i64, gaps_max: usize) -> Added {
+        if self.begin.is_none() {
+            (self.begin, self.end) = (Some(begin), begin);
+        }
+        // What lies before all that was seen first was not captured when it was sent: it is old.
+        let (begin, end) = (begin.max(self.end), end.max(self.end));
+        let mut added = Added { new_bytes: (end - begin).cast_unsigned(), gap_since_ns: None };
+        if begin == end {
+            return Added::default();
+        }
+        let mut merged = Stretch { begin, end, since_ns: now_ns };
+        let first = self.beyond.partition_point(|s| s.end < begin);
+        let last = self.beyond.partition_point(|s| s.begin <= end);
+        if let Some(next) = self.beyond.get(first).filter(|next| next.begin > begin || next.end > begin) {
+            added.gap_since_ns = (next.begin > begin).then_some(next.since_ns);
+        }
+        for stretch in &self.beyond[first..last] {
+            let overlap = stretch.end.min(end) - stretch.begin.max(begin);
+            added.new_bytes -= overlap.max(0).cast_unsigned();
+            merged.begin = merged.begin.min(stretch.begin);
+            merged.end = merged.end.max(stretch.end);
+            merged.since_ns = merged.since_ns.min(stretch.since_ns);
+        }
+        self.beyond.splice(first..last, [merged]);
+        if self.beyond.len() > gaps_max && self.beyond[0].begin > self.end {
+            self.end = self.beyond[0].begin;
+        }
+        if self.beyond[0].begin <= self.end {
+            self.end = self.beyond.remove(0).end;
+        }
+        added
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_go_on_where_they_wrap() {
+        let mut numbers = Unwrapper::default();
+        let first = numbers.unwrap(u32::MAX - 9);
+        assert_eq!(numbers.unwrap(10), first + 20);
+        assert_eq!(numbers.unwrap(u32::MAX - 19), first - 10);
+        numbers.note(first + 20);
+        assert_eq!(numbers.unwrap(11), first + 21);
+    }
+
+    #[test]
+    fn gaps_are_filled_and_bytes_count_once() {
+        let mut seen = Seen::default();
+        let mut add = |begin, end, now_ns| {
+            let added = seen.add(begin, end, now_ns, 8);
+            (added.new_bytes, added.gap_since_ns)
+        };
+        assert_eq!(add(100, 200, 1), (100, None));
+        assert_eq!(add(300, 400, 2), (100, None), "beyond a gap");
+        assert_eq!(add(500, 600, 3), (100, None));
+        assert_eq!(add(250, 300, 4), (50, Some(2)), "into the gap that 300 showed");
+        assert_eq!(add(150, 260, 5), (50, Some(2)), "half old, half new");
+        assert_eq!(add(100, 400, 6), (0, None), "all old");
+        assert_eq!(add(380, 700, 7), (200, Some(3)), "over a stretch and beyond");
+        assert_eq!(add(0, 50, 8), (0, None), "before the capture");
+    }
+
+    #[test]
+    fn of_too_many_gaps_the_oldest_counts_as_filled() {
+        for (gaps_max, is_forgotten) in [(2, true), (3, false), (4, false)] {
+            let mut seen = Seen::default();
+            for begin in [0, 20, 40, 60] {
+                seen.add(begin, begin + 10, 1, gaps_max);
+            }
+            assert_eq!(seen.add(10, 20, 2, gaps_max).new_bytes == 0, is_forgotten, "{gaps_max}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_byte_is_new_once(parts in proptest::collection::vec((0_i64..300, 1_i64..40), 1..80)) {
+            let mut seen = Seen::default();
+            let mut bytes = std::collections::HashSet::new();
+            let first = parts[0].0;
+            let mut sum = 0;
+            for (at, (begin, len)) in parts.iter().enumerate() {
+                bytes.extend((*begin..begin + len).filter(|byte| *byte >= first));
+                sum += seen.add(*begin, begin + len, at as i64, 1000).new_bytes;
+                prop_assert_eq!(sum, bytes.len() as u64);
+            }
+        }
+    }
+}

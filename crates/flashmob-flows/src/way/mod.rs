@@ -1,0 +1,258 @@
+//! One way of a connection: its data, and what came back for it.
+//!
+//! Definitions are those that Wireshark documents for `tcp.analysis`, so that counts can be compared; docs/analyzing-packets.md names each.
+
+pub mod known;
+mod round_trips;
+pub mod rounds;
+
+use flashmob_results::capture;
+
+use self::known::Knowledge;
+use self::round_trips::RoundTrips;
+use self::rounds::{Rounds, Sent};
+use crate::limits::Limits;
+use crate::packet::Segment;
+use crate::samples::Samples;
+use crate::sequence::Seen;
+use crate::series::Thinned;
+use crate::verdict;
+
+/// Most data that a packet on Ethernet holds.
+const ETHERNET_BYTES: u32 = 1460;
+
+/// What the way's receiver said before a packet, as far as that packet's kind depends on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kind {
+    /// Sent again.
+    pub is_retransmission: bool,
+    /// Came after later ones.
+    pub is_out_of_order: bool,
+    /// A byte to ask for the window.
+    pub is_probe: bool,
+    /// Goes exactly to the end of the window.
+    pub fills_window: bool,
+}
+
+/// One way.
+#[derive(Clone, Debug)]
+pub struct Way {
+    pub packets: u64,
+    pub data_packets: u64,
+    pub bytes: u64,
+    pub unique_bytes: u64,
+    pub largest_packet_bytes: u32,
+    pub retransmissions: u64,
+    pub out_of_order: u64,
+    pub duplicate_acknowledgements: u64,
+    pub acknowledgements: u64,
+    /// Acknowledgements that acknowledged something new.
+    pub advances: u64,
+    pub zero_windows: u64,
+    pub full_windows: u64,
+    /// Packets that mend a loss, wherever it was captured.
+    pub resent: u64,
+    pub begin_ns: Option<i64>,
+    pub end_ns: i64,
+    /// Data of a full packet, if the opening told.
+    pub full_bytes: Option<u32>,
+    /// Where its data begins.
+    origin: i64,
+    sent_end: i64,
+    acknowledged: Option<i64>,
+    seen: Seen,
+    round_trips: RoundTrips,
+    pub knowledge: Knowledge,
+    pub rounds: Rounds,
+    pub rtt_ms: Samples,
+    /// From here to the sender and back, where its packets show it, in milliseconds.
+    pub behind_ms: Samples,
+    pub flight_bytes: Samples,
+    pub window_bytes: Samples,
+    packet_series: Thinned,
+    flight_series: Thinned,
+    rtt_series: Thinned,
+    window_series: Thinned,
+}
+
+impl Way {
+    pub fn new(limits: &Limits) -> Way {
+        let (samples, series) = (Samples::new(limits.samples), Thinned::new(limits.points));
+        Way {
+            packets: 0,
+            data_packets: 0,
+            bytes: 0,
+            unique_bytes: 0,
+            largest_packet_bytes: 0,
+            retransmissions: 0,
+            out_of_order: 0,
+            duplicate_acknowledgements: 0,
+            acknowledgements: 0,
+            advances: 0,
+            zero_windows: 0,
+            full_windows: 0,
+            resent: 0,
+            begin_ns: None,
+            end_ns: 0,
+            full_bytes: None,
+            origin: 0,
+            sent_end: 0,
+            acknowledged: None,
+            seen: Seen::default(),
+            round_trips: RoundTrips::default(),
+            knowledge: Knowledge::default(),
+            rounds: Rounds::new(limits.samples),
+            rtt_ms: samples.clone(),
+            behind_ms: samples.clone(),
+            flight_bytes: samples.clone(),
+            window_bytes: samples,
+            packet_series: series.clone(),
+            flight_series: series.clone(),
+            rtt_series: series.clone(),
+            window_series: series,
+        }
+    }
+
+    /// Its sender sent data from `begin`; `end` counts the connection's end as well. `since_s` is the connection's time.
+    pub fn sent(&mut self, segment: &Segment, begin: i64, end: i64, kind: Kind, since_s: f64, limits: &Limits) {
+        let now_ns = segment.time_ns;
+        if self.begin_ns.is_none() {
+            (self.begin_ns, self.origin, self.sent_end) = (Some(now_ns), begin, begin);
+        }
+        self.end_ns = self.end_ns.max(now_ns);
+        let data_end = begin + i64::from(segment.data_bytes);
+        self.data_packets += 1;
+        self.bytes += u64::from(segment.data_bytes);
+        self.largest_packet_bytes = self.largest_packet_bytes.max(segment.data_bytes);
+        self.retransmissions += u64::from(kind.is_retransmission);
+        self.out_of_order += u64::from(kind.is_out_of_order);
+        self.full_windows += u64::from(kind.fills_window);
+        self.packet_series.add(since_s, self.data_packets as f64);
+
+        let added = self.seen.add(begin, data_end, now_ns, limits.gaps);
+        self.unique_bytes += added.new_bytes;
+        // Into a gap that is older than half a round trip comes what was lost; into a younger one what was overtaken.
+        let half_ns = self.least_round_trip_ns() / 2;
+        let is_resent = added.new_bytes == 0 || added.gap_since_ns.is_some_and(|since| now_ns - since > half_ns);
+        let is_resent = is_resent && !kind.is_probe && (begin < self.sent_end);
+        self.resent += u64::from(is_resent);
+
+        let (known, behind_ns) = self.knowledge.at(now_ns, segment.options.timestamps.map(|(_, echoed)| echoed));
+        if let Some(behind_ns) = behind_ns.filter(|_| known.is_some_and(|known| known.acknowledged < self.sent_end)) {
+            self.behind_ms.add(behind_ns as f64 / 1e6);
+        }
+        if kind.is_probe {
+            return;
+        }
+        self.round_trips.sent(begin, end, now_ns, limits.waiting_segments);
+        self.rounds.sent(&Sent {
+            now_ns,
+            begin,
+            end: data_end,
+            is_resent,
+            is_pushed: segment.is_pushed,
+            full_bytes: self.packet_bytes().into(),
+            is_short: self.is_short(segment.data_bytes),
+            known,
+        });
+        self.sent_end = self.sent_end.max(data_end);
+        // Where nothing came back yet, or only one way was captured, nobody knows how much is under way.
+        if let Some(known) = known {
+            let flight = (self.sent_end - known.acknowledged).max(0) as f64;
+            self.flight_bytes.add(flight);
+            self.flight_series.add(since_s, flight);
+        }
+    }
+
+    /// Its receiver acknowledged, and offered a window (`None` if its scale is unknown).
+    pub fn acknowledged(
+        &mut self,
+        segment: &Segment,
+        acknowledged: i64,
+        window: Option<i64>,
+        since_s: f64,
+        limits: &Limits,
+    ) {
+        let now_ns = segment.time_ns;
+        let is_plain = segment.is_plain();
+        if segment.data_bytes == 0 && is_plain {
+            self.acknowledgements += 1;
+        }
+        if let Some(round_trip_ns) = self.round_trips.acknowledged(acknowledged, now_ns) {
+            let ms = round_trip_ns as f64 / 1e6;
+            self.rtt_ms.add(ms);
+            self.rtt_series.add((acknowledged - self.origin) as f64, ms);
+        }
+        let is_new = self.acknowledged.is_none_or(|before| acknowledged > before) && acknowledged > self.origin;
+        if self.begin_ns.is_some() && is_new {
+            self.advances += 1;
+            self.end_ns = self.end_ns.max(now_ns);
+        }
+        self.acknowledged = Some(self.acknowledged.map_or(acknowledged, |before| before.max(acknowledged)));
+        if segment.is_reset {
+            return;
+        }
+        let stamp = segment.options.timestamps.map(|(own, _)| own);
+        self.knowledge.told(now_ns, stamp, acknowledged, window, limits.unseen_acknowledgements);
+        if is_plain {
+            let shown = window.unwrap_or(segment.window.into()) as f64;
+            self.window_bytes.add(shown);
+            self.window_series.add(since_s, shown);
+        }
+    }
+
+    /// Data of a full packet.
+    pub fn packet_bytes(&self) -> u32 {
+        self.full_bytes.unwrap_or(self.largest_packet_bytes.min(ETHERNET_BYTES)).max(1)
+    }
+
+    /// The last packet that this becomes on the wire is not full.
+    fn is_short(&self, bytes: u32) -> bool {
+        match self.full_bytes {
+            Some(full) => !bytes.is_multiple_of(full.max(1)),
+            // Nobody knows how packets are cut up that are larger than any on the wire.
+            None => self.largest_packet_bytes <= ETHERNET_BYTES && bytes < self.largest_packet_bytes,
+        }
+    }
+
+    /// The shortest round trip that is known: from here to the receiver, and to the sender.
+    pub fn least_round_trip_ns(&self) -> i64 {
+        let there_ns = self.rtt_ms.min().map_or(0, |ms| (ms * 1e6) as i64);
+        there_ns + self.knowledge.distance_ns().unwrap_or(0)
+    }
+
+    /// As results have it.
+    pub fn finish(mut self, are_windows_known: bool) -> capture::Way {
+        self.rounds.end(self.end_ns);
+        let seconds = self.begin_ns.map_or(0.0, |begin| (self.end_ns - begin) as f64 / 1e9);
+        let part = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+        capture::Way {
+            packets: self.packets,
+            data_packets: self.data_packets,
+            bytes: self.bytes,
+            unique_bytes: self.unique_bytes,
+            bits_per_second: if seconds > 0.0 { self.unique_bytes as f64 * 8.0 / seconds } else { 0.0 },
+            largest_packet_bytes: self.largest_packet_bytes,
+            packet_bytes: part(self.bytes, self.data_packets),
+            retransmissions: self.retransmissions,
+            out_of_order: self.out_of_order,
+            resent: self.resent,
+            sender_rtt_ms: self.knowledge.distance_ns().map(|ns| ns as f64 / 1e6),
+            duplicate_acknowledgements: self.duplicate_acknowledgements,
+            acknowledgements: self.acknowledgements,
+            segments_per_acknowledgement: part(self.data_packets, self.advances),
+            zero_windows: self.zero_windows,
+            full_windows: self.full_windows,
+            rtt_ms: self.rtt_ms.quantiles(),
+            flight_bytes: self.flight_bytes.quantiles(),
+            window_bytes: self.window_bytes.quantiles(),
+            verdict: verdict::judge(&self, seconds, are_windows_known),
+            series: capture::Series {
+                packets: self.packet_series.points(),
+                flight_bytes: self.flight_series.points(),
+                rtt_ms: self.rtt_series.points(),
+                window_bytes: self.window_series.points(),
+            },
+        }
+    }
+}

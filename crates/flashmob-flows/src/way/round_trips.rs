@@ -1,0 +1,81 @@
+//! From data to its acknowledgement.
+//!
+//! A round trip is measured where an acknowledgement ends exactly where a segment does, from that segment; what was sent again does not
+//! count, because nobody knows which of the two was acknowledged (Karn).
+
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    begin: i64,
+    end: i64,
+    sent_ns: i64,
+    is_resent: bool,
+}
+
+/// Segments that wait for their acknowledgement.
+#[derive(Clone, Debug, Default)]
+pub struct RoundTrips {
+    /// Ascending, without overlaps.
+    waiting: VecDeque<Waiting>,
+}
+
+impl RoundTrips {
+    /// Data from `begin` to `end` was sent; at most `limit` segments are kept.
+    pub fn sent(&mut self, begin: i64, end: i64, now_ns: i64, limit: usize) {
+        match self.waiting.back() {
+            Some(last) if begin < last.end => {
+                let from = self.waiting.partition_point(|w| w.end <= begin);
+                for waiting in self.waiting.range_mut(from..).take_while(|w| w.begin < end) {
+                    waiting.is_resent = true;
+                }
+            }
+            _ if self.waiting.len() < limit => {
+                self.waiting.push_back(Waiting { begin, end, sent_ns: now_ns, is_resent: false });
+            }
+            _ => {}
+        }
+    }
+
+    /// All before `acknowledged` arrived; the round trip in nanoseconds, if one is measured by that.
+    pub fn acknowledged(&mut self, acknowledged: i64, now_ns: i64) -> Option<i64> {
+        let mut measured = None;
+        while let Some(front) = self.waiting.front().copied().filter(|front| front.end <= acknowledged) {
+            if front.end == acknowledged && !front.is_resent {
+                measured = Some(now_ns - front.sent_ns);
+            }
+            self.waiting.pop_front();
+        }
+        measured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_sent_once_and_ends_there_is_measured() {
+        let mut trips = RoundTrips::default();
+        for at in 0..6 {
+            trips.sent(at * 100, at * 100 + 100, at, 10);
+        }
+        assert_eq!(trips.acknowledged(100, 50), Some(50));
+        assert_eq!(trips.acknowledged(250, 60), None, "in the middle of a segment");
+        trips.sent(200, 300, 61, 10);
+        assert_eq!(trips.acknowledged(300, 70), None, "sent twice");
+        assert_eq!(trips.acknowledged(500, 80), Some(76), "from the last of several");
+        assert_eq!(trips.acknowledged(500, 90), None, "once");
+    }
+
+    #[test]
+    fn of_too_many_the_last_are_not_measured() {
+        for (limit, measured) in [(2, None), (3, Some(7)), (4, Some(7))] {
+            let mut trips = RoundTrips::default();
+            for at in 0..3 {
+                trips.sent(at * 100, at * 100 + 100, at, limit);
+            }
+            assert_eq!(trips.acknowledged(300, 9), measured, "{limit}");
+        }
+    }
+}
