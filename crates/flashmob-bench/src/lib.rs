@@ -12,6 +12,7 @@
 //! - [`copy`]: an image into an export and back
 //! - [`blocking`]: one request at a time, for tests
 //! - [`modelled`]: a modelled disk that makes the calling threads wait as a real one would
+//! - [`net`]: the network between two devices, in iperf3's protocol
 //! - [`progress`]: a line for people who wait
 
 pub mod blocking;
@@ -22,6 +23,7 @@ pub mod host;
 pub mod load;
 pub mod modelled;
 pub mod nbd;
+pub mod net;
 pub mod progress;
 
 pub use error::{Errno, Error, ServerError};

@@ -1,0 +1,389 @@
+//! One test, from the connection to what both ends counted.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use flashmob_results::net::{Direction, Interval, Messages, Protocol, Repetition};
+
+use super::control::Control;
+use super::course::{Course, Ending};
+use super::error::NetError;
+use super::protocol::parameters::{BLOCK_BYTES_DEFAULT, Parameters};
+use super::protocol::results::Results;
+use super::protocol::{Cookie, RESULTS_BYTES_MAX, State, datagram, stream_id};
+use super::stream::{self, Manner, Socket, Stream, Work};
+use super::traffic::{Counted, Traffic};
+use super::{outcome, setup};
+
+/// What the server may take for a step that needs no data to move.
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// The server closes after its last word within this.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A hello is sent again after so long.
+const HELLO_AGAIN: Duration = Duration::from_secs(2);
+/// Nothing moved for so long: the other end is gone.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// Whom to ask, and how patiently.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Address of this device to connect from.
+    pub bind: Option<IpAddr>,
+    /// How long a connection, and the server's first word, may take.
+    pub connect_timeout: Duration,
+}
+
+/// What ends a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// So much time.
+    Time(Duration),
+    /// So many bytes each way.
+    Bytes(u64),
+}
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// TCP, datagrams or messages.
+    pub protocol: Protocol,
+    /// Which way.
+    pub direction: Direction,
+    /// Streams each way.
+    pub streams: u32,
+    /// Congestion control of all sockets.
+    pub congestion: Option<String>,
+    /// Each stream sends no faster.
+    pub rate_bits_per_second: Option<u64>,
+    /// Bytes of each write or datagram; what iperf3 takes if there is none.
+    pub block_bytes: Option<u32>,
+    /// Both buffers of each socket.
+    pub window_bytes: Option<u64>,
+    /// Sizes and number of messages.
+    pub messages: Option<Messages>,
+    /// What ends it.
+    pub length: Length,
+    /// Seconds before anything counts.
+    pub omit_s: u32,
+    /// How often it is told how it goes.
+    pub interval: Duration,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Run {
+    /// What was measured.
+    pub repetition: Repetition,
+    /// Bytes of each write or datagram.
+    pub block_bytes: u32,
+    /// It was stopped before its end: what there is is what this end counted.
+    pub is_cancelled: bool,
+}
+
+/// Measures once. `watch` is told after each interval what all streams did in it.
+///
+/// # Errors
+/// It cannot be measured; the other end is named, and what to do about it. [`NetError::Cancelled`] if it was stopped before data went.
+pub fn run(
+    target: &Target,
+    plan: &Plan,
+    cancel: &AtomicBool,
+    watch: &mut dyn FnMut(&[Interval]),
+) -> Result<Run, NetError> {
+    let peer = if target.host.contains(':') {
+        format!("[{}]:{}", target.host, target.port)
+    } else {
+        format!("{}:{}", target.host, target.port)
+    };
+    let (control, address) = connect(target, &peer)?;
+    let parameters = parameters(plan, &control);
+    let cookie = cookie()?;
+    control.write(cookie.bytes(), "sending the cookie")?;
+    let session = Session { control, address, target, parameters, cookie, cancel };
+    match session.run(plan, watch) {
+        // Whatever happened here, the server need not wait for more.
+        Err(error @ (NetError::Cancelled | NetError::Plain { .. } | NetError::System { .. })) => {
+            let _ = session.control.say(State::ClientTerminate, "ending");
+            Err(error)
+        }
+        other => other,
+    }
+}
+
+fn parameters(plan: &Plan, control: &Control) -> Parameters {
+    let default =
+        if plan.protocol == Protocol::Udp { setup::datagram_bytes(control.stream()) } else { BLOCK_BYTES_DEFAULT };
+    let (time_s, bytes) = match plan.length {
+        // Whole seconds are all that iperf3 can say; it is this end that ends it.
+        Length::Time(time) => (time.as_secs_f64().ceil() as u32, None),
+        Length::Bytes(bytes) => (0, Some(bytes)),
+    };
+    Parameters {
+        protocol: plan.protocol,
+        direction: plan.direction,
+        streams: plan.streams,
+        omit_s: plan.omit_s,
+        time_s,
+        bytes,
+        block_bytes: plan.block_bytes.unwrap_or(default),
+        rate_bits_per_second: plan.rate_bits_per_second,
+        window_bytes: plan.window_bytes,
+        congestion: plan.congestion.clone(),
+        nodelay: false,
+        mss_bytes: None,
+        counters_64bit: false,
+        messages: plan.messages,
+        client_version: format!("flashmob {}", env!("CARGO_PKG_VERSION")),
+        is_flashmob: true,
+    }
+}
+
+fn cookie() -> Result<Cookie, NetError> {
+    let mut random = [0; super::protocol::COOKIE_BYTES - 1];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| NetError::System { doing: "get random bytes", source: error.into() })?;
+    Ok(Cookie::new(random))
+}
+
+/// Connects to the first of the host's addresses that answers, within the time for all of them.
+fn connect(target: &Target, peer: &str) -> Result<(Control, SocketAddr), NetError> {
+    let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port)
+        .to_socket_addrs()
+        .map_err(|source| NetError::Name { host: target.host.clone(), source })?
+        .filter(|address| target.bind.is_none_or(|from| from.is_ipv4() == address.is_ipv4()))
+        .collect();
+    let until = Instant::now() + target.connect_timeout;
+    let mut failure = io::Error::new(io::ErrorKind::AddrNotAvailable, "it has no address of the family of --bind");
+    for address in addresses {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        match setup::connect(address, target.bind, None, left) {
+            Ok(stream) => return Ok((Control::new(stream, peer.to_string())?, address)),
+            Err(error) => failure = error,
+        }
+    }
+    let peer = peer.to_string();
+    Err(match failure.kind() {
+        io::ErrorKind::ConnectionRefused => NetError::Refused { peer },
+        io::ErrorKind::TimedOut => NetError::NoAnswer { peer, after: target.connect_timeout },
+        _ => NetError::Connect { peer, source: failure },
+    })
+}
+
+struct Session<'a> {
+    control: Control,
+    address: SocketAddr,
+    target: &'a Target,
+    parameters: Parameters,
+    cookie: Cookie,
+    cancel: &'a AtomicBool,
+}
+
+impl Session<'_> {
+    fn run(&self, plan: &Plan, watch: &mut dyn FnMut(&[Interval])) -> Result<Run, NetError> {
+        self.expect(State::ParameterExchange, self.target.connect_timeout, "waiting for its first word")?;
+        self.control.write_json(&self.parameters.to_json(), "sending the parameters")?;
+        if self.parameters.messages.is_some() {
+            match self.state(STEP_TIMEOUT, "waiting whether it knows messages")? {
+                State::Granted => {}
+                State::CreateStreams => return Err(NetError::Plain { peer: self.control.peer.clone() }),
+                state => return Err(self.unexpected(state, State::Granted)),
+            }
+        }
+        self.expect(State::CreateStreams, STEP_TIMEOUT, "waiting for its word on the parameters")?;
+        let streams = self.streams()?;
+        self.expect(State::TestStart, STEP_TIMEOUT, "waiting for the beginning of the test")?;
+        self.expect(State::TestRunning, STEP_TIMEOUT, "waiting for the beginning of the test")?;
+        let mut intervals = Vec::new();
+        let mut keep = |all: &[Interval]| {
+            intervals.extend_from_slice(all);
+            watch(all);
+        };
+        let (counted, peer) = self.measure(streams, plan, &mut keep)?;
+        let mut repetition = outcome::repetition(&counted, peer.as_ref(), &self.parameters);
+        repetition.intervals = intervals;
+        Ok(Run { repetition, block_bytes: self.parameters.block_bytes, is_cancelled: peer.is_none() })
+    }
+
+    /// The time in which data goes, and the results of both. Those of the other end are missing if the user stopped it.
+    fn measure(
+        &self,
+        streams: Vec<Stream>,
+        plan: &Plan,
+        watch: &mut dyn FnMut(&[Interval]),
+    ) -> Result<(Counted, Option<Results>), NetError> {
+        let p = &self.parameters;
+        let (time, bytes) = match plan.length {
+            Length::Time(time) => (Some(time), None),
+            Length::Bytes(bytes) => (None, Some(bytes)),
+        };
+        let course = Course {
+            omit: Duration::from_secs(p.omit_s.into()),
+            time,
+            bytes,
+            stops_at_bytes: true,
+            interval: Some(plan.interval),
+            silence: silence(p),
+            limit: None,
+            is_leading: true,
+        };
+        let manner = Manner { rate_bits_per_second: p.rate_bits_per_second, counters_64bit: p.counters_64bit };
+        let mut traffic = Traffic::start(streams, stream::block(p.block_bytes), &course, manner)?;
+        let ending = traffic.drive(&self.control, &course, self.cancel, watch);
+        match ending {
+            Ending::Over => {}
+            Ending::Cancelled => {
+                let stopping = traffic.stop(&course, watch);
+                let said = self.control.say(State::ClientTerminate, "ending");
+                let counted = stopping.end();
+                return said.map(|()| (counted, None));
+            }
+            other => {
+                // The threads must not outlive the test.
+                traffic.stop(&course, &mut |_| {}).end();
+                return Err(self.ended(&other, course.silence));
+            }
+        }
+        let stopping = traffic.stop(&course, watch);
+        self.control.say(State::TestEnd, "ending the test")?;
+        let outcome = self.expect(State::ExchangeResults, STEP_TIMEOUT, "waiting for its results");
+        let counted = stopping.end();
+        outcome?;
+        let own = outcome::results(&counted, p, true);
+        self.control.write_json(&own.to_json(), "sending the results")?;
+        let text = self.control.read_json(RESULTS_BYTES_MAX, STEP_TIMEOUT, "waiting for its results")?;
+        let peer = Results::parse(&text)
+            .map_err(|error| NetError::Protocol { peer: self.control.peer.clone(), reason: error.to_string() })?;
+        self.expect(State::DisplayResults, STEP_TIMEOUT, "waiting for the end")?;
+        self.control.say(State::Done, "ending")?;
+        // When the server has closed as well, it is ready for the next test. If it does not, so be it.
+        let _ = self.control.byte(CLOSE_TIMEOUT, "waiting for the end", self.cancel);
+        Ok((counted, Some(peer)))
+    }
+
+    fn ended(&self, ending: &Ending, silence: Duration) -> NetError {
+        let doing = "data was going".to_string();
+        let peer = self.control.peer.clone();
+        match ending {
+            Ending::Said(byte) => match State::of(*byte) {
+                Some(state) => self.refusal(state).unwrap_or_else(|| self.unexpected(state, State::TestRunning)),
+                None => self.control.foreign(*byte),
+            },
+            Ending::Silent => NetError::Silent { peer, doing, after: silence },
+            Ending::Dead => NetError::Closed { peer, doing: "data was going: the data connections".into() },
+            _ => NetError::Closed { peer, doing },
+        }
+    }
+
+    /// The data connections, or flows, upwards first.
+    fn streams(&self) -> Result<Vec<Stream>, NetError> {
+        let p = &self.parameters;
+        let ways: &[(Direction, Work)] = match (p.direction, p.messages) {
+            (_, Some(messages)) => &[(Direction::Up, Work::Ask(messages))],
+            (Direction::Up, None) => &[(Direction::Up, Work::Send)],
+            (Direction::Down, None) => &[(Direction::Down, Work::Receive)],
+            (Direction::Both, None) => &[(Direction::Up, Work::Send), (Direction::Down, Work::Receive)],
+        };
+        let mut streams = Vec::new();
+        for &(direction, work) in ways {
+            for _ in 0..p.streams {
+                let socket = if p.protocol == Protocol::Udp { self.flow()? } else { self.connection()? };
+                streams.push(Stream::new(stream_id(streams.len()), direction, work, socket));
+            }
+        }
+        Ok(streams)
+    }
+
+    fn connection(&self) -> Result<Socket, NetError> {
+        let doing = "opening a data connection";
+        let peer = || self.control.peer.clone();
+        let stream =
+            setup::connect(self.address, self.target.bind, Some(&self.parameters), self.target.connect_timeout)
+                .map_err(|source| match source.kind() {
+                    io::ErrorKind::TimedOut => NetError::NoAnswer { peer: peer(), after: self.target.connect_timeout },
+                    _ => NetError::Broken { peer: peer(), doing: doing.into(), source },
+                })?;
+        (&stream).write_all(self.cookie.bytes()).map_err(|source| NetError::Broken {
+            peer: peer(),
+            doing: doing.into(),
+            source,
+        })?;
+        setup::set_tcp(&stream, &self.parameters)?;
+        Ok(Socket::Tcp(Arc::new(stream)))
+    }
+
+    /// Says hello until somebody answers.
+    fn flow(&self) -> Result<Socket, NetError> {
+        let socket = setup::connect_udp(self.address, self.target.bind, self.parameters.window_bytes)?;
+        socket.set_read_timeout(Some(HELLO_AGAIN)).map_err(NetError::system("set up a socket for datagrams"))?;
+        let until = Instant::now() + STEP_TIMEOUT;
+        while Instant::now() < until {
+            // What cannot be sent now can be later, or else nobody answers.
+            let _ = socket.send(&datagram::hello());
+            let mut answer = [0; 64];
+            match socket.recv(&mut answer) {
+                Ok(bytes) if datagram::is_answer(&answer[..bytes]) => return Ok(Socket::Udp(Arc::new(socket))),
+                // Data may overtake the answer's loss: it shows that somebody is there.
+                Ok(bytes) if bytes > datagram::HELLO_BYTES => return Ok(Socket::Udp(Arc::new(socket))),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Err(_) => {}
+            }
+        }
+        Err(NetError::Silent {
+            peer: self.control.peer.clone(),
+            doing: "datagrams were sent to it: a firewall that drops them?".into(),
+            after: STEP_TIMEOUT,
+        })
+    }
+
+    fn state(&self, limit: Duration, doing: &str) -> Result<State, NetError> {
+        let state = self.control.state(limit, doing, self.cancel)?;
+        self.refusal(state).map_or(Ok(state), Err)
+    }
+
+    fn expect(&self, expected: State, limit: Duration, doing: &str) -> Result<(), NetError> {
+        let state = self.state(limit, doing)?;
+        if state == expected { Ok(()) } else { Err(self.unexpected(state, expected)) }
+    }
+
+    fn unexpected(&self, state: State, expected: State) -> NetError {
+        let reason = format!("it said {state:?} where {expected:?} was expected");
+        NetError::Protocol { peer: self.control.peer.clone(), reason }
+    }
+
+    /// What a state means that ends the test.
+    fn refusal(&self, state: State) -> Option<NetError> {
+        let peer = self.control.peer.clone();
+        match state {
+            State::AccessDenied => Some(NetError::Busy { peer }),
+            State::ServerTerminate => Some(NetError::Ended { peer, reason: "it was stopped there".into() }),
+            State::ServerError => {
+                let reason = match self.control.numbers(STEP_TIMEOUT, "saying what is wrong") {
+                    Ok((number, errno)) => super::server::failure::words(number, errno),
+                    Err(_) => "it did not say why".into(),
+                };
+                Some(NetError::Ended { peer, reason })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How long nothing may move: longer if writes are far apart.
+fn silence(parameters: &Parameters) -> Duration {
+    let rate = parameters.rate_bits_per_second.filter(|&rate| rate > 0);
+    let block_s = rate.map_or(0.0, |rate| 8.0 * f64::from(parameters.block_bytes) / rate as f64);
+    SILENCE + Duration::from_secs_f64((3.0 * block_s).min(86_400.0))
+}

@@ -1,0 +1,203 @@
+//! What a client wants measured.
+
+use flashmob_results::net::{Direction, Messages, Protocol};
+use serde_json::{Map, Value, json};
+
+use super::{
+    BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, Malformed, STREAMS_MAX, object, real, truth, whole,
+};
+
+/// Version of what stands under `flashmob`.
+pub const EXTENSION_VERSION: u64 = 1;
+/// Most bytes of a message.
+pub const MESSAGE_BYTES_MAX: u32 = 16 << 20;
+/// Most requests outstanding on a stream.
+pub const DEPTH_MAX: u32 = 65_536;
+/// A day: the longest test.
+const TIME_S_MAX: u64 = 86_400;
+/// What iperf3 writes at once unless it is told otherwise.
+pub const BLOCK_BYTES_DEFAULT: u32 = 128 << 10;
+
+/// What a client wants measured. What is `None` is left to the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// What is measured; messages are an extension that only flashmob knows.
+    pub protocol: Protocol,
+    /// Which way.
+    pub direction: Direction,
+    /// Streams each way.
+    pub streams: u32,
+    /// Seconds before anything counts.
+    pub omit_s: u32,
+    /// Seconds that count; 0 if bytes say when it ends.
+    pub time_s: u32,
+    /// Bytes each way after which it ends.
+    pub bytes: Option<u64>,
+    /// Bytes of each write, or of each datagram.
+    pub block_bytes: u32,
+    /// Each stream sends no faster.
+    pub rate_bits_per_second: Option<u64>,
+    /// Both buffers of each socket.
+    pub window_bytes: Option<u64>,
+    /// Congestion control.
+    pub congestion: Option<String>,
+    /// Without Nagle's delay.
+    pub nodelay: bool,
+    /// Largest packet, as TCP_MAXSEG takes it.
+    pub mss_bytes: Option<u32>,
+    /// Datagrams are counted with eight bytes instead of four.
+    pub counters_64bit: bool,
+    /// Requests and answers.
+    pub messages: Option<Messages>,
+    /// Version of the client's iperf3, or of its flashmob.
+    pub client_version: String,
+    /// The client is flashmob.
+    pub is_flashmob: bool,
+}
+
+impl Parameters {
+    /// As JSON. iperf3 passes over the key `flashmob`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        let mut put = |key: &str, value: Value| map.insert(key.to_string(), value);
+        put(if self.protocol == Protocol::Udp { "udp" } else { "tcp" }, true.into());
+        put("omit", self.omit_s.into());
+        put("time", self.time_s.into());
+        put("num", self.bytes.unwrap_or(0).into());
+        put("blockcount", 0.into());
+        put("parallel", self.streams.into());
+        match self.direction {
+            Direction::Up => None,
+            Direction::Down => put("reverse", true.into()),
+            Direction::Both => put("bidirectional", true.into()),
+        };
+        if let Some(bytes) = self.window_bytes {
+            put("window", bytes.into());
+        }
+        put("len", self.block_bytes.into());
+        if let Some(rate) = self.rate_bits_per_second {
+            put("bandwidth", rate.into());
+        }
+        put("pacing_timer", 1000.into());
+        if let Some(name) = &self.congestion {
+            put("congestion", name.as_str().into());
+        }
+        if self.nodelay {
+            put("nodelay", true.into());
+        }
+        if let Some(bytes) = self.mss_bytes {
+            put("MSS", bytes.into());
+        }
+        if self.counters_64bit {
+            put("udp_counters_64bit", 1.into());
+        }
+        put("client_version", self.client_version.as_str().into());
+        if self.is_flashmob {
+            let mut extension = json!({ "version": EXTENSION_VERSION });
+            if let Some(m) = &self.messages {
+                extension["messages"] =
+                    json!({ "request_bytes": m.request_bytes, "answer_bytes": m.answer_bytes, "depth": m.depth });
+            }
+            put("flashmob", extension);
+        }
+        Value::Object(map)
+    }
+
+    /// Reads them, from any iperf3 or flashmob.
+    ///
+    /// # Errors
+    /// No JSON, or beyond what is served: the limit is named.
+    pub fn parse(text: &[u8]) -> Result<Parameters, Malformed> {
+        let json = object(text)?;
+        let bad = |what: String| Err(Malformed(what));
+        if truth(&json, "sctp") {
+            return bad("SCTP, which is not served".into());
+        }
+        let extension = json.get("flashmob").filter(|e| e.is_object());
+        let messages = extension.and_then(|e| e.get("messages")).map(messages).transpose()?;
+        // Of datagrams there are no answers.
+        let messages = messages.filter(|_| !truth(&json, "udp"));
+        let protocol = match (truth(&json, "udp"), messages) {
+            (true, _) => Protocol::Udp,
+            (false, Some(_)) => Protocol::Messages,
+            (false, None) => Protocol::Tcp,
+        };
+        let direction = match (truth(&json, "bidirectional"), truth(&json, "reverse")) {
+            (true, _) => Direction::Both,
+            (false, true) => Direction::Down,
+            (false, false) => Direction::Up,
+        };
+        let streams = whole(&json, "parallel").unwrap_or(1);
+        if !(1..=u64::from(STREAMS_MAX)).contains(&streams) {
+            return bad(format!("{streams} streams, of at most {STREAMS_MAX}"));
+        }
+        let block = whole(&json, "len").filter(|&b| b > 0).unwrap_or(if protocol == Protocol::Udp {
+            1460
+        } else {
+            u64::from(BLOCK_BYTES_DEFAULT)
+        });
+        let (least, most) = match protocol {
+            Protocol::Udp => (DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX),
+            Protocol::Tcp | Protocol::Messages => (1, BLOCK_BYTES_MAX),
+        };
+        if !(u64::from(least)..=u64::from(most)).contains(&block) {
+            return bad(format!("blocks of {block} bytes; {least} to {most} are possible"));
+        }
+        let seconds = |key: &str| match whole(&json, key).unwrap_or(0) {
+            s if s > TIME_S_MAX => Err(Malformed(format!("{s} s of '{key}', of at most {TIME_S_MAX}"))),
+            s => Ok(s as u32),
+        };
+        let blocks =
+            whole(&json, "blockcount").filter(|&n| n > 0).map(|n| n.saturating_mul(block).min(i64::MAX as u64));
+        let congestion = json.get("congestion").and_then(Value::as_str).filter(|name| !name.is_empty());
+        // It gets into messages, and into a file name of the kernel's.
+        let is_name = |name: &str| {
+            name.len() < flashmob_path::congestion::NAME_BYTES_MAX
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        };
+        if congestion.is_some_and(|name| !is_name(name)) {
+            return bad("a congestion control whose name is none".into());
+        }
+        Ok(Parameters {
+            protocol,
+            direction: if messages.is_some() { Direction::Up } else { direction },
+            streams: streams as u32,
+            omit_s: seconds("omit")?,
+            time_s: seconds("time")?,
+            bytes: whole(&json, "num").filter(|&n| n > 0).or(blocks),
+            block_bytes: block as u32,
+            rate_bits_per_second: Some(real(&json, "bandwidth")).filter(|&r| r >= 1.0).map(|r| r as u64),
+            window_bytes: whole(&json, "window").filter(|&n| n > 0),
+            congestion: congestion.map(str::to_string),
+            nodelay: truth(&json, "nodelay"),
+            mss_bytes: whole(&json, "MSS").and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0),
+            counters_64bit: truth(&json, "udp_counters_64bit"),
+            messages,
+            client_version: short(json.get("client_version")),
+            is_flashmob: extension.is_some(),
+        })
+    }
+}
+
+fn messages(value: &Value) -> Result<Messages, Malformed> {
+    let number = |key: &str, max: u32| match whole(value, key) {
+        Some(n) if (1..=u64::from(max)).contains(&n) => Ok(n as u32),
+        _ => Err(Malformed(format!("messages whose '{key}' is not between 1 and {max}"))),
+    };
+    Ok(Messages {
+        request_bytes: number("request_bytes", MESSAGE_BYTES_MAX)?,
+        answer_bytes: number("answer_bytes", MESSAGE_BYTES_MAX)?,
+        depth: number("depth", DEPTH_MAX)?,
+    })
+}
+
+/// A name that a peer gave, fit for a log.
+pub(super) fn short(value: Option<&Value>) -> String {
+    short_text(value.and_then(Value::as_str).unwrap_or_default())
+}
+
+/// The same of a text.
+pub(super) fn short_text(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(40).collect()
+}

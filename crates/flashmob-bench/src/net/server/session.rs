@@ -1,0 +1,286 @@
+//! One test, as the server leads through it.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use flashmob_path::congestion;
+use flashmob_results::net::{Direction, Protocol};
+
+use super::Desk;
+use super::failure::Failure;
+use crate::net::control::{Control, Heard};
+use crate::net::course::{Course, Ending};
+use crate::net::error::NetError;
+use crate::net::protocol::parameters::Parameters;
+use crate::net::protocol::results::Results;
+use crate::net::protocol::{PARAMETERS_BYTES_MAX, RESULTS_BYTES_MAX, State, datagram, stream_id};
+use crate::net::stream::{self, Manner, Socket, Stream, Work};
+use crate::net::traffic::{Counted, Traffic};
+use crate::net::{outcome, setup};
+
+/// What a client may take for a step that needs no data to move.
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client that forgets to end its test gets so long beyond its time.
+const GRACE: Duration = Duration::from_secs(30);
+/// Nothing moved for so long: the client is gone.
+const SILENCE: Duration = Duration::from_secs(60);
+/// A test of no time and no bytes lasts until its client ends it, and a day at most.
+const ENDLESS: Duration = Duration::from_secs(86_400);
+/// How often it is looked whether the client is still there while data connections are awaited.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+
+/// One test.
+pub(super) struct Session<'a> {
+    control: Control,
+    client: SocketAddr,
+    desk: &'a Desk,
+    listener: Arc<TcpListener>,
+    arriving: Receiver<(u64, TcpStream)>,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(
+        control: Control,
+        client: SocketAddr,
+        desk: &'a Desk,
+        listener: Arc<TcpListener>,
+        arriving: Receiver<(u64, TcpStream)>,
+    ) -> Session<'a> {
+        Session { control, client, desk, listener, arriving }
+    }
+
+    /// Serves it; what came of it, in words.
+    pub fn run(&self) -> Result<String, NetError> {
+        let outcome = self.serve();
+        if let Err(NetError::Cancelled) = &outcome {
+            // The client need not wait for a timeout.
+            let _ = self.control.say(State::ServerTerminate, "ending");
+        }
+        outcome
+    }
+
+    fn serve(&self) -> Result<String, NetError> {
+        self.control.say(State::ParameterExchange, "asking for parameters")?;
+        let text = self.control.read_json(PARAMETERS_BYTES_MAX, STEP_TIMEOUT, "its parameters were awaited")?;
+        let parameters = match Parameters::parse(&text) {
+            Ok(parameters) => parameters,
+            Err(error) => return Err(self.refuse(Failure::Parameters, 0, error.to_string())),
+        };
+        let streams = self.streams(&parameters)?;
+        self.control.say(State::TestStart, "beginning")?;
+        self.control.say(State::TestRunning, "beginning")?;
+        let (counted, ended) = self.measure(streams, &parameters)?;
+        ended?;
+        self.control.say(State::ExchangeResults, "asking for results")?;
+        let text = self.control.read_json(RESULTS_BYTES_MAX, STEP_TIMEOUT, "its results were awaited")?;
+        let theirs = Results::parse(&text)
+            .map_err(|error| NetError::Protocol { peer: self.control.peer.clone(), reason: error.to_string() })?;
+        let own = outcome::results(&counted, &parameters, false);
+        self.control.write_json(&own.to_json(), "sending results")?;
+        self.control.say(State::DisplayResults, "ending")?;
+        // It has all it wanted; what it says now changes nothing.
+        let _ = self.control.byte(STEP_TIMEOUT, "its end was awaited", &self.desk.cancel);
+        Ok(words(&parameters, &counted, &theirs))
+    }
+
+    /// Tells the client that it cannot be, and why in iperf3's numbers.
+    fn refuse(&self, failure: Failure, errno: i32, reason: String) -> NetError {
+        // It may be gone: then the log has it.
+        let _ = self.control.say(State::ServerError, "refusing");
+        let _ = self.control.write(&failure.numbers(errno), "refusing");
+        NetError::Protocol { peer: self.control.peer.clone(), reason }
+    }
+
+    fn streams(&self, p: &Parameters) -> Result<Vec<Stream>, NetError> {
+        if let Some(name) = &p.congestion
+            && let Err(error) = setup::check_congestion(name)
+        {
+            let is_there = congestion::available().iter().any(|there| there == name);
+            let errno = if is_there { libc::EPERM } else { libc::ENOENT };
+            return Err(self.refuse(Failure::Congestion, errno, error.to_string()));
+        }
+        let listening = match p.protocol {
+            Protocol::Udp => Some(setup::bind_udp(self.desk.bind, self.desk.port, p.window_bytes)?),
+            Protocol::Tcp | Protocol::Messages => None,
+        };
+        // However this ends, later tests have a listener as it was.
+        let window = setup::ListenersWindow::set(&self.listener, p.window_bytes.filter(|_| listening.is_none()))?;
+        self.desk.want_streams(true);
+        if p.messages.is_some() {
+            self.control.say(State::Granted, "granting messages")?;
+        }
+        self.control.say(State::CreateStreams, "asking for data connections")?;
+        let sockets = match listening {
+            Some(listening) => self.flows(listening, p),
+            None => self.connections(p),
+        };
+        self.desk.want_streams(false);
+        drop(window);
+        let ways: &[(Direction, Work)] = match (p.direction, p.messages) {
+            (_, Some(messages)) => &[(Direction::Up, Work::Answer(messages))],
+            (Direction::Up, None) => &[(Direction::Up, Work::Receive)],
+            (Direction::Down, None) => &[(Direction::Down, Work::Send)],
+            (Direction::Both, None) => &[(Direction::Up, Work::Receive), (Direction::Down, Work::Send)],
+        };
+        let ways = ways.iter().flat_map(|way| std::iter::repeat_n(way, p.streams as usize));
+        let streams = sockets?.into_iter().zip(ways).enumerate();
+        Ok(streams
+            .map(|(at, (socket, &(direction, work)))| Stream::new(stream_id(at), direction, work, socket))
+            .collect())
+    }
+
+    fn connections(&self, p: &Parameters) -> Result<Vec<Socket>, NetError> {
+        let until = Instant::now() + STEP_TIMEOUT;
+        let mut sockets = Vec::new();
+        while sockets.len() < count(p) {
+            match self.arriving.recv_timeout(LOOKS_EVERY) {
+                Ok((count, stream)) => {
+                    stream.set_read_timeout(None).map_err(NetError::system("set up a data connection"))?;
+                    setup::set_tcp(&stream, p)?;
+                    setup::set_window(stream.as_fd(), p.window_bytes)?;
+                    sockets.push((count, Socket::Tcp(Arc::new(stream))));
+                }
+                Err(RecvTimeoutError::Timeout) => self.check(until, "its data connections were awaited")?,
+                Err(RecvTimeoutError::Disconnected) => return Err(NetError::Cancelled),
+            }
+        }
+        // Their cookies may have been read in another order than they came, and their order says which way each goes.
+        sockets.sort_by_key(|(count, _)| *count);
+        Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
+    }
+
+    /// Each flow takes the socket that heard its hello; the next one is heard by a new one.
+    fn flows(&self, mut listening: UdpSocket, p: &Parameters) -> Result<Vec<Socket>, NetError> {
+        let until = Instant::now() + STEP_TIMEOUT;
+        let mut sockets = Vec::new();
+        while sockets.len() < count(p) {
+            listening.set_read_timeout(Some(LOOKS_EVERY)).map_err(NetError::system("set up a socket for datagrams"))?;
+            let mut hello = [0; 64];
+            let (bytes, from) = match listening.recv_from(&mut hello) {
+                Ok(heard) => heard,
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    self.check(until, "its first datagrams were awaited")?;
+                    continue;
+                }
+                Err(source) => return Err(NetError::System { doing: "receive datagrams", source }),
+            };
+            // Strangers send datagrams too.
+            let Some(answer) =
+                datagram::answer_to(&hello[..bytes]).filter(|_| from.ip().to_canonical() == self.client.ip())
+            else {
+                self.check(until, "its first datagrams were awaited")?;
+                continue;
+            };
+            listening.connect(from).map_err(NetError::system("set up a socket for datagrams"))?;
+            let next = setup::bind_udp(self.desk.bind, self.desk.port, p.window_bytes)?;
+            let flow = std::mem::replace(&mut listening, next);
+            flow.set_read_timeout(None).map_err(NetError::system("set up a socket for datagrams"))?;
+            // If it is lost the client says hello again, and that is no datagram of the test.
+            let _ = flow.send(&answer);
+            sockets.push(Socket::Udp(Arc::new(flow)));
+        }
+        Ok(sockets)
+    }
+
+    /// Whether to wait on.
+    fn check(&self, until: Instant, doing: &str) -> Result<(), NetError> {
+        if self.desk.cancel.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(NetError::Cancelled);
+        }
+        if Instant::now() >= until {
+            self.refuse(Failure::Streams, 0, String::new());
+            return Err(NetError::Silent { peer: self.control.peer.clone(), doing: doing.into(), after: STEP_TIMEOUT });
+        }
+        match self.control.hear(Duration::ZERO) {
+            Ok(Heard::Nothing) => Ok(()),
+            Ok(Heard::Byte(byte)) => Err(self.said(byte)),
+            Ok(Heard::Closed) | Err(_) => Err(self.control.closed(doing)),
+        }
+    }
+
+    fn said(&self, byte: u8) -> NetError {
+        let reason = match State::of(byte) {
+            Some(State::ClientTerminate) => "it was stopped there".to_string(),
+            _ => format!("it said {byte}, which means nothing here"),
+        };
+        NetError::Ended { peer: self.control.peer.clone(), reason }
+    }
+
+    /// The time in which data goes: what was counted, and whether the client ended it as it should.
+    fn measure(&self, streams: Vec<Stream>, p: &Parameters) -> Result<(Counted, Result<(), NetError>), NetError> {
+        let omit = Duration::from_secs(p.omit_s.into());
+        let time = Duration::from_secs(p.time_s.into());
+        let course = Course {
+            omit,
+            time: None,
+            bytes: p.bytes,
+            // An iperf3 counts what came, and waits for more if some was lost on the way.
+            stops_at_bytes: p.is_flashmob,
+            interval: None,
+            silence: SILENCE,
+            limit: match p.bytes {
+                Some(_) => None,
+                None if time.is_zero() => Some(ENDLESS),
+                None => Some(omit + time + GRACE),
+            },
+            is_leading: false,
+        };
+        let manner = Manner { rate_bits_per_second: p.rate_bits_per_second, counters_64bit: p.counters_64bit };
+        let mut traffic = Traffic::start(streams, stream::block(p.block_bytes), &course, manner)?;
+        let ending = traffic.drive(&self.control, &course, &self.desk.cancel, &mut |_| {});
+        let is_end = matches!(ending, Ending::Said(byte) if byte == State::TestEnd.byte());
+        if let (true, Some(bytes)) = (is_end, p.bytes) {
+            traffic.drain(bytes);
+        }
+        if let Ending::Cancelled = ending {
+            // Before its data connections break, so that the client knows why.
+            let _ = self.control.say(State::ServerTerminate, "ending");
+        }
+        let counted = traffic.stop(&course, &mut |_| {}).end();
+        let peer = self.control.peer.clone();
+        let doing = "data was going".to_string();
+        let ended = match ending {
+            _ if is_end => Ok(()),
+            Ending::Cancelled => Err(NetError::Cancelled),
+            Ending::Said(byte) => Err(self.said(byte)),
+            Ending::Silent => Err(NetError::Silent { peer, doing, after: SILENCE }),
+            Ending::Late => Err(NetError::Silent { peer, doing: "its test was over".into(), after: GRACE }),
+            _ => Err(NetError::Closed { peer, doing }),
+        };
+        Ok((counted, ended))
+    }
+}
+
+/// Data connections, or flows, both ways together.
+fn count(p: &Parameters) -> usize {
+    p.streams as usize * if p.direction == Direction::Both { 2 } else { 1 }
+}
+
+/// A line for the log.
+fn words(p: &Parameters, counted: &Counted, theirs: &Results) -> String {
+    let seconds = counted.elapsed.as_secs_f64().max(1e-9);
+    let rate = |is_up: bool, bytes: u64| {
+        let way = if is_up { "received" } else { "sent" };
+        format!("{way} {:.1} Mbit/s", 8.0 * bytes as f64 / seconds / 1e6)
+    };
+    let sum = |is_up: bool| -> u64 {
+        counted.streams.iter().filter(|s| outcome::is_up(s.stream_id, p) == is_up).map(|s| s.bytes).sum()
+    };
+    let what = match p.protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+        Protocol::Messages => "messages",
+    };
+    let ways: Vec<String> = match p.direction {
+        Direction::Up => vec![rate(true, sum(true))],
+        Direction::Down => vec![rate(false, sum(false))],
+        Direction::Both => vec![rate(true, sum(true)), rate(false, sum(false))],
+    };
+    let kind = if theirs.flashmob.is_some() { "" } else { "iperf3 " };
+    let streams = if p.streams == 1 { String::new() } else { format!(", {} streams", p.streams) };
+    format!("{what}{streams}, {seconds:.2} s: {} ({kind}{})", ways.join(", "), p.client_version)
+}

@@ -1,0 +1,185 @@
+//! Sockets as the parameters want them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use flashmob_path::buffers::{self, Buffer};
+use flashmob_path::congestion;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::error::NetError;
+use super::protocol::parameters::Parameters;
+
+/// How many connections may wait to be accepted: more than one test has.
+const BACKLOG: i32 = 512;
+
+/// Checks that sockets of this machine may have this congestion control.
+///
+/// # Errors
+/// It has none of that name, or only root may choose it: the message says which, and which there are.
+pub fn check_congestion(name: &str) -> Result<(), NetError> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)
+        .or_else(|_| Socket::new(Domain::IPV6, Type::STREAM, None))
+        .map_err(NetError::system("make a socket"))?;
+    congestion::choose(socket.as_fd(), name).map_err(|error| {
+        let there = congestion::available().join(", ");
+        let names = if there.is_empty() { String::new() } else { format!("; this system has {there}") };
+        NetError::Unsuitable(match error.kind() {
+            io::ErrorKind::PermissionDenied => format!(
+                "congestion control '{name}': only root may choose it here; allow it with \
+                 'sysctl net.ipv4.tcp_allowed_congestion_control', or run this as root"
+            ),
+            io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => {
+                format!("congestion control '{name}' is unknown to this system{names}")
+            }
+            _ => format!("congestion control '{name}' cannot be chosen: {error}{names}"),
+        })
+    })
+}
+
+/// Both buffers of a socket.
+pub(super) fn set_window(fd: BorrowedFd<'_>, window_bytes: Option<u64>) -> Result<(), NetError> {
+    let Some(bytes) = window_bytes else { return Ok(()) };
+    for buffer in [Buffer::Receive, Buffer::Send] {
+        buffers::set(fd, buffer, bytes).map_err(NetError::system("set the buffers of a socket"))?;
+    }
+    Ok(())
+}
+
+/// Buffers of a listener, for as long as this lives: what is accepted has them from its first packet on, so that the first packets tell how
+/// windows are scaled. Only where they can be given back to the kernel's care afterwards; elsewhere accepted sockets get theirs alone.
+pub(super) struct ListenersWindow<'a>(Option<&'a TcpListener>);
+
+impl<'a> ListenersWindow<'a> {
+    pub fn set(listener: &'a TcpListener, window_bytes: Option<u64>) -> Result<ListenersWindow<'a>, NetError> {
+        if window_bytes.is_none() || !unlock_buffers(listener.as_fd()) {
+            return Ok(ListenersWindow(None));
+        }
+        let window = ListenersWindow(Some(listener));
+        set_window(listener.as_fd(), window_bytes).map(|()| window)
+    }
+}
+
+impl Drop for ListenersWindow<'_> {
+    /// Gives the listener's buffers back to the kernel's care.
+    fn drop(&mut self) {
+        let Some(listener) = self.0 else { return };
+        for buffer in [Buffer::Receive, Buffer::Send] {
+            if let Some(kernels) = buffers::autotuning(buffer) {
+                // The kernel doubles what is set.
+                let _ = buffers::set(listener.as_fd(), buffer, kernels.default_bytes / 2);
+            }
+        }
+        unlock_buffers(listener.as_fd());
+    }
+}
+
+/// Whether the kernel could be told (Linux 5.14) that it may size the buffers itself again.
+fn unlock_buffers(fd: BorrowedFd<'_>) -> bool {
+    /// Of include/uapi/asm-generic/socket.h.
+    const SO_BUF_LOCK: libc::c_int = 72;
+    let none: libc::c_int = 0;
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads as many bytes as `none` has, and the descriptor is open.
+    unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, SO_BUF_LOCK, (&raw const none).cast(), len) == 0 }
+}
+
+/// What of the parameters an open connection takes.
+pub(super) fn set_tcp(stream: &TcpStream, parameters: &Parameters) -> Result<(), NetError> {
+    if parameters.nodelay || parameters.messages.is_some() {
+        stream.set_nodelay(true).map_err(NetError::system("set TCP_NODELAY"))?;
+    }
+    if let Some(name) = &parameters.congestion {
+        congestion::choose(stream.as_fd(), name).map_err(NetError::system("choose the congestion control"))?;
+    }
+    Ok(())
+}
+
+/// Connects; buffers are set before, because the first packets tell how windows are scaled.
+pub(super) fn connect(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    parameters: Option<&Parameters>,
+    timeout: Duration,
+) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(parameters) = parameters {
+        if let Some(bytes) = parameters.window_bytes {
+            for buffer in [Buffer::Receive, Buffer::Send] {
+                buffers::set(socket.as_fd(), buffer, bytes)?;
+            }
+        }
+        if let Some(bytes) = parameters.mss_bytes {
+            socket.set_tcp_mss(bytes)?;
+        }
+    }
+    if let Some(from) = from {
+        socket.bind(&SocketAddr::new(from, 0).into())?;
+    }
+    socket.connect_timeout(&to.into(), timeout)?;
+    Ok(socket.into())
+}
+
+/// A flow's socket at the client.
+pub(super) fn connect_udp(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    window_bytes: Option<u64>,
+) -> Result<UdpSocket, NetError> {
+    let any = if to.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    let make = || {
+        let socket = UdpSocket::bind(SocketAddr::new(from.unwrap_or(any), 0))?;
+        socket.connect(to)?;
+        Ok(socket)
+    };
+    let socket = make().map_err(NetError::system("make a socket for datagrams"))?;
+    set_window(socket.as_fd(), window_bytes)?;
+    Ok(socket)
+}
+
+/// Listens; without an address on all of them, of both families where there are two.
+pub(super) fn listen(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
+    let listener: TcpListener = bound(Type::STREAM, address, port)?.into();
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A socket for the datagrams of a server, beside others on the same port.
+pub(super) fn bind_udp(address: Option<IpAddr>, port: u16, window_bytes: Option<u64>) -> Result<UdpSocket, NetError> {
+    let socket: UdpSocket =
+        bound(Type::DGRAM, address, port).map_err(NetError::system("make a socket for datagrams"))?.into();
+    set_window(socket.as_fd(), window_bytes)?;
+    Ok(socket)
+}
+
+fn bound(kind: Type, address: Option<IpAddr>, port: u16) -> io::Result<Socket> {
+    let make = |address: IpAddr| {
+        let address = SocketAddr::new(address, port);
+        let socket = Socket::new(Domain::for_address(address), kind, None)?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            SockRef::from(&socket).set_only_v6(address.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED))?;
+        }
+        socket.bind(&address.into())?;
+        if kind == Type::STREAM {
+            socket.listen(BACKLOG)?;
+        }
+        Ok(socket)
+    };
+    match address {
+        Some(address) => make(address),
+        // Where there is no IPv6, the other family is all.
+        None => make(IpAddr::V6(Ipv6Addr::UNSPECIFIED)).or_else(|error: io::Error| match error.kind() {
+            io::ErrorKind::AddrInUse => Err(error),
+            _ => make(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        }),
+    }
+}
+
+/// Bytes of data in a full packet of this connection, as a datagram's size: iperf3 does the same.
+pub(super) fn datagram_bytes(control: &TcpStream) -> u32 {
+    let mss = SockRef::from(control).tcp_mss().unwrap_or(0);
+    if (super::protocol::DATAGRAM_BYTES_MIN..=super::protocol::DATAGRAM_BYTES_MAX).contains(&mss) { mss } else { 1460 }
+}

@@ -1,0 +1,270 @@
+//! One stream: a connection or a flow of datagrams, and the thread that fills or drains it with blocking calls.
+//!
+//! What a thread counts it stores where the sampler looks; no lock, and nobody else writes it.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use flashmob_path::buffers::{self, Buffer};
+use flashmob_results::net::{Direction, Messages};
+use hdrhistogram::Histogram;
+
+use super::pace::Pacer;
+use super::{messages, udp};
+
+/// A thread needs little: its buffers are not on its stack.
+const STACK_BYTES: usize = 256 << 10;
+/// Bytes that are read at once at most.
+const READ_BYTES: usize = 128 << 10;
+
+/// So often it is looked whether the receive buffer has grown.
+const READS_BETWEEN_LOOKS: u32 = 256;
+/// Only if they took no longer than this does it matter how often a reader is woken.
+const FAST_WITHIN: Duration = Duration::from_millis(200);
+/// A reader is woken for so much of its buffer at most: what waits there must not narrow the window.
+const WAKE_BUFFER_FRACTION: u64 = 16;
+/// It is not worth waiting for less.
+const WAKE_BYTES_MIN: u64 = 64 << 10;
+/// More saves nothing more.
+const WAKE_BYTES_MAX: u64 = 256 << 10;
+
+/// What a stream is made of.
+#[derive(Clone, Debug)]
+pub(super) enum Socket {
+    Tcp(Arc<TcpStream>),
+    Udp(Arc<UdpSocket>),
+}
+
+impl Socket {
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// What its thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Send,
+    Receive,
+    /// Sends requests, takes answers.
+    Ask(Messages),
+    /// Takes requests, sends answers.
+    Answer(Messages),
+}
+
+/// What its thread counts.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Bytes that went the stream's way.
+    pub bytes: AtomicU64,
+    /// Bytes that went the other way: answers.
+    pub answer_bytes: AtomicU64,
+    /// Datagrams sent, or the highest number that came.
+    pub packets: AtomicU64,
+    pub lost: AtomicU64,
+    pub out_of_order: AtomicU64,
+    jitter_s: AtomicU64,
+    /// The thread has nothing more to do.
+    pub is_over: AtomicBool,
+}
+
+impl Counters {
+    /// Only its own thread adds, so that it takes no locked instruction.
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    }
+
+    pub fn jitter_s(&self) -> f64 {
+        f64::from_bits(self.jitter_s.load(Ordering::Relaxed))
+    }
+
+    pub fn set_jitter_s(&self, jitter_s: f64) {
+        self.jitter_s.store(jitter_s.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// What all threads of a test share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// It is over.
+    pub stop: AtomicBool,
+    /// What was omitted is over.
+    pub is_counting: AtomicBool,
+    /// Bytes that may still be sent.
+    pub left_bytes: AtomicI64,
+    /// What is sent.
+    pub block: Vec<u8>,
+}
+
+impl Shared {
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes out of those that may be sent; false if there are none left.
+    pub fn claim(&self, bytes: usize) -> bool {
+        // Without a limit it would be the one place where all threads meet.
+        self.left_bytes.load(Ordering::Relaxed) == i64::MAX
+            || self.left_bytes.fetch_sub(bytes as i64, Ordering::Relaxed) > 0
+    }
+}
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    /// The protocol's number of it.
+    pub id: u32,
+    pub direction: Direction,
+    pub work: Work,
+    pub socket: Socket,
+    pub counters: Arc<Counters>,
+}
+
+/// How it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub rate_bits_per_second: Option<u64>,
+    pub counters_64bit: bool,
+}
+
+impl Stream {
+    pub fn new(id: u32, direction: Direction, work: Work, socket: Socket) -> Stream {
+        Stream { id, direction, work, socket, counters: Arc::default() }
+    }
+
+    pub fn is_sender(&self) -> bool {
+        matches!(self.work, Work::Send | Work::Ask(_))
+    }
+
+    /// Starts its thread, which gives back how long requests took.
+    pub fn start(&self, shared: &Arc<Shared>, manner: Manner) -> io::Result<std::thread::JoinHandle<Histogram<u64>>> {
+        let (stream, shared) = (self.clone(), Arc::clone(shared));
+        std::thread::Builder::new().name("stream".into()).stack_size(STACK_BYTES).spawn(move || {
+            let mut latencies = flashmob_results::latency::histogram();
+            // How it ended is seen by what it counted, and by what the control connection says.
+            let _ = stream.work(&shared, manner, &mut latencies);
+            stream.counters.is_over.store(true, Ordering::Release);
+            latencies
+        })
+    }
+
+    fn work(&self, shared: &Shared, manner: Manner, latencies: &mut Histogram<u64>) -> io::Result<()> {
+        let pacer = Pacer::new(manner.rate_bits_per_second, Instant::now());
+        match (&self.socket, self.work) {
+            (Socket::Tcp(socket), Work::Send) => send(socket, pacer, shared, &self.counters),
+            (Socket::Tcp(socket), Work::Receive) => receive(socket, shared, &self.counters),
+            (Socket::Tcp(socket), Work::Ask(m)) => messages::ask(socket, m, shared, &self.counters, latencies),
+            (Socket::Tcp(socket), Work::Answer(m)) => messages::answer(socket, m, shared, &self.counters),
+            (Socket::Udp(socket), Work::Send) => {
+                udp::send(socket, pacer, manner.counters_64bit, shared, &self.counters)
+            }
+            (Socket::Udp(socket), _) => udp::receive(socket, manner.counters_64bit, shared, &self.counters),
+        }
+    }
+
+    /// Its thread has nothing more to do.
+    pub fn has_ended(&self) -> bool {
+        self.counters.is_over.load(Ordering::Acquire)
+    }
+
+    /// Wakes the thread if it is blocked.
+    pub fn wake(&self) {
+        if let Socket::Tcp(socket) = &self.socket {
+            // It may be closed already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// What is sent: nothing that compresses, and no zeros.
+pub(super) fn block(bytes: u32) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    (0..bytes)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+/// Sleeps until the next bytes may go; false if it is over before.
+pub(super) fn wait_turn(pacer: &Pacer, shared: &Shared) -> bool {
+    while let Some(left) = pacer.sleep(Instant::now) {
+        if shared.is_stopped() {
+            return false;
+        }
+        std::thread::sleep(left);
+    }
+    !shared.is_stopped()
+}
+
+fn send(socket: &TcpStream, mut pacer: Pacer, shared: &Shared, counters: &Counters) -> io::Result<()> {
+    let mut socket = socket;
+    let mut left: &[u8] = &[];
+    while wait_turn(&pacer, shared) {
+        if left.is_empty() {
+            if !shared.claim(shared.block.len()) {
+                return Ok(());
+            }
+            left = &shared.block;
+        }
+        match socket.write(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(bytes) => {
+                Counters::add(&counters.bytes, bytes as u64);
+                pacer.sent(bytes);
+                left = &left[bytes..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn receive(socket: &TcpStream, shared: &Shared, counters: &Counters) -> io::Result<()> {
+    let mut socket = socket;
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut reads, mut looked) = (0_u32, Instant::now());
+    // Of so many bytes the last ones must not wait for more.
+    let is_endless = shared.left_bytes.load(Ordering::Relaxed) == i64::MAX;
+    while !shared.is_stopped() {
+        match socket.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => {
+                Counters::add(&counters.bytes, bytes as u64);
+                reads = reads.wrapping_add(1);
+                if is_endless && reads.is_multiple_of(READS_BETWEEN_LOOKS) {
+                    wake_for(socket, looked.elapsed() <= FAST_WITHIN);
+                    looked = Instant::now();
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Lets the kernel wake the reader of a fast stream less often, once the buffer is so large that it makes no difference to the window. On
+/// a machine with few cores it is switching between threads that costs most.
+fn wake_for(socket: &TcpStream, is_fast: bool) {
+    let buffer_bytes = buffers::of_socket(socket.as_fd(), Buffer::Receive).unwrap_or(0);
+    let bytes = (buffer_bytes / WAKE_BUFFER_FRACTION).min(WAKE_BYTES_MAX);
+    let value: libc::c_int = if is_fast && bytes >= WAKE_BYTES_MIN { bytes as libc::c_int } else { 1 };
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads as many bytes as `value` has, and the descriptor is open. Where it refuses, it wakes more often.
+    unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const value).cast(), len)
+    };
+}
+
+/// How long a thread that only waits sleeps before it looks up.
+pub(super) const LOOKS_UP: Duration = Duration::from_millis(100);

@@ -1,0 +1,365 @@
+//! The time in which data goes, as both ends have it: threads at work, looks at them, and what ends it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use flashmob_results::net::{Interval, TcpEnd, Udp};
+use hdrhistogram::Histogram;
+
+use super::control::{Control, Heard};
+use super::course::{Course, Ending};
+use super::error::NetError;
+use super::look::{Cpu, Look};
+use super::stream::{Manner, Shared, Socket, Stream, Work};
+
+/// How often streams are looked at besides the intervals.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// The same if bytes say when it ends.
+const LOOKS_OFTEN: Duration = Duration::from_millis(2);
+
+/// Nothing came for so long: there is nothing more.
+const DRAINS_FOR: Duration = Duration::from_millis(100);
+/// Nobody waits longer for what the system holds: it is megabytes at most.
+const DRAINS_WITHIN: Duration = Duration::from_secs(5);
+/// Datagrams that did not come for so long are lost.
+const LOST_AFTER: Duration = Duration::from_secs(1);
+/// The control connection has so long to say why data connections ended.
+const DEAD_AFTER: Duration = Duration::from_secs(2);
+
+/// What one end counted.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub elapsed: Duration,
+    pub cpu: Cpu,
+    pub streams: Vec<StreamCount>,
+    pub latencies: Histogram<u64>,
+}
+
+/// What one end counted of one stream.
+#[derive(Clone, Debug)]
+pub(super) struct StreamCount {
+    pub stream_id: u32,
+    pub bytes: u64,
+    pub answer_bytes: u64,
+    pub tcp: Option<TcpEnd>,
+    /// Of datagrams.
+    pub udp: Option<Udp>,
+    /// Datagrams of the omitted time, and those lost in it.
+    pub omitted: Udp,
+}
+
+/// Threads at work.
+pub(super) struct Traffic {
+    streams: Vec<Stream>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Histogram<u64>>>,
+    begun: Instant,
+    counting_since: Instant,
+    cpu: Cpu,
+    /// When counting began.
+    first: Vec<Look>,
+    /// When it was over, if that was noticed later.
+    over_at: Option<Instant>,
+    /// When the last interval ended.
+    last: Vec<Look>,
+    last_at: Instant,
+    send_window_max_bytes: Vec<u64>,
+}
+
+impl Traffic {
+    /// Starts the threads.
+    pub fn start(streams: Vec<Stream>, block: Vec<u8>, course: &Course, manner: Manner) -> Result<Traffic, NetError> {
+        let limit = course.limit_bytes();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            is_counting: AtomicBool::new(course.omit.is_zero()),
+            left_bytes: AtomicI64::new(if course.omit.is_zero() { limit } else { i64::MAX }),
+            block,
+        });
+        let now = Instant::now();
+        let first: Vec<Look> = streams.iter().map(Look::at).collect();
+        let mut traffic = Traffic {
+            send_window_max_bytes: vec![0; streams.len()],
+            threads: Vec::with_capacity(streams.len()),
+            shared,
+            begun: now,
+            counting_since: now,
+            cpu: Cpu::now(),
+            last: first.clone(),
+            over_at: None,
+            first,
+            last_at: now,
+            streams,
+        };
+        for at in 0..traffic.streams.len() {
+            let thread = traffic.streams[at].start(&traffic.shared, manner);
+            match thread {
+                Ok(thread) => traffic.threads.push(thread),
+                Err(source) => {
+                    // Those that run must not outlive this.
+                    traffic.stop(course, &mut |_| {}).end();
+                    return Err(NetError::System { doing: "start a thread for a stream", source });
+                }
+            }
+        }
+        Ok(traffic)
+    }
+
+    /// Lets it go on until something ends it. What was counted is what was seen at that moment.
+    pub fn drive(
+        &mut self,
+        control: &Control,
+        course: &Course,
+        cancel: &AtomicBool,
+        watch: &mut dyn FnMut(&[Interval]),
+    ) -> Ending {
+        let mut moved = (self.moved(), Instant::now());
+        let mut next_interval = course.interval.map(|interval| self.begun + interval);
+        let mut is_counting = course.omit.is_zero();
+        let mut dead_since: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            if !is_counting && now >= self.begun + course.omit {
+                self.begin_counting(course, watch);
+                is_counting = true;
+                next_interval = course.interval.map(|interval| now + interval);
+            }
+            if let (Some(at), Some(interval)) = (next_interval, course.interval)
+                && now >= at
+            {
+                self.tell(now, !is_counting, watch);
+                // One that was missed is not told twice.
+                next_interval = Some((at + interval).max(now + interval / 2));
+            }
+            let end = course.time.map(|time| self.counting_since + time).filter(|_| is_counting && course.is_leading);
+            if cancel.load(Ordering::Relaxed) {
+                return Ending::Cancelled;
+            }
+            if end.is_some_and(|end| now >= end) || (is_counting && course.is_leading && self.has_moved_all(course)) {
+                return Ending::Over;
+            }
+            let so_far = self.moved();
+            if so_far != moved.0 || !self.is_expecting() {
+                moved = (so_far, now);
+            } else if now - moved.1 >= LOST_AFTER
+                && is_counting
+                && course.is_leading
+                && self.is_missing_datagrams(course)
+            {
+                // What is missing was lost, and does not come.
+                self.over_at = Some(moved.1);
+                return Ending::Over;
+            } else if now - moved.1 >= course.silence {
+                return Ending::Silent;
+            }
+            if self.over_at.is_none() && !course.is_leading && self.has_sent_all_datagrams(course) {
+                // The client still waits for those that were lost: that is no time of this end's.
+                self.over_at = Some(now);
+            }
+            let is_dead = self.is_dead(course);
+            dead_since = if is_dead { dead_since.or(Some(now)) } else { None };
+            if dead_since.is_some_and(|since| now - since >= DEAD_AFTER) {
+                return Ending::Dead;
+            }
+            if course.limit.is_some_and(|limit| now - self.begun >= limit) {
+                return Ending::Late;
+            }
+            let wakes = [end, next_interval, (!is_counting).then_some(self.begun + course.omit)];
+            let looks = if course.bytes.is_some() { LOOKS_OFTEN } else { LOOKS_EVERY };
+            let wait =
+                wakes.into_iter().flatten().map(|at| at.saturating_duration_since(now)).fold(looks, Duration::min);
+            match control.hear(wait) {
+                Ok(Heard::Nothing) => {}
+                Ok(Heard::Byte(byte)) => return Ending::Said(byte),
+                Ok(Heard::Closed) | Err(_) => return Ending::Closed,
+            }
+        }
+    }
+
+    /// What both ends count begins now.
+    fn begin_counting(&mut self, course: &Course, watch: &mut dyn FnMut(&[Interval])) {
+        let now = Instant::now();
+        if course.interval.is_some() && now - self.last_at > Duration::from_millis(50) {
+            self.tell(now, true, watch);
+        }
+        self.first = self.streams.iter().map(Look::at).collect();
+        self.last.clone_from(&self.first);
+        (self.last_at, self.counting_since, self.cpu) = (now, now, Cpu::now());
+        self.send_window_max_bytes.fill(0);
+        self.shared.left_bytes.store(course.limit_bytes(), Ordering::Relaxed);
+        self.shared.is_counting.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells how it went since the last time.
+    fn tell(&mut self, now: Instant, omitted: bool, watch: &mut dyn FnMut(&[Interval])) {
+        let begin_s = (self.last_at - self.begun).as_secs_f64();
+        let end_s = (now - self.begun).as_secs_f64();
+        let mut intervals = Vec::with_capacity(self.streams.len());
+        for (at, stream) in self.streams.iter().enumerate() {
+            let look = Look::at(stream);
+            let since = std::mem::replace(&mut self.last[at], look);
+            let bytes = look.bytes.saturating_sub(since.bytes);
+            let window = look.tcp.map_or(0, |tcp| u64::from(tcp.send_window_bytes));
+            intervals.push(Interval {
+                stream: at as u32 + 1,
+                direction: stream.direction,
+                begin_s,
+                end_s,
+                bytes,
+                bits_per_second: 8.0 * bytes as f64 / (end_s - begin_s).max(1e-9),
+                omitted,
+                tcp: look.tcp_end(&since, stream, window),
+                udp: matches!(stream.socket, Socket::Udp(_)).then(|| look.udp(&since)),
+            });
+        }
+        self.last_at = now;
+        watch(&intervals);
+    }
+
+    fn moved(&mut self) -> u64 {
+        let mut sum = 0_u64;
+        for (stream, window) in self.streams.iter().zip(&mut self.send_window_max_bytes) {
+            let look = Look::at(stream);
+            *window = (*window).max(look.tcp.map_or(0, |tcp| u64::from(tcp.send_window_bytes)));
+            sum = sum.wrapping_add(look.moved(stream.is_sender()));
+        }
+        sum
+    }
+
+    /// Something should move: somebody else sends, or what was sent is not acknowledged.
+    fn is_expecting(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.is_sender() || Look::at(stream).is_waiting())
+    }
+
+    fn has_sent_all_datagrams(&self, course: &Course) -> bool {
+        course.bytes.is_some() && self.is_udp() && self.streams.iter().all(|s| s.is_sender() && s.has_ended())
+    }
+
+    /// Datagrams came, and do not any more, although not all bytes were among them.
+    fn is_missing_datagrams(&self, course: &Course) -> bool {
+        course.bytes.is_some() && self.is_udp() && self.streams.iter().all(|s| !s.is_sender() || s.has_ended())
+    }
+
+    /// All bytes of a test of bytes went and arrived, as far as this end can tell.
+    fn has_moved_all(&self, course: &Course) -> bool {
+        let Some(bytes) = course.bytes else { return false };
+        let is_done = |is_sender: bool| {
+            let mut moved = 0;
+            let mut all = self.streams.iter().zip(&self.first).filter(|(s, _)| s.is_sender() == is_sender).peekable();
+            if all.peek().is_none() {
+                return true;
+            }
+            for (stream, first) in all {
+                let look = Look::at(stream);
+                if is_sender && (!stream.has_ended() || look.is_waiting()) {
+                    return false;
+                }
+                moved += look.bytes.saturating_sub(first.bytes);
+            }
+            // Of datagrams that the system would not take there is no more to come.
+            moved >= bytes || (is_sender && self.is_udp())
+        };
+        is_done(true) && is_done(false)
+    }
+
+    /// Every thread has ended, although nobody asked it to, and not because all bytes went.
+    fn is_dead(&self, course: &Course) -> bool {
+        let may_have_ended = course.bytes.is_some() && (!course.is_leading || self.is_udp());
+        !may_have_ended && self.streams.iter().all(Stream::has_ended)
+    }
+
+    fn is_udp(&self) -> bool {
+        self.streams.iter().all(|stream| matches!(stream.socket, Socket::Udp(_)))
+    }
+
+    /// Waits until the bytes that are in the system's buffers were taken out, as long as some come.
+    pub fn drain(&mut self, bytes: u64) {
+        let received = || -> u64 {
+            let all = self.streams.iter().zip(&self.first).filter(|(s, _)| !s.is_sender());
+            all.map(|(stream, first)| Look::at(stream).bytes.saturating_sub(first.bytes)).sum()
+        };
+        let begun = Instant::now();
+        let mut before = (received(), begun);
+        while before.0 < bytes
+            && before.1.elapsed() < DRAINS_FOR
+            && begun.elapsed() < DRAINS_WITHIN
+            && self.streams.iter().any(|s| !s.is_sender())
+        {
+            std::thread::sleep(LOOKS_OFTEN);
+            let now = received();
+            if now != before.0 {
+                before = (now, Instant::now());
+            }
+        }
+        if before.0 < bytes && self.streams.iter().all(|s| !s.is_sender()) {
+            // What was waited for in vain is no time of the test.
+            self.over_at = Some(before.1);
+        }
+    }
+
+    /// What the last interval still lacks, then the sums; and the threads are told to end. They are waited for by [`Stopping::end`].
+    pub fn stop(mut self, course: &Course, watch: &mut dyn FnMut(&[Interval])) -> Stopping {
+        let now = Instant::now();
+        if course.interval.is_some() && now - self.last_at > Duration::from_millis(50) {
+            let omitted = !self.shared.is_counting.load(Ordering::Relaxed);
+            self.tell(now, omitted, watch);
+        }
+        let count = |at: usize, stream: &Stream| {
+            let (look, first) = (Look::at(stream), &self.first[at]);
+            let is_udp = matches!(stream.socket, Socket::Udp(_));
+            StreamCount {
+                stream_id: stream.id,
+                bytes: look.bytes.saturating_sub(first.bytes),
+                answer_bytes: look.answer_bytes.saturating_sub(first.answer_bytes),
+                tcp: look.tcp_end(first, stream, self.send_window_max_bytes[at]),
+                udp: is_udp.then(|| look.udp(first)),
+                omitted: first.udp(&Look::default()),
+            }
+        };
+        let streams = self.streams.iter().enumerate().map(|(at, stream)| count(at, stream)).collect();
+        let counted = Counted {
+            elapsed: self.over_at.unwrap_or(now) - self.counting_since,
+            cpu: Cpu::now().since(self.cpu),
+            streams,
+            latencies: flashmob_results::latency::histogram(),
+        };
+        self.shared.stop.store(true, Ordering::Relaxed);
+        Stopping { streams: self.streams, threads: self.threads, first: self.first, counted }
+    }
+}
+
+/// Threads that were told to end.
+pub(super) struct Stopping {
+    streams: Vec<Stream>,
+    threads: Vec<JoinHandle<Histogram<u64>>>,
+    first: Vec<Look>,
+    counted: Counted,
+}
+
+impl Stopping {
+    /// Wakes those that are blocked, and closes all sockets.
+    pub fn end(mut self) -> Counted {
+        self.streams.iter().for_each(Stream::wake);
+        for (stream, thread) in self.streams.iter().zip(self.threads) {
+            if let (Ok(latencies), Work::Ask(_)) = (thread.join(), stream.work) {
+                // The same bounds everywhere: they fit.
+                let _ = self.counted.latencies.add(&latencies);
+            }
+        }
+        // A write that was under way when the time was over is among what the other end received: sent is what was sent.
+        for ((stream, first), count) in self.streams.iter().zip(&self.first).zip(&mut self.counted.streams) {
+            let look = Look::at(stream);
+            match stream.work {
+                Work::Send | Work::Ask(_) => {
+                    count.bytes = look.bytes.saturating_sub(first.bytes);
+                    count.udp = count.udp.map(|_| look.udp(first));
+                }
+                Work::Answer(_) => count.answer_bytes = look.answer_bytes.saturating_sub(first.answer_bytes),
+                Work::Receive => {}
+            }
+        }
+        self.counted
+    }
+}

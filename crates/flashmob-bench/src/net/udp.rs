@@ -1,0 +1,76 @@
+//! Datagrams: sent at a rate, counted where they arrive.
+
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::pace::Pacer;
+use super::protocol::DATAGRAM_BYTES_MAX;
+use super::protocol::datagram::{Arrivals, Header};
+use super::stream::{Counters, LOOKS_UP, Shared, wait_turn};
+
+/// The system's queue was full: nothing was sent, and it is tried again so soon.
+const FULL_PAUSE: Duration = Duration::from_micros(200);
+
+/// This machine's clock, of which only differences mean anything.
+fn clock() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+pub(super) fn send(
+    socket: &UdpSocket,
+    mut pacer: Pacer,
+    is_64bit: bool,
+    shared: &Shared,
+    counters: &Counters,
+) -> io::Result<()> {
+    let mut datagram = shared.block.clone();
+    let mut number = 0;
+    while wait_turn(&pacer, shared) {
+        if !shared.claim(datagram.len()) {
+            return Ok(());
+        }
+        Header { sent: clock(), number: number + 1 }.write(&mut datagram, is_64bit);
+        match socket.send(&datagram) {
+            Ok(bytes) => {
+                number += 1;
+                Counters::add(&counters.bytes, bytes as u64);
+                counters.packets.store(number, Ordering::Relaxed);
+                pacer.sent(bytes);
+            }
+            Err(error) => match error.raw_os_error() {
+                // The network's answer to an earlier one, or no room: this one did not go.
+                Some(libc::ECONNREFUSED | libc::EINTR) => {}
+                Some(libc::ENOBUFS | libc::EAGAIN) => std::thread::sleep(FULL_PAUSE),
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn receive(socket: &UdpSocket, is_64bit: bool, shared: &Shared, counters: &Counters) -> io::Result<()> {
+    socket.set_read_timeout(Some(LOOKS_UP))?;
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX as usize];
+    let mut arrivals = Arrivals::default();
+    while !shared.is_stopped() {
+        let bytes = match socket.recv(&mut buffer) {
+            Ok(bytes) => bytes,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ECONNREFUSED | libc::EINTR | libc::EAGAIN) => continue,
+                _ => return Err(error),
+            },
+        };
+        // A hello that came twice, for example.
+        let Some(header) = Header::read(&buffer[..bytes], is_64bit) else { continue };
+        arrivals.came(&header, clock());
+        Counters::add(&counters.bytes, bytes as u64);
+        counters.packets.store(arrivals.highest, Ordering::Relaxed);
+        counters.lost.store(arrivals.lost, Ordering::Relaxed);
+        counters.out_of_order.store(arrivals.out_of_order, Ordering::Relaxed);
+        counters.set_jitter_s(arrivals.jitter_s);
+    }
+    Ok(())
+}
