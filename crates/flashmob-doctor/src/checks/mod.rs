@@ -1,0 +1,151 @@
+//! The checks: what is looked at, in which order, and how each says what it found.
+//!
+//! A check is a function from a [`View`] to a [`Finding`]. It changes nothing, and where it cannot know it says `unknown`. Thresholds stand as
+//! constants with their reasons; `docs/doctor.md` tells them to users.
+
+mod android_background;
+mod android_battery;
+mod android_low_memory;
+mod android_processes;
+mod cgroup_cpu;
+mod cgroup_memory;
+mod cgroups;
+mod clock;
+mod congestion_control;
+mod cpu_governor;
+mod data_place;
+mod free_inodes;
+mod free_space;
+mod heat;
+mod io_scheduler;
+mod memory;
+mod mtu;
+mod open_files;
+mod path_mtu;
+mod peer;
+mod readahead;
+mod receive_autotuning;
+mod receive_buffer;
+mod selective_acknowledgement;
+mod send_buffer;
+mod slow_start_after_idle;
+mod socket_limits;
+mod wifi_power_save;
+mod window_scaling;
+
+#[cfg(test)]
+mod tests;
+
+use flashmob_results::diagnosis::Outcome;
+
+use crate::change::Change;
+use crate::view::View;
+
+/// A check's function.
+pub type Look = fn(&View) -> Finding;
+
+/// All checks in the order in which they are told: the path, the network's settings, the disk, the machine, Android. Names never change
+/// their meaning.
+pub const TABLE: [(&str, Look); 28] = [
+    ("peer", peer::look),
+    ("mtu", mtu::look),
+    ("path-mtu", path_mtu::look),
+    ("receive-buffer", receive_buffer::look),
+    ("send-buffer", send_buffer::look),
+    ("socket-limits", socket_limits::look),
+    ("window-scaling", window_scaling::look),
+    ("receive-autotuning", receive_autotuning::look),
+    ("congestion-control", congestion_control::look),
+    ("slow-start-after-idle", slow_start_after_idle::look),
+    ("selective-acknowledgement", selective_acknowledgement::look),
+    ("wifi-power-save", wifi_power_save::look),
+    ("data-place", data_place::look),
+    ("free-space", free_space::look),
+    ("free-inodes", free_inodes::look),
+    ("io-scheduler", io_scheduler::look),
+    ("readahead", readahead::look),
+    ("clock", clock::look),
+    ("memory", memory::look),
+    ("cgroup-memory", cgroup_memory::look),
+    ("cgroup-cpu", cgroup_cpu::look),
+    ("cpu-governor", cpu_governor::look),
+    ("heat", heat::look),
+    ("open-files", open_files::look),
+    ("android-battery", android_battery::look),
+    ("android-background", android_background::look),
+    ("android-processes", android_processes::look),
+    ("android-low-memory", android_low_memory::look),
+];
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What was found, in a sentence.
+    pub found: String,
+    /// What it costs.
+    pub cost: String,
+    /// What mends it, where that is no change that could be made here.
+    pub command: String,
+    /// What else to know.
+    pub advice: String,
+    /// The values that mend it.
+    pub changes: Vec<Change>,
+}
+
+impl Finding {
+    fn of(outcome: Outcome, found: impl Into<String>) -> Finding {
+        Finding {
+            outcome,
+            found: found.into(),
+            cost: String::new(),
+            command: String::new(),
+            advice: String::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn well(found: impl Into<String>) -> Finding {
+        Finding::of(Outcome::Well, found)
+    }
+
+    fn wrong(found: impl Into<String>, cost: impl Into<String>) -> Finding {
+        Finding { cost: cost.into(), ..Finding::of(Outcome::Wrong, found) }
+    }
+
+    fn severe(found: impl Into<String>, cost: impl Into<String>) -> Finding {
+        Finding { cost: cost.into(), ..Finding::of(Outcome::Severe, found) }
+    }
+
+    fn unknown(found: impl Into<String>) -> Finding {
+        Finding::of(Outcome::Unknown, found)
+    }
+
+    fn not_applicable(found: impl Into<String>) -> Finding {
+        Finding::of(Outcome::NotApplicable, found)
+    }
+
+    fn with_command(self, command: impl Into<String>) -> Finding {
+        Finding { command: command.into(), ..self }
+    }
+
+    fn with_advice(self, advice: impl Into<String>) -> Finding {
+        Finding { advice: advice.into(), ..self }
+    }
+
+    fn with_change(mut self, change: Change) -> Finding {
+        self.changes.push(change);
+        self
+    }
+}
+
+/// A change of a setting of the kernel.
+fn sysctl(name: &str, new: impl Into<String>) -> Change {
+    Change { place: crate::change::Place::Sysctl { name: name.into() }, new: new.into() }
+}
+
+/// What those say that are about the data's disk when nobody named the data.
+fn without_data() -> Finding {
+    Finding::not_applicable("no data was named").with_advice("name the node's file or its folder with --data PATH")
+}

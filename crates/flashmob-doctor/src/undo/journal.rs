@@ -1,0 +1,194 @@
+//! The undo on disk: written before each change, whole at any moment, for one who writes at a time.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use super::{BYTES_MAX, Undo, UndoError};
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Somebody else has it.
+    #[error("another flashmob doctor is at work with {}; wait for its end", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Its folder or the file itself.
+    #[error("the undo file {} cannot be {what}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Read, written.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is no undo.
+    #[error("the undo file {} cannot be used: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: UndoError,
+    },
+    /// Others might have written to it.
+    #[error("the undo file {} can be written by others than you, so it is not believed; look at it and 'chown' or 'chmod go-w' it", path.display())]
+    NotYours {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The undo and its file.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    /// Its folder, locked as long as this lives.
+    folder: File,
+    /// What it says.
+    pub undo: Undo,
+}
+
+impl Journal {
+    /// Opens the file for changes, or begins one; its folder is made if it is not there.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn open(path: &Path) -> Result<Journal, JournalError> {
+        let at = |what| move |source| JournalError::Io { path: path.into(), what, source };
+        let folder_path = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder_path.exists() {
+            DirBuilder::new().recursive(true).mode(0o755).create(folder_path).map_err(at("written"))?;
+        }
+        let folder = File::open(folder_path).map_err(at("written"))?;
+        // The file itself is replaced by each change, and with it a lock on it.
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Busy { path: path.into() }),
+            Err(error) => return Err(at("locked")(error.into())),
+        }
+        let undo = match read(path) {
+            Ok(undo) => undo,
+            Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Undo::default(),
+            Err(error) => return Err(error),
+        };
+        Ok(Journal { path: path.into(), folder, undo })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes it down so that it is there after whatever happens next; without entries the file is removed.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn save(&self) -> Result<(), JournalError> {
+        self.save_file().map_err(|source| JournalError::Io { path: self.path.clone(), what: "written", source })
+    }
+
+    fn save_file(&self) -> io::Result<()> {
+        if self.undo.entries.is_empty() {
+            match std::fs::remove_file(&self.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => return self.folder.sync_all(),
+            }
+        }
+        let name =
+            self.path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
+        let mut temporary_name = std::ffi::OsString::from(".");
+        temporary_name.push(name);
+        temporary_name.push(".tmp");
+        let temporary = self.path.with_file_name(temporary_name);
+        // Left by one who was killed: the lock says that nobody is at it.
+        let _ = std::fs::remove_file(&temporary);
+        let outcome = (|| {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            file.write_all(self.undo.text().map_err(io::Error::other)?.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &self.path)?;
+            self.folder.sync_all()
+        })();
+        if outcome.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+        outcome
+    }
+}
+
+fn read(path: &Path) -> Result<Undo, JournalError> {
+    let at = |source| JournalError::Io { path: path.into(), what: "read", source };
+    let mut options = OpenOptions::new();
+    let no_waiting = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = options.read(true).custom_flags(no_waiting).open(path).map_err(at)?;
+    let metadata = file.metadata().map_err(at)?;
+    let is_mine = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
+    if !metadata.is_file() || !is_mine {
+        return Err(JournalError::NotYours { path: path.into() });
+    }
+    let mut text = Vec::new();
+    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut text).map_err(at)?;
+    Undo::parse(&text).map_err(|source| JournalError::Damaged { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use crate::change::Place;
+    use crate::undo::Entry;
+
+    fn entry() -> Entry {
+        Entry {
+            check: "mtu".into(),
+            place: Place::Mtu { interface: "eth0".into() },
+            network: None,
+            boot: None,
+            old: "1000".into(),
+            new: "1500".into(),
+            previous: None,
+        }
+    }
+
+    #[test]
+    fn it_is_there_until_it_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made/undo.json");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.undo.note(entry());
+        journal.save().unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert!(matches!(Journal::open(&path), Err(JournalError::Busy { .. })));
+        drop(journal);
+        let mut journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.undo.entries, [entry()]);
+        journal.undo.entries.clear();
+        journal.save().unwrap();
+        assert!(!path.exists());
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 0, "nothing else is left either");
+    }
+
+    #[test]
+    fn what_others_may_have_written_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("undo.json");
+        std::fs::write(&path, Undo::default().text().unwrap()).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
+        assert!(matches!(Journal::open(&path), Err(JournalError::NotYours { .. })));
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        Journal::open(&path).unwrap();
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(Journal::open(&link).is_err());
+        std::fs::write(&path, "{").unwrap();
+        assert!(matches!(Journal::open(&path), Err(JournalError::Damaged { .. })));
+    }
+}

@@ -1,0 +1,225 @@
+//! The file that knows what was there before anything was set.
+//!
+//! It is read by root, who then does what it says. So it can only name places that are ever set here ([`Place::is_sound`]), values that are
+//! short and printable, and it must belong to whoever reads it and be writable by nobody else ([`journal`]).
+
+pub mod journal;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::Place;
+
+/// Name of the format.
+pub const FORMAT: &str = "flashmob-doctor-undo";
+/// Its version.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// No undo is longer.
+pub const BYTES_MAX: usize = 1 << 20;
+/// Three numbers of ten digits are the longest that is ever set.
+const VALUE_BYTES_MAX: usize = 200;
+
+/// All that was set and is not put back yet, in the order in which it was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Undo {
+    /// Always `flashmob-doctor-undo`.
+    pub format: String,
+    /// Version of this form: 1.
+    pub format_version: u32,
+    /// What was set.
+    pub entries: Vec<Entry>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The check that found the old value wrong.
+    pub check: String,
+    /// Where it is.
+    pub place: Place,
+    /// The network namespace, if the place belongs to one.
+    pub network: Option<String>,
+    /// The kernel's name for the time since it was started: values do not outlive it.
+    pub boot: Option<String>,
+    /// What was there before the first change.
+    pub old: String,
+    /// What was set last.
+    pub new: String,
+    /// What had been set the time before: it is there still if this was killed before it set the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+}
+
+impl Default for Undo {
+    fn default() -> Undo {
+        Undo { format: FORMAT.into(), format_version: FORMAT_VERSION, entries: Vec::new() }
+    }
+}
+
+/// Why a text is no undo.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// Too long to be one.
+    #[error("it is longer than any undo")]
+    TooLong,
+    /// Not of this form.
+    #[error("it is no undo: {0}")]
+    Form(#[from] serde_json::Error),
+    /// Of another program or version.
+    #[error("it is '{format}', version {version}, and not '{FORMAT}', version {FORMAT_VERSION}")]
+    Version {
+        /// What it calls itself.
+        format: String,
+        /// Its version.
+        version: u32,
+    },
+    /// A place or value that was never set by this program.
+    #[error("entry {number} names a place or a value that flashmob never sets; nothing was done")]
+    Unsound {
+        /// Counted from 1.
+        number: usize,
+    },
+}
+
+impl Undo {
+    /// Reads it, and refuses what this program cannot have written.
+    ///
+    /// # Errors
+    /// See [`UndoError`].
+    pub fn parse(text: &[u8]) -> Result<Undo, UndoError> {
+        if text.len() > BYTES_MAX {
+            return Err(UndoError::TooLong);
+        }
+        let undo: Undo = serde_json::from_slice(text)?;
+        if undo.format != FORMAT || undo.format_version != FORMAT_VERSION {
+            let format = undo.format.chars().filter(|c| !c.is_control()).take(80).collect();
+            return Err(UndoError::Version { format, version: undo.format_version });
+        }
+        match undo.entries.iter().position(|entry| !entry.is_sound()) {
+            Some(at) => Err(UndoError::Unsound { number: at + 1 }),
+            None => Ok(undo),
+        }
+    }
+
+    /// The text of it.
+    ///
+    /// # Errors
+    /// None that is known of.
+    pub fn text(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+
+    /// Notes that `entry` is about to be set. A place that is here already keeps its oldest value.
+    pub fn note(&mut self, mut entry: Entry) {
+        if let Some(at) = self.position(&entry) {
+            let noted = self.entries.remove(at);
+            entry.old = noted.old;
+            entry.previous = Some(noted.new);
+        }
+        self.entries.push(entry);
+    }
+
+    /// Where the same place is noted already.
+    #[must_use]
+    pub fn position(&self, entry: &Entry) -> Option<usize> {
+        self.entries
+            .iter()
+            .position(|other| other.place == entry.place && other.network == entry.network && other.boot == entry.boot)
+    }
+}
+
+impl Entry {
+    /// What is there was set by this program.
+    #[must_use]
+    pub fn is_ours(&self, found: &str) -> bool {
+        self.new == found || self.previous.as_deref() == Some(found)
+    }
+
+    fn is_sound(&self) -> bool {
+        let is_value = |text: &str| {
+            !text.is_empty() && text.len() <= VALUE_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
+        };
+        let is_word = |text: &Option<String>| text.as_deref().is_none_or(is_value);
+        self.place.is_sound()
+            && [&self.check, &self.old, &self.new].into_iter().all(|text| is_value(text))
+            && is_word(&self.network)
+            && is_word(&self.boot)
+            && is_word(&self.previous)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(name: &str, old: &str, new: &str) -> Entry {
+        Entry {
+            check: "receive-buffer".into(),
+            place: Place::Sysctl { name: name.into() },
+            network: Some("net:[4026531840]".into()),
+            boot: None,
+            old: old.into(),
+            new: new.into(),
+            previous: None,
+        }
+    }
+
+    #[test]
+    fn the_oldest_value_is_kept_and_the_newest_is_known() {
+        let mut undo = Undo::default();
+        undo.note(entry("net.a", "1", "2"));
+        undo.note(entry("net.b", "1", "2"));
+        undo.note(entry("net.a", "2", "3"));
+        let twice = Entry { previous: Some("2".into()), ..entry("net.a", "1", "3") };
+        assert_eq!(undo.entries, [entry("net.b", "1", "2"), twice.clone()]);
+        assert!(twice.is_ours("3") && twice.is_ours("2"), "it may have been killed before it set the last");
+        assert!(!twice.is_ours("1") && !twice.is_ours("4"));
+        let elsewhere = Entry { network: None, ..entry("net.a", "7", "8") };
+        undo.note(elsewhere.clone());
+        assert_eq!(undo.entries[2], elsewhere, "of another network it is another one");
+        assert_eq!(Undo::parse(undo.text().unwrap().as_bytes()).unwrap(), undo);
+    }
+
+    #[test]
+    fn what_this_program_never_writes_is_refused() {
+        let with = |entry: Entry| {
+            let undo = Undo { entries: vec![entry], ..Undo::default() };
+            Undo::parse(undo.text().unwrap().as_bytes()).map_err(|error| error.to_string())
+        };
+        assert!(with(entry("net.a", "1", "2")).is_ok());
+        for wrong in [
+            entry("kernel.core_pattern", "core", "x"),
+            entry("net.a", "1\n2", "2"),
+            entry("net.a", "", "2"),
+            entry("net.a", "1", &"x".repeat(201)),
+            Entry { place: Place::Scheduler { disk: "../../x".into() }, ..entry("net.a", "1", "2") },
+        ] {
+            assert!(with(wrong).unwrap_err().contains("entry 1"));
+        }
+        assert!(with(entry("net.a", "1", &"x".repeat(200))).is_ok());
+        let other = Undo { format_version: 2, ..Undo::default() };
+        assert!(Undo::parse(other.text().unwrap().as_bytes()).unwrap_err().to_string().contains("version 2"));
+        assert!(matches!(Undo::parse(&vec![b' '; BYTES_MAX + 1]), Err(UndoError::TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Undo::parse(&bytes);
+        }
+
+        #[test]
+        fn whatever_is_read_is_sound(name in "[a-z./]{0,12}", value in "\\PC{0,5}", cut in 0usize..400) {
+            let undo = Undo { entries: vec![entry(&name, &value, "1")], ..Undo::default() };
+            let text = undo.text().unwrap();
+            for text in [text.as_bytes(), &text.as_bytes()[..cut.min(text.len())]] {
+                if let Ok(undo) = Undo::parse(text) {
+                    prop_assert!(undo.entries.iter().all(Entry::is_sound));
+                }
+            }
+        }
+    }
+}

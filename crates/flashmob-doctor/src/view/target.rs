@@ -1,0 +1,116 @@
+//! The path that settings are judged by.
+
+use flashmob_path::buffers::bandwidth_delay_bytes;
+
+use crate::{rate, time};
+
+/// What a device should be good for when nothing else is known: a tablet's Wi-Fi to somewhere in the same country.
+const ASSUMED_BITS_PER_SECOND: f64 = 100e6;
+/// The middle of the round trips over which P4 measured, and what mobile and home lines have to the next data centre.
+const ASSUMED_RTT_S: f64 = 0.04;
+
+/// Where a rate comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// The user said it.
+    Said(f64),
+    /// It was measured.
+    Measured(f64),
+    /// The interface calls it its speed.
+    Link(f64),
+}
+
+impl Rate {
+    /// The figure.
+    #[must_use]
+    pub fn bits_per_second(self) -> f64 {
+        match self {
+            Rate::Said(bits) | Rate::Measured(bits) | Rate::Link(bits) => bits,
+        }
+    }
+}
+
+/// A path with its round trip and rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Round-trip time.
+    pub rtt_s: f64,
+    /// What it carries.
+    pub bits_per_second: f64,
+    /// Nobody measured or said it.
+    pub is_assumed: bool,
+}
+
+impl Default for Target {
+    fn default() -> Target {
+        Target { rtt_s: ASSUMED_RTT_S, bits_per_second: ASSUMED_BITS_PER_SECOND, is_assumed: true }
+    }
+}
+
+impl Target {
+    /// The path by what was said and what was found. What is known only in part is filled up with the assumed; a path that asks for less
+    /// than the assumed one is no reason to be content with less, unless the user said both figures.
+    #[must_use]
+    pub fn of(said_rtt_s: Option<f64>, found_rtt_s: Option<f64>, rate: Option<Rate>) -> Target {
+        let assumed = Target::default();
+        let rtt_s = said_rtt_s.or(found_rtt_s);
+        let known = Target {
+            rtt_s: rtt_s.unwrap_or(assumed.rtt_s),
+            bits_per_second: rate.map_or(assumed.bits_per_second, Rate::bits_per_second),
+            is_assumed: rtt_s.is_none() && rate.is_none(),
+        };
+        let is_said = said_rtt_s.is_some() && matches!(rate, Some(Rate::Said(_)));
+        if is_said || known.window_bytes() >= assumed.window_bytes() { known } else { assumed }
+    }
+
+    /// What is under way at once when it is full.
+    #[must_use]
+    pub fn window_bytes(&self) -> u64 {
+        // Saturates; nobody has such a path.
+        bandwidth_delay_bytes(self.bits_per_second, self.rtt_s).ceil() as u64
+    }
+
+    /// What a window of so many bytes carries over it.
+    #[must_use]
+    pub fn cap_bits_per_second(&self, window_bytes: u64) -> f64 {
+        (window_bytes as f64 * 8.0 / self.rtt_s).min(self.bits_per_second)
+    }
+
+    /// Full packets that are under way when it is full, at 1,448 bytes of data each.
+    #[must_use]
+    pub fn window_segments(&self) -> f64 {
+        self.window_bytes() as f64 / 1448.0
+    }
+
+    /// It in words: `a path of 100 Mbit/s and 40 ms (assumed)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let how = if self.is_assumed { " (assumed)" } else { "" };
+        format!("a path of {} and {}{how}", rate(self.bits_per_second), time(self.rtt_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_of_what_is_known_and_assumed_counts_unless_both_were_said() {
+        let assumed = Target::default();
+        assert_eq!(assumed.window_bytes(), 500_000);
+        assert_eq!(Target::of(None, None, None), assumed);
+        assert_eq!(Target::of(None, Some(0.001), Some(Rate::Link(1e9))), assumed, "125 kB is less");
+        let far = Target::of(None, Some(0.1), None);
+        assert_eq!((far.window_bytes(), far.is_assumed), (1_250_000, false));
+        let said = Target::of(Some(0.001), Some(0.1), Some(Rate::Said(1e6)));
+        assert_eq!((said.window_bytes(), said.is_assumed), (125, false));
+        assert_eq!(Target::of(Some(0.001), None, Some(Rate::Measured(1e6))), assumed);
+    }
+
+    #[test]
+    fn a_window_carries_itself_once_each_round_trip() {
+        let path = Target::default();
+        assert!((path.cap_bits_per_second(65_535) - 13_107_000.0).abs() < 1.0);
+        assert!((path.cap_bits_per_second(u64::MAX) - 100e6).abs() < 1.0, "never more than the path");
+    }
+}
