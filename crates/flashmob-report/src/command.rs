@@ -8,12 +8,19 @@ use flashmob_results::disk::{Engine, Operation, Parameters, Pattern, Point};
 use crate::entry::Entry;
 
 mod cluster;
+mod net;
 
 /// One command for each part of a result that one run can measure (files of other making may hold several); none for a part with a name
 /// that cannot be typed.
 pub(crate) fn lines(entry: &Entry) -> Vec<String> {
     if let Some(measured) = entry.cluster() {
         return cluster::lines(entry, measured);
+    }
+    if let Some(measured) = entry.net() {
+        return net::lines(entry, measured);
+    }
+    if let Some(capture) = entry.capture() {
+        return net::analysis(entry, capture);
     }
     let mut parts: Vec<Vec<&Point>> = Vec::new();
     for point in entry.points() {

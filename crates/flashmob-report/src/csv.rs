@@ -1,8 +1,9 @@
 //! One row for each repetition, with all its parameters: for spreadsheets and statistics. Units stand in the headings; what is unknown is empty.
 //!
-//! Devices and clusters have a table each: their columns have little in common, and half of a common table would be empty.
+//! Devices, clusters and networks have a table each: their columns have little in common, and most of a common table would be empty.
 
 pub(crate) mod clusters;
+pub(crate) mod networks;
 
 use flashmob_results::disk::{Point, Repetition};
 use flashmob_results::latency::{Latency, PERCENTILES};

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 
 use flashmob_results::Document;
+use flashmob_results::capture::Capture;
 use flashmob_results::cluster::Cluster;
 use flashmob_results::device::Place;
 use flashmob_results::disk::{Cache, Engine, File, Model, Operation, Parameters, Pattern, Point};
+use flashmob_results::net::Net;
 use flashmob_results::warning::{Code, Warning};
 
 use crate::Input;
@@ -102,6 +104,24 @@ impl Entry {
         self.document.cluster()
     }
 
+    /// What was measured between two devices, if it is about that.
+    #[must_use]
+    pub fn net(&self) -> Option<&Net> {
+        self.document.net()
+    }
+
+    /// What captured packets say, if it is about some.
+    #[must_use]
+    pub fn capture(&self) -> Option<&Capture> {
+        self.document.capture()
+    }
+
+    /// It is about a network: measured, or captured.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        self.net().is_some() || self.capture().is_some()
+    }
+
     /// What was measured of a device; nothing of a cluster, whose points are [`Entry::cluster`]'s.
     #[must_use]
     pub fn points(&self) -> &[Point] {
@@ -125,8 +145,10 @@ impl Entry {
         let of_device = self.points().iter().map(|p| (crate::words::parameters(&p.parameters), &p.warnings));
         let of_cluster = self.cluster().into_iter().flat_map(|c| &c.points);
         let of_cluster = of_cluster.map(|p| (crate::words::combination(&p.parameters), &p.warnings));
+        let of_net = self.net().into_iter().flat_map(|net| &net.points);
+        let of_net = of_net.map(|p| (crate::words::crossing(&p.parameters), &p.warnings));
         let mut all = Vec::new();
-        for (name, warnings) in of_device.chain(of_cluster) {
+        for (name, warnings) in of_device.chain(of_cluster).chain(of_net) {
             all.extend(warnings.iter().map(|warning| (plain(&name, 120), warning)));
         }
         all

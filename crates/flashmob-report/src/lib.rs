@@ -4,8 +4,9 @@
 //! The page needs no network, no script and no other file. Everything that comes out of a document is escaped.
 //!
 //! - [`entry`]: a document under a name that no other has, and which of its points may be compared with which
-//! - [`claims`]: what P1 and P3 say, each with its criterion, judged for each device and each cluster
+//! - [`claims`]: what P1, P3 and P4 say, each with its criterion, judged for each device, cluster and network
 //! - [`sweep`]: a cluster's points over nodes, links and batches
+//! - [`ways`]: a network's points over round-trip times; [`flows`]: captured connections
 //! - `figure`: SVG with axes, in colours that follow the reader's light or dark
 //! - [`standalone`]: the same figures in a file of their own
 //! - `page`: the sections of the page
@@ -17,11 +18,13 @@ mod command;
 mod csv;
 pub mod entry;
 mod figure;
+pub mod flows;
 mod page;
 mod plots;
 pub mod standalone;
 mod stats;
 pub mod sweep;
+pub mod ways;
 mod words;
 
 use std::path::PathBuf;
@@ -93,6 +96,26 @@ impl Report {
     #[must_use]
     pub fn has_clusters(&self) -> bool {
         self.entries.iter().any(|entry| entry.cluster().is_some())
+    }
+
+    /// Some results are of networks.
+    #[must_use]
+    pub fn has_networks(&self) -> bool {
+        self.entries.iter().any(|entry| entry.net().is_some())
+    }
+
+    /// Some results are of captured packets, which have no table.
+    #[must_use]
+    pub fn has_captures(&self) -> bool {
+        self.entries.iter().any(|entry| entry.capture().is_some())
+    }
+
+    /// All repetitions of networks, a row for each way, as comma-separated values with a heading. Void ones are there, and say so.
+    ///
+    /// # Errors
+    /// The table could not be written.
+    pub fn networks_csv(&self) -> Result<String, Error> {
+        csv::networks::table(&self.entries)
     }
 
     /// All repetitions of clusters as comma-separated values with a heading. Void ones are there, and say so.

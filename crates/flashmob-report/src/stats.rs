@@ -48,7 +48,7 @@ impl Comparison {
 }
 
 /// By a rank test if there are enough repetitions, else if the ranges do not touch.
-fn apart(a: &[f64], b: &[f64]) -> bool {
+pub fn apart(a: &[f64], b: &[f64]) -> bool {
     if a.is_empty() || b.is_empty() {
         return false;
     }

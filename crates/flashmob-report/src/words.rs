@@ -2,6 +2,7 @@
 
 use flashmob_results::cluster::{self, Batch};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};
+use flashmob_results::net::{self, Protocol};
 
 /// A figure with three significant digits or, from 1,000 on, whole with separators; from 10^15 on with an exponent.
 pub fn number(value: f64) -> String {
@@ -89,6 +90,21 @@ pub fn bytes_per_second(rate: f64) -> String {
     if rate >= 1e6 { format!("{} MB/s", number(rate / 1e6)) } else { format!("{} KB/s", number(rate / 1e3)) }
 }
 
+/// A rate of bits in decimal units: `10.8 Mbit/s`.
+pub fn bits_per_second(rate: f64) -> String {
+    match rate {
+        _ if rate >= 1e9 => format!("{} Gbit/s", number(rate / 1e9)),
+        _ if rate >= 1e6 => format!("{} Mbit/s", number(rate / 1e6)),
+        _ if rate >= 1e3 => format!("{} kbit/s", number(rate / 1e3)),
+        _ => format!("{} bit/s", number(rate)),
+    }
+}
+
+/// Milliseconds as `16 ms`.
+pub fn time_ms(ms: f64) -> String {
+    if ms.abs() < 1_000.0 { format!("{} ms", number(ms)) } else { format!("{} s", number(ms / 1e3)) }
+}
+
 /// Nanoseconds as `1.2 ms`.
 pub fn time_ns(ns: f64) -> String {
     if ns < 1e3 {
@@ -162,6 +178,39 @@ pub fn combination(p: &cluster::Parameters) -> String {
         bytes(u64::from(p.block_bytes)),
         if p.no_io { ", without I/O" } else { "" }
     )
+}
+
+/// The combination of a network in short: `TCP down, cubic, RTT 16 ms, loss 1 %`. Of two receive maxima the first is the client's.
+pub fn crossing(p: &net::Parameters) -> String {
+    let mut parts = vec![match (p.protocol, p.messages) {
+        (Protocol::Tcp, _) => format!("TCP {}", p.direction),
+        (Protocol::Udp, _) => format!("UDP {}", p.direction),
+        (Protocol::Messages, Some(m)) => format!(
+            "requests of {} answered by {}, {} at once",
+            bytes(u64::from(m.request_bytes)),
+            bytes(u64::from(m.answer_bytes)),
+            count(u64::from(m.depth))
+        ),
+        (Protocol::Messages, None) => "requests and answers".into(),
+    }];
+    if p.streams != 1 {
+        parts.push(plural(u64::from(p.streams), "stream"));
+    }
+    parts.extend(p.congestion.as_ref().map(|name| plain(name, 24)));
+    parts.extend(p.rate_bits_per_second.map(|rate| format!("at {}", bits_per_second(rate as f64))));
+    parts.extend(p.window_bytes.map(|window| format!("buffers of {}", bytes(window))));
+    if let Some(path) = &p.path {
+        parts.push(format!("RTT {}", time_ms(path.rtt_ms)));
+        if path.loss_percent > 0.0 {
+            parts.push(format!("loss {} %", number(path.loss_percent)));
+        }
+        parts.extend(path.rate_bits_per_second.map(|rate| format!("path {}", bits_per_second(rate as f64))));
+    }
+    if p.client_receive_max_bytes.is_some() || p.server_receive_max_bytes.is_some() {
+        let of = |max: Option<u64>| max.map_or_else(|| "the system's".to_string(), bytes);
+        parts.push(format!("receive maxima {}, {}", of(p.client_receive_max_bytes), of(p.server_receive_max_bytes)));
+    }
+    parts.join(", ")
 }
 
 /// `k=10`, or `auto`.

@@ -1,4 +1,4 @@
-//! What P1 and P3 say of single devices and of clusters, each with a criterion, judged for each result.
+//! What P1, P3 and P4 say of single devices, clusters and networks, each with a criterion, judged for each result.
 //!
 //! One file for each claim: its module comment gives the criterion and the reason for each tolerance. All go by medians over the
 //! repetitions; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
@@ -10,6 +10,10 @@ mod c1;
 mod c10;
 mod c11;
 mod c12;
+mod c14;
+mod c15;
+mod c16;
+mod c17;
 mod c2;
 mod c3;
 mod c4;
@@ -21,6 +25,9 @@ mod c9;
 #[cfg(test)]
 mod cluster_tests;
 mod clusters;
+#[cfg(test)]
+mod network_tests;
+mod networks;
 pub(crate) mod sets;
 #[cfg(test)]
 mod tests;
@@ -29,11 +36,12 @@ use std::collections::BTreeSet;
 
 use flashmob_results::cluster;
 use flashmob_results::disk::Point;
+use flashmob_results::net;
 use flashmob_results::warning::{Code, Warning};
 
 use crate::entry::{Entry, doubts};
 use crate::stats::rates;
-use crate::sweep;
+use crate::{sweep, ways};
 
 /// What came of it for one device or one pair of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +76,8 @@ pub enum Subject {
     Device,
     /// A gateway with its nodes.
     Cluster,
+    /// What goes between two hosts.
+    Network,
 }
 
 /// A claim and its findings.
@@ -95,14 +105,14 @@ pub struct Claim {
     pub findings: Vec<Finding>,
     /// Results of devices that have nothing on it, as positions among the entries.
     pub without: Vec<usize>,
-    /// Results of clusters that have too little on it, as positions among the entries, and what they lack.
+    /// Results of clusters and networks that have too little on it, as positions among the entries, and what they lack.
     pub lacking: Vec<(usize, String)>,
 }
 
 type Judge = fn(&[Entry]) -> Claim;
 
 /// All of them, in order, by what they are about.
-const ALL: [(Subject, Judge); 12] = [
+const ALL: [(Subject, Judge); 16] = [
     (Subject::Device, c1::claim),
     (Subject::Device, c2::claim),
     (Subject::Device, c3::claim),
@@ -115,16 +125,22 @@ const ALL: [(Subject, Judge); 12] = [
     (Subject::Device, c10::claim),
     (Subject::Device, c11::claim),
     (Subject::Device, c12::claim),
+    (Subject::Network, c14::claim),
+    (Subject::Network, c15::claim),
+    (Subject::Network, c16::claim),
+    (Subject::Network, c17::claim),
 ];
 
 /// The claims about what there are results of, in order. Without any results: those about single devices.
 #[must_use]
 pub fn judge(entries: &[Entry]) -> Vec<Claim> {
     let clusters = entries.iter().any(|entry| entry.cluster().is_some());
-    let devices = entries.iter().any(Entry::is_device) || !clusters;
+    let networks = entries.iter().any(Entry::is_network);
+    let devices = entries.iter().any(Entry::is_device) || !(clusters || networks);
     let wanted = ALL.iter().filter(|(subject, _)| match subject {
         Subject::Device => devices,
         Subject::Cluster => clusters,
+        Subject::Network => networks,
     });
     let mut claims: Vec<Claim> = wanted.map(|(_, judge)| judge(entries)).collect();
     for claim in claims.iter_mut().filter(|claim| claim.subject == Subject::Device) {
@@ -157,6 +173,13 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// About networks, with what came of them; the rest is for the claim to say.
+    fn of_networks(judged: clusters::Judged) -> Claim {
+        Claim { subject: Subject::Network, command: "flashmob reproduce p4", ..Claim::of_clusters(judged) }
+    }
+}
+
 impl Finding {
     /// Of one entry's device.
     fn of(entry: usize, holds: bool, numbers: String, points: &[&Point]) -> Finding {
@@ -168,6 +191,19 @@ impl Finding {
     fn of_cluster(entry: usize, holds: bool, numbers: String, points: &[&cluster::Point]) -> Finding {
         let single = points.iter().any(|point| sweep::valid(point).count() < 2);
         Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
+    }
+
+    /// Of paths between hosts.
+    fn of_net(entries: &[usize], holds: bool, numbers: String, points: &[&net::Point]) -> Finding {
+        let single = points.iter().any(|point| ways::valid(point).count() < 2);
+        let warnings = points.iter().map(|p| p.warnings.as_slice());
+        Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings, single) }
+    }
+
+    /// Of two captures; each is one transfer, so that there are no repetitions to speak of.
+    fn of_captures(entries: &[Entry], pair: [usize; 2], holds: bool, numbers: String) -> Finding {
+        let warnings = pair.iter().filter_map(|at| entries.get(*at)).map(|e| e.document.warnings.as_slice());
+        Finding { entries: pair.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }
     }
 
     fn new<'a>(

@@ -23,7 +23,7 @@ impl Scale {
     /// From zero, with room above.
     #[must_use]
     pub fn linear(max: f64) -> Scale {
-        let max = if max.is_finite() && max > 0.0 { max } else { 1.0 };
+        let max = if max.is_finite() && max > 0.0 { max.clamp(1e-300, 1e300) } else { 1.0 };
         let step = step(max);
         Scale::Linear { max: (max / step).ceil() * step }
     }

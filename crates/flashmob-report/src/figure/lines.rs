@@ -3,19 +3,20 @@
 use super::axes::Scale;
 use super::canvas::{About, Anchor, Canvas, TEXT_PX, draw, text_px};
 use super::colours::Ink;
+use super::legend::{Item, Legend, Sample};
 use super::{Figure, WIDTH};
 use crate::Error;
 
 const LEFT: i32 = 50;
 const RIGHT: i32 = 14;
-/// To the right of the plot where limits have their names there.
+/// To the right of the plot where limits have their names there, and before a name.
 const RIGHT_NAMED: i32 = 50;
+const NAME_GAP: i32 = 3;
+/// So much is left to the plot whatever names limits have.
+const PLOT_WIDTH_MIN: i32 = 200;
 const TOP: i32 = 30;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
-const LEGEND_ROW: i32 = 20;
-/// Line and marker in the legend.
-const SAMPLE: i32 = 26;
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -81,9 +82,9 @@ impl Lines {
     /// # Errors
     /// The drawing library refused.
     pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
-        let legend = self.legend_places();
-        let rows = legend.last().map_or(0, |(_, row)| row + 1);
-        let height = TOP + PLOT_HEIGHT + BELOW + rows * LEGEND_ROW + 6;
+        let items = self.series.iter().map(|s| Item { name: &s.name, look: s.look, sample: Sample::Marked });
+        let legend = Legend::new(&self.legend, items.collect());
+        let height = TOP + PLOT_HEIGHT + BELOW + legend.height() + 6;
         let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
         draw(height, about, |canvas| {
             self.axes(canvas);
@@ -91,13 +92,14 @@ impl Lines {
             for series in &self.series {
                 self.line(canvas, series);
             }
-            self.legend(canvas, &legend);
+            legend.draw(canvas, TOP + PLOT_HEIGHT + BELOW);
         })
     }
 
     /// Right end of the plot.
     fn right(&self) -> i32 {
-        WIDTH - if self.limits.is_empty() { RIGHT } else { RIGHT_NAMED }
+        let longest = self.limits.iter().map(|limit| text_px(&limit.name)).max();
+        WIDTH - longest.map_or(RIGHT, |px| (NAME_GAP + px).clamp(RIGHT_NAMED, WIDTH - LEFT - PLOT_WIDTH_MIN))
     }
 
     fn x(&self, part: f64) -> i32 {
@@ -137,7 +139,7 @@ impl Lines {
             let path = if flat { vec![(LEFT, end), (self.right(), end)] } else { path };
             canvas.path(&path, Ink::Limit, 1);
             if named.iter().all(|y| (y - end).abs() >= TEXT_PX) {
-                canvas.text(&limit.name, (self.right() + 3, end), Anchor::Left, Ink::Muted);
+                canvas.text(&limit.name, (self.right() + NAME_GAP, end), Anchor::Left, Ink::Muted);
                 named.push(end);
             }
         }
@@ -162,33 +164,30 @@ impl Lines {
             canvas.marker(at, n, mark.doubtful);
         }
     }
+}
 
-    /// Left edge and row of each entry.
-    fn legend_places(&self) -> Vec<(i32, i32)> {
-        let (mut x, mut row) = (4 + if self.legend.is_empty() { 0 } else { text_px(&self.legend) + 10 }, 0);
-        let mut places = Vec::new();
-        for series in &self.series {
-            let width = SAMPLE + 5 + text_px(&series.name) + 12;
-            if x + width > WIDTH + 8 && x > 4 {
-                (x, row) = (4, row + 1);
-            }
-            places.push((x, row));
-            x += width;
-        }
-        places
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn legend(&self, canvas: &mut Canvas, places: &[(i32, i32)]) {
-        let top = TOP + PLOT_HEIGHT + BELOW + TEXT_PX / 2 + 2;
-        if !self.legend.is_empty() {
-            canvas.text(&self.legend, (4, top), Anchor::Left, Ink::Muted);
-        }
-        for (series, (x, row)) in self.series.iter().zip(places) {
-            let n = series.look;
-            let y = top + row * LEGEND_ROW;
-            canvas.path(&[(*x, y), (x + SAMPLE, y)], Ink::Series(n), 2);
-            canvas.marker((x + SAMPLE / 2, y), n, false);
-            canvas.text(&series.name, (x + SAMPLE + 5, y), Anchor::Left, Ink::Text);
+    #[test]
+    fn names_of_limits_stay_within_the_figure() {
+        for name in ["n=8", "flash", "240 KiB", "2,000 KiB"] {
+            let lines = Lines {
+                title: "t".into(),
+                description: "d".into(),
+                caption: String::new(),
+                y_title: "up".into(),
+                x_title: "across".into(),
+                legend: String::new(),
+                scale: Scale::linear(10.0),
+                x_ticks: Vec::new(),
+                series: Vec::new(),
+                limits: vec![Limit { name: name.into(), points: vec![(0.0, 5.0), (1.0, 6.0)] }],
+            };
+            let right = lines.right();
+            assert!(right + NAME_GAP + text_px(name) <= WIDTH && right <= WIDTH - RIGHT_NAMED, "{name}: {right}");
+            assert!(lines.draw(0).unwrap().svg.contains(name));
         }
     }
 }

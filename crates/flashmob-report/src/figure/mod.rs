@@ -4,13 +4,17 @@
 //! - `axes`: scales and their ticks
 //! - [`lines`]: rates over threads, and percentiles
 //! - [`bars`]: medians side by side with every repetition
+//! - [`traces`]: what happened from moment to moment or from byte to byte
+//! - `legend`: what looks like what
 //! - `colours`: which series looks like what
 
 pub mod axes;
 pub mod bars;
 mod canvas;
 mod colours;
+mod legend;
 pub mod lines;
+pub mod traces;
 
 pub(crate) use colours::CSS;
 

@@ -43,6 +43,12 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
                 "A node's own limit is what its flash does alone, unsorted: sorting may gain on top of it."
             }
         }
+        @if about(Subject::Network) {
+            p {
+                "Claims about networks go by medians of what arrived, over the repetitions that are not void, with the limits that each names. RTT is what was added to the path; "
+                "window / RTT is what a receiver's window lets through in each round trip."
+            }
+        }
         @if about(Subject::Device) { p {
             "For a device rates are medians over the repetitions. Two differ, or one is faster, if they are more than 10 % apart and their repetitions are as well: by a rank test "
             "(Mann-Whitney, p < 0.05) with four repetitions or more on each side, by ranges that do not touch with fewer. Reads from a warm page cache never count."

@@ -19,7 +19,7 @@ pub fn section(entries: &[Entry]) -> Markup {
             dl { @for (name, value) in facts(entry) { dt { (name) } dd { (words::plain(&value, 400)) } } }
         }
         @if !entries.is_empty() {
-            p.muted { "Each command measures its result again: with the same version and seed the same offsets are asked for. Add --save FILE to keep what it finds. The result files hold every repetition with its whole histogram." }
+            p.muted { "Each command measures its result again: with the same version and seed the same offsets are asked for, and the same packets are lost in a modelled path. Add --save FILE to keep what it finds. The result files hold every repetition with its whole histogram." }
         }
     }
 }
@@ -35,6 +35,12 @@ fn remarks(entry: &Entry) -> Vec<&'static str> {
     if entry.file().is_some() && any(|p| p.scheduler.is_some()) {
         remarks.push("Setting a scheduler needs root.");
     }
+    if entry.capture().is_some_and(|c| c.form == "interface") && entry.document.is_modelled() {
+        remarks.push("It was captured within a lab: the command listens there, beside what sends.");
+    }
+    if entry.net().is_some_and(|net| net.setting == cluster::Setting::Network) {
+        remarks.push("At the other end 'flashmob bench net --server' or 'iperf3 -s' must be running.");
+    }
     if foreign && any(|p| p.operation == Operation::Write) {
         remarks.push("It overwrote a file that the benchmark had not made: the command does so only with --allow-overwrite besides.");
     }
@@ -47,8 +53,8 @@ fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
         ("Result", entry.file.clone()),
         ("Version", format!("flashmob {}", document.program_version)),
         ("Begun", format!("{}, took {} s", words::date(document.started_unix_s), words::number(document.elapsed_s))),
-        ("Preset", preset(entry)),
-        ("Seed", document.seed.to_string()),
+        ("Preset", if entry.capture().is_some() { String::new() } else { preset(entry) }),
+        ("Seed", if entry.capture().is_some() { String::new() } else { document.seed.to_string() }),
     ];
     if let Some(file) = entry.file() {
         let made = if file.made_by_benchmark { "made by the benchmark" } else { "found there" };
@@ -92,6 +98,16 @@ fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
             cluster.flash.as_ref().map_or(String::new(), |f| format!("{}: {}", f.profile, f.description)),
         ));
         facts.push(("Parameters", combinations(cluster)));
+    }
+    if let Some(net) = entry.net() {
+        facts.push(("Server", net.server.clone()));
+        facts.push(("Parameters", super::networks::parameters(net)));
+    }
+    if let Some(capture) = entry.capture() {
+        facts.push(("Packets", format!("{}, {}", capture.source, capture.form)));
+        let begun = capture.begun_unix_s;
+        let known = begun.is_finite() && begun > 0.0;
+        facts.push(("Captured", if known { words::date(begun as u64) } else { String::new() }));
     }
     facts.push(("Parameters", parameters(entry)));
     facts.retain(|(_, value)| !value.is_empty());

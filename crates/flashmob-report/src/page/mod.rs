@@ -2,11 +2,14 @@
 //!
 //! Whatever comes from a document goes through maud, which escapes it; only this crate's own CSS and finished figures go in as they are.
 
+mod captures;
 mod claims;
 mod clusters;
 mod devices;
 mod figures;
+mod maxima;
 mod method;
+mod networks;
 mod summary;
 mod tables;
 mod warnings;
@@ -26,7 +29,9 @@ const OPEN_POINTS_MAX: usize = 60;
 pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error> {
     let sections = plots::sections(entries)?;
     let has_clusters = entries.iter().any(|e| e.cluster().is_some());
-    let has_devices = entries.iter().any(Entry::is_device) || !has_clusters;
+    let has_networks = entries.iter().any(|e| e.net().is_some());
+    let has_captures = entries.iter().any(|e| e.capture().is_some());
+    let has_devices = entries.iter().any(Entry::is_device) || !(has_clusters || has_networks || has_captures);
     let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("claims", "Claims", claims::section(entries, judged)),
         ("figures", "Figures", figures::section(&sections)),
@@ -34,6 +39,13 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     if has_clusters {
         parts.push(("cluster-points", "All points of clusters", clusters::points(entries)));
         parts.push(("clusters", "Clusters", clusters::side_by_side(entries)));
+    }
+    if has_networks {
+        parts.push(("network-points", "All points of networks", networks::points(entries)));
+        parts.push(("networks", "Networks", networks::side_by_side(entries)));
+    }
+    if has_captures {
+        parts.push(("captures", "Captured connections", captures::section(entries)));
     }
     if has_devices {
         parts.push(("percentiles", "Latency percentiles, all points", tables::percentiles(entries)));

@@ -20,7 +20,12 @@ const WHOLE_MAX: usize = 3;
 
 /// Title of the page.
 pub fn title(entries: &[Entry]) -> String {
-    let what = if entries.iter().all(|e| e.cluster().is_some()) { "Clusters" } else { "Storage" };
+    let what = match entries {
+        all if all.iter().all(|e| e.cluster().is_some()) => "Clusters",
+        all if all.iter().all(Entry::is_network) => "Networks",
+        some if some.iter().any(Entry::is_network) => "Storage and networks",
+        _ => "Storage",
+    };
     match entries {
         [] => "No results".into(),
         few if few.len() <= 3 => {
@@ -48,7 +53,7 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
         }
         @if !entries.is_empty() {
             p {
-                (measured) " of " (claims.len()) " claims of the papers P1 and P3 could be judged" (if measured < claims.len() { "; the others say what would measure them." } else { "." })
+                (measured) " of " (claims.len()) " claims of " (papers(claims)) " could be judged" (if measured < claims.len() { "; the others say what would measure them." } else { "." })
                 @let warnings = entries.iter().map(warnings).sum::<usize>();
                 @if warnings > 0 { " There " (if warnings == 1 { "is" } else { "are" }) " " a href="#warnings" { (words::plural(warnings as u64, "warning")) } "; what they concern is marked ⚠." }
             }
@@ -64,13 +69,24 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
     }
 }
 
+/// The papers that the claims are from.
+fn papers(claims: &[Claim]) -> String {
+    let names: BTreeSet<&str> = claims.iter().filter_map(|c| c.source.split(',').next()).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_string).collect();
+    format!("the {} {}", if names.len() == 1 { "paper" } else { "papers" }, words::list(&names))
+}
+
 /// What answered in the place of hardware.
 fn what_was_modelled(entries: &[Entry]) -> String {
     let devices = entries.iter().any(|e| e.model().is_some());
     let has = |of: fn(&Cluster) -> bool| {
         entries.iter().filter(|e| e.document.is_modelled()).filter_map(Entry::cluster).any(of)
     };
+    let is = |of: fn(&Entry) -> bool| entries.iter().any(|e| e.document.is_modelled() && of(e));
     let parts: Vec<String> = [
+        is(|e| e.net().is_some())
+            .then(|| "networks in the lab are real programs and TCP over a modelled path".to_string()),
+        is(|e| e.capture().is_some()).then(|| "captured packets crossed a modelled path".to_string()),
         devices.then(|| "a model answered in the place of a device".to_string()),
         has(|c| c.setting == Setting::Simulator).then(|| {
             "simulated clusters are gateway and nodes as state machines in virtual time, all else modelled".to_string()
@@ -109,6 +125,12 @@ fn warnings(entry: &Entry) -> usize {
 fn found(entry: &Entry) -> String {
     if let Some(cluster) = entry.cluster() {
         return found_of_cluster(cluster);
+    }
+    if let Some(net) = entry.net() {
+        return super::networks::found(net);
+    }
+    if let Some(capture) = entry.capture() {
+        return super::captures::found(capture);
     }
     let mut parts: Vec<String> = Vec::new();
     if let Some(point) = entry.one_thread() {
@@ -164,6 +186,12 @@ fn rate(point: &Point) -> f64 {
 fn paragraph(entry: &Entry) -> Markup {
     if let Some(cluster) = entry.cluster() {
         return paragraph_of_cluster(entry, cluster);
+    }
+    if let Some(net) = entry.net() {
+        return super::networks::paragraph(entry, net);
+    }
+    if let Some(capture) = entry.capture() {
+        return super::captures::paragraph(entry, capture);
     }
     let document = &entry.document;
     let points = entry.points();

@@ -4,7 +4,7 @@ use flashmob_results::warning::Warning;
 use maud::{Markup, html};
 
 use crate::entry::Entry;
-use crate::{sweep, words};
+use crate::{sweep, ways, words};
 
 /// With more than this they are folded up.
 const OPEN_WARNINGS_MAX: usize = 12;
@@ -36,11 +36,14 @@ pub fn section(entries: &[Entry]) -> Markup {
 
 /// Points with void repetitions: `2 of 3 repetitions`.
 fn void(entry: &Entry) -> Vec<(String, String)> {
-    let points = entry.cluster().into_iter().flat_map(|cluster| &cluster.points);
-    let named = points.filter_map(|p| {
-        let (all, void) = (p.repetitions.len(), p.repetitions.len() - sweep::valid(p).count());
-        let how_many = format!("{void} of {}", words::plural(all as u64, "repetition"));
-        (void > 0).then(|| (words::combination(&p.parameters), how_many))
+    let of_cluster = entry.cluster().into_iter().flat_map(|cluster| &cluster.points);
+    let of_cluster =
+        of_cluster.map(|p| (words::combination(&p.parameters), p.repetitions.len(), sweep::valid(p).count()));
+    let of_net = entry.net().into_iter().flat_map(|net| &net.points);
+    let of_net = of_net.map(|p| (words::crossing(&p.parameters), p.repetitions.len(), ways::valid(p).count()));
+    let named = of_cluster.chain(of_net).filter(|(_, all, valid)| valid < all).map(|(name, all, valid)| {
+        let how_many = format!("{} of {}", all - valid, words::plural(all as u64, "repetition"));
+        (words::plain(&name, 200), how_many)
     });
     named.collect()
 }

@@ -1,7 +1,10 @@
 //! Which figures there are: chosen by what was measured, never by the name of a preset.
 
+mod capture;
 mod cluster;
+mod drawing;
 mod latency;
+mod network;
 mod others;
 mod sets;
 mod threads;
@@ -34,7 +37,14 @@ pub(crate) fn sections(entries: &[Entry]) -> Result<Vec<Section>, Error> {
     if clusters {
         sections.extend(cluster::sections(entries, &mut next)?);
     }
-    if !clusters || entries.iter().any(Entry::is_device) {
+    if entries.iter().any(|entry| entry.net().is_some()) {
+        sections.extend(network::sections(entries, &mut next)?);
+    }
+    if entries.iter().any(|entry| entry.capture().is_some()) {
+        sections.extend(capture::sections(entries, &mut next)?);
+    }
+    let others = clusters || entries.iter().any(Entry::is_network);
+    if !others || entries.iter().any(Entry::is_device) {
         sections.extend([
             threads::reads(entries, &mut next)?,
             threads::bytes(entries, &mut next)?,

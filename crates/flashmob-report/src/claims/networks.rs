@@ -1,0 +1,121 @@
+//! What the claims about networks have in common: which ways they look at, and what is missing where one cannot be judged.
+//!
+//! P4 sent over one TCP connection at a time, one way at a time, over a path with a round-trip time that was added. Only such points are looked at.
+
+use flashmob_results::net::Point;
+
+use super::clusters::{Judged, Missing};
+use super::{Finding, tell_apart};
+use crate::entry::Entry;
+use crate::ways::{self, Place, Setting, Way};
+use crate::words;
+
+/// P4's packets were captured at this round-trip time; below it a small window hardly matters.
+pub(super) const RTT_HIGH_MS: f64 = 16.0;
+/// P4's receive maxima were ten times apart. Half of that, on a scale of ratios, is still another buffer and not the same one rounded.
+pub(super) const MAXIMA_RATIO_MIN: f64 = 4.0;
+/// At the longest round trip so much must be left of what arrives at the shortest before throughput is said to be kept. A quarter is what slow start takes
+/// of runs of a few seconds over P4's longest round trips.
+pub(super) const KEPT_MIN: f64 = 0.75;
+/// Half, or a window holds back nothing that anybody would see in a figure.
+pub(super) const COLLAPSED_MAX: f64 = 0.50;
+/// So much more than window / RTT may be measured: windows are looked at from time to time and may have been a little larger in between, and
+/// what is under way when the time begins arrives within it.
+pub(super) const ABOVE_BOUND_MAX: f64 = 1.05;
+
+/// What came of each group of ways, and what tells it from others.
+pub(super) type Groups = Vec<(String, Result<Finding, Missing>)>;
+
+/// Judges every group of ways of every network.
+pub(super) fn each(entries: &[Entry], of: fn(&[&Way]) -> Result<Groups, Missing>) -> Judged {
+    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let all = ways::all(entries);
+    for at in (0..entries.len()).filter(|at| entries[*at].net().is_some()) {
+        let own: Vec<&Way> = all.iter().filter(|w| w.entry == at && is_like_p4(w)).collect();
+        if own.is_empty() {
+            judged.missing.push((at, nothing()));
+            continue;
+        }
+        let groups = match of(&own) {
+            Ok(groups) => groups,
+            Err(what) => {
+                judged.missing.push((at, what));
+                continue;
+            }
+        };
+        let (mut found, mut missing) = (Vec::new(), None);
+        for (setting, finding) in groups {
+            match finding {
+                Ok(finding) => found.push((setting, finding)),
+                Err(what) => missing = missing.or(Some(what)),
+            }
+        }
+        if found.is_empty() {
+            judged.missing.push((at, missing.unwrap_or_else(nothing)));
+        }
+        judged.findings.extend(tell_apart(found));
+    }
+    judged
+}
+
+fn nothing() -> Missing {
+    "one TCP connection was not measured over several round-trip times that were added".into()
+}
+
+/// One TCP connection over several round-trip times that were added.
+pub(super) fn is_like_p4(way: &Way) -> bool {
+    way.setting.is_one_stream() && way.ends().is_some()
+}
+
+/// The greatest round-trip time, which must be great enough.
+pub(super) fn high(rtt_ms: f64) -> Result<f64, Missing> {
+    if rtt_ms >= RTT_HIGH_MS {
+        Ok(rtt_ms)
+    } else {
+        Err(format!("no round-trip time of {RTT_HIGH_MS} ms or more was measured"))
+    }
+}
+
+/// The window that was offered at a place.
+pub(super) fn window(way: &Way, place: &Place) -> Result<f64, Missing> {
+    way.window_bytes(place)
+        .ok_or_else(|| "the window that the receiver offered is not known: the sender's end does not say".into())
+}
+
+/// Round-trip times that all of these have, from the least up.
+pub(super) fn common_rtts(ways: &[&Way]) -> Vec<f64> {
+    let Some((first, rest)) = ways.split_first() else { return Vec::new() };
+    let rtts = first.places.iter().filter_map(|p| p.rtt_ms);
+    rtts.filter(|rtt| rest.iter().all(|way| way.at(*rtt).is_some())).collect()
+}
+
+/// Groups of ways that are equal but for what is made equal here.
+pub(super) fn grouped<'a, 'b>(
+    ways: &[&'b Way<'a>],
+    bare: impl Fn(&Setting) -> Setting,
+) -> Vec<(Setting, Vec<&'b Way<'a>>)> {
+    let mut groups: Vec<(Setting, Vec<&Way>)> = Vec::new();
+    for way in ways {
+        let key = bare(&way.setting);
+        match groups.iter_mut().find(|g| g.0 == key) {
+            Some(group) => group.1.push(way),
+            None => groups.push((key, vec![way])),
+        }
+    }
+    groups
+}
+
+/// One of these maxima is so much smaller than the other that it is another buffer.
+pub(super) fn much_smaller(small: u64, large: u64) -> bool {
+    small > 0 && small as f64 * MAXIMA_RATIO_MIN <= large as f64
+}
+
+/// `10.6 Mbit/s`.
+pub(super) fn speed(place: &Place) -> String {
+    words::bits_per_second(place.rate.median)
+}
+
+/// The points of places.
+pub(super) fn points<'a>(places: &[Place<'a>]) -> Vec<&'a Point> {
+    places.iter().map(|p| p.point).collect()
+}

@@ -1,0 +1,186 @@
+//! Traces: what happened from moment to moment, or from byte to byte. Many points, none of them marked by itself.
+//!
+//! What falls on one pixel is drawn once, and of what falls on one column of pixels a line shows the least and the most: however long
+//! a trace is, its drawing has an end.
+
+use std::collections::BTreeSet;
+
+use super::axes::Scale;
+use super::canvas::{About, Anchor, At, Canvas, draw};
+use super::colours::Ink;
+use super::legend::{Item, Legend, Sample};
+use super::{Figure, WIDTH};
+use crate::Error;
+
+const LEFT: i32 = 50;
+/// Half of the last tick's label stands out of the plot.
+const RIGHT: i32 = 24;
+const TOP: i32 = 30;
+const PLOT_HEIGHT: i32 = 200;
+const BELOW: i32 = 48;
+/// Dots of one trace: each is an element of its own, and more would be a smear.
+const DOTS_MAX: usize = 500;
+
+/// How a trace is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A line through all points.
+    Line,
+    /// A dot for each.
+    Dots,
+}
+
+/// One trace.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// In the legend; empty if an earlier one of the same look stands there.
+    pub name: String,
+    /// Number of its colour and dash.
+    pub look: usize,
+    /// How it is drawn.
+    pub kind: Kind,
+    /// Where across, and the value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A figure of traces.
+#[derive(Clone, Debug)]
+pub struct Traces {
+    /// For those who cannot see it.
+    pub title: String,
+    /// What it shows, in a sentence with figures.
+    pub description: String,
+    /// Below it.
+    pub caption: String,
+    /// What is up, with its unit.
+    pub y_title: String,
+    /// What is across, with its unit.
+    pub x_title: String,
+    /// Horizontal axis, from 0.
+    pub across: Scale,
+    /// Vertical axis, from 0.
+    pub scale: Scale,
+    /// Drawn one over the other.
+    pub traces: Vec<Trace>,
+}
+
+impl Traces {
+    /// Draws it; `nth` is no other figure's of the page.
+    ///
+    /// # Errors
+    /// The drawing library refused.
+    pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
+        let named = self.traces.iter().filter(|trace| !trace.name.is_empty());
+        let items = named.map(|trace| Item {
+            name: &trace.name,
+            look: trace.look,
+            sample: if trace.kind == Kind::Line { Sample::Bare } else { Sample::Dots },
+        });
+        let legend = Legend::new("", items.collect());
+        let height = TOP + PLOT_HEIGHT + BELOW + legend.height() + 6;
+        let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
+        draw(height, about, |canvas| {
+            self.axes(canvas);
+            for trace in &self.traces {
+                let places: Vec<At> = trace.points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+                match trace.kind {
+                    Kind::Dots => dots(canvas, &places, trace.look),
+                    Kind::Line => {
+                        let path = columns(&places);
+                        if path.len() > 1 {
+                            canvas.path(&path, Ink::Series(trace.look), 1);
+                        }
+                    }
+                }
+            }
+            legend.draw(canvas, TOP + PLOT_HEIGHT + BELOW);
+        })
+    }
+
+    fn x(&self, value: f64) -> i32 {
+        LEFT + (self.across.part(value) * f64::from(WIDTH - RIGHT - LEFT)).round() as i32
+    }
+
+    fn y(&self, value: f64) -> i32 {
+        TOP + PLOT_HEIGHT - (self.scale.part(value) * f64::from(PLOT_HEIGHT)).round() as i32
+    }
+
+    fn axes(&self, canvas: &mut Canvas) {
+        for (value, label) in self.scale.ticks() {
+            let y = self.y(value);
+            canvas.path(&[(LEFT, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
+            canvas.text(&label, (LEFT - 6, y), Anchor::Right, Ink::Muted);
+        }
+        let bottom = TOP + PLOT_HEIGHT;
+        canvas.path(&[(LEFT, bottom), (WIDTH - RIGHT, bottom)], Ink::Axis, 1);
+        for (value, label) in self.across.ticks() {
+            let x = self.x(value);
+            canvas.path(&[(x, bottom), (x, bottom + 4)], Ink::Axis, 1);
+            canvas.text(&label, (x, bottom + 14), Anchor::Middle, Ink::Muted);
+        }
+        canvas.text(&self.y_title, (4, 12), Anchor::Left, Ink::Text);
+        canvas.text(&self.x_title, ((LEFT + WIDTH - RIGHT) / 2, bottom + 33), Anchor::Middle, Ink::Text);
+    }
+}
+
+fn dots(canvas: &mut Canvas, places: &[At], look: usize) {
+    let distinct: Vec<At> = places.iter().copied().collect::<BTreeSet<At>>().into_iter().collect();
+    let every = distinct.len().div_ceil(DOTS_MAX).max(1);
+    for at in distinct.iter().step_by(every) {
+        canvas.dot(*at, 2, Ink::Whole(look), 1.0);
+    }
+}
+
+/// A path in which no column of pixels has more than four points: where it is entered and left, its least and its most.
+fn columns(places: &[At]) -> Vec<At> {
+    let mut path: Vec<At> = Vec::new();
+    let mut rest = places;
+    while let Some((x, _)) = rest.first() {
+        let many = rest.iter().take_while(|at| at.0 == *x).count();
+        let (column, after) = rest.split_at(many);
+        let (first, last) = (column[0].1, column[many - 1].1);
+        let low = column.iter().map(|at| at.1).min().unwrap_or(first);
+        let high = column.iter().map(|at| at.1).max().unwrap_or(first);
+        for y in [first, low, high, last] {
+            if path.last() != Some(&(*x, y)) {
+                path.push((*x, y));
+            }
+        }
+        rest = after;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_keep_what_stands_out() {
+        assert_eq!(columns(&[(1, 5), (1, 9), (1, 2), (1, 6), (2, 6)]), [(1, 5), (1, 2), (1, 9), (1, 6), (2, 6)]);
+        assert_eq!(columns(&[(1, 5), (2, 5), (2, 5)]), [(1, 5), (2, 5)]);
+        assert!(columns(&[]).is_empty());
+        let long: Vec<At> = (0..100_000).map(|n| (n / 400, n * 7919 % 200)).collect();
+        assert!(columns(&long).len() <= 4 * 250);
+    }
+
+    #[test]
+    fn a_drawing_has_an_end_and_takes_anything() {
+        let points = (0..50_000).map(|n| (f64::from(n), f64::from(n * 7_919 % 10_007))).collect();
+        let wild = vec![(f64::NAN, 1.0), (-1e300, f64::INFINITY), (1e300, -1.0)];
+        let trace = |kind, points| Trace { name: "a".into(), look: 1, kind, points };
+        let figure = Traces {
+            title: "t".into(),
+            description: "d".into(),
+            caption: String::new(),
+            y_title: "bytes".into(),
+            x_title: "s".into(),
+            across: Scale::linear(50_000.0),
+            scale: Scale::linear(10_007.0),
+            traces: vec![trace(Kind::Dots, points), trace(Kind::Line, wild), trace(Kind::Line, Vec::new())],
+        };
+        let svg = figure.draw(0).unwrap().svg;
+        assert!(svg.len() < 80_000, "{} bytes", svg.len());
+        assert!(!svg.contains("NaN"));
+    }
+}

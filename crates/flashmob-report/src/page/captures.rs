@@ -1,0 +1,127 @@
+//! Captured connections: what was captured, and of each way what it was like, what held it back and what would mend it.
+
+use flashmob_results::capture::{Capture, Quantiles, Verdict};
+use maud::{Markup, html};
+
+use super::{scrolling, tags};
+use crate::entry::Entry;
+use crate::flows::{self, Main};
+use crate::words;
+
+/// Ways of each capture whose verdicts are told with their evidence, and which have a row.
+const VERDICTS_MAX: usize = 5;
+const ROWS_MAX: usize = 50;
+
+/// What came of it.
+pub fn found(capture: &Capture) -> String {
+    let connections = (capture.flows.len() as u64).saturating_add(capture.left_out);
+    let all = format!("{} in {}", words::plural(connections, "connection"), words::plural(capture.packets, "packet"));
+    match flows::main(capture) {
+        Some(main) => format!(
+            "{all}; most data: {}, {}{}",
+            ends(&main),
+            words::bits_per_second(main.way.bits_per_second),
+            held(&main)
+        ),
+        None => format!("{all}; none carried much data"),
+    }
+}
+
+fn held(main: &Main) -> String {
+    let verdict = main.way.verdict.as_ref();
+    verdict.map_or(String::new(), |v| {
+        format!(", {} for {} of the time", flows::cause(v.cause), words::percent(v.fraction))
+    })
+}
+
+fn ends(main: &Main) -> String {
+    let (from, to) = main.ends();
+    format!("{} → {}", words::plain(from, 60), words::plain(to, 60))
+}
+
+/// What was captured, in a sentence.
+pub fn paragraph(entry: &Entry, capture: &Capture) -> Markup {
+    html! {
+        (words::plain(&capture.source, 120)) " (" (words::plain(&capture.form, 20)) "), "
+        (words::number(capture.elapsed_s)) " s; " (words::count(capture.tcp_packets)) " of " (words::plural(capture.packets, "packet")) " of TCP"
+        @if capture.unreadable_packets > 0 { ", " strong { (words::count(capture.unreadable_packets)) " not understood" } }
+        @if let Some(lost) = capture.lost_packets { @if lost > 0 { ", " strong { (words::count(lost)) " lost by who captured them" } } }
+        @if let Some(why) = &capture.ended_by { "; " strong { "the rest could not be read: " (words::plain(why, 200)) } }
+        @if entry.document.interrupted { ", " strong { "interrupted before its end" } }
+        "."
+    }
+}
+
+pub fn section(entries: &[Entry]) -> Markup {
+    html! {
+        p {
+            "Each way of each connection that carried data, those with most data first. Round trips are from data to its acknowledgement, as seen where the packets were captured. "
+            "Sent again, duplicate acknowledgements, and how often a window was full or closed tell what held the sender back."
+        }
+        @for entry in entries {
+            @if let Some(capture) = entry.capture() {
+                @let ways = flows::ways(capture);
+                h3 { (entry.name) (tags(entry)) }
+                p.muted { (paragraph(entry, capture)) }
+                @if ways.is_empty() { p { "No connection carried more than a few packets of data." } }
+                @else { (scrolling(&format!("{}: connections", entry.name), table(&ways))) }
+                @if ways.len() > ROWS_MAX { p.muted { "The other " (words::count((ways.len() - ROWS_MAX) as u64)) " ways are in the result." } }
+                @if capture.left_out > 0 { p.muted { (words::plural(capture.left_out, "connection")) " more with less data are not in the result." } }
+                ul.warnings { @for main in ways.iter().take(VERDICTS_MAX) { @if let Some(v) = &main.way.verdict { li { (verdict(main, v)) } } } }
+            }
+        }
+    }
+}
+
+fn verdict(main: &Main, verdict: &Verdict) -> Markup {
+    let sentence = |text: &str| words::plain(text, 300).trim_end_matches('.').to_string();
+    html! {
+        strong { (ends(main)) } ": " (flows::cause(verdict.cause)) ", " (words::percent(verdict.fraction)) " of the time. "
+        @for evidence in verdict.evidence.iter().take(8) { (words::capital(&sentence(evidence))) ". " }
+        @if !verdict.remedy.is_empty() { span.muted { "Remedy: " (sentence(&verdict.remedy)) "." } }
+    }
+}
+
+fn table(ways: &[Main]) -> Markup {
+    html! {
+        table.dense.named {
+            thead {
+                tr {
+                    th { "from → to" } th { "held back by" } th { "bytes" } th { "throughput" } th { "packets" } th { "bytes/packet" }
+                    th { "sent again" } th { "out of order" } th { "dup. ACKs" } th { "packets/ACK" } th { "RTT p50" } th { "RTT p99" }
+                    th { "in flight p50" } th { "most" } th { "window" } th { "window full" } th { "window 0" }
+                }
+            }
+            tbody { @for main in ways.iter().take(ROWS_MAX) { (row(main)) } }
+        }
+    }
+}
+
+fn row(main: &Main) -> Markup {
+    let way = main.way;
+    let of = |q: Option<Quantiles>, part: fn(&Quantiles) -> f64| q.map(|q| part(&q)).filter(|v| v.is_finite());
+    let dash = || "–".to_string();
+    let bytes = |value: Option<f64>| value.map_or_else(dash, |v| words::bytes(v.max(0.0) as u64));
+    let time = |value: Option<f64>| value.map_or_else(dash, words::time_ms);
+    html! {
+        tr {
+            th { (ends(main)) }
+            td { (way.verdict.as_ref().map_or_else(dash, |v| flows::cause(v.cause).to_string())) }
+            td { (words::bytes(way.unique_bytes)) }
+            td { (words::bits_per_second(way.bits_per_second)) }
+            td { (words::count(way.data_packets)) }
+            td { (words::number(way.packet_bytes)) }
+            td { (words::count(way.resent)) }
+            td { (words::count(way.out_of_order)) }
+            td { (words::count(way.duplicate_acknowledgements)) }
+            td { (words::number(way.segments_per_acknowledgement)) }
+            td { (time(of(way.rtt_ms, |q| q.median))) }
+            td { (time(of(way.rtt_ms, |q| q.p99))) }
+            td { (bytes(of(way.flight_bytes, |q| q.median))) }
+            td { (bytes(of(way.flight_bytes, |q| q.max))) }
+            td { (bytes(of(way.window_bytes, |q| q.max))) }
+            td { (words::count(way.full_windows)) }
+            td { (words::count(way.zero_windows)) }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! P4's table 2: what receive buffers of both hosts grow to at most, and what came of it.
+
+use flashmob_results::net::Direction;
+use maud::{Markup, html};
+
+use super::scrolling;
+use crate::entry::Entry;
+use crate::ways::{self, Way};
+use crate::words;
+
+/// P4's table 2: the hosts' receive maxima side by side, with what came of them.
+pub fn receive_maxima(entries: &[Entry]) -> Markup {
+    let all = ways::all(entries);
+    let chosen =
+        |w: &&Way| w.setting.client_receive_max_bytes.is_some() || w.setting.server_receive_max_bytes.is_some();
+    let mut rows: Vec<(usize, Option<u64>, Option<u64>)> = Vec::new();
+    for way in all.iter().filter(|w| w.setting.is_one_stream()).filter(chosen) {
+        let row = (way.entry, way.setting.client_receive_max_bytes, way.setting.server_receive_max_bytes);
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let max = |bytes: Option<u64>| bytes.map_or("the system's".to_string(), words::bytes);
+    html! {
+        @if !rows.is_empty() {
+            h3 { "Receive maxima" }
+            p.muted { "P4's table 2: what receive buffers grow to at most, the largest window that was offered, and what one TCP connection carried without loss, or with the least, from the least RTT to the greatest. In P4 Android's maximum was a tenth of Ubuntu's." }
+            (scrolling("Receive maxima", html! {
+                table.named {
+                    thead { tr {
+                        th { "result" } th { "client's maximum" } th { "window" } th { "client receives" }
+                        th { "server's maximum" } th { "window" } th { "server receives" }
+                    } }
+                    tbody {
+                        @for (entry, client, server) in &rows {
+                            @let of = |direction| way_of(&all, (*entry, *client, *server), direction);
+                            tr {
+                                th { (entries.get(*entry).map_or("", |e| &e.name)) }
+                                td { (max(*client)) }
+                                (ends(of(Direction::Down)))
+                                td { (max(*server)) }
+                                (ends(of(Direction::Up)))
+                            }
+                        }
+                    }
+                }
+            }))
+        }
+    }
+}
+
+/// With the least loss; the first of equal ones.
+fn way_of<'a, 'b>(
+    all: &'b [Way<'a>],
+    (entry, client, server): (usize, Option<u64>, Option<u64>),
+    direction: Direction,
+) -> Option<&'b Way<'a>> {
+    let like = |w: &&Way| {
+        let s = &w.setting;
+        w.entry == entry
+            && s.is_one_stream()
+            && s.direction == direction
+            && (s.client_receive_max_bytes, s.server_receive_max_bytes) == (client, server)
+    };
+    all.iter().filter(like).min_by(|a, b| a.setting.loss_percent.total_cmp(&b.setting.loss_percent))
+}
+
+/// The window, and the rates at both ends of the way.
+fn ends(way: Option<&Way>) -> Markup {
+    let window = way.and_then(|w| w.places.iter().filter_map(|p| w.window_bytes(p)).reduce(f64::max));
+    let at = |p: &ways::Place| {
+        let rate = words::bits_per_second(p.rate.median);
+        p.rtt_ms.map_or(rate.clone(), |rtt| format!("{rate} at {}", words::time_ms(rtt)))
+    };
+    let rates = way.map(|w| match w.ends() {
+        Some((first, last)) => format!("{}, {}", at(&first), at(&last)),
+        None => w.places.iter().map(at).collect::<Vec<_>>().join(", "),
+    });
+    html! {
+        td { (window.map_or("–".to_string(), |bytes| words::bytes(bytes as u64))) }
+        td { (rates.unwrap_or_else(|| "–".into())) }
+    }
+}

@@ -1,0 +1,110 @@
+//! TCP and UDP each way where no delay and no loss were added, or as little as was measured (P4's figure 6).
+
+use std::cmp::Reverse;
+
+use flashmob_results::net::{Direction, Parameters, Point, Protocol};
+
+use super::{COMMAND, MEGABIT, Section};
+use crate::Error;
+use crate::entry::{Entry, doubts};
+use crate::figure::bars::{Bar, Bars};
+use crate::plots::{how_many, linear_scales};
+use crate::{ways, words};
+
+struct Drawing<'a> {
+    name: String,
+    shown: Vec<(String, Direction, &'a Point)>,
+}
+
+pub(super) fn section(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+    let drawings: Vec<Drawing> = entries.iter().filter_map(drawing).collect();
+    let highest: Vec<f64> = drawings.iter().map(Drawing::highest).collect();
+    let (scales, note) = linear_scales(&highest);
+    let mut figures = Vec::new();
+    for (drawing, scale) in drawings.iter().zip(scales) {
+        let bars: Vec<Bar> = drawing.shown.iter().filter_map(|(name, way, point)| bar(name, *way, point)).collect();
+        let values: Vec<String> = bars.iter().map(|b| format!("{} {}", b.name, words::number(b.median))).collect();
+        let repetitions = how_many(drawing.shown.iter().map(|(_, _, p)| p.summary.repetitions));
+        let hollow = if bars.iter().any(|b| b.doubtful) { " ⚠: doubtful, see the warnings." } else { "" };
+        let of = drawing.shown.iter().find_map(|(_, _, p)| conditions(&p.parameters)).unwrap_or_default();
+        let bars = Bars {
+            title: format!("{}: TCP and UDP", drawing.name),
+            description: format!("Bars in Mbit/s: {}.", values.join("; ")),
+            caption: format!("{of}{repetitions}.{note}{hollow} In P4: TCP 10.8 and 11.4 Mbit/s, UDP 14.1."),
+            y_title: "Mbit/s that arrived".into(),
+            x_title: String::new(),
+            scale,
+            bars,
+        };
+        figures.push((drawing.name.clone(), bars.draw(next())?));
+    }
+    Ok(Section {
+        heading: "TCP and UDP",
+        words: "P4, figure 6: what arrives where nothing is added to the path. Up: the client sends.",
+        figures,
+        command: COMMAND,
+    })
+}
+
+impl Drawing<'_> {
+    fn highest(&self) -> f64 {
+        let all = self.shown.iter().filter_map(|(_, way, point)| ways::rate(point, *way));
+        all.map(|rate| rate.max / MEGABIT).fold(0.0, f64::max)
+    }
+}
+
+/// One point of each protocol and way; a single one needs no figure.
+fn drawing(entry: &Entry) -> Option<Drawing<'_>> {
+    let net = entry.net()?;
+    let mut shown = Vec::new();
+    for (protocol, name) in [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")] {
+        for way in [Direction::Up, Direction::Down] {
+            let fit = net.points.iter().filter(|p| {
+                p.parameters.protocol == protocol
+                    && p.parameters.direction == way
+                    && ways::valid(p).next().is_some()
+                    && ways::rate(p, way).is_some()
+            });
+            let plainest = fit.min_by(|a, b| {
+                order(&a.parameters).partial_cmp(&order(&b.parameters)).unwrap_or(std::cmp::Ordering::Equal)
+            });
+            shown.extend(plainest.map(|point| (format!("{name} {way}"), way, point)));
+        }
+    }
+    (shown.len() > 1).then(|| Drawing { name: entry.name.clone(), shown })
+}
+
+/// Least first: what was added to the path, then what was asked for besides, then by the receive maxima, large ones first. Of congestion controls
+/// the system's own comes first, then cubic, which is most systems' own.
+fn order(p: &Parameters) -> (f64, f64, u32, bool, Reverse<u64>, u8) {
+    let (rtt, loss) = p.path.as_ref().map_or((0.0, 0.0), |path| (path.rtt_ms, path.loss_percent));
+    let maximum = |max: Option<u64>| max.unwrap_or(ways::SYSTEM_RECEIVE_MAX_BYTES);
+    let least = maximum(p.client_receive_max_bytes).min(maximum(p.server_receive_max_bytes));
+    let congestion = match p.congestion.as_deref() {
+        None => 0,
+        Some("cubic") => 1,
+        Some(_) => 2,
+    };
+    (loss, rtt, p.streams, p.window_bytes.is_some(), Reverse(least), congestion)
+}
+
+/// What was added all the same.
+fn conditions(p: &Parameters) -> Option<String> {
+    let path = p.path.as_ref()?;
+    let loss =
+        if path.loss_percent > 0.0 { format!(", loss {} %", words::number(path.loss_percent)) } else { String::new() };
+    let rate =
+        path.rate_bits_per_second.map_or(String::new(), |r| format!(", path {}", words::bits_per_second(r as f64)));
+    Some(format!("RTT {} added{loss}{rate}. ", words::time_ms(path.rtt_ms)))
+}
+
+fn bar(name: &str, way: Direction, point: &Point) -> Option<Bar> {
+    let rate = ways::rate(point, way)?;
+    Some(Bar {
+        name: name.to_string(),
+        median: rate.median / MEGABIT,
+        range: (rate.min / MEGABIT, rate.max / MEGABIT),
+        values: ways::rates(point, way).into_iter().map(|v| v / MEGABIT).collect(),
+        doubtful: doubts(&point.warnings).next().is_some(),
+    })
+}

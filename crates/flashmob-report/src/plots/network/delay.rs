@@ -1,0 +1,223 @@
+//! Throughput over the round-trip time that was added: both ways (P4's figures 7 and 8), congestion controls without loss and with it (9 and 10), and receiving
+//! with different receive maxima (15).
+
+use flashmob_results::disk::Spread;
+use flashmob_results::net::{Direction, Protocol};
+
+use super::axis::RttAxis;
+use super::{COMMAND, MEGABIT, Section};
+use crate::Error;
+use crate::entry::{Entry, doubts};
+use crate::figure::lines::{Limit, Mark};
+use crate::plots::drawing::{Axis, Drawing, Line, drawn};
+use crate::ways::{self, Setting, Way, bound_bits_per_second};
+use crate::words;
+
+const AXIS: Axis =
+    Axis { y_title: "Mbit/s that arrived", x_title: "RTT that was added, ms", legend: "", may_be_logarithmic: false };
+/// Figures of one section: more combinations are in the table.
+const FIGURES_MAX: usize = 12;
+/// Lines that can be told apart in one figure.
+const LINES_MAX: usize = 8;
+
+pub(super) fn tcp(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+    Ok(Section {
+        heading: "TCP over the round-trip time",
+        words: "P4, figure 7: a host with a small receive maximum sends as before where the round trip is long, and hardly receives. Up: the client sends.",
+        figures: drawn(both_ways(entries, Protocol::Tcp, 7), &AXIS, next)?,
+        command: COMMAND,
+    })
+}
+
+pub(super) fn udp(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+    Ok(Section {
+        heading: "UDP over the round-trip time",
+        words: "P4, figure 8: datagrams wait for nobody.",
+        figures: drawn(both_ways(entries, Protocol::Udp, 8), &AXIS, next)?,
+        command: COMMAND,
+    })
+}
+
+pub(super) fn congestion(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+    let all = ways::all(entries);
+    let tcp: Vec<&Way> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
+    let groups = grouped(&tcp, |s| Setting { congestion: None, ..s.clone() });
+    let mut several: Vec<Vec<&Way>> = groups.into_iter().filter(|group| group.len() > 1).collect();
+    for group in &mut several {
+        // The system's own is one of those that were chosen, where there are several.
+        let chosen = group.iter().filter(|w| w.setting.congestion.is_some()).count();
+        group.retain(|w| w.setting.congestion.is_some() || chosen < 2);
+    }
+    let mut drawings: Vec<Drawing> = Vec::new();
+    for group in &several {
+        let setting = &group[0].setting;
+        let (loss, figure) = match setting.loss_percent {
+            none if none <= 0.0 => ("no loss".to_string(), 9),
+            loss => (format!("loss {} %", words::number(loss)), 10),
+        };
+        let parts = [loss, format!("data {}", setting.direction), both(setting), setting.maxima_words()];
+        let lines = group.iter().enumerate().map(|(nth, way)| {
+            let name = way.setting.congestion_words();
+            (look(&name, nth), name, *way)
+        });
+        drawings.push(drawing(entries, lines.collect(), &parts, figure));
+    }
+    drawings.truncate(FIGURES_MAX);
+    Ok(Section {
+        heading: "Congestion controls over the round-trip time",
+        words: "P4, figures 9 and 10: reno and cubic without loss and with it. bbr, where it was measured, is a third that the paper did not have.",
+        figures: drawn(drawings, &AXIS, next)?,
+        command: COMMAND,
+    })
+}
+
+pub(super) fn receiving(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+    let all = ways::all(entries);
+    let tcp = plain(&all, Protocol::Tcp);
+    // Whatever the sender's own maximum is.
+    let bare = |s: &Setting| Setting { client_receive_max_bytes: None, server_receive_max_bytes: None, ..s.clone() };
+    let mut drawings: Vec<Drawing> = Vec::new();
+    for mut group in grouped(&tcp, bare) {
+        group.sort_by_key(|w| w.setting.receive_max_bytes());
+        group.dedup_by_key(|w| w.setting.receive_max_bytes());
+        if group.len() < 2 {
+            continue;
+        }
+        let setting = &group[0].setting;
+        let who = if setting.direction == Direction::Down { "the client receives" } else { "the server receives" };
+        let parts = [who.to_string(), both(setting), congestion_of(setting)];
+        let lines =
+            group.iter().enumerate().map(|(nth, w)| (nth, words::bytes(w.setting.receive_max_bytes()), *w)).collect();
+        let mut drawing = drawing(entries, lines, &parts, 15);
+        let top = highest(&drawing);
+        let axis = axis(&group);
+        drawing.limits = group.iter().filter_map(|way| limit(way, &axis, top)).collect();
+        if !drawing.limits.is_empty() {
+            drawing.caption.push_str("Dashed: the window that was offered / RTT. ");
+        }
+        drawings.push(drawing);
+    }
+    drawings.truncate(FIGURES_MAX);
+    let axis = Axis { legend: "receive maximum", ..AXIS };
+    Ok(Section {
+        heading: "Receiving with different receive maxima",
+        words: "P4, figure 15: with a larger maximum throughput no longer falls with the round trip.",
+        figures: drawn(drawings, &axis, next)?,
+        command: COMMAND,
+    })
+}
+
+/// Both ways of each combination with the congestion control and the loss that stand for all.
+fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing> {
+    let all = ways::all(entries);
+    let some = plain(&all, protocol);
+    let groups = grouped(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
+    let of = |group: &Vec<&Way>| {
+        let setting = &group[0].setting;
+        let streams = match setting.streams {
+            1 => String::new(),
+            many => words::plural(u64::from(many), "stream"),
+        };
+        let rate =
+            setting.rate_bits_per_second.map_or(String::new(), |r| format!("at {}", words::bits_per_second(r as f64)));
+        let parts = [both(setting), streams, rate, congestion_of(setting), setting.maxima_words()];
+        let lines = group.iter().map(|way| match way.setting.direction {
+            Direction::Down => (1, "down".to_string(), *way),
+            Direction::Up | Direction::Both => (0, "up".to_string(), *way),
+        });
+        drawing(entries, lines.collect(), &parts, figure)
+    };
+    groups.iter().take(FIGURES_MAX).map(of).collect()
+}
+
+/// Ways over several round-trip times, with the least loss of their result, and with the congestion control that most of them have.
+fn plain<'a, 'b>(all: &'b [Way<'a>], protocol: Protocol) -> Vec<&'b Way<'a>> {
+    let like = |w: &&Way| w.setting.protocol == protocol && w.ends().is_some();
+    let mut kept = Vec::new();
+    let entries: std::collections::BTreeSet<usize> = all.iter().map(|w| w.entry).collect();
+    for entry in entries {
+        let own: Vec<&Way> = all.iter().filter(|w| w.entry == entry).filter(like).collect();
+        let loss = own.iter().map(|w| w.setting.loss_percent).fold(f64::INFINITY, f64::min);
+        let own: Vec<&Way> = own.into_iter().filter(|w| w.setting.loss_percent <= loss).collect();
+        let how_many = |name: &Option<String>| own.iter().filter(|w| w.setting.congestion == *name).count();
+        // Left to the system, then cubic, which is most systems' own, where several have equally many.
+        let rank = |name: &Option<String>| (how_many(name), name.is_none(), name.as_deref() == Some("cubic"));
+        let Some(most) = own.iter().map(|w| &w.setting.congestion).max_by_key(|name| rank(name)) else { continue };
+        kept.extend(own.iter().copied().filter(|w| w.setting.congestion == *most));
+    }
+    kept
+}
+
+/// Ways of one result that are equal but for what is made equal here.
+fn grouped<'a, 'b>(ways: &[&'b Way<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b Way<'a>>> {
+    let mut groups: Vec<(usize, Setting, Vec<&Way>)> = Vec::new();
+    for way in ways.iter().copied().filter(|w| w.ends().is_some()) {
+        let key = bare(&way.setting);
+        match groups.iter_mut().find(|g| g.0 == way.entry && g.1 == key) {
+            Some(group) => group.2.push(way),
+            None => groups.push((way.entry, key, vec![way])),
+        }
+    }
+    groups.into_iter().map(|(_, _, group)| group).collect()
+}
+
+fn axis(group: &[&Way]) -> RttAxis {
+    RttAxis::of(group.iter().flat_map(|w| &w.places).filter_map(|p| p.rtt_ms))
+}
+
+fn drawing(entries: &[Entry], lines: Vec<(usize, String, &Way)>, parts: &[String], figure: u32) -> Drawing {
+    let ways: Vec<&Way> = lines.iter().map(|(_, _, way)| *way).collect();
+    let axis = axis(&ways);
+    let entry = ways.first().and_then(|way| entries.get(way.entry)).map_or("", |e| &e.name);
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    let what = parts.join(", ");
+    let line = |(look, name, way): (usize, String, &Way)| {
+        let marks = way.places.iter().filter_map(|p| Some((axis.part(p.rtt_ms?), p)));
+        Line {
+            name,
+            look,
+            marks: marks.map(|(x, p)| mark(x, p.rate, doubts(&p.point.warnings).next().is_some())).collect(),
+            repetitions: way.places.iter().map(|p| p.point.summary.repetitions).collect(),
+        }
+    };
+    Drawing {
+        name: if what.is_empty() { entry.to_string() } else { format!("{entry} · {what}") },
+        title: format!("{entry}: throughput over RTT, {what}"),
+        caption: format!("P4's figure {figure}. "),
+        lines: lines.into_iter().take(LINES_MAX).map(line).collect(),
+        limits: Vec::new(),
+        x_ticks: axis.ticks(),
+    }
+}
+
+fn mark(x: f64, rate: Spread, doubtful: bool) -> Mark {
+    Mark { x, y: rate.median / MEGABIT, range: Some((rate.min / MEGABIT, rate.max / MEGABIT)), doubtful }
+}
+
+fn highest(drawing: &Drawing) -> f64 {
+    drawing.lines.iter().flat_map(|l| &l.marks).map(|m| m.range.map_or(m.y, |r| r.1)).fold(0.0, f64::max)
+}
+
+/// What the window lets through, from where that is no more than the highest that was measured.
+fn limit(way: &Way, axis: &RttAxis, top: f64) -> Option<Limit> {
+    let (_, last) = way.ends()?;
+    let window = way.window_bytes(&last)?;
+    let from = window * 8_000.0 / (top * MEGABIT);
+    let bound = |rtt: f64| Some((axis.part(rtt), bound_bits_per_second(window, rtt)? / MEGABIT));
+    let points: Vec<(f64, f64)> =
+        axis.steps_from(from).into_iter().filter_map(bound).filter(|p| p.1 <= top * 1.01).collect();
+    (!points.is_empty()).then(|| Limit { name: words::bytes(way.setting.receive_max_bytes()), points })
+}
+
+fn both(setting: &Setting) -> String {
+    if setting.both { "both ways at once".into() } else { String::new() }
+}
+
+fn congestion_of(setting: &Setting) -> String {
+    setting.congestion.as_ref().map_or(String::new(), |_| setting.congestion_words())
+}
+
+/// reno, cubic and bbr look the same everywhere.
+fn look(name: &str, nth: usize) -> usize {
+    ["reno", "cubic", "bbr"].iter().position(|known| *known == name).unwrap_or(3 + nth)
+}

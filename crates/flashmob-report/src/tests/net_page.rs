@@ -1,0 +1,227 @@
+//! Networks and captures on the page and in the table.
+
+use flashmob_results::cluster::Setting;
+use flashmob_results::net::{Direction, Point};
+use flashmob_results::warning::{Code, Warning};
+use flashmob_results::{Measurement, capture};
+
+use super::builder::{document, flat_after_four, grid, report};
+use super::net_builder::{
+    PATH_BITS, SMALL, TENFOLD, as_in_p4, capture_of, captured, captured_way, congestion, datagrams, document_of,
+    maxima, measured, messages, net, networked, over, p4, p4_captures, parameters, plain,
+};
+use super::page::{figures, page};
+
+fn count(points: Vec<Point>) -> usize {
+    figures(&page(vec![networked(points)])).len()
+}
+
+#[test]
+fn all_of_p4s_figures_are_there() {
+    let documents = [networked(p4(as_in_p4))].into_iter().chain(p4_captures()).collect();
+    let html = page(documents);
+    // 6; 7 for each of two pairs of maxima; 8; 9; 10; 15 for the client; 11 to 14 and the window for two captures.
+    assert_eq!(figures(&html).len(), 1 + 2 + 1 + 1 + 1 + 1 + 6);
+    for words in [
+        "In P4: TCP 10.8 and 11.4 Mbit/s, UDP 14.1.",
+        "P4&#39;s figure 7. ",
+        "no loss, data up, receive maxima 320 KiB (client), 320 KiB (server)</h4>",
+        "loss 1 %, data up,",
+        "Dashed: the window that was offered / RTT.",
+        "receive maximum 32 KiB (small) · receiver-limited</h4>",
+        "An acknowledgement for every 2 packets.",
+    ] {
+        let words = words.replace("&#39;", "'");
+        assert!(html.contains(&words), "{words}");
+    }
+    assert!(!html.contains("id=\"devices\"") && !html.contains("C1<"), "nothing of devices without any");
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn figures_are_there_if_their_data_is() {
+    assert_eq!(count(Vec::new()), 0);
+    let down = |rtt| measured(over(Direction::Down, rtt, 0.0), as_in_p4);
+    assert_eq!(count(vec![down(0.0)]), 1, "over time");
+    assert_eq!(count([0.0, 16.0].map(down).to_vec()), 3, "over RTT, and each over time");
+    assert_eq!(count([0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(down).to_vec()), 1, "of a sweep nothing over time");
+    // TCP and UDP, and five points over time.
+    assert_eq!(figures(&page(vec![plain()])).len(), 1 + 5);
+    let empty = captured(None, capture::Way { data_packets: 500, ..capture::Way::default() });
+    assert_eq!(figures(&page(vec![empty])).len(), 0, "series without points");
+}
+
+#[test]
+fn networks_captures_and_devices_share_a_page() {
+    let device = document("tablet", Some(false), grid(&[4_096], &[1, 4, 8], 100.0, flat_after_four));
+    let html = page(vec![plain(), device, p4_captures().remove(0)]);
+    for id in ["C1", "C12", "C14", "C17", "network-points", "networks", "captures", "devices", "points"] {
+        assert!(html.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+    assert!(html.contains("<title>Storage and networks measured: "));
+    assert!(html.contains("claims of the papers P1, P3 and P4 could be judged"));
+}
+
+#[test]
+fn the_top_says_what_was_found_and_what_was_modelled() {
+    let head = |documents| {
+        let html = page(documents);
+        html[..html.find("<main").unwrap()].to_string()
+    };
+    let lab = head([networked(p4(as_in_p4))].into_iter().chain(p4_captures()).collect());
+    for words in [
+        "Networks measured: path (lab, modelled), receive maximum 32 KiB (small) and ",
+        "at most 10.6 Mbit/s up and 10.6 Mbit/s down by TCP; at most 10 Mbit/s up and 10 Mbit/s down by UDP.",
+        "networks in the lab are real programs and TCP over a modelled path",
+        "4 of 4 claims of the paper P4",
+        "most data: 10.0.0.2:5201 → 10.0.0.1:49152, 9.07 Mbit/s, receiver-limited for 93\u{a0}% of the time",
+    ] {
+        assert!(lab.to_lowercase().contains(&words.to_lowercase()), "{words}: {lab}");
+    }
+    let real = head(vec![plain()]);
+    assert!(
+        !real.contains("Modelled") && real.contains("/s of requests of 32 B answered by 4 KiB, 8 at once"),
+        "{real}"
+    );
+}
+
+#[test]
+fn void_repetitions_are_named_and_shown_nowhere_else() {
+    let mut points = [0.0, 16.0].map(|rtt| measured(over(Direction::Down, rtt, 0.0), as_in_p4));
+    for (point, void) in points.iter_mut().zip([1, 3]) {
+        for repetition in point.repetitions.iter_mut().take(void) {
+            repetition.is_void = true;
+            repetition.flows[0].received_bits_per_second = 987.654e6;
+            repetition.intervals[2].bits_per_second = 987.654e6;
+        }
+        *point = Point::new(point.parameters.clone(), point.repetitions.clone());
+    }
+    let html = page(vec![networked(points.to_vec())]);
+    assert!(html.contains("<strong>TCP down, RTT 0 ms, path 11 Mbit/s</strong>: 1 of 3 repetitions"), "{html}");
+    assert!(html.contains("RTT 16 ms, path 11 Mbit/s</strong>: 3 of 3 repetitions"));
+    assert!(html.contains("4 of them void and not counted"));
+    assert!(!html.contains("988") && !html.contains("987"), "only void repetitions say so");
+    assert_eq!(figures(&html).len(), 1, "the point that is left, over time");
+}
+
+#[test]
+fn what_comes_from_a_file_is_escaped() {
+    let evil = "<script>alert('1')</script>\"&";
+    let mut measured_net = net(Setting::Network, p4(as_in_p4));
+    measured_net.server = evil.into();
+    for point in &mut measured_net.points {
+        point.parameters.congestion = Some(evil.into());
+        point.parameters.path.as_mut().unwrap().air = evil.into();
+        point.warnings.push(Warning::new(Code::Late, evil));
+        point.repetitions.iter_mut().for_each(|r| r.peer = evil.into());
+    }
+    let mut way = captured_way(20_000.0, 19_000.0, 17.0, 1.0);
+    let verdict = way.verdict.as_mut().unwrap();
+    (verdict.evidence, verdict.remedy) = (vec![evil.into()], evil.into());
+    let mut captured = captured(Some(evil), way);
+    let Measurement::Capture(capture) = &mut captured.measurement else { panic!("a capture") };
+    (capture.source, capture.form, capture.ended_by) = (evil.into(), evil.into(), Some(evil.into()));
+    (capture.flows[0].client, capture.flows[0].server) = (evil.into(), evil.into());
+    let html = page(vec![document_of(measured_net), captured]);
+    assert!(!html.contains("<script") && html.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn the_method_has_the_command_that_measures_it_again() {
+    let method = |documents| {
+        let html = page(documents);
+        let text = html[html.find("id=\"method\"").unwrap()..].to_string();
+        text.replace("&amp;", "&").replace("&#39;", "'")
+    };
+    let lab = method(vec![networked(p4(as_in_p4))]);
+    for command in [
+        "<code>flashmob bench net --rtt 0,2,4,8,16,32,64,128 --loss 0 --path-rate 11M --path-queue 100 --client-receive-max 32KiB --server-receive-max 320KiB \
+         --direction up --length 128KiB --streams 1 --time 5 --omit 1 --repeat 3 --seed 1</code>",
+        "--client-receive-max 32KiB --server-receive-max 320KiB --udp --direction down --length 1448 --streams 1 --rate 10M --time 5",
+        "--rtt 0,2,4,8,16,32,64,128 --loss 0,1 --path-rate 11M --path-queue 100 --client-receive-max 320KiB --server-receive-max 320KiB --direction up \
+         --length 128KiB --streams 1 --congestion reno,cubic,bbr --time 5 --omit 1 --repeat 3 --seed 1</code>",
+    ] {
+        assert!(lab.contains(command), "{command}: {lab}");
+    }
+    assert_eq!(lab.matches("<code>flashmob bench net").count(), 7, "{lab}");
+    let real = method(vec![plain()]);
+    for command in [
+        "<code>flashmob bench net --connect 10.0.0.2:5201 --direction down --length 128KiB --streams 1 --time 5 --omit 1 --repeat 3 --seed 1 --label='tablet to desk'</code>",
+        "--connect 10.0.0.2:5201 --messages 32:4096:8 --streams 1 --time 5",
+        "must be running",
+    ] {
+        assert!(real.contains(command), "{command}: {real}");
+    }
+    let holes =
+        [(0.0, 0.0), (16.0, 0.0), (16.0, 1.0)].map(|(rtt, loss)| measured(over(Direction::Up, rtt, loss), as_in_p4));
+    let holes = method(vec![networked(holes.to_vec())]);
+    assert!(
+        holes.contains("--rtt 0,16 --loss 0 ") && holes.contains("--rtt 16 --loss 1 "),
+        "only what was measured: {holes}"
+    );
+    let mut live = p4_captures().remove(0);
+    let Measurement::Capture(capture) = &mut live.measurement else { panic!("a capture") };
+    (capture.form, capture.source) = ("interface".into(), "wlan0".into());
+    assert!(method(vec![live]).contains("<code>flashmob net analyze --capture wlan0 --time 5.4 --label"));
+    let captures = method(p4_captures());
+    assert!(
+        captures.contains("<code>flashmob net analyze receive.pcapng --label='receive maximum 32 KiB (small)'</code>")
+    );
+}
+
+#[test]
+fn every_repetition_and_way_is_a_row_void_ones_included() {
+    let mut points = vec![
+        measured(maxima(congestion(over(Direction::Both, 16.0, 1.0), "bbr"), SMALL, TENFOLD), as_in_p4),
+        measured(datagrams(parameters(Direction::Down)), as_in_p4),
+        measured(messages(parameters(Direction::Up)), |_, _| 4e6),
+    ];
+    points[0].repetitions[1].is_void = true;
+    let report = report(vec![networked(points.clone()), p4_captures().remove(0)]);
+    let rows: Vec<std::collections::HashMap<String, String>> =
+        csv::Reader::from_reader(report.networks_csv().unwrap().as_bytes())
+            .deserialize()
+            .collect::<Result<_, _>>()
+            .unwrap();
+    assert_eq!(rows.len(), 6 + 3 + 3);
+    let of = |row: usize, name: &str| rows[row][name].as_str();
+    assert_eq!([of(0, "way"), of(1, "way"), of(2, "way")], ["up", "down", "up"]);
+    assert_eq!([of(1, "is_void"), of(2, "is_void"), of(3, "is_void")], ["false", "true", "true"]);
+    assert_eq!([of(0, "direction"), of(0, "congestion"), of(0, "path_loss_percent")], ["both", "bbr", "1"]);
+    assert_eq!(
+        [of(0, "client_receive_max_bytes"), of(0, "path_rate_bits_per_second")],
+        [SMALL, PATH_BITS].map(|v| v.to_string())
+    );
+    let flow = &points[0].repetitions[0].flows[1];
+    assert_eq!(
+        of(1, "received_bits_per_second").parse::<f64>().unwrap().to_bits(),
+        flow.received_bits_per_second.to_bits()
+    );
+    assert_eq!([of(6, "protocol"), of(6, "datagrams_lost"), of(6, "rtt_ms")], ["udp", "120", ""]);
+    assert_eq!([of(9, "protocol"), of(9, "depth"), of(0, "requests_per_second")], ["messages", "8", ""]);
+    assert!(of(9, "latency_p99_ns").parse::<u64>().unwrap() > 1_000_000);
+    assert_eq!(report.csv().unwrap().lines().count(), 1, "devices have a table of their own");
+}
+
+#[test]
+fn many_connections_keep_the_page_small() {
+    let flow = |number: u64| {
+        let mut way = captured_way(60_000.0, 58_000.0, 20.0, 2.0);
+        way.unique_bytes -= number;
+        capture::Flow {
+            number,
+            client: format!("[2001:db8:1234:5678:9abc:def0:1234:{number:x}]:49152"),
+            server: "[2001:db8:1234:5678:9abc:def0:1234:ffff]:5201".into(),
+            begin_s: 0.0,
+            elapsed_s: 5.0,
+            has_opening: false,
+            opening_rtt_ms: None,
+            up: way.clone(),
+            down: way,
+        }
+    };
+    let html = page(vec![capture_of(None, (0..200).map(flow).collect())]);
+    assert!(html.contains("The other 350 ways are in the result."));
+    assert_eq!(figures(&html).len(), 9, "the three with most data");
+    assert!(html.len() < 600_000, "{} bytes", html.len());
+}
