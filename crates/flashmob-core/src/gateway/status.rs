@@ -138,6 +138,12 @@ impl Gateway {
         }
     }
 
+    /// Bytes of requests and replies that are held now.
+    #[must_use]
+    pub fn memory_used_bytes(&self) -> u64 {
+        self.budget.used_bytes()
+    }
+
     fn volume_status(&self, index: usize) -> VolumeStatus {
         let volume = &self.volumes[index];
         let nodes = self.nodes[volume.first_node..].iter().take(volume.spec.extents.len());

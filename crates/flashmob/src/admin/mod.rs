@@ -3,6 +3,7 @@
 pub mod fetch;
 pub mod http;
 pub mod metrics;
+pub mod path_report;
 pub mod report;
 #[cfg(test)]
 mod samples;

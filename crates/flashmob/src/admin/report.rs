@@ -9,6 +9,7 @@ use std::time::Duration;
 use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
+pub use super::path_report::{NodeLinkReport, PathLimit, PathReport};
 use crate::lab::lateness::LATE_NS;
 use crate::store::ModelStatus;
 
@@ -160,6 +161,9 @@ pub struct LinkReport {
     pub failures: u64,
     /// What TCP says of the connection; absent for links inside the process.
     pub tcp: Option<TcpReport>,
+    /// What this end's socket knows of its path; absent where `tcp` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathReport>,
 }
 
 /// From the kernel's TCP_INFO, of the present connection, as seen from this end.
@@ -213,6 +217,9 @@ pub struct NodeReport {
     pub volume: Option<String>,
     /// Links open now.
     pub links: usize,
+    /// Each of them.
+    #[serde(default)]
+    pub paths: Vec<NodeLinkReport>,
     /// Batches received.
     pub batches: u64,
     /// Pieces received.

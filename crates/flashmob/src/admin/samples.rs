@@ -1,8 +1,8 @@
 //! Reports for tests, with names that try to break what prints them.
 
 use super::report::{
-    GatewayReport, LinkReport, MemoryReport, ModelReport, NodeOfVolume, NodeReport, Report, SCHEMA, StageReport,
-    TcpReport, VolumeReport,
+    GatewayReport, LinkReport, MemoryReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathLimit,
+    PathReport, Report, SCHEMA, StageReport, TcpReport, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
@@ -18,6 +18,31 @@ pub(super) fn stage(name: &str, count: u64) -> StageReport {
         p99_seconds: 0.012_6,
         max_seconds: 1.25,
         buckets: vec![(0.0001, 0), (0.0005, count / 2), (0.01, count - count / 10), (10.0, count)],
+    }
+}
+
+/// A path whose receive buffer is too small, and whose other end has the same fault.
+pub(super) fn path() -> PathReport {
+    PathReport {
+        congestion: Some("cubic".to_string()),
+        delivery_rate_bytes_per_second: 2_500_000,
+        in_bytes_per_second: 2_600_000.0,
+        out_bytes_per_second: 5_000.0,
+        receive_window_bytes: 85_632,
+        send_window_bytes: 65_536,
+        receive_buffer_bytes: 131_072,
+        send_buffer_bytes: 87_040,
+        receive_window_used_fraction: 0.98,
+        busy_fraction: 0.9,
+        receiver_limited_fraction: 0.5,
+        send_buffer_limited_fraction: 0.25,
+        is_limited_by_peer: true,
+        limits: vec![PathLimit {
+            buffer: "receive".to_string(),
+            buffer_bytes: 131_072,
+            wanted_bytes: 262_144,
+            remedy: "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 262144\"".to_string(),
+        }],
     }
 }
 
@@ -52,6 +77,7 @@ pub(super) fn link(number: usize) -> LinkReport {
             congestion_window_segments: 40,
             mss_bytes: 1448,
         }),
+        path: Some(path()),
     }
 }
 
@@ -109,11 +135,11 @@ pub(super) fn gateway() -> Report {
     let mut back = node_of_volume("192.168.100.103:7000", 4);
     back.state = "connecting".to_string();
     for link in &mut back.links[1..] {
-        (link.state, link.tcp) = ("waiting".to_string(), None);
+        (link.state, link.tcp, link.path) = ("waiting".to_string(), None, None);
     }
     let mut local = node_of_volume("/srv/flash/extent", 1);
     local.no_io = true;
-    local.links[0].tcp = None;
+    (local.links[0].tcp, local.links[0].path) = (None, None);
     let volume = VolumeReport {
         name: "tank".to_string(),
         size_bytes: Some(256 * MIB),
@@ -147,6 +173,11 @@ pub(super) fn node() -> Report {
             model: None,
             volume: Some("tank".to_string()),
             links: 8,
+            paths: vec![NodeLinkReport {
+                peer: "192.168.1.2:40112".to_string(),
+                tcp: link(0).tcp.unwrap_or_default(),
+                path: path(),
+            }],
             batches: 1000,
             pieces: 64_000,
             fast_reads: 12_345,

@@ -3,6 +3,7 @@
 //! It only asks and prints. What comes from the other end goes to the terminal only after `units::printable`.
 
 mod page;
+mod paths;
 mod table;
 #[cfg(test)]
 mod tests;

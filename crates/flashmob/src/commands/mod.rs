@@ -4,10 +4,15 @@ pub mod bench;
 mod cluster;
 mod cluster_args;
 mod demo;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod gateway;
 #[cfg(target_os = "linux")]
 mod lab;
+mod net;
 mod node;
+#[cfg(target_os = "linux")]
+mod own_runs;
 mod plan;
 mod report;
 #[cfg(target_os = "linux")]
@@ -48,8 +53,13 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     /// Show what a running gateway or node does.
     Status(status::StatusArgs),
-    /// Measure: a device's flash, a cluster, or any NBD server.
+    /// Measure: a device's flash, a network, a cluster, or any NBD server.
     Bench(bench::BenchArgs),
+    /// Look into the network: what packets say.
+    Net(net::NetArgs),
+    /// Say what is wrong with this device, or with the path to a peer, what it costs and what mends it.
+    #[cfg(target_os = "linux")]
+    Doctor(Box<doctor::DoctorArgs>),
     /// Simulate a cluster of any size in virtual time.
     Simulate(Box<simulate::SimulateArgs>),
     /// Say how fast a cluster will be, what holds it back, and what would move that. Modelled.
@@ -75,6 +85,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
+        Command::Net(args) => net::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Doctor(args) => doctor::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),

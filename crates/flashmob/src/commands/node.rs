@@ -9,6 +9,7 @@ use flashmob_core::units::Bytes;
 use flashmob_lab::flash::Profile;
 
 use crate::admin;
+use crate::net::Sizing;
 use crate::node::{ExtentConfig, NodeOptions, NodeServer};
 use crate::store::{Engine, Mapping, Model, StoreConfig, THREADS_DEFAULT};
 
@@ -62,6 +63,12 @@ pub struct NodeArgs {
     /// Most links at once.
     #[arg(long, default_value_t = 64, value_name = "N")]
     links: usize,
+    /// Congestion control of what the node sends, such as cubic or bbr: one that this kernel has.
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Who sizes the buffers of links: the kernel and, where its maximum is too small for a path, the node; or the kernel alone.
+    #[arg(long, value_enum, default_value = "path")]
+    buffers: BuffersArg,
     /// Address and port for /metrics (Prometheus) and /status (JSON).
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
@@ -78,6 +85,12 @@ enum EngineArg {
     Threads,
     #[value(name = "io_uring", alias = "io-uring")]
     IoUring,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BuffersArg {
+    Path,
+    Kernel,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -117,7 +130,12 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         memory_bytes: args.memory,
         links_max: args.links,
     };
-    let mut server = NodeServer::open(NodeOptions { extent, listen: args.listen })?;
+    let sizing = match args.buffers {
+        BuffersArg::Path => Sizing::Path,
+        BuffersArg::Kernel => Sizing::Kernel,
+    };
+    let mut server =
+        NodeServer::open(NodeOptions { extent, listen: args.listen, congestion: args.congestion, sizing })?;
     let _admin = args.admin.map(|addr| admin::start(addr, server.reporter())).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();

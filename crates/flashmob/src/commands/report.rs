@@ -13,7 +13,7 @@ use super::whole_file;
 
 /// Make a page out of measurements: which of the papers' claims hold, figures, tables, doubts.
 ///
-/// Takes results of 'flashmob bench disk', 'flashmob bench cluster' and 'flashmob simulate', one or several. The page is one HTML file that needs no network and no
+/// Takes results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net' and 'net analyze', one or several. The page is one HTML file that needs no network and no
 /// script, light or dark as the reader's screen is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -25,7 +25,9 @@ Examples:
   flashmob report *.json --csv results.csv
         every repetition as a row besides, for a spreadsheet or for statistics
   flashmob report lab.json simulated.json --csv .
-        clusters side by side; their rows go to clusters.csv, those of devices to results.csv
+        clusters side by side; their rows go to clusters.csv, those of devices to results.csv, those of networks to networks.csv
+  flashmob report net.json small.json tenfold.json
+        a network, and captures with a small and a tenfold receive maximum (by their labels): claims C14 to C17
   flashmob report tablet.json -o - | ssh server 'cat > report.html'
 
 What to measure for it:
@@ -34,17 +36,20 @@ What to measure for it:
   flashmob bench disk FILE --preset p3-order      sort, shuffle, rand (C11)
   flashmob bench disk FILE --preset p3-scheduler  I/O schedulers (C12)
   flashmob reproduce p1                           a cluster over nodes, links and batches (C4 to C9)
+  flashmob reproduce p4                           a path over round-trip times, with and without loss, and its packets (C14 to C17)
+  flashmob bench net --connect HOST               what goes between two devices; a single path decides none of the claims
 
 Results that have the same name are told apart by their files' names.")]
 pub struct ReportArgs {
-    /// Results of 'flashmob bench disk', 'flashmob bench cluster' or 'flashmob simulate', as JSON.
+    /// Results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net' or 'net analyze', as JSON.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
     /// The page; '-' is standard output. An existing file is replaced.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Every repetition as a row of comma-separated values. In a directory those of devices are in results.csv, those of clusters in
-    /// clusters.csv: their columns differ, so that a single file takes only one of both.
+    /// clusters.csv, those of networks, a row for each way, in networks.csv: their columns differ, so that a single file takes only
+    /// one kind. Captures have no table.
     #[arg(long, value_name = "FILE_OR_DIR")]
     csv: Option<PathBuf>,
 }
@@ -66,24 +71,31 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
 
 /// Where each table goes, and what is in it.
 fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let (devices, clusters) = (report.has_devices(), report.has_clusters());
+    let (clusters, networks) = (report.has_clusters(), report.has_networks());
+    let others = clusters || networks || report.has_captures();
     let mut tables = Vec::new();
-    if path.is_dir() {
-        if devices || !clusters {
-            tables.push((path.join("results.csv"), report.csv()?));
-        }
-        if clusters {
-            tables.push((path.join("clusters.csv"), report.clusters_csv()?));
-        }
-    } else if devices && clusters {
-        bail!(
-            "tables of devices and of clusters have different columns; name a directory for --csv instead of {}",
-            path.display()
-        );
-    } else {
-        tables.push((path.to_path_buf(), if clusters { report.clusters_csv()? } else { report.csv()? }));
+    if report.has_devices() || !others {
+        tables.push(("results.csv", "devices", report.csv()?));
     }
-    Ok(tables)
+    if clusters {
+        tables.push(("clusters.csv", "clusters", report.clusters_csv()?));
+    }
+    if networks {
+        tables.push(("networks.csv", "networks", report.networks_csv()?));
+    }
+    if path.is_dir() {
+        return Ok(tables.into_iter().map(|(name, _, table)| (path.join(name), table)).collect());
+    }
+    let kinds: Vec<&str> = tables.iter().map(|(_, kind, _)| *kind).collect();
+    match kinds.as_slice() {
+        [] => bail!("captures have no table of repetitions; leave out --csv {}", path.display()),
+        [_] => Ok(tables.into_iter().map(|(_, _, table)| (path.to_path_buf(), table)).collect()),
+        several => bail!(
+            "tables of {} have different columns; name a directory for --csv instead of {}",
+            several.join(" and of "),
+            path.display()
+        ),
+    }
 }
 
 /// All results, or all that is wrong with any of them.
@@ -109,7 +121,7 @@ fn remedy(error: &ReadError) -> &'static str {
     match error {
         ReadError::Io { .. } => "check its name and permissions",
         ReadError::TooLong { .. } | ReadError::Foreign { .. } => {
-            "name a file that 'flashmob bench disk', 'bench cluster' or 'simulate' wrote, or leave it out"
+            "name a file that 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net' or 'net analyze' wrote, or leave it out"
         }
         ReadError::Version { .. } => "use the flashmob that wrote it, or measure again with this one",
     }

@@ -15,8 +15,8 @@ use super::limits::{
 use super::quantity::{Count, Size, type_name};
 use super::report::{Findings, quoted};
 use super::section::{Section, Text, VOLUME};
-use super::types::{Config, Listen};
-use super::volume::read_volume;
+use super::types::{Config, Listen, VolumeConfig};
+use super::volume::{read_congestion, read_volume};
 
 /// What reading needs besides the section at hand.
 pub(super) struct Reader<'a> {
@@ -86,6 +86,8 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     let memory = top.quantity("memory", &MEMORY, findings).unwrap_or(Size(MEMORY_DEFAULT_BYTES));
     let name = printable_text(top, "name", NAME_BYTES_MAX, findings).map(|(name, _)| name.to_string());
 
+    let congestion = read_congestion(top, findings);
+
     let sections = top.sections("volume", &VOLUME, findings);
     if top.lacks("volume") {
         findings.add_missing(
@@ -94,7 +96,10 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
              with an address = \"host:port\" below it, once for each node",
         );
     }
-    let volumes = sections.iter().map(|section| read_volume(section, reader)).collect();
+    let mut volumes: Vec<VolumeConfig> = sections.iter().map(|section| read_volume(section, reader)).collect();
+    for volume in &mut volumes {
+        volume.socket.congestion = volume.socket.congestion.take().or_else(|| congestion.clone());
+    }
     Config {
         listen,
         admin,

@@ -23,7 +23,7 @@ pub(super) struct Schema {
 /// What stands above the first header.
 pub(super) const TOP: Schema = Schema {
     title: "the top part of the file",
-    keys: &["listen", "admin", "connections", "busy_poll_us", "memory", "name", "volume"],
+    keys: &["listen", "admin", "connections", "busy_poll_us", "memory", "congestion", "name", "volume"],
 };
 /// A volume.
 pub(super) const VOLUME: Schema = Schema {
@@ -49,7 +49,7 @@ pub(super) const VOLUME: Schema = Schema {
 };
 /// Options of a volume's sockets.
 pub(super) const SOCKET: Schema =
-    Schema { title: "[volume.socket]", keys: &["send_buffer", "receive_buffer", "congestion", "keepalive"] };
+    Schema { title: "[volume.socket]", keys: &["send_buffer", "receive_buffer", "buffers", "congestion", "keepalive"] };
 /// A node of a volume.
 pub(super) const NODE: Schema =
     Schema { title: "[[volume.node]]", keys: &["address", "path", "size", "threads", "engine", "direct", "mapped"] };

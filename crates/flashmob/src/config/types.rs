@@ -7,7 +7,7 @@ use std::time::Duration;
 pub use flashmob_core::gateway::BatchMode as Batch;
 pub use flashmob_core::layout::LayoutKind;
 
-pub use crate::net::ListenAddr as Listen;
+pub use crate::net::{ListenAddr as Listen, Sizing};
 pub use crate::store::{Engine, Mapping};
 
 /// All that a gateway is told.
@@ -71,6 +71,8 @@ pub struct SocketConfig {
     pub send_buffer_bytes: Option<u64>,
     /// `SO_RCVBUF` in bytes.
     pub receive_buffer_bytes: Option<u64>,
+    /// Who decides about the sizes of buffers that are not set.
+    pub sizing: Sizing,
     /// `TCP_CONGESTION`, such as `bbr`.
     pub congestion: Option<String>,
     /// `TCP_KEEPIDLE`, in whole seconds.

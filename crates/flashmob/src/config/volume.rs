@@ -16,7 +16,7 @@ use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
 use super::report::{Findings, quoted};
 use super::section::{NODE, SOCKET, Section};
-use super::types::{Batch, LayoutKind, NodeConfig, SocketConfig, VolumeConfig};
+use super::types::{Batch, LayoutKind, NodeConfig, Sizing, SocketConfig, VolumeConfig};
 
 /// Reads one volume. The result means something only if nothing was found wrong.
 pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> VolumeConfig {
@@ -162,12 +162,16 @@ fn read_socket(section: &Section<'_>, findings: &mut Findings<'_>) -> SocketConf
     SocketConfig {
         send_buffer_bytes: bytes(section.quantity("send_buffer", &SOCKET_BUFFER, findings)),
         receive_buffer_bytes: bytes(section.quantity("receive_buffer", &SOCKET_BUFFER, findings)),
+        sizing: section
+            .choice("buffers", &[("path", Sizing::Path), ("kernel", Sizing::Kernel)], findings)
+            .unwrap_or_default(),
         congestion: read_congestion(section, findings),
         keepalive,
     }
 }
 
-fn read_congestion(section: &Section<'_>, findings: &mut Findings<'_>) -> Option<String> {
+/// A congestion control: of a volume's links, or above all volumes.
+pub(super) fn read_congestion(section: &Section<'_>, findings: &mut Findings<'_>) -> Option<String> {
     let (text, span) = section.text("congestion", findings)?;
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if (1..=CONGESTION_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed) {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use super::error::ToTomlError;
 use super::quantity::{Period, Quantity, Size};
-use super::types::{Batch, Config, Engine, LayoutKind, Mapping, NodeConfig, NodeSource, SocketConfig, VolumeConfig};
+use super::types::{
+    Batch, Config, Engine, LayoutKind, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
+};
 
 impl Config {
     /// This configuration as TOML that [`Config::parse`] reads back as exactly this one.
@@ -112,6 +114,9 @@ fn write_socket(socket: &SocketConfig, lines: &mut Lines) {
     let sizes = [("send_buffer", socket.send_buffer_bytes), ("receive_buffer", socket.receive_buffer_bytes)];
     for (key, bytes) in sizes {
         bytes.into_iter().for_each(|bytes| lines.size(key, bytes));
+    }
+    if socket.sizing == Sizing::Kernel {
+        lines.text("buffers", "kernel");
     }
     if let Some(congestion) = &socket.congestion {
         lines.text("congestion", congestion);

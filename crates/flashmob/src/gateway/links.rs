@@ -9,15 +9,16 @@ use flashmob_core::node::{LinkId as NodeLinkId, NodeEvent, TryRead};
 use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
+use crate::admin::report::PathReport;
 use crate::net::stream::connect;
-use crate::net::{Filled, Readiness, SocketOptions, Stream, Wake};
+use crate::net::{Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
 
 /// Where a node is.
 #[derive(Debug)]
 pub(super) enum NodePlace {
-    /// Behind an address `host:port`, with these socket options.
-    Remote(String, SocketOptions),
+    /// Behind an address `host:port`, with these socket options, and what may be done about buffers.
+    Remote(String, SocketOptions, Means),
     /// In this process: which of the extents.
     Local(usize),
 }
@@ -32,6 +33,7 @@ enum Base {
         stream: Stream,
         connected: bool,
         readiness: Readiness,
+        path: Box<PathWatch>,
     },
     Local {
         extent: usize,
@@ -77,7 +79,7 @@ impl Links {
                 self.bases[id.0] = Base::Local { extent: *extent, link };
                 gateway.link_connected(now, id);
             }
-            NodePlace::Remote(address, options) => {
+            NodePlace::Remote(address, options, _) => {
                 if let Ok(addr) = address.parse() {
                     let options = options.clone();
                     self.dial(gateway, registry, now, id, addr, &options);
@@ -133,7 +135,7 @@ impl Links {
 
     fn options_of(&self, node: usize) -> SocketOptions {
         match &self.places[node] {
-            NodePlace::Remote(_, options) => options.clone(),
+            NodePlace::Remote(_, options, _) => options.clone(),
             NodePlace::Local(_) => SocketOptions::default(),
         }
     }
@@ -150,7 +152,10 @@ impl Links {
         let token = Token(self.first_token + id.0);
         let dialled = connect(addr, options).and_then(|mut stream| stream.register(registry, token).map(|()| stream));
         match dialled {
-            Ok(stream) => self.bases[id.0] = Base::Tcp { stream, connected: false, readiness: Readiness::default() },
+            Ok(stream) => {
+                let (readiness, path) = (Readiness::default(), Box::default());
+                self.bases[id.0] = Base::Tcp { stream, connected: false, readiness, path };
+            }
             Err(error) => {
                 self.bases[id.0] = Base::None;
                 gateway.link_closed(now, id, &error.to_string());
@@ -160,7 +165,7 @@ impl Links {
 
     /// The poll has something about a link's socket.
     pub fn note_event(&mut self, gateway: &mut Gateway, now: Time, id: LinkId, event: &mio::event::Event) {
-        let Base::Tcp { stream, connected, readiness } = &mut self.bases[id.0] else { return };
+        let Base::Tcp { stream, connected, readiness, .. } = &mut self.bases[id.0] else { return };
         readiness.note(event);
         if *connected {
             return;
@@ -198,7 +203,7 @@ impl Links {
     pub fn read_all(&mut self, gateway: &mut Gateway, now: Time) {
         for index in 0..self.bases.len() {
             let id = LinkId(index);
-            let Base::Tcp { stream, connected: true, readiness } = &mut self.bases[index] else { continue };
+            let Base::Tcp { stream, connected: true, readiness, .. } = &mut self.bases[index] else { continue };
             if !readiness.is_readable() {
                 continue;
             }
@@ -307,6 +312,26 @@ impl Links {
             }
         }
         !closed.is_empty()
+    }
+
+    /// Looks at the paths of all links, those that were not looked at for a while.
+    pub fn look(&mut self, gateway: &Gateway) {
+        for (index, base) in self.bases.iter_mut().enumerate() {
+            if let Base::Tcp { stream, connected: true, path, .. } = base
+                && let NodePlace::Remote(address, _, means) = &self.places[gateway.node_of(LinkId(index))]
+                && let Some(fd) = stream.tcp_fd()
+            {
+                path.look(fd, address, means);
+            }
+        }
+    }
+
+    /// What the last look at a link's path found.
+    pub fn path_report(&self, id: LinkId) -> Option<PathReport> {
+        match &self.bases[id.0] {
+            Base::Tcp { connected: true, path, .. } => Some(path.report().clone()),
+            _ => None,
+        }
     }
 
     /// What the kernel knows of a link's connection.

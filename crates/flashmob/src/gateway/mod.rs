@@ -6,8 +6,10 @@ mod inside;
 mod links;
 mod memory;
 mod native;
+mod open;
 mod report;
 mod server;
+mod surplus;
 
 pub use inside::{Inside, Resident};
 pub use native::{NativeHandle, NativeResult, Pending};

@@ -9,6 +9,7 @@ use crate::admin::report::{
 
 impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
+        self.links.look(&self.gateway);
         let status = self.gateway.status();
         let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
         let volumes: Vec<VolumeReport> = status
@@ -87,6 +88,7 @@ impl GatewayServer {
             breaks: link.breaks,
             failures: link.failures,
             tcp: self.links.tcp_info(link.link),
+            path: self.links.path_report(link.link),
         }
     }
 }
@@ -105,6 +107,10 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
             Some(refusal) => warnings.push(format!("{place}: refused: {refusal}")),
             None if node.state != "ready" => warnings.push(format!("{place}: not linked, its requests wait")),
             None => {}
+        }
+        for link in &node.links {
+            let limits = link.path.iter().flat_map(|path| &path.limits);
+            warnings.extend(limits.map(|limit| format!("{place}, link {}: {}", link.number, limit.sentence())));
         }
     }
     warnings

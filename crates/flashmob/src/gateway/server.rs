@@ -8,21 +8,24 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use flashmob_core::gateway::{ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, VolumeSpec};
+use flashmob_core::gateway::{ClientId, Gateway, GatewayConfig, LinkId};
+use flashmob_core::units::Time;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::identity::{derived_id, named_id, session, unique_id};
 use super::inside::{Inside, Resident};
-use super::links::{Links, NodePlace};
+use super::links::Links;
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
+use super::open::{open_place, volume_spec};
+use super::surplus::{Surplus, give_back};
 use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
-use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
+use crate::config::Config;
+use crate::net::path::LOOK_EVERY;
+use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, Wake};
-use crate::node::{Extent, ExtentConfig};
-use crate::store::StoreConfig;
 
 const WAKE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -33,8 +36,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long a client's last answers may take to leave.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What a node inside the gateway's process may hold in memory.
-const LOCAL_NODE_MEMORY_BYTES: u64 = 64 << 20;
+/// Sockets' buffers may become so large that all links' together are this part of the gateway's memory: they are the kernel's and not
+/// counted in the budget, but bounded by it.
+const BUFFERS_PART: u64 = 4;
 
 /// One NBD client's connection.
 #[derive(Debug)]
@@ -71,6 +75,9 @@ pub struct GatewayServer {
     accept_again: Vec<usize>,
     /// Kept by a gateway that has a configuration file.
     pub(super) memory: Option<ExtentMemory>,
+    surplus: Surplus,
+    /// When paths are looked at again, if the loop runs then.
+    next_look: Time,
 }
 
 /// Ends a running loop when called, from any thread: what is in hand is answered first.
@@ -120,9 +127,14 @@ impl GatewayServer {
         let poll = Poll::new()?;
         let wake = Wake::new(poll.registry(), WAKE)?;
         let (mut places, mut extents) = (Vec::new(), Vec::new());
+        let links_count: usize = config.volumes.iter().map(|volume| volume.links * volume.nodes.len()).sum();
+        let share_bytes = config.memory_bytes / BUFFERS_PART / (2 * links_count.max(1)) as u64;
         for volume in &config.volumes {
+            if let Some(name) = &volume.socket.congestion {
+                refuse_unknown_congestion(name).with_context(|| format!("volume '{}': 'congestion'", volume.name))?;
+            }
             for node in &volume.nodes {
-                places.push(open_place(volume, node, &mut extents, clock, &wake)?);
+                places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes)?);
             }
         }
         let gateway = Gateway::new(GatewayConfig {
@@ -158,6 +170,8 @@ impl GatewayServer {
             conn_of_client: Vec::new(),
             accept_again: Vec::new(),
             memory,
+            surplus: Surplus::default(),
+            next_look: Time::default(),
         })
     }
 
@@ -235,7 +249,8 @@ impl GatewayServer {
         let closing =
             draining || !self.accept_again.is_empty() || self.clients.iter().any(|(_, c)| c.closing.is_some());
         let soon = closing.then_some(Duration::from_millis(20));
-        let due = self.gateway.next_timeout().map(|at| self.clock.until(at));
+        let surplus = self.surplus.due(self.gateway.memory_used_bytes());
+        let due = self.gateway.next_timeout().into_iter().chain(surplus).min().map(|at| self.clock.until(at));
         soon.into_iter().chain(due).chain(resident.map(Resident::wakes_in)).min()
     }
 
@@ -268,6 +283,13 @@ impl GatewayServer {
         self.write_dirty();
         self.do_actions();
         self.close_written();
+        if self.surplus.is_due(now, self.gateway.memory_used_bytes()) {
+            give_back();
+        }
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY;
+            self.links.look(&self.gateway);
+        }
         while let Ok(answer) = self.questions.try_recv() {
             // The asker may have given up.
             let _ = answer.try_send(self.report());
@@ -410,76 +432,5 @@ impl GatewayServer {
         if let Some(conn) = self.clients.try_remove(key) {
             self.gateway.client_closed(conn.id);
         }
-    }
-}
-
-fn open_place(
-    volume: &VolumeConfig,
-    node: &NodeConfig,
-    extents: &mut Vec<Extent>,
-    clock: Clock,
-    wake: &Wake,
-) -> anyhow::Result<NodePlace> {
-    match &node.source {
-        NodeSource::Remote { address } => {
-            let socket = &volume.socket;
-            let to_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-            let options = SocketOptions {
-                send_buffer_bytes: socket.send_buffer_bytes.map(to_usize),
-                receive_buffer_bytes: socket.receive_buffer_bytes.map(to_usize),
-                congestion: socket.congestion.clone(),
-                keepalive: socket.keepalive,
-            };
-            Ok(NodePlace::Remote(address.clone(), options))
-        }
-        NodeSource::Local { path, threads, engine, direct, mapped } => {
-            let store = StoreConfig {
-                size_bytes: node.size_bytes,
-                threads: *threads,
-                engine: *engine,
-                direct: *direct,
-                mapped: *mapped,
-                ..StoreConfig::new(path)
-            };
-            let config = ExtentConfig {
-                store,
-                state_dir: None,
-                forget: false,
-                memory_bytes: LOCAL_NODE_MEMORY_BYTES,
-                links_max: volume.links.max(1) + 1,
-            };
-            let extent = Extent::open(&config, clock, wake.clone()).with_context(|| {
-                format!("volume '{}': the local node {} cannot be served", volume.name, path.display())
-            })?;
-            extents.push(extent);
-            Ok(NodePlace::Local(extents.len() - 1))
-        }
-    }
-}
-
-fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
-    let extents = volume.nodes.iter().map(|node| ExtentSpec {
-        name: match &node.source {
-            NodeSource::Remote { address } => address.clone(),
-            NodeSource::Local { path, .. } => path.display().to_string(),
-        },
-        size_bytes: node.size_bytes,
-        is_local: matches!(node.source, NodeSource::Local { .. }),
-    });
-    VolumeSpec {
-        name: volume.name.clone(),
-        id: volume.id.clone(),
-        description: volume.description.clone().unwrap_or_default(),
-        read_only: volume.read_only,
-        layout: volume.layout,
-        batch: volume.batch,
-        batch_bytes: volume.batch_bytes,
-        links: u16::try_from(volume.links).unwrap_or(u16::MAX),
-        outstanding_batches: volume.outstanding_batches,
-        timeout: volume.timeout,
-        connect_timeout: volume.connect_timeout,
-        reconnect_min: volume.reconnect_min,
-        reconnect_max: volume.reconnect_max,
-        extents: extents.collect(),
     }
 }

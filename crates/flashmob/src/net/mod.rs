@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod listen;
+pub mod path;
 pub mod patience;
 pub mod stream;
 pub mod tcp_info;
@@ -10,6 +11,7 @@ pub mod wake;
 
 pub use clock::Clock;
 pub use listen::{ListenAddr, Listener};
+pub use path::{Means, PathWatch, Sizing};
 pub use patience::Patience;
 pub use stream::{Filled, Readiness, SocketOptions, Stream};
 pub use wake::Wake;

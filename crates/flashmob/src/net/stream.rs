@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
+use flashmob_path::congestion;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -161,6 +162,15 @@ impl Stream {
         }
     }
 
+    /// Its descriptor, if it is TCP.
+    #[must_use]
+    pub fn tcp_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        match self {
+            Stream::Tcp(s) => Some(s.as_fd()),
+            Stream::Unix(_) => None,
+        }
+    }
+
     fn source(&mut self) -> &mut dyn Source {
         match self {
             Stream::Tcp(s) => s,
@@ -171,6 +181,25 @@ impl Stream {
     /// Asks for events under `token`.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
+    }
+}
+
+/// Refuses a congestion control that the kernel does not have, or that this process may not choose, with those that it has.
+pub fn refuse_unknown_congestion(name: &str) -> anyhow::Result<()> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM.cloexec(), None)?;
+    let Err(error) = congestion::choose(socket.as_fd(), name) else { return Ok(()) };
+    let available = congestion::available().join(", ");
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            anyhow::bail!(
+                "this kernel has no congestion control '{name}'; it has {available}, and more where it may load modules (modprobe tcp_{name})"
+            )
+        }
+        io::ErrorKind::PermissionDenied => anyhow::bail!(
+            "only root may choose the congestion control '{name}'; this kernel has {available}; \
+             sysctl -w net.ipv4.tcp_allowed_congestion_control=\"... {name}\" lets others"
+        ),
+        _ => anyhow::bail!("'{name}' cannot be chosen: {error}; this kernel has {available}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The node process: an extent, and the event loop that serves it to gateways.
 
 mod extent;
+mod report;
 mod server;
 
 pub use extent::{Extent, ExtentConfig, ExtentError};

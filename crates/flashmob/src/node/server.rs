@@ -8,13 +8,18 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use flashmob_core::node::{LinkId, NodeEvent};
+use flashmob_core::units::Time;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
-use crate::admin::report::{MemoryReport, ModelReport, NodeReport, Report, SCHEMA, stage_reports};
+use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
-use crate::net::{Clock, Filled, ListenAddr, Listener, Readiness, SocketOptions, Stream, Wake};
+use crate::net::path::LOOK_EVERY;
+use crate::net::stream::refuse_unknown_congestion;
+use crate::net::{
+    Clock, Filled, ListenAddr, Listener, Means, PathWatch, Readiness, Sizing, SocketOptions, Stream, Wake,
+};
 
 const WAKE: Token = Token(0);
 const LISTEN: Token = Token(1);
@@ -25,6 +30,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// How long a peer may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Sockets' buffers may become so large that all links' together are this part of the node's memory: they are the kernel's and not counted
+/// in the budget, but bounded by it.
+const BUFFERS_PART: u64 = 4;
 /// Silence after which the kernel asks a gateway whether it still lives.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
@@ -35,34 +43,41 @@ pub struct NodeOptions {
     pub extent: ExtentConfig,
     /// Where gateways connect.
     pub listen: SocketAddr,
+    /// The congestion control of links; `None`: the system's.
+    pub congestion: Option<String>,
+    /// Who decides about the buffers of links.
+    pub sizing: Sizing,
 }
 
 /// One gateway's connection.
 #[derive(Debug)]
-struct Conn {
-    stream: Stream,
+pub(super) struct Conn {
+    pub stream: Stream,
     link: LinkId,
     readiness: Readiness,
     opened: Instant,
     /// Close when everything is written, at the latest then.
     closing: Option<Instant>,
+    pub path: PathWatch,
 }
 
 /// A node, ready to run.
 #[derive(Debug)]
 pub struct NodeServer {
-    extent: Extent,
-    options: NodeOptions,
-    clock: Clock,
+    pub(super) extent: Extent,
+    pub(super) options: NodeOptions,
+    pub(super) clock: Clock,
     poll: Poll,
     wake: Wake,
     listener: Listener,
-    conns: Slab<Conn>,
+    pub(super) conns: Slab<Conn>,
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     stop: Arc<AtomicBool>,
     /// A connection could not be accepted, for want of descriptors perhaps.
     accept_again: bool,
+    /// When paths are looked at again, if the loop runs then.
+    next_look: Time,
     /// When a gateway last linked.
     last_linked: Option<Instant>,
     /// Why a gateway was last refused, and when that was told.
@@ -73,6 +88,9 @@ impl NodeServer {
     /// Opens the extent and listens.
     pub fn open(options: NodeOptions) -> anyhow::Result<NodeServer> {
         use anyhow::Context;
+        if let Some(name) = &options.congestion {
+            refuse_unknown_congestion(name).context("--congestion")?;
+        }
         let clock = Clock::start();
         let poll = Poll::new()?;
         let wake = Wake::new(poll.registry(), WAKE)?;
@@ -95,6 +113,7 @@ impl NodeServer {
             questions,
             stop,
             accept_again: false,
+            next_look: Time::default(),
             last_linked: None,
             last_refusal: None,
         })
@@ -160,6 +179,10 @@ impl NodeServer {
             self.handle_node_events();
             self.close_written();
             self.close_strangers();
+            if now >= self.next_look {
+                self.next_look = now + LOOK_EVERY;
+                self.look();
+            }
             self.answer_questions();
             if self.stop.load(Ordering::SeqCst) {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
@@ -187,7 +210,8 @@ impl NodeServer {
 
     fn accept_all(&mut self) {
         self.accept_again = false;
-        let socket = SocketOptions { keepalive: Some(KEEPALIVE), ..SocketOptions::default() };
+        let congestion = self.options.congestion.clone();
+        let socket = SocketOptions { keepalive: Some(KEEPALIVE), congestion, ..SocketOptions::default() };
         loop {
             match self.listener.accept(&socket) {
                 Ok(Some(stream)) => self.add_conn(stream),
@@ -214,7 +238,8 @@ impl NodeServer {
             return;
         }
         let link = self.extent.node.link_opened();
-        entry.insert(Conn { stream, link, readiness: Readiness::unknown(), opened: Instant::now(), closing: None });
+        let (readiness, opened, path) = (Readiness::unknown(), Instant::now(), PathWatch::default());
+        entry.insert(Conn { stream, link, readiness, opened, closing: None, path });
     }
 
     /// Reads once from every connection that has bytes and whose link may take them.
@@ -340,65 +365,22 @@ impl NodeServer {
         }
     }
 
+    /// Looks at the paths of all links. Their buffers together may become a part of the node's memory.
+    pub(super) fn look(&mut self) {
+        let share_bytes = self.options.extent.memory_bytes / BUFFERS_PART / (2 * self.conns.len().max(1)) as u64;
+        let sizing = self.options.sizing;
+        let means = Means { sizing, is_receive_set: false, is_send_set: false, share_bytes };
+        for (_, conn) in &mut self.conns {
+            if let Some(fd) = conn.stream.tcp_fd() {
+                conn.path.look(fd, &conn.stream.peer(), &means);
+            }
+        }
+    }
+
     fn answer_questions(&mut self) {
         while let Ok(answer) = self.questions.try_recv() {
             // The asker may have given up.
             let _ = answer.try_send(self.report());
-        }
-    }
-
-    fn report(&mut self) -> Report {
-        let status = self.extent.node.status();
-        let stages = stage_reports(self.extent.node.stages());
-        let mapped = self.extent.mapped_status();
-        let identity = self.extent.identity();
-        let store = &self.options.extent.store;
-        let mut warnings = Vec::new();
-        if store.no_io {
-            warnings.push("no-I/O mode: nothing is read or written; what reads return is not data".to_string());
-        }
-        let model = self.extent.model_status().map(|status| ModelReport::new(&status, self.clock.uptime()));
-        if let Some(model) = &model {
-            warnings
-                .push(format!("modelled: it answers as slowly as '{}' would, not as this device can", model.profile));
-        }
-        if self.extent.is_damaged() {
-            warnings.push(format!(
-                "{} is damaged: every request fails until it is restored and the node restarted",
-                store.path.display()
-            ));
-        }
-        let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
-        Report {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            uptime_seconds: self.clock.uptime().as_secs_f64(),
-            warnings,
-            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
-            stages,
-            gateway: None,
-            node: Some(NodeReport {
-                extent_id: identity.extent_id().to_string(),
-                path: store.path.display().to_string(),
-                size_bytes: identity.size_bytes(),
-                no_io: store.no_io,
-                model,
-                volume: identity.place().map(|place| place.volume_id.clone()),
-                links: status.links.len(),
-                batches: status.batches,
-                pieces: status.pieces,
-                fast_reads: status.fast_reads,
-                mapped: mapped.is_some_and(|m| !m.is_given_up),
-                mapped_reads: mapped.map_or(0, |m| m.reads),
-                mapped_major_faults: mapped.map_or(0, |m| m.major_faults),
-                store_ops: status.store_ops,
-                read_bytes: status.read_bytes,
-                write_bytes: status.write_bytes,
-                failures: status.failures,
-                protocol_errors: status.protocol_errors,
-                waiting: status.waiting,
-                in_store: status.in_store,
-            }),
         }
     }
 }

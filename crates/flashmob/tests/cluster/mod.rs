@@ -33,7 +33,12 @@ pub fn node(path: &Path, size_bytes: u64) -> Node {
         memory_bytes: 64 << 20,
         links_max: 16,
     };
-    let options = NodeOptions { extent, listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
+    let options = NodeOptions {
+        extent,
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        congestion: None,
+        sizing: Default::default(),
+    };
     let mut server = NodeServer::open(options).expect("a node");
     let Ok(ListenAddr::Tcp(address)) = server.local_addr() else { panic!("no address") };
     let (reporter, stop) = (server.reporter(), Box::new(server.stopper()));

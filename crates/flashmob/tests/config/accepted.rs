@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flashmob::config::{
-    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, SocketConfig, VolumeConfig,
+    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
 };
 
 use crate::{parse, volume};
@@ -58,6 +58,7 @@ admin = "127.0.0.1:10810"
 connections = 8
 busy_poll_us = 0
 memory = "256MiB"
+congestion = "cubic"
 name = "gateway-of-alice"
 
 [[volume]]
@@ -78,6 +79,7 @@ reconnect_max = "1h"
 [volume.socket]
 send_buffer = "1MiB"
 receive_buffer = 2097152
+buffers = "kernel"
 congestion = "bbr"
 keepalive = "10s"
 
@@ -137,6 +139,7 @@ path = "/dev/disk/by-id/flash"
         socket: SocketConfig {
             send_buffer_bytes: Some(MIB),
             receive_buffer_bytes: Some(2 * MIB),
+            sizing: Sizing::Kernel,
             congestion: Some("bbr".into()),
             keepalive: Some(Duration::from_secs(10)),
         },
@@ -145,6 +148,11 @@ path = "/dev/disk/by-id/flash"
     assert_eq!(*pool, expected);
 
     assert_eq!((spare.id.as_str(), spare.outstanding_batches), ("spare", 5));
+    assert_eq!(
+        spare.socket.congestion.as_deref(),
+        Some("cubic"),
+        "what stands above all volumes holds where nothing else is said"
+    );
     let local = NodeSource::Local {
         path: "/dev/disk/by-id/flash".into(),
         threads: 4,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flashmob::config::{
-    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, SocketConfig, ToTomlError, VolumeConfig,
+    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, ToTomlError,
+    VolumeConfig,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -48,10 +49,12 @@ fn node() -> impl Strategy<Value = NodeConfig> {
 
 fn socket() -> impl Strategy<Value = SocketConfig> {
     let bytes = || option::of(4096u64..=1 << 30);
-    (bytes(), bytes(), option::of("[a-z0-9_-]{1,15}"), option::of((1u64..=3600).prop_map(Duration::from_secs)))
-        .prop_map(|(send_buffer_bytes, receive_buffer_bytes, congestion, keepalive)| SocketConfig {
+    let sizing = prop_oneof![Just(Sizing::Path), Just(Sizing::Kernel)];
+    (bytes(), bytes(), sizing, option::of("[a-z0-9_-]{1,15}"), option::of((1u64..=3600).prop_map(Duration::from_secs)))
+        .prop_map(|(send_buffer_bytes, receive_buffer_bytes, sizing, congestion, keepalive)| SocketConfig {
             send_buffer_bytes,
             receive_buffer_bytes,
+            sizing,
             congestion,
             keepalive,
         })

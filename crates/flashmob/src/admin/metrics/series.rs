@@ -1,7 +1,8 @@
 //! Every metric but the stages: its name, what it tells, and where in the report it comes from.
 
 use super::super::report::{
-    GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, TcpReport, VolumeReport,
+    GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathReport, Report, TcpReport,
+    VolumeReport,
 };
 
 /// What Prometheus calls the type.
@@ -94,6 +95,20 @@ fn both<'a>(out: impl Into<Value>, inwards: impl Into<Value>) -> Points<'a> {
 
 fn of_tcp<'a>(link: &'a LinkReport, points: impl FnOnce(&'a TcpReport) -> Points<'a>) -> Points<'a> {
     link.tcp.as_ref().map(points).unwrap_or_default()
+}
+
+fn of_path<'a>(link: &'a LinkReport, points: impl FnOnce(&'a PathReport) -> Points<'a>) -> Points<'a> {
+    link.path.as_ref().map(points).unwrap_or_default()
+}
+
+/// What held a link back: fractions of the time since the last look, by whose buffer it was.
+fn held_back<'a>(path: &PathReport) -> Points<'a> {
+    let by = [
+        ("receiver", path.receiver_limited_fraction),
+        ("send_buffer", path.send_buffer_limited_fraction),
+        ("own_window", path.receive_window_used_fraction),
+    ];
+    by.map(|(by, fraction)| (vec![("by", by)], fraction.into())).to_vec()
 }
 
 fn seconds(micros: u64) -> f64 {
@@ -215,6 +230,33 @@ pub(super) const LINK: &[Series<LinkReport>] = &[
     gauge("flashmob_link_tcp_congestion_window_segments", "Congestion window", |l| {
         of_tcp(l, |t| one(t.congestion_window_segments))
     }),
+    gauge("flashmob_link_tcp_congestion_info", "Always 1; the label tells the congestion control", |l| {
+        of_path(l, |p| p.congestion.as_deref().map(|name| info(vec![("congestion", name)])).unwrap_or_default())
+    }),
+    gauge(
+        "flashmob_link_tcp_delivery_rate_bytes_per_second",
+        "The kernel's estimate of how fast what is sent arrives",
+        |l| of_path(l, |p| one(p.delivery_rate_bytes_per_second)),
+    ),
+    gauge("flashmob_link_bytes_per_second", "Sent and received in the second or more before the last look", |l| {
+        of_path(l, |p| both(p.out_bytes_per_second, p.in_bytes_per_second))
+    }),
+    gauge("flashmob_link_tcp_window_bytes", "Windows: out is what the node offers, in what the gateway does", |l| {
+        of_path(l, |p| both(p.send_window_bytes, p.receive_window_bytes))
+    }),
+    gauge("flashmob_link_tcp_buffer_bytes", "The socket's buffers, as the kernel counts them", |l| {
+        of_path(l, |p| both(p.send_buffer_bytes, p.receive_buffer_bytes))
+    }),
+    gauge(
+        "flashmob_link_tcp_held_back_fraction",
+        "receiver, send_buffer: time in which the node's window or the gateway's send buffer held sending back; own_window: how much of the gateway's window is used up",
+        |l| of_path(l, held_back),
+    ),
+    gauge(
+        "flashmob_link_buffers_too_small",
+        "Buffers of this end that hold the link back and cannot be made larger",
+        |l| of_path(l, |p| one(p.limits.len())),
+    ),
     gauge("flashmob_link_tcp_mss_bytes", "Maximum segment size for sending", |l| of_tcp(l, |t| one(t.mss_bytes))),
 ];
 
@@ -254,6 +296,26 @@ pub(super) const EXTENT: &[Series<NodeReport>] = &[
         },
     ),
     gauge("flashmob_extent_links", "Links open", |n| one(n.links)),
+    gauge(
+        "flashmob_extent_link_held_back_fraction",
+        "The most of any link: receiver, send_buffer: time in which a gateway's window or the node's send buffer held it back; own_window: how much of the node's window is used up",
+        |n| {
+            let most = |a: PathReport, link: &NodeLinkReport| PathReport {
+                receiver_limited_fraction: a.receiver_limited_fraction.max(link.path.receiver_limited_fraction),
+                send_buffer_limited_fraction: a
+                    .send_buffer_limited_fraction
+                    .max(link.path.send_buffer_limited_fraction),
+                receive_window_used_fraction: a
+                    .receive_window_used_fraction
+                    .max(link.path.receive_window_used_fraction),
+                ..a
+            };
+            held_back(&n.paths.iter().fold(PathReport::default(), most))
+        },
+    ),
+    gauge("flashmob_extent_buffers_too_small", "Buffers of links that hold them back and cannot be made larger", |n| {
+        one(n.paths.iter().map(|link| link.path.limits.len()).sum::<usize>())
+    }),
     counter("flashmob_extent_batches_total", "Batches received", |n| one(n.batches)),
     counter("flashmob_extent_pieces_total", "Pieces received", |n| one(n.pieces)),
     counter("flashmob_extent_fast_reads_total", "Reads answered from the page cache without blocking", |n| {

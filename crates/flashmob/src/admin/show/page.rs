@@ -5,6 +5,7 @@ use flashmob_core::units::Bytes;
 use super::super::report::{
     GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
 };
+use super::paths;
 use super::table::Side::{Left, Right};
 use super::table::{Colour, Row, Table};
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
@@ -26,9 +27,13 @@ pub(super) fn page(report: &Report, colour: bool) -> String {
         page.pairs(&gateway_pairs(gateway, report));
         gateway.volumes.iter().for_each(|volume| page.volume(volume));
         page.line(LEGEND);
+        if gateway.volumes.iter().any(|volume| paths::of_volume(volume).is_some()) {
+            page.line(paths::LEGEND);
+        }
     }
     if let Some(node) = &report.node {
         page.pairs(&node_pairs(node, report));
+        page.paths(paths::of_node(node));
     }
     page.stages(&report.stages);
     page.text
@@ -178,6 +183,14 @@ impl Page {
                 let text = format!("{} answers as slowly as a modelled flash", name(&node.name));
                 self.note("modelled", Colour::Doubtful, &text);
             }
+        }
+        self.paths(paths::of_volume(volume));
+    }
+
+    fn paths(&mut self, table: Option<Table>) {
+        if let Some(table) = table {
+            self.line("");
+            self.table(&table);
         }
     }
 

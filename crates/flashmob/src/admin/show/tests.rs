@@ -43,6 +43,7 @@ fn nothing_known_yet_is_a_page_too() {
         bytes_out: 0,
         bytes_in: 0,
         tcp: Some(Default::default()),
+        path: Some(Default::default()),
         ..link(0)
     };
     assert_page(&report, include_str!("tests/unknown.txt"));

@@ -3,6 +3,7 @@
 mod cluster;
 pub mod disk;
 mod nbd;
+pub mod net;
 mod record;
 mod table;
 
@@ -23,6 +24,8 @@ enum What {
     Disk(Box<disk::DiskArgs>),
     /// Measure a cluster: a load inside a gateway of its own, over the links to its nodes.
     Cluster(Box<cluster::ClusterArgs>),
+    /// Measure the network between two devices: TCP, datagrams, messages. Either end may be an iperf3.
+    Net(Box<net::NetArgs>),
     /// Put a load on an export of any NBD server.
     Nbd(Box<nbd::NbdArgs>),
 }
@@ -32,6 +35,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Disk(args) => disk::run(args),
         What::Cluster(args) => cluster::run(args),
+        What::Net(args) => net::run(args),
         What::Nbd(args) => nbd::run(args),
     }
 }

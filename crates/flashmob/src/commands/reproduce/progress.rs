@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use super::plan::{Place, Run, Setup};
-
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// Of all runs.
 pub struct Progress {
-    setup: Setup,
+    /// Time is virtual: how fast it goes by shows with the first run.
+    is_virtual: bool,
     runs: usize,
     on_terminal: bool,
     state: RefCell<State>,
@@ -30,33 +29,33 @@ struct State {
 }
 
 impl Progress {
-    /// Of these runs.
+    /// Of so many runs, which will take so many seconds as guesses go.
     #[must_use]
-    pub fn new(runs: &[Run], setup: &Setup) -> Progress {
+    pub fn new(guesses_s: &[f64], is_virtual: bool) -> Progress {
         let state = State {
             begun: 0,
             done_s: 0.0,
             this_s: 0.0,
-            all_s: runs.iter().map(|run| run.guess_s(setup)).sum(),
+            all_s: guesses_s.iter().sum(),
             took_s: 0.0,
             words: String::new(),
             since: Instant::now(),
             drawn: Instant::now(),
         };
         let on_terminal = std::io::stderr().is_terminal() && log::log_enabled!(log::Level::Info);
-        Progress { setup: setup.clone(), runs: runs.len(), on_terminal, state: RefCell::new(state) }
+        Progress { is_virtual, runs: guesses_s.len(), on_terminal, state: RefCell::new(state) }
     }
 
-    /// This one begins.
-    pub fn begin(&self, run: &Run) {
+    /// One begins.
+    pub fn begin(&self, words: String, guess_s: f64) {
         let mut state = self.state.borrow_mut();
         state.begun += 1;
-        (state.words, state.this_s, state.since) = (run.words(), run.guess_s(&self.setup), Instant::now());
+        (state.words, state.this_s, state.since) = (words, guess_s, Instant::now());
         if self.on_terminal {
             drop(state);
             self.draw();
         } else {
-            log::info!("{}", state.line(self.runs, self.setup.place));
+            log::info!("{}", state.line(self.runs, self.is_virtual));
         }
     }
 
@@ -67,11 +66,11 @@ impl Progress {
         }
     }
 
-    /// This one is done.
-    pub fn end(&self, run: &Run) {
+    /// It is done.
+    pub fn end(&self) {
         let mut state = self.state.borrow_mut();
         state.took_s += state.since.elapsed().as_secs_f64();
-        state.done_s += run.guess_s(&self.setup);
+        state.done_s += state.this_s;
         state.this_s = 0.0;
         if self.on_terminal {
             // The line is free for others.
@@ -83,15 +82,15 @@ impl Progress {
         let mut state = self.state.borrow_mut();
         state.drawn = Instant::now();
         // Progress that cannot be shown stops nothing.
-        let _ = write!(std::io::stderr(), "\r\x1b[K{}", state.line(self.runs, self.setup.place));
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}", state.line(self.runs, self.is_virtual));
     }
 }
 
 impl State {
-    fn line(&self, runs: usize, place: Place) -> String {
+    fn line(&self, runs: usize, is_virtual: bool) -> String {
         let line = format!("{}/{runs} {}", self.begun, self.words);
         // Guesses are of real time: how fast virtual time goes by shows with the first run.
-        if place == Place::Simulator && self.done_s <= 0.0 { line } else { format!("{line}; {}", self.left()) }
+        if is_virtual && self.done_s <= 0.0 { line } else { format!("{line}; {}", self.left()) }
     }
 
     /// By what those that are done took, compared with what was guessed.
@@ -111,31 +110,19 @@ fn words(left_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::runs;
     use super::*;
 
     #[test]
     fn what_is_left_follows_what_runs_took() {
-        let setup = Setup {
-            place: Place::Lab,
-            air: "11n".into(),
-            gateway: "wired",
-            flash: "emmc".into(),
-            seed: 1,
-            time: Duration::from_secs(1),
-            repeat: 1,
-            limit: 2_000.0,
-        };
-        let runs = runs(true, false);
-        let progress = Progress::new(&runs, &setup);
-        progress.begin(&runs[0]);
+        let progress = Progress::new(&[100.0; 10], false);
+        progress.begin("k=1".into(), 100.0);
         let guess = progress.state.borrow().left();
-        progress.end(&runs[0]);
+        progress.end();
         // It took no time: neither will the others.
-        progress.begin(&runs[1]);
+        progress.begin("k=10".into(), 100.0);
         assert_eq!(progress.state.borrow().left(), "about 0 s left");
         assert!(guess.ends_with("min left"), "{guess}");
-        assert!(progress.state.borrow().line(10, Place::Lab).starts_with("2/10 k=10, 24 points; about "));
+        assert!(progress.state.borrow().line(10, false).starts_with("2/10 k=10; about "));
     }
 
     #[test]
@@ -150,8 +137,8 @@ mod tests {
             since: Instant::now(),
             drawn: Instant::now(),
         };
-        assert_eq!(state(0.0).line(10, Place::Simulator), "1/10 k=1");
-        assert!(state(100.0).line(10, Place::Simulator).starts_with("1/10 k=1; about "));
-        assert!(state(0.0).line(10, Place::Lab).starts_with("1/10 k=1; about "));
+        assert_eq!(state(0.0).line(10, true), "1/10 k=1");
+        assert!(state(100.0).line(10, true).starts_with("1/10 k=1; about "));
+        assert!(state(0.0).line(10, false).starts_with("1/10 k=1; about "));
     }
 }

@@ -8,8 +8,8 @@ use flashmob_results::device::Device;
 use flashmob_results::latency::{Latency, histogram};
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement, read};
 
+use super::super::progress::Progress;
 use super::plan::{Place, Run, Setup, runs};
-use super::progress::Progress;
 use super::runner::Runner;
 use super::{kept_file, measure};
 
@@ -108,7 +108,8 @@ fn measured(fails_at: Option<usize>, stops_at: Option<usize>) -> anyhow::Result<
     let path = kept_file(folder.path(), &setup())?;
     let runs = runs(true, false);
     let mut stub = Stub { begun: 0, fails_at, stops_at, stop: &stop };
-    let outcome = measure(&runs, &setup(), &mut stub, &stop, &Progress::new(&runs, &setup()), Some(&path))?;
+    let outcome =
+        measure(&runs, &setup(), &mut stub, &stop, &Progress::new(&vec![1.0; runs.len()], false), Some(&path))?;
     let kept = read::file(&path)?;
     assert_eq!(outcome.document.as_ref(), Some(&kept), "the file has what the page has");
     Ok((kept.cluster().unwrap().points.len(), outcome.interrupted, kept))

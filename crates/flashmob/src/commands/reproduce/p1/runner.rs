@@ -1,23 +1,15 @@
 //! Runs the parts of a plan, one process each, and keeps what they measured.
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use flashmob_results::{Document, read};
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::plan::{Place, Run, Setup};
-use crate::process;
+use crate::commands::own_runs;
 
-/// Lines of what a process said that are shown if it fails.
-const LINES_KEPT: usize = 12;
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What 'flashmob lab' ends with if all was well but the lab was late, and if it could not be made.
 const STATUS_LATE: i32 = crate::lab::STATUS_LATE as i32;
 const STATUS_NO_LAB: i32 = crate::lab::STATUS_IMPOSSIBLE as i32;
@@ -46,47 +38,13 @@ impl Runner for Processes<'_> {
         let file = self.folder.join("run.json");
         // What an earlier run left must not pass for this one's.
         let _ = std::fs::remove_file(&file);
-        let arguments = run.arguments(setup, &program, &file);
-        let mut command = process::of_this_binary(&arguments)?;
-        // A group of its own: an interrupt from the terminal reaches it once, by way of this process.
-        command.process_group(0).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start a process of this program")?;
-        let said = Arc::new(Mutex::new(Vec::<String>::new()));
-        let listener = child.stderr.take().map(|stderr| {
-            let said = Arc::clone(&said);
-            std::thread::spawn(move || {
-                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                    if said.len() == LINES_KEPT {
-                        said.remove(0);
-                    }
-                    said.push(line);
-                }
-            })
-        });
-        let mut asked = false;
-        let status = loop {
-            if let Some(status) = child.try_wait().context("cannot wait for a process")? {
-                break status;
-            }
-            if self.stop.load(Ordering::Relaxed) && !asked {
-                asked = true;
-                // It may have ended in this moment.
-                let _ = kill_process(Pid::from_child(&child), Signal::INT);
-            }
-            (self.tick)();
-            std::thread::sleep(LOOK_EVERY);
-        };
-        if let Some(listener) = listener {
-            // It ends with the process and those that the process started.
-            let _ = listener.join();
-        }
-        let said = said.lock().unwrap_or_else(PoisonError::into_inner).join("\n       ");
+        let own_runs::Ended { status, said, was_stopped } =
+            own_runs::run(&run.arguments(setup, &program, &file), &self.stop, self.tick)?;
         let document = if file.exists() { Some(read::file(&file)?) } else { None };
-        if document.is_some() || asked {
+        if document.is_some() || was_stopped {
             // Late repetitions are void and say so themselves.
             let well = [0, STATUS_LATE, STATUS_VOID].map(Some).contains(&status.code());
-            if !well && !asked {
+            if !well && !was_stopped {
                 log::warn!("{}: {status}; what it measured is kept. It said:\n       {said}", run.words());
             }
             return Ok(document);

@@ -1,0 +1,86 @@
+//! What a process tells of the paths of its links: part of [`super::report`].
+
+use serde::{Deserialize, Serialize};
+
+use super::report::TcpReport;
+
+/// A link's path as this end's socket knows it. Rates and fractions are of the time between the last two looks, which is a second or more;
+/// fractions go from 0 to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// The congestion control of what this end sends.
+    pub congestion: Option<String>,
+    /// The kernel's newest estimate of how fast what this end sends arrives.
+    pub delivery_rate_bytes_per_second: u64,
+    /// What came.
+    pub in_bytes_per_second: f64,
+    /// What the other end acknowledged.
+    pub out_bytes_per_second: f64,
+    /// The largest window that this end offers.
+    pub receive_window_bytes: u64,
+    /// The window that the other end offers.
+    pub send_window_bytes: u64,
+    /// This end's receive buffer, as the kernel counts it.
+    pub receive_buffer_bytes: u64,
+    /// This end's send buffer, as the kernel counts it.
+    pub send_buffer_bytes: u64,
+    /// How much of this end's window each shortest round trip uses up; near 1 the window limits the other end.
+    pub receive_window_used_fraction: f64,
+    /// Time in which something of this end's was under way.
+    pub busy_fraction: f64,
+    /// Time in which the other end's window held this end back.
+    pub receiver_limited_fraction: f64,
+    /// Time in which this end's send buffer held it back.
+    pub send_buffer_limited_fraction: f64,
+    /// The other end's window held this end back for a good part of the time in which it had something to send: see the other end's status.
+    pub is_limited_by_peer: bool,
+    /// Buffers of this end that hold the link back and that this process cannot make larger.
+    pub limits: Vec<PathLimit>,
+}
+
+impl PathReport {
+    /// What holds it back, in two words; nothing: `-`.
+    #[must_use]
+    pub fn held_back(&self) -> String {
+        let here = self.limits.iter().map(|limit| format!("{} here", limit.buffer));
+        let there = self.is_limited_by_peer.then(|| "receive there".to_string());
+        let all: Vec<String> = here.chain(there).collect();
+        if all.is_empty() { "-".to_string() } else { all.join(", ") }
+    }
+}
+
+/// A buffer that is too small for its path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathLimit {
+    /// `receive` or `send`.
+    pub buffer: String,
+    /// Its size, as the kernel counts it.
+    pub buffer_bytes: u64,
+    /// What the path wants at least.
+    pub wanted_bytes: u64,
+    /// What to do, a command where there is one.
+    pub remedy: String,
+}
+
+impl PathLimit {
+    /// What an operator is told.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let PathLimit { buffer, buffer_bytes, wanted_bytes, remedy } = self;
+        format!(
+            "the link is {}-limited: its {buffer} buffer of {buffer_bytes} bytes is too small for the path, which wants at least {wanted_bytes}; {remedy}",
+            if buffer == "receive" { "receiver" } else { "sender" }
+        )
+    }
+}
+
+/// A gateway's link as the node knows it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct NodeLinkReport {
+    /// The gateway's end.
+    pub peer: String,
+    /// What TCP says of the connection.
+    pub tcp: TcpReport,
+    /// Its path.
+    pub path: PathReport,
+}

@@ -1,0 +1,303 @@
+//! The arguments, and the points that lists of them make.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use flashmob_bench::net::protocol::parameters::{DEPTH_MAX, MESSAGE_BYTES_MAX};
+use flashmob_bench::net::protocol::{BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, PORT, STREAMS_MAX};
+use flashmob_bench::net::{Length, Plan};
+use flashmob_results::net::{Direction, Messages, Parameters, Path, Protocol};
+
+use crate::commands::cluster_args::seconds;
+use crate::commands::tell::Output;
+
+/// What datagrams are sent at unless a rate is given, as iperf3 does: 1 Mbit/s.
+const UDP_RATE_DEFAULT: u64 = 1_000_000;
+/// Longest time that is omitted, as in iperf3.
+const OMIT_S_MAX: i64 = 60;
+
+/// Measure the network between two devices: TCP, datagrams, or requests and answers. It speaks iperf3's protocol: either end may be one.
+///
+/// Start it with --server on one device and with --connect on the other. Lists make a sweep over all combinations. Besides throughput it
+/// tells what TCP did, at both ends if both are flashmob: retransmissions, windows, round-trip times, packets.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("role").required(true).args(["server", "connect", "rtt"]), after_help = "\
+Examples:
+  flashmob bench net --server                                          # or iperf3 -s
+  flashmob bench net --connect 192.168.1.20
+  flashmob bench net -c 192.168.1.20 --direction up,down -P 1,4 --repeat 3 --save net.json
+  flashmob bench net -c 192.168.1.20 -C reno,cubic,bbr --window 64K,1M
+  flashmob bench net -c 192.168.1.20 --udp --rate 10M,50M,100M
+  flashmob bench net -c 192.168.1.20 --messages 40:4k:1,40:4k:32       # what a link of flashmob does
+  flashmob bench net --rtt 0,2,4,8,16,32,64,128 --loss 0,0.1,1 --path-rate 20M --direction up,down -t 3   # between two hosts of a lab
+
+Exit status: 0 done, 1 not possible, 2 wrong arguments, 5 a point has only repetitions that count for nothing (the lab was late),
+130 stopped by Ctrl-C (the result so far is printed and saved).")]
+pub struct NetArgs {
+    /// Serve tests, one at a time, until stopped.
+    #[arg(short, long, conflicts_with_all = ["label", "save", "output"])]
+    pub server: bool,
+    /// Measure to this server.
+    #[arg(short, long, value_name = "HOST[:PORT]")]
+    pub connect: Option<String>,
+    /// Port of the server.
+    #[arg(short, long, default_value_t = PORT, value_name = "PORT")]
+    pub port: u16,
+    /// Address of this device to listen on, or to connect from.
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// With --server: end after one test.
+    #[arg(short = '1', long, conflicts_with = "connect")]
+    pub one_off: bool,
+    /// What is sent.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Repetitions of each combination.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Give up if the server does not answer within so many seconds.
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = seconds)]
+    pub connect_timeout: Duration,
+    /// While nothing listens there, try again for so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "connect")]
+    pub wait: Option<Duration>,
+    /// What is between, where it is modelled.
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    pub path: super::path_args::PathArgs,
+    /// A name for this path in reports.
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Save the result as JSON (described by schema/result-1.json).
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Lines and a table for people, the result as JSON, or a line of JSON for each thing that happens (schema/event-1.json).
+    #[arg(long, value_enum, default_value = "table")]
+    pub output: Output,
+}
+
+/// What is sent. Lists make a sweep over all combinations.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "What is sent")]
+pub struct LoadArgs {
+    /// Datagrams instead of TCP.
+    #[arg(short, long, conflicts_with = "messages")]
+    pub udp: bool,
+    /// Bits a second of each stream, such as 10M: for datagrams 1M unless given, and otherwise, or with 0, as fast as it goes.
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE,...", value_delimiter = ',', value_parser = rate)]
+    pub rate: Vec<u64>,
+    /// Seconds that count.
+    #[arg(short, long, default_value = "10", value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes")]
+    pub time: Duration,
+    /// Send so many bytes each way instead of for a time.
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::commands::size)]
+    pub bytes: Option<u64>,
+    /// Bytes of each write (128K), or of each datagram (what fits into a packet).
+    #[arg(short, long, value_name = "SIZE", value_parser = crate::commands::size)]
+    pub length: Option<u64>,
+    /// Streams at once, each way.
+    #[arg(short = 'P', long, visible_alias = "parallel", default_value = "1", value_name = "N,...", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
+    pub streams: Vec<u32>,
+    /// The server sends: --direction down.
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "direction", "messages"])]
+    pub reverse: bool,
+    /// Both send at once: --direction both.
+    #[arg(long, conflicts_with_all = ["direction", "messages"])]
+    pub bidir: bool,
+    /// Which way: up is to the server.
+    #[arg(long, value_enum, default_value = "up", value_name = "WAY,...", value_delimiter = ',')]
+    pub direction: Vec<DirectionArg>,
+    /// Congestion control at both ends, such as reno,cubic,bbr: the system's, unless given.
+    #[arg(short = 'C', long, value_name = "NAME,...", value_delimiter = ',', conflicts_with = "udp")]
+    pub congestion: Vec<String>,
+    /// Both buffers of each socket, at both ends: sized by the system, unless given.
+    #[arg(short = 'w', long, value_name = "SIZE,...", value_delimiter = ',', value_parser = crate::commands::size)]
+    pub window: Vec<u64>,
+    /// Whole seconds before anything counts.
+    #[arg(short = 'O', long, default_value_t = 0, value_name = "SECONDS", conflicts_with = "bytes", value_parser = clap::value_parser!(u32).range(0..=OMIT_S_MAX))]
+    pub omit: u32,
+    /// Seconds from one line to the next.
+    #[arg(short, long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    pub interval: Duration,
+    /// Requests of so many bytes, answered by so many, so many of them outstanding on each stream: flashmob at both ends.
+    #[arg(long, value_name = "REQUEST:ANSWER:DEPTH,...", value_delimiter = ',', value_parser = messages, conflicts_with_all = ["rate", "length"])]
+    pub messages: Vec<Messages>,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DirectionArg {
+    /// To the server.
+    Up,
+    /// From the server.
+    Down,
+    /// Both at once.
+    Both,
+}
+
+impl From<DirectionArg> for Direction {
+    fn from(arg: DirectionArg) -> Direction {
+        match arg {
+            DirectionArg::Up => Direction::Up,
+            DirectionArg::Down => Direction::Down,
+            DirectionArg::Both => Direction::Both,
+        }
+    }
+}
+
+impl LoadArgs {
+    /// All combinations: messages change slowest, then direction, streams, congestion control, window and rate.
+    ///
+    /// # Errors
+    /// A length that cannot be sent.
+    pub fn points(&self, path: Option<&Path>) -> anyhow::Result<Vec<Parameters>> {
+        let protocol = match (self.udp, self.messages.is_empty()) {
+            (true, _) => Protocol::Udp,
+            (false, true) => Protocol::Tcp,
+            (false, false) => Protocol::Messages,
+        };
+        let block_bytes = self.block_bytes(protocol)?;
+        let directions = self.directions();
+        let rates: Vec<Option<u64>> = match protocol {
+            Protocol::Udp if self.rate.is_empty() => vec![Some(UDP_RATE_DEFAULT)],
+            _ => options(&self.rate).into_iter().map(|rate| rate.filter(|&r| r > 0)).collect(),
+        };
+        let mut points = Vec::new();
+        for &messages in &options(&self.messages) {
+            for &direction in &directions {
+                for &streams in &self.streams {
+                    for congestion in &options(&self.congestion) {
+                        for &window_bytes in &options(&self.window) {
+                            points.extend(rates.iter().map(|&rate_bits_per_second| Parameters {
+                                protocol,
+                                direction,
+                                streams,
+                                congestion: congestion.clone(),
+                                rate_bits_per_second,
+                                block_bytes,
+                                window_bytes,
+                                messages,
+                                path: path.cloned(),
+                                client_receive_max_bytes: None,
+                                server_receive_max_bytes: None,
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    /// Which ways; of messages always up.
+    #[must_use]
+    pub fn directions(&self) -> Vec<Direction> {
+        match (self.reverse, self.bidir) {
+            (true, _) => vec![Direction::Down],
+            (_, true) => vec![Direction::Both],
+            _ if !self.messages.is_empty() => vec![Direction::Up],
+            _ => self.direction.iter().map(|&way| way.into()).collect(),
+        }
+    }
+
+    /// Bytes of a write; 0 where only the connection tells what fits.
+    fn block_bytes(&self, protocol: Protocol) -> anyhow::Result<u32> {
+        let (least, most, default) = match protocol {
+            Protocol::Udp => (DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX, 0),
+            Protocol::Tcp | Protocol::Messages => {
+                (1, BLOCK_BYTES_MAX, flashmob_bench::net::protocol::parameters::BLOCK_BYTES_DEFAULT)
+            }
+        };
+        match self.length {
+            None => Ok(default),
+            Some(bytes) => u32::try_from(bytes)
+                .ok()
+                .filter(|bytes| (least..=most).contains(bytes))
+                .ok_or_else(|| anyhow::anyhow!("--length {bytes}: {least} to {most} bytes are possible")),
+        }
+    }
+
+    /// How one point is measured.
+    #[must_use]
+    pub fn plan(&self, point: &Parameters) -> Plan {
+        Plan {
+            protocol: point.protocol,
+            direction: point.direction,
+            streams: point.streams,
+            congestion: point.congestion.clone(),
+            rate_bits_per_second: point.rate_bits_per_second,
+            block_bytes: Some(point.block_bytes).filter(|&bytes| bytes > 0),
+            window_bytes: point.window_bytes,
+            messages: point.messages,
+            length: self.bytes.map_or(Length::Time(self.time), Length::Bytes),
+            omit_s: self.omit,
+            interval: self.interval,
+        }
+    }
+
+    /// Seconds that one repetition takes; `None` if bytes say when it ends.
+    #[must_use]
+    pub fn expected_s(&self) -> Option<f64> {
+        self.bytes.is_none().then(|| self.time.as_secs_f64() + f64::from(self.omit))
+    }
+}
+
+/// What was listed, or nothing chosen.
+fn options<T: Clone>(list: &[T]) -> Vec<Option<T>> {
+    if list.is_empty() { vec![None] } else { list.iter().cloned().map(Some).collect() }
+}
+
+/// The host and the port of `HOST`, `HOST:PORT`, `[IPv6]:PORT` or a bare IPv6 address.
+///
+/// # Errors
+/// The port is none.
+pub fn host_and_port(text: &str, port: u16) -> anyhow::Result<(String, u16)> {
+    let number = |text: &str| {
+        let port = text.parse::<u16>().ok().filter(|&port| port > 0);
+        port.ok_or_else(|| anyhow::anyhow!("'{text}' is no port; give HOST or HOST:PORT"))
+    };
+    if let Some((host, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return Ok((host.into(), rest.strip_prefix(':').map_or(Ok(port), number)?));
+    }
+    match text.split_once(':') {
+        Some((host, rest)) if !rest.contains(':') => Ok((host.into(), number(rest)?)),
+        _ => Ok((text.into(), port)),
+    }
+}
+
+/// Bits a second, with iperf3's decimal letters.
+pub fn rate(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no rate; give bits a second, such as 500K, 10M or 1G");
+    let bare = text.trim().trim_end_matches("bit/s").trim_end_matches("bit");
+    let split = bare.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(bare.len());
+    let (digits, unit) = bare.split_at(split);
+    let factor = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "m" | "M" => 1e6,
+        "g" | "G" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let rate = number * factor;
+    if rate <= 1e15 { Ok(rate as u64) } else { Err(wrong()) }
+}
+
+fn messages(text: &str) -> Result<Messages, String> {
+    let wrong = || format!("'{text}' is none of REQUEST:ANSWER:DEPTH, such as 40:4k:32");
+    let parts: Vec<&str> = text.split(':').collect();
+    let [request, answer, depth] = parts.as_slice() else { return Err(wrong()) };
+    let bytes = |text: &str| match crate::commands::size(text).map(u32::try_from) {
+        Ok(Ok(bytes)) if (1..=MESSAGE_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("a message has 1 byte to 16MiB, not '{text}'")),
+    };
+    let depth = depth.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
+    Ok(Messages {
+        request_bytes: bytes(request)?,
+        answer_bytes: bytes(answer)?,
+        depth: depth.ok_or_else(|| format!("give a depth from 1 to {DEPTH_MAX} in '{text}'"))?,
+    })
+}

@@ -1,0 +1,253 @@
+//! Two hosts with a modelled path between them: a lab of its own for each path, in which this very program is client and server.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use flashmob_results::net::Point;
+use flashmob_results::warning::{Code, Warning};
+use flashmob_results::{Document, Measurement, merge, read};
+
+use crate::commands::own_runs::{self, Ended};
+
+/// What 'flashmob lab' ends with if the command was well but the lab was late, and if it could not be made.
+const STATUS_LATE: i32 = crate::lab::STATUS_LATE as i32;
+const STATUS_NO_LAB: i32 = crate::lab::STATUS_IMPOSSIBLE as i32;
+/// The first two values of a host's `tcp_rmem` where the third is set: what is kept when memory is short, and what sockets begin with
+/// unless that is more than they may have.
+const RECEIVE_MIN_BYTES: u64 = 4_096;
+const RECEIVE_DEFAULT_BYTES: u64 = 131_072;
+/// The server's address in a lab with one node.
+const SERVER: &str = "10.77.0.2";
+
+/// Sets the host's receive maximum if there is one to set, then does what is asked for. Its arguments are the three values (or nothing) and the
+/// command.
+const SERVE: &str = r#"[ -z "$2" ] || echo "$1 $2 $3" >/proc/sys/net/ipv4/tcp_rmem || exit 1; shift 3; exec "$@""#;
+
+/// Runs clients one after the other. Who stops it stops the one that runs, which saves what it has; a shell by itself would let it run on.
+const CLIENTS: &str = r#"status=0 stopped= child= capture=
+trap 'stopped=1; kill -TERM $child $capture 2>/dev/null' INT TERM
+client() {
+    "$@" >/dev/null &
+    child=$!
+    wait $child || status=$?
+    [ -z "$stopped" ] || { wait; exit 130; }
+}
+"#;
+
+/// A path between two hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabPath {
+    /// Added round trip.
+    pub rtt_us: u64,
+    /// Of a million packets so many are lost, each way.
+    pub loss_ppm: u32,
+    /// What it carries each way.
+    pub rate_bits_per_second: u64,
+    /// Packets that wait at its entry at most.
+    pub queue_packets: u32,
+    /// What receive buffers grow to in the client's host; `None`: as everywhere.
+    pub client_receive_max_bytes: Option<u64>,
+    /// The same in the server's host.
+    pub server_receive_max_bytes: Option<u64>,
+    /// Where chance comes from.
+    pub seed: u64,
+}
+
+/// Packets that are captured in the client's host meanwhile.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// How long.
+    pub seconds: f64,
+    /// What the result is called.
+    pub label: String,
+    /// Where it is saved.
+    pub save: PathBuf,
+}
+
+impl LabPath {
+    /// The air as the lab takes it.
+    #[must_use]
+    pub fn air(&self) -> String {
+        // What a round trip has more than twice the whole microseconds is less than anybody measures.
+        let (delay_us, loss) = (self.rtt_us / 2, f64::from(self.loss_ppm) / 10_000.0);
+        let (rate, queue) = (self.rate_bits_per_second, self.queue_packets);
+        format!("wan,rate={rate}bit,delay={delay_us}us,loss={loss}%,queue={queue}")
+    }
+
+    /// In words, for progress.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = format!("RTT {} ms", self.rtt_us as f64 / 1e3);
+        if self.loss_ppm > 0 {
+            words.push_str(&format!(", loss {} %", f64::from(self.loss_ppm) / 1e4));
+        }
+        words
+    }
+
+    /// What to give this program so that it makes the lab and runs these clients in it, one after the other; each saves to its own file.
+    #[must_use]
+    pub fn arguments(
+        &self,
+        program: &Path,
+        loads: &[Vec<String>],
+        saves: &[PathBuf],
+        capture: Option<&Capture>,
+    ) -> Vec<String> {
+        let program = quoted(&program.display().to_string());
+        let serve = format!("{program} --quiet bench net --server");
+        let mut script = String::from(CLIENTS);
+        if let Some(capture) = capture {
+            let (seconds, label) = (capture.seconds, quoted(&capture.label));
+            let save = quoted(&capture.save.display().to_string());
+            script.push_str(&format!(
+                "{program} --quiet net analyze --capture air0 --time {seconds} --label {label} --save {save} >/dev/null &\n\
+                 capture=$!\nsleep 0.3\n"
+            ));
+        }
+        for (load, save) in loads.iter().zip(saves) {
+            let load: Vec<String> = load.iter().map(|word| quoted(word)).collect();
+            let save = quoted(&save.display().to_string());
+            script.push_str(&format!(
+                "client {program} --quiet bench net --connect {SERVER} --wait 10 {} --save {save}\n",
+                load.join(" ")
+            ));
+        }
+        script.push_str("wait\nexit $status\n");
+        let set = |max: Option<u64>, rest: &str| {
+            let max_text = max.map_or_else(|| "''".to_string(), |max| max.to_string());
+            let default = RECEIVE_DEFAULT_BYTES.min(max.unwrap_or(RECEIVE_DEFAULT_BYTES));
+            let min = RECEIVE_MIN_BYTES.min(default);
+            let values = if max.is_some() { format!("{min} {default} {max_text}") } else { "'' '' ''".to_string() };
+            format!("exec sh -c {} sh {values} {rest}", quoted(SERVE))
+        };
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let mut arguments = words("--quiet lab run --nodes 1 --no-io --no-gateway --seed");
+        arguments.extend([self.seed.to_string(), "--air".into(), self.air()]);
+        arguments.extend(["--node-command".into(), set(self.server_receive_max_bytes, &serve)]);
+        arguments.extend(["--", "sh", "-c"].map(String::from));
+        arguments.push(set(self.client_receive_max_bytes, &format!("sh -c {}", quoted(&script))));
+        arguments
+    }
+
+    /// Makes the lab and measures; nothing if it was stopped before there was anything.
+    pub fn measure(
+        &self,
+        loads: &[Vec<String>],
+        folder: &Path,
+        capture: Option<&Capture>,
+        stop: &AtomicBool,
+        tick: &dyn Fn(),
+    ) -> anyhow::Result<Option<Document>> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let saves: Vec<PathBuf> = (0..loads.len()).map(|nth| folder.join(format!("load-{nth}.json"))).collect();
+        for save in saves.iter().chain(capture.map(|capture| &capture.save)) {
+            // What an earlier run left must not pass for this one's.
+            let _ = std::fs::remove_file(save);
+        }
+        let ended = own_runs::run(&self.arguments(&program, loads, &saves, capture), stop, tick)?;
+        let mut parts = Vec::new();
+        for save in saves.iter().filter(|save| save.exists()) {
+            parts.push(self.completed(read::file(save)?));
+        }
+        self.judge(&ended, parts.len() == loads.len())?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(merge::nets(parts)?))
+    }
+
+    /// What the client could not know: what was set of the hosts.
+    fn completed(&self, mut document: Document) -> Document {
+        document.seed = self.seed;
+        // Each client says of its own path that it was modelled: what the path was stands with each point.
+        document.warnings.retain(|warning| warning.code != Code::Modelled);
+        document.warnings.push(modelled());
+        if let Measurement::Net(net) = &mut document.measurement {
+            let points = std::mem::take(&mut net.points);
+            net.points = points.into_iter().map(|point| self.of_path(point)).collect();
+        }
+        document
+    }
+
+    fn of_path(&self, mut point: Point) -> Point {
+        point.parameters.client_receive_max_bytes = self.client_receive_max_bytes;
+        point.parameters.server_receive_max_bytes = self.server_receive_max_bytes;
+        point
+    }
+
+    fn judge(&self, ended: &Ended, all: bool) -> anyhow::Result<()> {
+        let Ended { status, said, was_stopped } = ended;
+        // What was late is void and says so itself.
+        if *was_stopped || (all && [Some(0), Some(STATUS_LATE)].contains(&status.code())) {
+            return Ok(());
+        }
+        let remedy = match status.code() {
+            Some(STATUS_NO_LAB) => {
+                "the lab could not be made: it needs root, or a system that lets users make namespaces"
+            }
+            _ => "try 'flashmob lab run -- true' to see whether a lab can be made here",
+        };
+        if all {
+            log::warn!("{}: {status}; what it measured is kept. It said:\n       {said}", self.words());
+            return Ok(());
+        }
+        bail!("{} ended with {status}, and not all was measured; {remedy}. It said:\n       {said}", self.words())
+    }
+}
+
+/// That a path was modelled, as a doubt about the whole.
+#[must_use]
+pub fn modelled() -> Warning {
+    Warning::new(Code::Modelled, "modelled: the path between the hosts by 'wan'; TCP and the programs were real")
+}
+
+/// As one word of a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path() -> LabPath {
+        LabPath {
+            rtt_us: 16_000,
+            loss_ppm: 1_000,
+            rate_bits_per_second: 11_000_000,
+            queue_packets: 100,
+            client_receive_max_bytes: Some(24_576),
+            server_receive_max_bytes: None,
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn a_path_is_an_air_that_the_lab_knows() {
+        assert_eq!(path().air(), "wan,rate=11000000bit,delay=8000us,loss=0.1%,queue=100");
+        let profile = flashmob_lab::air::Profile::parse(&path().air()).unwrap();
+        assert_eq!(profile.name, "wan,rate=11Mbit,delay=8ms,loss=0.1%,queue=100");
+        assert_eq!(path().words(), "RTT 16 ms, loss 0.1 %");
+    }
+
+    #[test]
+    fn words_of_a_shell_stay_one_word_each() {
+        for word in ["", "a b", "it's", "$HOME `x` \"y\"", "'"] {
+            let echoed =
+                std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quoted(word))]).output().unwrap();
+            assert_eq!(String::from_utf8(echoed.stdout).unwrap(), word);
+        }
+    }
+
+    #[test]
+    fn maxima_are_set_in_the_host_that_has_one() {
+        let save = [PathBuf::from("/tmp/x y.json")];
+        let arguments = path().arguments(Path::new("/bin/flashmob"), &[vec!["--udp".into()]], &save, None);
+        let node = &arguments[arguments.iter().position(|a| a == "--node-command").unwrap() + 1];
+        let client = arguments.last().unwrap();
+        assert!(node.contains("sh '' '' '' '/bin/flashmob' --quiet bench net --server"), "{node}");
+        assert!(client.contains("sh 4096 24576 24576 sh -c "), "{client}");
+        assert!(client.contains("--udp") && client.contains("/tmp/x y.json"), "{client}");
+    }
+}

@@ -1,0 +1,211 @@
+//! Points in rounds: each round measures every point once, so that whatever changes with time touches all of them alike.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use flashmob_bench::net::{NetError, Run, Target, check_congestion, run as run_once};
+use flashmob_results::cluster::Setting;
+use flashmob_results::event::Event;
+use flashmob_results::net::{Interval, Parameters, Path, Point, Repetition};
+
+use super::args::{NetArgs, host_and_port};
+use super::record::{self, Subject};
+use super::{lines, table};
+use crate::commands::cluster::STATUS_VOID;
+use crate::commands::tell::{self, Output, STATUS_INTERRUPTED, Teller};
+use crate::lab::status as lab;
+
+/// How often a server that is not there yet is tried.
+const TRY_EVERY: Duration = Duration::from_millis(50);
+
+/// Measures all points of the arguments.
+pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
+    let (begun, started) = (Instant::now(), SystemTime::now());
+    let (host, port) = host_and_port(args.connect.as_deref().unwrap_or_default(), args.port)?;
+    for name in &args.load.congestion {
+        check_congestion(name)?;
+    }
+    if let Some(path) = &args.save {
+        tell::check_writable(path, None)?;
+    }
+    let lab = lab::socket();
+    let path = lab
+        .as_deref()
+        .map(|socket| lab::ask(socket, false))
+        .transpose()?
+        .and_then(|status| path_of(&status.air.profile));
+    let points = args.load.points(path.as_ref())?;
+    let cancel = Arc::new(AtomicBool::new(false));
+    tell::on_signal(Arc::clone(&cancel))?;
+    let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let target = Target { host, port, bind: args.bind, connect_timeout: args.connect_timeout };
+    let mut sweep =
+        Sweep { begun, args, target, lab: lab.clone(), rows: points.into_iter().map(|p| (p, Vec::new())).collect() };
+    let mut teller = Teller::new(args.output, table::render);
+    teller.begin(sweep.rows.len(), args.repeat, 0);
+    let failure = sweep.run(begun, &cancel, &mut teller)?;
+    let interrupted = cancel.load(Ordering::Relaxed);
+    let is_single = sweep.is_single();
+    let subject = Subject {
+        setting: if lab.is_some() { Setting::Lab } else { Setting::Network },
+        server,
+        label: args.label.clone(),
+        started,
+        elapsed: begun.elapsed(),
+        interrupted,
+    };
+    sweep.rows.retain(|(_, repetitions)| !repetitions.is_empty());
+    let document = record::document(subject, sweep.rows, failure.as_ref());
+    if let Some(path) = &args.save {
+        tell::save(&document, path)?;
+    }
+    if is_single && args.output == Output::Table {
+        // The lines have said it all, but what makes it doubtful.
+        say(&table::doubts(&document));
+    } else {
+        teller.end(&document)?;
+    }
+    match failure {
+        Some(failure) => Err(failure.into()),
+        None => Ok(status(document.net().map_or(&[], |net| &net.points), interrupted)),
+    }
+}
+
+/// How it ends.
+pub fn status(points: &[Point], interrupted: bool) -> ExitCode {
+    if interrupted {
+        ExitCode::from(STATUS_INTERRUPTED)
+    } else if points.iter().any(|p| p.repetitions.iter().all(|r| r.is_void)) {
+        ExitCode::from(STATUS_VOID)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// A line for people; whoever reads may go.
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+struct Sweep<'a> {
+    begun: Instant,
+    args: &'a NetArgs,
+    target: Target,
+    lab: Option<PathBuf>,
+    rows: Vec<(Parameters, Vec<Repetition>)>,
+}
+
+impl Sweep<'_> {
+    /// One run alone tells its story line by line.
+    fn is_single(&self) -> bool {
+        self.rows.len() == 1 && self.args.repeat == 1
+    }
+
+    /// Measures every point in every round. An error that comes after something was measured is given back beside it.
+    fn run(&mut self, begun: Instant, cancel: &AtomicBool, teller: &mut Teller) -> anyhow::Result<Option<NetError>> {
+        let tells_lines = self.is_single() && self.args.output == Output::Table;
+        let all = f64::from(self.args.repeat) * self.rows.len() as f64;
+        let mut done = 0.0;
+        for round in 0..self.args.repeat {
+            for at in 0..self.rows.len() {
+                if cancel.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                let begin_s = begun.elapsed().as_secs_f64();
+                let parameters = self.rows[at].0.clone();
+                let expected_s = self.args.load.expected_s();
+                let mut is_headed = false;
+                let mut watch = |intervals: &[Interval]| {
+                    if tells_lines {
+                        if !is_headed {
+                            say(&format!("{}\n", lines::heading(&parameters)));
+                            is_headed = true;
+                        }
+                        say(&lines::intervals(intervals, &parameters));
+                    }
+                    for interval in intervals {
+                        teller.tell(&Event::NetInterval { round, interval: Box::new(interval.clone()) });
+                    }
+                    if let (Some(expected_s), Some(last)) = (expected_s, intervals.last())
+                        && !tells_lines
+                    {
+                        teller.progress((done + (last.end_s / expected_s).min(1.0)) / all);
+                    }
+                };
+                let run = match self.once(&parameters, cancel, &mut watch) {
+                    Ok(run) => run,
+                    Err(Failure::Net(NetError::Cancelled)) => {
+                        log::info!("stopped{}", if done > 0.0 { "" } else { "; nothing was measured" });
+                        return Ok(None);
+                    }
+                    // What was measured until then is worth keeping.
+                    Err(Failure::Net(error)) if done > 0.0 => return Ok(Some(error)),
+                    Err(Failure::Net(error)) => return Err(error.into()),
+                    Err(Failure::Lab(error)) => return Err(error),
+                };
+                done += 1.0;
+                let repetition = Repetition { begin_s, ..run.repetition };
+                if tells_lines {
+                    say(&lines::sums(&repetition, &parameters));
+                }
+                let (parameters, repetitions) = &mut self.rows[at];
+                // Now it is known what fits into a datagram.
+                parameters.block_bytes = run.block_bytes;
+                teller.tell(&Event::NetRepetition {
+                    round,
+                    parameters: Box::new(parameters.clone()),
+                    repetition: Box::new(repetition.clone()),
+                });
+                repetitions.push(repetition);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The server may still come.
+    fn may_wait(&self) -> bool {
+        self.args.wait.is_some_and(|wait| self.begun.elapsed() < wait)
+    }
+
+    fn once(
+        &self,
+        parameters: &Parameters,
+        cancel: &AtomicBool,
+        watch: &mut dyn FnMut(&[Interval]),
+    ) -> Result<Run, Failure> {
+        let ask = |begin| self.lab.as_deref().map(|socket| lab::ask(socket, begin)).transpose();
+        ask(true).map_err(Failure::Lab)?;
+        let plan = self.args.load.plan(parameters);
+        let mut run = loop {
+            match run_once(&self.target, &plan, cancel, watch) {
+                // Whoever starts both ends at once does not know which is up first.
+                Err(NetError::Refused { .. }) if self.may_wait() && !cancel.load(Ordering::Relaxed) => {
+                    std::thread::sleep(TRY_EVERY);
+                }
+                outcome => break outcome.map_err(Failure::Net)?,
+            }
+        };
+        if let Some(status) = ask(false).map_err(Failure::Lab)? {
+            run.repetition.is_void |= status.is_late;
+            run.repetition.lateness = Some(status.lateness);
+        }
+        Ok(run)
+    }
+}
+
+/// What ends a repetition without a result.
+enum Failure {
+    Net(NetError),
+    Lab(anyhow::Error),
+}
+
+/// The modelled path, if the lab's air is one of lines.
+fn path_of(profile: &str) -> Option<Path> {
+    let air = flashmob_lab::air::Profile::parse(profile).ok()?;
+    record::path(profile, &air)
+}

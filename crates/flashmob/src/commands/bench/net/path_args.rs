@@ -1,0 +1,110 @@
+//! Modelled paths on the command line.
+
+use clap::Args;
+
+use super::args;
+use super::in_lab::LabPath;
+
+/// What a path carries unless told otherwise, each way.
+const RATE_BITS_PER_SECOND: u64 = 100_000_000;
+/// Microseconds, so that what is written is read the same: whole ones are finer than the lab keeps time.
+const RTT_MS_MAX: f64 = 20_000.0;
+
+/// A path between two hosts of this machine, modelled: instead of --connect and --server.
+#[derive(Clone, Debug, Args)]
+pub struct PathArgs {
+    /// Measure between two hosts of a lab on this machine, over a modelled path with these round trips, in milliseconds (needs root, or a
+    /// system that lets users make namespaces).
+    #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = rtt_ms, help_heading = "Modelled paths")]
+    pub rtt: Vec<f64>,
+    /// Of 100 packets so many are lost, each way: one lab for each combination with --rtt.
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = loss_ppm, requires = "rtt", help_heading = "Modelled paths")]
+    pub loss: Vec<u32>,
+    /// What the path carries each way: 100M unless told otherwise.
+    #[arg(long, value_name = "RATE", value_parser = path_rate, requires = "rtt", help_heading = "Modelled paths")]
+    pub path_rate: Option<u64>,
+    /// Packets that wait at the path's entry at most.
+    #[arg(long, default_value_t = 100, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Modelled paths")]
+    pub path_queue: u32,
+    /// What receive buffers grow to at most in the client's host: the third value of its tcp_rmem.
+    #[arg(long, value_name = "SIZE", value_parser = receive_max, requires = "rtt", help_heading = "Modelled paths")]
+    pub client_receive_max: Option<u64>,
+    /// The same in the server's host.
+    #[arg(long, value_name = "SIZE", value_parser = receive_max, requires = "rtt", help_heading = "Modelled paths")]
+    pub server_receive_max: Option<u64>,
+    /// Where chance comes from: which packets are lost.
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Modelled paths")]
+    pub seed: u64,
+}
+
+impl PathArgs {
+    /// A path was asked for.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        !self.rtt.is_empty()
+    }
+
+    /// All combinations: round trips change slowest.
+    #[must_use]
+    pub fn paths(&self) -> Vec<LabPath> {
+        let losses: &[u32] = if self.loss.is_empty() { &[0] } else { &self.loss };
+        let of_rtt = |&rtt_ms: &f64| {
+            losses.iter().map(move |&loss_ppm| LabPath {
+                rtt_us: (rtt_ms * 1e3).round() as u64,
+                loss_ppm,
+                rate_bits_per_second: self.path_rate.unwrap_or(RATE_BITS_PER_SECOND),
+                queue_packets: self.path_queue,
+                client_receive_max_bytes: self.client_receive_max,
+                server_receive_max_bytes: self.server_receive_max,
+                seed: self.seed,
+            })
+        };
+        self.rtt.iter().flat_map(of_rtt).collect()
+    }
+}
+
+/// Reads a round trip.
+pub fn rtt_ms(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().trim_end_matches("ms").parse().ok();
+    number.filter(|ms| (0.0..=RTT_MS_MAX).contains(ms)).ok_or_else(|| format!("give 0 to {RTT_MS_MAX} milliseconds"))
+}
+
+/// Reads a loss in percent.
+fn loss_ppm(text: &str) -> Result<u32, String> {
+    let number: Option<f64> = text.trim().trim_end_matches('%').parse().ok();
+    let percent = number.filter(|percent| (0.0..=100.0).contains(percent));
+    percent.map(|percent| (percent * 1e4).round() as u32).ok_or_else(|| "give 0 to 100 percent".to_string())
+}
+
+/// Reads what a path carries: as the lab's paths may.
+pub fn path_rate(text: &str) -> Result<u64, String> {
+    let rate = args::rate(text)?;
+    if (1_000..=100_000_000_000).contains(&rate) { Ok(rate) } else { Err("give 1k to 100G".to_string()) }
+}
+
+/// Reads a receive maximum: less is kept for no socket, and the kernel's numbers end at 31 bits.
+pub fn receive_max(text: &str) -> Result<u64, String> {
+    let bytes = crate::commands::size(text)?;
+    if (4_096..=i32::MAX as u64).contains(&bytes) { Ok(bytes) } else { Err("give 4KiB to 2047MiB".to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_their_limits() {
+        assert_eq!(rtt_ms("0"), Ok(0.0));
+        assert_eq!(rtt_ms("16ms"), Ok(16.0));
+        assert_eq!(rtt_ms("20000"), Ok(20_000.0));
+        assert_eq!((loss_ppm("0.1%"), loss_ppm("100"), loss_ppm("0.0001")), (Ok(1_000), Ok(1_000_000), Ok(1)));
+        for wrong in ["-1", "20000.1", "x", "", "inf", "NaN"] {
+            assert!(rtt_ms(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["-0.1", "100.1", "x", ""] {
+            assert!(loss_ppm(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((receive_max("4096"), receive_max("4095").is_err()), (Ok(4_096), true));
+        assert_eq!((receive_max("2147483647"), receive_max("2147483648").is_err()), (Ok(2_147_483_647), true));
+    }
+}

@@ -1,0 +1,140 @@
+//! The document, with what makes its figures doubtful.
+
+use std::time::{Duration, SystemTime};
+
+use flashmob_bench::host::device;
+use flashmob_bench::net::NetError;
+use flashmob_lab::air::{Medium, Profile};
+use flashmob_results::cluster::Setting;
+use flashmob_results::disk::Spread;
+use flashmob_results::net::{Net, Parameters, Path, Point, Protocol, Repetition};
+use flashmob_results::warning::{Code, Warning};
+use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+
+use crate::lab::lateness::is_late;
+
+/// Distance of the fastest and the slowest repetition, as a fraction of the median.
+const SPREAD_MAX: f64 = 0.2;
+/// Less time than this is mostly TCP's beginning.
+const TIME_S_MIN: f64 = 0.9;
+/// Requests beyond the 99th percentile that it must rest on.
+const SAMPLES_BEYOND_MIN: f64 = 5.0;
+
+/// What was measured, beside the points.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What was real of it.
+    pub setting: Setting,
+    /// As the user named it.
+    pub server: String,
+    /// As the user calls the path.
+    pub label: Option<String>,
+    /// When it began.
+    pub started: SystemTime,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// It was stopped.
+    pub interrupted: bool,
+}
+
+/// The whole document.
+#[must_use]
+pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, failure: Option<&NetError>) -> Document {
+    let points = rows.into_iter().map(|(parameters, repetitions)| {
+        let mut point = Point::new(parameters, repetitions);
+        point.warnings = of_point(&point);
+        point
+    });
+    let net = Net { setting: subject.setting, server: subject.server, points: points.collect() };
+    let mut warnings = Vec::new();
+    if subject.setting == Setting::Lab {
+        let air = net.points.first().and_then(|p| p.parameters.path.as_ref()).map(|path| format!(" by '{}'", path.air));
+        let text = format!("modelled: the path{}; these figures come from no real network", air.unwrap_or_default());
+        warnings.push(Warning::new(Code::Modelled, text));
+    }
+    if subject.interrupted {
+        warnings.push(Warning::new(Code::Interrupted, "stopped before its end: points or repetitions are missing"));
+    }
+    if let Some(failure) = failure {
+        let text = format!("ended by an error, points or repetitions are missing: {failure}");
+        warnings.push(Warning::new(Code::Interrupted, text));
+    }
+    Document {
+        format: FORMAT.into(),
+        format_version: FORMAT_VERSION,
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        started_unix_s: subject.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        elapsed_s: subject.elapsed.as_secs_f64(),
+        interrupted: subject.interrupted || failure.is_some(),
+        label: subject.label,
+        device: device::describe(),
+        preset: None,
+        scale: 1.0,
+        seed: 0,
+        measurement: Measurement::Net(net),
+        warnings,
+    }
+}
+
+/// The doubts that a point's figures themselves raise.
+fn of_point(point: &Point) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut add = |code, text: String| warnings.push(Warning::new(code, text));
+    let (repetitions, summary) = (&point.repetitions, &point.summary);
+    // One that was stopped is void as well, and says so elsewhere.
+    let was_late = |r: &&Repetition| r.is_void && r.lateness.as_ref().is_some_and(is_late);
+    let late = repetitions.iter().filter(was_late).count();
+    if late > 0 {
+        let which =
+            if late == repetitions.len() { "all".to_string() } else { format!("{late} of {}", repetitions.len()) };
+        add(
+            Code::Late,
+            format!("{which} repetitions count for nothing: the lab was too late to be trusted; end what else runs"),
+        );
+    }
+    let main: Option<Spread> =
+        summary.requests_per_second.or(summary.up_bits_per_second).or(summary.down_bits_per_second);
+    if let Some(spread) = main.filter(|s| summary.repetitions > 1 && s.relative() > SPREAD_MAX) {
+        let percent = 100.0 * spread.relative();
+        add(
+            Code::WideSpread,
+            format!("the repetitions differ by {percent:.0} %: end what else uses this path, or take more of them"),
+        );
+    }
+    if let Some(shortest) = repetitions.iter().map(|r| r.elapsed_s).filter(|s| *s < TIME_S_MIN).reduce(f64::min) {
+        let text = format!("{:.0} ms are mostly TCP's beginning; take more --time or --bytes", 1000.0 * shortest);
+        add(Code::Short, text);
+    }
+    if let Some(latency) = &summary.latency_ns
+        && 0.01 * (latency.count as f64) < SAMPLES_BEYOND_MIN
+    {
+        let wanted = SAMPLES_BEYOND_MIN / 0.01;
+        add(Code::FewSamples, format!("p99 rests on {} requests; {wanted:.0} are the least for it", latency.count));
+    }
+    if point.parameters.protocol == Protocol::Udp {
+        let asked = point.parameters.rate_bits_per_second.unwrap_or(0) as f64 * f64::from(point.parameters.streams);
+        let flows = repetitions.iter().filter(|r| !r.is_void).flat_map(|r| &r.flows);
+        if let Some(slowest) = flows.map(|f| f.sent_bits_per_second).reduce(f64::min)
+            && slowest < 0.95 * asked
+        {
+            let text =
+                format!("the sender managed {:.0} % of the rate; it is too slow for more", 100.0 * slowest / asked);
+            add(Code::Changed, text);
+        }
+    }
+    warnings
+}
+
+/// The modelled path of a lab whose air is of lines, as it is between a wireless port and a wired one.
+#[must_use]
+pub fn path(name: &str, air: &Profile) -> Option<Path> {
+    match &air.medium {
+        Medium::Lines(line) => Some(Path {
+            air: name.into(),
+            rtt_ms: 2.0 * line.delay_ns as f64 / 1e6,
+            loss_percent: f64::from(line.loss_ppm) / 1e4,
+            rate_bits_per_second: Some(line.rate_bps),
+        }),
+        Medium::Ideal { .. } | Medium::Cell(_) => None,
+    }
+}

@@ -1,0 +1,29 @@
+//! The server: what it says of itself.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use flashmob_bench::net::{Server, Told};
+
+use super::NetArgs;
+use crate::commands::tell;
+
+/// Serves until a signal, or for one test.
+pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    tell::on_signal(Arc::clone(&cancel))?;
+    let server = Server::bind(args.bind, args.port)?;
+    log::info!("listening on {}", server.address());
+    if args.bind.is_none() {
+        log::info!(
+            "on all addresses: whoever reaches this port can make this device send and receive; --bind ADDRESS listens on one alone"
+        );
+    }
+    let is_good = server.run(args.one_off, &cancel, &mut |told| match told {
+        Told::Test { client, what } => log::info!("{client}: {what}"),
+        Told::Failed { client, why } => log::warn!("{client}: no result: {why}"),
+        Told::Busy { client } => log::info!("{client}: sent away: another test is running"),
+    })?;
+    Ok(if is_good || !args.one_off { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

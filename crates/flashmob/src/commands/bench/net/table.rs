@@ -1,0 +1,154 @@
+//! The result of a sweep for people.
+
+use std::fmt::Write;
+
+use flashmob_results::Document;
+use flashmob_results::cluster::Setting;
+use flashmob_results::disk::Spread;
+use flashmob_results::net::{Net, Path, Point};
+use flashmob_results::warning::Warning;
+
+use super::lines::{bits, transfer};
+use crate::commands::tell::harmless;
+
+/// The whole text.
+pub fn render(document: &Document) -> String {
+    let Some(net) = document.net() else { return String::new() };
+    let setting = match net.setting {
+        Setting::Network => "measured over the network",
+        Setting::Lab => "measured in the lab: real TCP, MODELLED path",
+        Setting::Simulator => "SIMULATED",
+    };
+    let mut text = format!("{}\n", harmless(&format!("{}: {setting}, server {}", document.name(), net.server)));
+    if let Some(path) = net.points.first().and_then(|p| p.parameters.path.as_ref())
+        && net.points.iter().all(|p| p.parameters.path.as_ref() == Some(path))
+    {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  path: {}", harmless(&path.air));
+    }
+    if net.points.is_empty() {
+        text.push_str("  nothing was measured\n");
+    } else {
+        points(&mut text, net);
+    }
+    text.push_str(&doubts(document));
+    text
+}
+
+/// A column: its title, and its text for a point.
+type Column = (&'static str, fn(&Point) -> String);
+
+fn points(text: &mut String, net: &Net) {
+    let has = |of: fn(&Point) -> bool| net.points.iter().any(of);
+    let mut columns: Vec<Column> = Vec::new();
+    // Where all points have one path, it stands above.
+    if net.points.iter().any(|p| p.parameters.path != net.points[0].parameters.path) {
+        columns.push(("added RTT", |p| of_path(p, |path| format!("{} ms", path.rtt_ms))));
+        columns.push(("loss", |p| of_path(p, |path| format!("{}%", path.loss_percent))));
+    }
+    if has(|p| p.parameters.messages.is_some()) {
+        columns.push(("messages", |p| {
+            p.parameters.messages.map_or("-".into(), |m| format!("{}:{}:{}", m.request_bytes, m.answer_bytes, m.depth))
+        }));
+    } else {
+        columns.push(("way", |p| p.parameters.direction.to_string()));
+    }
+    columns.push(("streams", |p| p.parameters.streams.to_string()));
+    if has(|p| p.parameters.congestion.is_some()) {
+        columns.push(("congestion", |p| p.parameters.congestion.clone().unwrap_or("-".into())));
+    }
+    if has(|p| p.parameters.window_bytes.is_some()) {
+        columns.push(("window", |p| p.parameters.window_bytes.map_or("-".into(), transfer)));
+    }
+    if has(|p| p.parameters.rate_bits_per_second.is_some()) {
+        columns.push(("rate", |p| p.parameters.rate_bits_per_second.map_or("-".into(), |r| bits(r as f64))));
+    }
+    if has(|p| p.summary.up_bits_per_second.is_some()) {
+        columns.push(("up", |p| rate(p.summary.up_bits_per_second)));
+    }
+    if has(|p| p.summary.down_bits_per_second.is_some()) {
+        columns.push(("down", |p| rate(p.summary.down_bits_per_second)));
+    }
+    if has(|p| p.summary.repetitions > 1) {
+        columns.push(("spread", spread));
+    }
+    if has(|p| p.summary.requests_per_second.is_some()) {
+        columns
+            .push(("requests/s", |p| p.summary.requests_per_second.map_or("-".into(), |s| format!("{:.0}", s.median))));
+        columns.push(("p50 ms", |p| milliseconds(p, 50.0)));
+        columns.push(("p99 ms", |p| milliseconds(p, 99.0)));
+    }
+    if has(|p| p.summary.retransmissions.is_some()) {
+        columns.push(("retr", |p| p.summary.retransmissions.map_or("-".into(), |s| format!("{:.0}", s.median))));
+        columns.push(("RTT ms", |p| round_trip(p).map_or("-".into(), |ms| format!("{ms:.2}"))));
+    }
+    if has(|p| p.summary.lost_fraction.is_some()) {
+        columns.push(("lost", |p| p.summary.lost_fraction.map_or("-".into(), |s| format!("{:.2}%", 100.0 * s.median))));
+        columns.push(("jitter ms", |p| p.summary.jitter_ms.map_or("-".into(), |s| format!("{:.3}", s.median))));
+    }
+    columns.push(("", |p| if p.warnings.is_empty() { String::new() } else { "!".into() }));
+    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_string()).collect()];
+    rows.extend(net.points.iter().map(|point| columns.iter().map(|(_, text)| text(point)).collect()));
+    let widths: Vec<usize> =
+        (0..columns.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    for row in &rows {
+        let mut line = String::from(" ");
+        for (cell, &width) in row.iter().zip(&widths) {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " {cell:>width$}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+fn of_path(point: &Point, text: impl FnOnce(&Path) -> String) -> String {
+    point.parameters.path.as_ref().map_or_else(|| "-".into(), text)
+}
+
+fn rate(spread: Option<Spread>) -> String {
+    spread.map_or_else(|| "-".into(), |s| bits(s.median))
+}
+
+fn spread(point: &Point) -> String {
+    let summary = &point.summary;
+    let main = summary.requests_per_second.or(summary.up_bits_per_second).or(summary.down_bits_per_second);
+    match main.filter(|_| summary.repetitions > 1) {
+        Some(main) => format!("{:.0}%", 100.0 * main.relative()),
+        None => "-".into(),
+    }
+}
+
+fn milliseconds(point: &Point, percent: f64) -> String {
+    let latency = point.summary.latency_ns.as_ref().filter(|latency| latency.count > 0);
+    match latency.and_then(|latency| latency.percentile_ns(percent)) {
+        Some(ns) => format!("{:.3}", ns as f64 / 1e6),
+        None => "-".into(),
+    }
+}
+
+/// As the senders knew it at the end, the mean of all of them.
+fn round_trip(point: &Point) -> Option<f64> {
+    let senders = point.repetitions.iter().flat_map(|r| &r.streams).filter_map(|s| s.sender.as_ref());
+    let (sum, count) = senders.fold((0.0, 0), |(sum, count), tcp| (sum + tcp.rtt_ms, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Doubts: those of the whole, and those of points, each kind once, with how many points it concerns.
+pub fn doubts(document: &Document) -> String {
+    let mut text = String::new();
+    for warning in &document.warnings {
+        let _ = writeln!(text, "  note: {}", harmless(&warning.message));
+    }
+    let mut seen: Vec<(&Warning, usize)> = Vec::new();
+    for warning in document.net().into_iter().flat_map(|net| &net.points).flat_map(|p| &p.warnings) {
+        match seen.iter_mut().find(|(other, _)| other.code == warning.code) {
+            Some((_, count)) => *count += 1,
+            None => seen.push((warning, 1)),
+        }
+    }
+    for (warning, count) in seen {
+        let more = if count > 1 { format!(" (and {} more rows)", count - 1) } else { String::new() };
+        let _ = writeln!(text, "  ! {}{more}", harmless(&warning.message));
+    }
+    text
+}

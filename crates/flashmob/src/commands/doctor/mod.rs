@@ -1,0 +1,122 @@
+//! `flashmob doctor`: what its arguments mean, and what it says to whom.
+//!
+//! - [`rate`]: what a path carries
+//! - [`text`]: what was found, for people
+//! - [`treat`]: asking, setting, putting back
+
+mod args;
+mod rate;
+#[cfg(test)]
+mod tests;
+mod text;
+mod treat;
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use flashmob_doctor::look::{Looked, look};
+use flashmob_doctor::path::Asked;
+use flashmob_doctor::view::{Rate, Target, View};
+use flashmob_results::diagnosis::{Diagnosis, Outcome};
+
+pub use args::DoctorArgs;
+use args::{Output, Peer};
+
+use super::tell::harmless;
+
+/// Something is wrong. Not 1, which says that it could not look, nor 2, which says that the arguments mean nothing.
+const STATUS_WRONG: u8 = 3;
+
+/// Looks, and does what else was asked for.
+pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    if args.undo {
+        return treat::undo(args);
+    }
+    treat::check(args)?;
+    let mut view = view(args)?;
+    let found = look_at(&view, args);
+    let mut left = is_wrong(&found.diagnosis);
+    if args.output == Output::Table {
+        say(&text::render(&found.diagnosis, args.all))?;
+    }
+    if args.fix {
+        if treat::fix(args, &found)? {
+            // What the disk says of itself was read before.
+            add_data(&mut view, args)?;
+        }
+        let now = look_at(&view, args);
+        left = is_wrong(&now.diagnosis);
+        if args.output == Output::Json {
+            say(&json(&now.diagnosis)?)?;
+        }
+    } else if args.output == Output::Json {
+        say(&json(&found.diagnosis)?)?;
+    }
+    Ok(if left { ExitCode::from(STATUS_WRONG) } else { ExitCode::SUCCESS })
+}
+
+fn view(args: &DoctorArgs) -> anyhow::Result<View> {
+    let mut view = match &args.root {
+        Some(root) => {
+            let is_tree = root.join("proc").is_dir() || root.join("sys").is_dir();
+            anyhow::ensure!(
+                is_tree,
+                "--root {}: there is no folder 'proc' or 'sys' in it; copy them there, docs/doctor.md says how",
+                root.display()
+            );
+            View::of_tree(root)
+        }
+        None => View::of_this_device(),
+    };
+    if let Some(peer) = &args.peer {
+        let asked = Asked {
+            peer: harmless(&peer.text),
+            address: resolve(peer)?,
+            is_port_named: peer.port.is_some(),
+            timeout: args.timeout,
+            said_bits_per_second: args.rate,
+        };
+        view.add_path(&asked, Some(&|address| rate::measured(address, args.timeout)));
+    }
+    let rate = view.path.as_ref().map_or(args.rate.map(Rate::Said), |path| path.rate);
+    let found_rtt_s = view.path.as_ref().and_then(|path| path.rtt_s);
+    view.target = Target::of(args.rtt.map(|rtt| rtt.as_secs_f64()), found_rtt_s, rate);
+    add_data(&mut view, args)?;
+    Ok(view)
+}
+
+fn add_data(view: &mut View, args: &DoctorArgs) -> anyhow::Result<()> {
+    let Some(path) = &args.data else { return Ok(()) };
+    view.add_data(path).with_context(|| format!("--data {}: cannot be looked at", path.display()))
+}
+
+fn look_at(view: &View, args: &DoctorArgs) -> Looked {
+    look(view, env!("CARGO_PKG_VERSION"), &|name| args.only.is_empty() || args.only.iter().any(|only| only == name))
+}
+
+fn is_wrong(diagnosis: &Diagnosis) -> bool {
+    diagnosis.checks.iter().any(|check| matches!(check.outcome, Outcome::Wrong | Outcome::Severe))
+}
+
+fn json(diagnosis: &Diagnosis) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(diagnosis)?))
+}
+
+fn resolve(peer: &Peer) -> anyhow::Result<SocketAddr> {
+    let port = peer.port.unwrap_or(args::PORT_DEFAULT);
+    let mut addresses = (peer.host.as_str(), port)
+        .to_socket_addrs()
+        .with_context(|| format!("--peer {}: the name cannot be resolved; give an address", harmless(&peer.text)))?;
+    addresses.next().with_context(|| format!("--peer {}: the name has no address", harmless(&peer.text)))
+}
+
+/// Whoever reads it may go away; a full disk is another matter.
+fn say(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
+        _ => Ok(()),
+    }
+}

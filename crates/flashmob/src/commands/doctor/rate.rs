@@ -1,0 +1,45 @@
+//! What the path to a peer carries, if an iperf3 server answers there.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use flashmob_bench::net::{Length, Plan, Target, run};
+use flashmob_results::net::{Direction, Protocol};
+
+use super::args::PORT_DEFAULT;
+
+/// How long data goes.
+const TIME: Duration = Duration::from_secs(1);
+/// Several at once: where small buffers hold one connection back, which is what is looked for, that one would measure the buffers.
+const STREAMS: u32 = 8;
+
+/// Bits a second to the peer; none if no iperf3 or flashmob answers there. Whoever listens at another port than theirs is not asked: it may be
+/// a node, or anything, and would get bytes that it does not know.
+pub fn measured(address: SocketAddr, timeout: Duration) -> Option<f64> {
+    if address.port() != PORT_DEFAULT {
+        return None;
+    }
+    log::info!("measuring the path to {address} for {} s", TIME.as_secs());
+    let target = Target { host: address.ip().to_string(), port: address.port(), bind: None, connect_timeout: timeout };
+    let plan = Plan {
+        protocol: Protocol::Tcp,
+        direction: Direction::Up,
+        streams: STREAMS,
+        congestion: None,
+        rate_bits_per_second: None,
+        block_bytes: None,
+        window_bytes: None,
+        messages: None,
+        length: Length::Time(TIME),
+        omit_s: 0,
+        interval: TIME,
+    };
+    match run(&target, &plan, &AtomicBool::new(false), &mut |_| {}) {
+        Ok(run) => run.repetition.flows.first().map(|flow| flow.received_bits_per_second).filter(|rate| *rate > 0.0),
+        Err(error) => {
+            log::info!("what the path carries was not measured: {error}");
+            None
+        }
+    }
+}

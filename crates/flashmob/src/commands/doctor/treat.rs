@@ -1,0 +1,160 @@
+//! Asking whether to set a value, setting it, and putting all of it back.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use flashmob_bench::host;
+use flashmob_doctor::change::{self, Change};
+use flashmob_doctor::look::Looked;
+use flashmob_doctor::treat::{PutBack, Set, put_all_back, set};
+use flashmob_doctor::undo::journal::{Journal, JournalError};
+
+use super::args::{DoctorArgs, Output};
+use super::{STATUS_WRONG, say};
+use crate::commands::tell::harmless;
+
+/// What can be said before anything is looked at.
+pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
+    if args.fix && !args.yes {
+        anyhow::ensure!(
+            io::stdin().is_terminal() && io::stderr().is_terminal(),
+            "--fix asks for each value, and nobody is there to answer; add --yes to set all of them"
+        );
+    }
+    Ok(())
+}
+
+/// Sets what can be set; true if anything was.
+pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
+    let findings = || found.diagnosis.checks.iter().zip(&found.changes).filter(|(_, changes)| !changes.is_empty());
+    if findings().next().is_none() {
+        tell(args, "there is nothing that --fix can set\n")?;
+        return Ok(false);
+    }
+    anyhow::ensure!(
+        rustix::process::geteuid().is_root(),
+        "setting these values needs root; run it as root: sudo flashmob doctor --fix"
+    );
+    let path = undo_path(args)?;
+    let mut journal = Journal::open(&path)?;
+    let mut done: Vec<&Change> = Vec::new();
+    let mut failed = 0;
+    for (check, changes) in findings() {
+        for change in changes {
+            if !args.yes && !is_wanted(&check.name, change)? {
+                continue;
+            }
+            match set(&mut journal, &check.name, change) {
+                Ok(Set::From(old)) => {
+                    done.push(change);
+                    let what = change.place.words();
+                    tell(args, &format!("set     {what}: '{}' instead of '{}'\n", change.new, harmless(&old)))?;
+                }
+                Ok(Set::Already) => {}
+                // The others may do.
+                Err(error) => {
+                    failed += 1;
+                    log::error!("{}: {error}", check.name);
+                }
+            }
+        }
+    }
+    if !done.is_empty() {
+        let mut text = format!(
+            "{} set, until the next boot; 'flashmob doctor --undo' puts back what was there ({}).\nTo make it last, as root:\n",
+            done.len(),
+            journal.path().display()
+        );
+        for change in &done {
+            text.push_str(&format!("  {}\n", change.lasting()));
+        }
+        tell(args, &text)?;
+    }
+    anyhow::ensure!(failed == 0 || !done.is_empty(), "nothing could be set; see above");
+    Ok(!done.is_empty())
+}
+
+/// Asks on the terminal. The end of the input is a no, to this and all others.
+fn is_wanted(check: &str, change: &Change) -> anyhow::Result<bool> {
+    let now = change::read(&change.place).map_or("?".to_string(), |value| harmless(&value));
+    let mut err = io::stderr();
+    write!(err, "{check}: set {} from '{now}' to '{}'? [y/N] ", change.place.words(), change.new)?;
+    err.flush()?;
+    let mut answer = String::new();
+    let len = io::stdin().lock().read_line(&mut answer).context("no answer could be read")?;
+    if len == 0 {
+        writeln!(err)?;
+    }
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Puts everything back.
+pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let path = undo_path(args)?;
+    match path.symlink_metadata() {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            say(&format!("there is nothing to put back ({} is not there)\n", path.display()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    }
+    anyhow::ensure!(
+        rustix::process::geteuid().is_root(),
+        "putting values back needs root; run it as root: sudo flashmob doctor --undo"
+    );
+    let mut journal = Journal::open(&path)?;
+    let (mut left, mut said) = (0, String::new());
+    let outcome: Result<(), JournalError> = put_all_back(&mut journal, args.force, &mut |entry, outcome| {
+        let (what, old) = (entry.place.words(), &entry.old);
+        left += usize::from(!outcome.is_done());
+        let line = match outcome {
+            PutBack::Back => format!("back    {what}: '{old}'"),
+            PutBack::Already => format!("was     {what}: '{old}' already"),
+            PutBack::Gone => format!("gone    {what}: it is not there any more, or this device was started anew since"),
+            PutBack::Changed(now) => format!(
+                "LEFT    {what}: somebody has set it to '{}' since, it was '{old}'; --force puts that back",
+                harmless(now)
+            ),
+            PutBack::Elsewhere => format!(
+                "LEFT    {what}: it was set in another network namespace ({}); run this there",
+                entry.network.as_deref().unwrap_or("unknown")
+            ),
+            PutBack::Failed(why) => format!("FAILED  {what} could not be set to '{old}' again: {}", harmless(why)),
+        };
+        said.push_str(&line);
+        said.push('\n');
+    });
+    say(&said)?;
+    outcome?;
+    if left == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    say(&format!("{left} not put back; they stay in {}\n", path.display()))?;
+    Ok(ExitCode::from(STATUS_WRONG))
+}
+
+/// What is done is told on stdout where people read, and beside it where a program does.
+fn tell(args: &DoctorArgs, text: &str) -> anyhow::Result<()> {
+    if args.output == Output::Table {
+        return say(text);
+    }
+    let _ = io::stderr().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn undo_path(args: &DoctorArgs) -> anyhow::Result<PathBuf> {
+    const NAME: &str = "doctor-undo.json";
+    if let Some(path) = &args.undo_file {
+        return Ok(path.clone());
+    }
+    if rustix::process::geteuid().is_root() && !host::is_android() {
+        return Ok(PathBuf::from("/var/lib/flashmob").join(NAME));
+    }
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
+    let state = state.context("there is no folder for the undo file; name one with --undo-file FILE")?;
+    Ok(state.join("flashmob").join(NAME))
+}

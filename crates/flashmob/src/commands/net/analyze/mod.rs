@@ -1,0 +1,140 @@
+//! `flashmob net analyze`: what held TCP connections back, out of a capture or from an interface.
+
+mod file;
+#[cfg(target_os = "linux")]
+mod live;
+mod record;
+mod text;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use flashmob_flows::Limits;
+
+use crate::commands::tell::{self, STATUS_INTERRUPTED};
+
+/// Say what held TCP connections back, out of captured packets.
+///
+/// Reads what tcpdump and Wireshark write (pcap and pcapng), of any size, or listens to an interface itself. For each connection and way: rate, round
+/// trips, losses, windows, and a verdict with what it rests on: receiver-limited, sender-limited, congestion-limited, application-limited.
+/// Near which end it was captured does not matter; packets have to have TCP timestamps (the default everywhere) or their opening for that.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo tcpdump -i wlan0 -s 128 -w slow.pcap tcp port 10809      # 128 bytes of each packet are enough
+  flashmob net analyze slow.pcap
+  ssh phone tcpdump -s 128 -U -w - | flashmob net analyze -
+  sudo flashmob net analyze --capture wlan0 --time 10 --filter-port 10809
+  flashmob net analyze slow.pcap --save slow.json && flashmob report slow.json
+
+Limits: 1,000 connections at once (of more, the one that was silent for the longest is closed), 4,096 segments of a way that wait for
+their acknowledgement, 16 MiB for one packet: memory does not grow with the capture. docs/analyzing-packets.md has all of them,
+every definition, and how verdicts are found.
+
+Exit status: 0 done, also if a capture was cut off or damaged behind its first packets (a note says so), or if --capture was stopped by
+Ctrl-C; 1 nothing could be read, 2 wrong arguments, 130 reading a file was stopped by Ctrl-C (what was read is told).")]
+pub struct AnalyzeArgs {
+    /// A capture of tcpdump or Wireshark; '-' is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "capture", conflicts_with = "capture")]
+    file: Option<PathBuf>,
+    /// Listen to this interface until --time is over, or Ctrl-C. Only headers are kept. Needs root or CAP_NET_RAW.
+    #[arg(long, value_name = "INTERFACE")]
+    capture: Option<String>,
+    /// With --capture: stop after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "capture")]
+    time: Option<Duration>,
+    /// Leave out TCP packets that go neither from nor to this port.
+    #[arg(long, value_name = "PORT")]
+    filter_port: Option<u16>,
+    /// With --capture: keep the headers in this file (pcapng); it is there when all is over.
+    #[arg(long, value_name = "FILE", requires = "capture")]
+    write: Option<PathBuf>,
+    /// Tell so many connections, those with most bytes.
+    #[arg(long, value_name = "COUNT", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    flows: u64,
+    /// A name for this capture in reports.
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// Save the result as JSON (described by schema/result-1.json), for `flashmob report`.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// A table for people, or the result as JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+/// The forms of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// The result.
+    Json,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.trim().parse().map_err(|_| format!("'{text}' is no number of seconds"))?;
+    if seconds > 0.0 {
+        Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
+    } else {
+        Err("more than 0, please".into())
+    }
+}
+
+/// What was read or heard, before it is made a document.
+struct Heard {
+    source: String,
+    form: &'static str,
+    summary: flashmob_flows::Summary,
+    lost_packets: Option<u64>,
+    ended_by: Option<String>,
+    is_interrupted: bool,
+    is_modelled: bool,
+}
+
+/// Analyses.
+pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+    let (begun, started) = (Instant::now(), SystemTime::now());
+    for path in args.save.iter().chain(&args.write) {
+        tell::check_writable(path, args.file.as_deref())?;
+    }
+    let cancel = Arc::new(AtomicBool::new(false));
+    let limits = Limits { flows_told: args.flows as usize, ..Limits::default() };
+    let heard = match (&args.file, &args.capture) {
+        (Some(path), _) => file::read(path, args.filter_port, limits, &cancel)?,
+        (None, Some(interface)) => listen(args, interface, limits, &cancel)?,
+        (None, None) => anyhow::bail!("name a capture, or an interface with --capture"),
+    };
+    let is_interrupted = heard.is_interrupted;
+    let is_live = args.capture.is_some();
+    let document = record::document(heard, started, begun.elapsed(), args.label.clone());
+    if let Some(path) = &args.save {
+        tell::save(&document, path)?;
+    }
+    let text = match args.output {
+        Output::Table => text::render(&document),
+        Output::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        outcome => outcome.context("cannot write the result to stdout")?,
+    }
+    Ok(if is_interrupted && !is_live { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+#[cfg(target_os = "linux")]
+fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits, cancel: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
+    let wanted = live::Wanted { interface, time: args.time, port: args.filter_port, write: args.write.as_deref() };
+    live::listen(&wanted, limits, cancel)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn listen(_: &AnalyzeArgs, interface: &str, _: Limits, _: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
+    anyhow::bail!("--capture works on Linux only; here: sudo tcpdump -i {interface} -s 128 -w FILE, then name FILE")
+}

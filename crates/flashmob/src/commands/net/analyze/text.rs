@@ -1,0 +1,141 @@
+//! The result for people: a block for each connection.
+
+use std::fmt::Write;
+
+use flashmob_core::units::Bytes;
+use flashmob_results::capture::{Capture, Cause, Flow, Way};
+use flashmob_results::{Document, Measurement};
+
+use crate::commands::tell::harmless;
+
+/// Sentences are folded at this column.
+const WIDTH: usize = 100;
+
+/// The whole text. Writing to a String cannot fail.
+pub fn render(document: &Document) -> String {
+    let Measurement::Capture(capture) = &document.measurement else { return String::new() };
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", harmless(&heading(capture)));
+    for flow in &capture.flows {
+        block(&mut text, flow);
+    }
+    if capture.flows.is_empty() {
+        text.push_str("  no TCP connection is in it\n");
+    }
+    if capture.left_out > 0 {
+        let _ = writeln!(text, "  {} connections with fewer bytes are left out; --flows tells more", capture.left_out);
+    }
+    for warning in &document.warnings {
+        fold(&mut text, "  note: ", &harmless(&warning.message));
+    }
+    text
+}
+
+fn heading(capture: &Capture) -> String {
+    format!(
+        "{}: {} packets ({} of TCP) in {:.1} s, {}",
+        capture.source,
+        capture.packets,
+        capture.tcp_packets,
+        capture.elapsed_s,
+        if capture.link_types.is_empty() {
+            capture.form.clone()
+        } else {
+            format!("{}, {}", capture.form, capture.link_types.join(", "))
+        }
+    )
+}
+
+fn block(text: &mut String, flow: &Flow) {
+    let opening = match (flow.has_opening, flow.opening_rtt_ms) {
+        (true, Some(ms)) => format!("opened in {ms:.1} ms"),
+        (true, None) => "opened".into(),
+        (false, _) => "its opening was not captured".into(),
+    };
+    let line = format!("{} {} > {}: {:.1} s, {opening}", flow.number, flow.client, flow.server, flow.elapsed_s);
+    let _ = writeln!(text, "\n{}", harmless(&line));
+    if flow.up.data_packets + flow.down.data_packets == 0 {
+        text.push_str("  no data\n");
+    }
+    for (name, way) in [("up  ", &flow.up), ("down", &flow.down)] {
+        if way.data_packets > 0 {
+            self::way(text, name, way);
+        }
+    }
+}
+
+fn way(text: &mut String, name: &str, way: &Way) {
+    let rtt = match &way.rtt_ms {
+        Some(rtt) => match way.sender_rtt_ms.filter(|ms| *ms > rtt.min) {
+            // Captured near the receiver: what its data waits for lies on the other side.
+            Some(ms) => format!("rtt {:.1} ms at least (captured near the receiver)", ms + rtt.min),
+            None => format!("rtt {:.1} ms (least {:.1}, p99 {:.1})", rtt.median, rtt.min, rtt.p99),
+        },
+        None => "rtt unknown".into(),
+    };
+    let _ = writeln!(
+        text,
+        "  {name} {:>9}  {}  {rtt}  sent again {} ({:.2} %)",
+        Bytes(way.unique_bytes).to_string(),
+        rate(way.bits_per_second),
+        way.resent,
+        100.0 * way.resent as f64 / way.data_packets.max(1) as f64
+    );
+    let most = |of: &Option<flashmob_results::capture::Quantiles>| {
+        of.as_ref().map_or("-".to_string(), |q| format!("{} (most {})", Bytes(q.median as u64), Bytes(q.max as u64)))
+    };
+    let _ = writeln!(
+        text,
+        "       under way {}, window {}, packets for an acknowledgement {:.1}, window closed {} times",
+        most(&way.flight_bytes),
+        most(&way.window_bytes),
+        way.segments_per_acknowledgement,
+        way.zero_windows
+    );
+    match &way.verdict {
+        None if way.data_packets > 0 && way.flight_bytes.is_none() => {
+            text.push_str("       nothing that came back for it was captured: nothing says what held it back\n");
+        }
+        None => text.push_str("       too little was sent to say what held it back\n"),
+        Some(verdict) => {
+            let _ =
+                writeln!(text, "       {}, {:.0} % of the time", self::name(verdict.cause), 100.0 * verdict.fraction);
+            for sentence in &verdict.evidence {
+                fold(text, "         - ", &harmless(sentence));
+            }
+            fold(text, "         > ", &harmless(&verdict.remedy));
+        }
+    }
+}
+
+fn name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::ReceiverLimited => "RECEIVER-LIMITED",
+        Cause::SenderLimited => "SENDER-LIMITED",
+        Cause::CongestionLimited => "CONGESTION-LIMITED",
+        Cause::ApplicationLimited => "APPLICATION-LIMITED",
+    }
+}
+
+fn rate(bits_per_second: f64) -> String {
+    match bits_per_second {
+        v if v >= 1e9 => format!("{:.2} Gbit/s", v / 1e9),
+        v if v >= 1e6 => format!("{:.2} Mbit/s", v / 1e6),
+        v => format!("{:.1} kbit/s", v / 1e3),
+    }
+}
+
+/// A sentence in lines, the second and later ones below the first's begin.
+fn fold(text: &mut String, first: &str, sentence: &str) {
+    let mut line = first.to_string();
+    let indent = " ".repeat(first.len());
+    for word in sentence.split_whitespace() {
+        if line.chars().count() + word.chars().count() >= WIDTH && line.trim() != first.trim() {
+            let _ = writeln!(text, "{}", line.trim_end());
+            line.clone_from(&indent);
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
+}

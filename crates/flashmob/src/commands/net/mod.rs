@@ -1,0 +1,27 @@
+//! `flashmob net`: what packets say.
+
+mod analyze;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Look into the network.
+#[derive(Debug, Args)]
+pub struct NetArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Say what held TCP connections back, out of captured packets.
+    Analyze(Box<analyze::AnalyzeArgs>),
+}
+
+/// Does what the arguments name.
+pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
+    match &args.what {
+        What::Analyze(args) => analyze::run(args),
+    }
+}

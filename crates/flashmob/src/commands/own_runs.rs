@@ -1,0 +1,107 @@
+//! Runs of this very program as processes that measure something and write it to a file, and a folder for those files.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process;
+
+/// Lines of what a process said that are shown if it fails.
+const LINES_KEPT: usize = 12;
+/// Names that are tried for a folder.
+const FOLDERS_MAX: u32 = 100;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How one ended.
+pub struct Ended {
+    /// As the system says.
+    pub status: ExitStatus,
+    /// The last that it said.
+    pub said: String,
+    /// It was asked to stop.
+    pub was_stopped: bool,
+}
+
+/// Runs this program with these arguments to its end. Once `stop` is set it is interrupted, as from a terminal, and waited for; `tick` is
+/// called ten times a second.
+pub fn run(arguments: &[String], stop: &AtomicBool, tick: &dyn Fn()) -> anyhow::Result<Ended> {
+    let mut command = process::of_this_binary(arguments)?;
+    // A group of its own: an interrupt from the terminal reaches it once, by way of this process.
+    command.process_group(0).stderr(Stdio::piped());
+    let mut child = command.spawn().context("cannot start a process of this program")?;
+    let said = Arc::new(Mutex::new(Vec::<String>::new()));
+    let listener = child.stderr.take().map(|stderr| {
+        let said = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                if said.len() == LINES_KEPT {
+                    said.remove(0);
+                }
+                said.push(line);
+            }
+        })
+    });
+    let mut was_stopped = false;
+    let status = loop {
+        if let Some(status) = child.try_wait().context("cannot wait for a process")? {
+            break status;
+        }
+        if stop.load(Ordering::Relaxed) && !was_stopped {
+            was_stopped = true;
+            // It may have ended in this moment.
+            let _ = kill_process(Pid::from_child(&child), Signal::INT);
+        }
+        tick();
+        std::thread::sleep(LOOK_EVERY);
+    };
+    if let Some(listener) = listener {
+        // It ends with the process and those that the process started.
+        let _ = listener.join();
+    }
+    let said = said.lock().unwrap_or_else(PoisonError::into_inner).join("\n       ");
+    Ok(Ended { status, said, was_stopped })
+}
+
+/// A place for what processes write, gone in the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes one for the command of this name.
+    pub fn make(command: &str) -> anyhow::Result<Folder> {
+        // One of this number may be there still, of a process that was killed.
+        let names = (0..FOLDERS_MAX).map(|nth| format!("flashmob-{command}-{}-{nth}", std::process::id()));
+        for path in names.map(|name| std::env::temp_dir().join(name)) {
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(error).with_context(|| {
+                        format!("cannot make the directory {}; name a place to write to in TMPDIR", path.display())
+                    });
+                }
+            }
+        }
+        bail!("{} is full of flashmob-{command}-*; remove them", std::env::temp_dir().display())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays is in the system's temporary directory.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

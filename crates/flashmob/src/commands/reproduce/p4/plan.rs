@@ -1,0 +1,185 @@
+//! What P4 measured, as labs with two hosts each: one for each round trip, each loss and each pair of receive maxima.
+
+use crate::commands::bench::net::in_lab::LabPath;
+
+/// P4's round trips, in milliseconds.
+pub const RTTS_MS: [f64; 8] = [0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+/// Those of a first look.
+pub const RTTS_QUICK_MS: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
+/// The round trip at which P4 looked at packets.
+const RTT_OF_CAPTURES_MS: f64 = 16.0;
+/// Of a million packets so many are lost where some are: 1 %.
+const LOSS_PPM: u32 = 10_000;
+/// The larger receive maximum in units of the smaller one, as in P4's table 2.
+pub const TENFOLD: u64 = 10;
+/// What datagrams are sent at, in parts of what the path carries: a little more, so that it is full.
+const UDP_RATE: f64 = 1.25;
+/// Reno and cubic are P4's; bbr came later.
+const CONGESTIONS: &str = "reno,cubic,bbr";
+const CONGESTION: &str = "cubic";
+/// What a lab takes to begin and to end, and a point besides its time: guesses, until the first run is done.
+const RUN_S: f64 = 1.5;
+const POINT_S: f64 = 0.4;
+
+/// What is common to all runs.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Round trips that are added.
+    pub rtts_ms: Vec<f64>,
+    /// What the path carries each way.
+    pub rate_bits_per_second: u64,
+    /// Packets that wait at its entry at most.
+    pub queue_packets: u32,
+    /// The smaller receive maximum.
+    pub receive_max_bytes: u64,
+    /// Seconds of each repetition that count, and before them.
+    pub time_s: f64,
+    /// Left out at the beginning of each.
+    pub omit_s: f64,
+    /// Repetitions of each point.
+    pub repeat: u32,
+    /// Where chance comes from.
+    pub seed: u64,
+}
+
+/// One lab.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its path and its hosts.
+    pub path: LabPath,
+    /// What clients are given, one after the other.
+    pub loads: Vec<Vec<String>>,
+    /// Packets are captured meanwhile, under this name.
+    pub capture: Option<&'static str>,
+    points: u32,
+}
+
+/// Everything, in the order in which the claims need it.
+#[must_use]
+pub fn runs(setup: &Setup) -> Vec<Run> {
+    let (small, large) = (setup.receive_max_bytes, setup.receive_max_bytes * TENFOLD);
+    let mut runs = Vec::new();
+    for &rtt_ms in &setup.rtts_ms {
+        let path = |client: u64, server: u64, loss_ppm: u32| setup.path(rtt_ms, loss_ppm, client, server);
+        let udp_rate = (setup.rate_bits_per_second as f64 * UDP_RATE) as u64;
+        let tcp =
+            |direction: &str, congestion: &str| setup.load(&["--direction", direction, "--congestion", congestion]);
+        let udp = setup.load(&["--udp", "--rate", &udp_rate.to_string(), "--direction", "up,down"]);
+        let basic = vec![tcp("up", CONGESTIONS), tcp("down", CONGESTION), udp];
+        runs.push(Run { path: path(small, large, 0), loads: basic, capture: None, points: 6 });
+        runs.push(Run {
+            path: path(small, large, LOSS_PPM),
+            loads: vec![tcp("up", CONGESTIONS)],
+            capture: None,
+            points: 3,
+        });
+        runs.push(Run { path: path(large, large, 0), loads: vec![tcp("down", CONGESTION)], capture: None, points: 1 });
+    }
+    for (server, name) in [(small, "small"), (large, "tenfold")] {
+        runs.push(Run {
+            path: setup.path(RTT_OF_CAPTURES_MS, 0, large, server),
+            loads: vec![setup.once(&["--direction", "up", "--congestion", CONGESTION])],
+            capture: Some(name),
+            points: 1,
+        });
+    }
+    runs
+}
+
+impl Setup {
+    fn path(&self, rtt_ms: f64, loss_ppm: u32, client: u64, server: u64) -> LabPath {
+        LabPath {
+            rtt_us: (rtt_ms * 1e3).round() as u64,
+            loss_ppm,
+            rate_bits_per_second: self.rate_bits_per_second,
+            queue_packets: self.queue_packets,
+            client_receive_max_bytes: Some(client),
+            server_receive_max_bytes: Some(server),
+            seed: self.seed,
+        }
+    }
+
+    fn load(&self, words: &[&str]) -> Vec<String> {
+        self.repeated(words, self.repeat)
+    }
+
+    fn once(&self, words: &[&str]) -> Vec<String> {
+        self.repeated(words, 1)
+    }
+
+    fn repeated(&self, words: &[&str], repeat: u32) -> Vec<String> {
+        let mut load: Vec<String> = words.iter().map(|word| (*word).to_string()).collect();
+        let numbers = [("--time", self.time_s.to_string()), ("--omit", self.omit_s.to_string())];
+        load.extend(
+            numbers
+                .into_iter()
+                .chain([("--repeat", repeat.to_string())])
+                .flat_map(|(option, value)| [option.to_string(), value]),
+        );
+        load
+    }
+}
+
+impl Run {
+    /// In words, for progress.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let what = match self.capture {
+            Some(name) => format!("packets, receive maximum {name}"),
+            None => format!("{} points", self.points),
+        };
+        format!("{}, {what}", self.path.words())
+    }
+
+    /// Seconds that it takes, as a guess.
+    #[must_use]
+    pub fn guess_s(&self, setup: &Setup) -> f64 {
+        let repeat = if self.capture.is_some() { 1 } else { setup.repeat };
+        RUN_S + f64::from(self.points) * f64::from(repeat) * (setup.time_s + setup.omit_s + POINT_S)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(rtts_ms: &[f64]) -> Setup {
+        Setup {
+            rtts_ms: rtts_ms.to_vec(),
+            rate_bits_per_second: 11_000_000,
+            queue_packets: 100,
+            receive_max_bytes: 24_576,
+            time_s: 2.5,
+            omit_s: 1.0,
+            repeat: 3,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn every_round_trip_has_both_ways_both_maxima_and_loss() {
+        let runs = runs(&setup(&RTTS_MS));
+        assert_eq!(runs.len(), 8 * 3 + 2);
+        assert_eq!(runs.iter().map(|run| run.points).sum::<u32>(), 8 * 10 + 2);
+        for rtt_us in RTTS_MS.map(|ms| (ms * 1e3) as u64) {
+            let of: Vec<&Run> = runs.iter().filter(|r| r.path.rtt_us == rtt_us && r.capture.is_none()).collect();
+            let maxima: Vec<_> = of.iter().map(|r| (r.path.client_receive_max_bytes, r.path.loss_ppm)).collect();
+            assert_eq!(maxima, [(Some(24_576), 0), (Some(24_576), 10_000), (Some(245_760), 0)]);
+            assert!(of.iter().all(|r| r.path.server_receive_max_bytes == Some(245_760)));
+        }
+        let guess_s: f64 = runs.iter().map(|run| run.guess_s(&setup(&RTTS_MS))).sum();
+        assert!((600.0..1_800.0).contains(&guess_s), "{guess_s}");
+    }
+
+    #[test]
+    fn loads_are_what_the_benchmark_takes() {
+        let runs = runs(&setup(&RTTS_QUICK_MS));
+        assert_eq!(
+            runs[0].loads[2].join(" "),
+            "--udp --rate 13750000 --direction up,down --time 2.5 --omit 1 --repeat 3"
+        );
+        let packets: Vec<_> = runs.iter().filter_map(|run| run.capture).collect();
+        assert_eq!(packets, ["small", "tenfold"]);
+        assert!(runs.last().unwrap().loads[0].join(" ").ends_with("--repeat 1"));
+    }
+}

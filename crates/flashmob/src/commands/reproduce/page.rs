@@ -1,0 +1,54 @@
+//! What a reproduction tells in the end: a page with all figures, and the claims on standard output.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use flashmob_report::Report;
+
+use super::{Output, verdicts};
+use crate::commands::{tell, whole_file};
+
+/// Fails now rather than after an hour if the page cannot be written.
+pub fn check(page: &Path) -> anyhow::Result<()> {
+    ensure!(!page.is_dir(), "{} is a directory; name a file in it with -o", page.display());
+    if let Some(folder) = page.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        ensure!(
+            folder.is_dir(),
+            "there is no directory {} for the page; make it, or give another -o",
+            folder.display()
+        );
+    }
+    ensure!(
+        tell::check_writable(page, None).is_ok(),
+        "the page cannot be written as {}: permission is missing; give another -o",
+        page.display()
+    );
+    Ok(())
+}
+
+/// Writes the page and prints the claims; `settings` is what programs are told of how it was measured, `how` the same in words.
+pub fn tell(
+    report: &Report,
+    page: &Path,
+    paper: &str,
+    how: &str,
+    mut settings: serde_json::Value,
+    output: Output,
+) -> anyhow::Result<()> {
+    whole_file::write(page, &report.html()?).with_context(|| format!("cannot write {}", page.display()))?;
+    let claims = report.claims();
+    let lines = verdicts::lines(&claims);
+    let text = match output {
+        Output::Table => format!("{paper} in the {how} (modelled):\n{}", verdicts::table(&lines)),
+        Output::Json => {
+            settings["claims"] = serde_json::to_value(&lines)?;
+            format!("{}\n", serde_json::to_string_pretty(&settings)?)
+        }
+    };
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}

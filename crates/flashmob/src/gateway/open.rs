@@ -1,0 +1,93 @@
+//! What a gateway is made of, from its configuration: nodes behind links or in this process, and volumes over them.
+
+use anyhow::Context;
+use flashmob_core::gateway::{ExtentSpec, VolumeSpec};
+
+use super::links::NodePlace;
+use crate::config::{NodeConfig, NodeSource, VolumeConfig};
+use crate::net::{Clock, Means, SocketOptions, Wake};
+use crate::node::{Extent, ExtentConfig};
+use crate::store::StoreConfig;
+
+/// What a node inside the gateway's process may hold in memory.
+const LOCAL_NODE_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Where a node is; a local one is opened. `share_bytes` is what each buffer of a link may become.
+pub(super) fn open_place(
+    volume: &VolumeConfig,
+    node: &NodeConfig,
+    extents: &mut Vec<Extent>,
+    clock: Clock,
+    wake: &Wake,
+    share_bytes: u64,
+) -> anyhow::Result<NodePlace> {
+    match &node.source {
+        NodeSource::Remote { address } => {
+            let socket = &volume.socket;
+            let to_usize = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+            let options = SocketOptions {
+                send_buffer_bytes: socket.send_buffer_bytes.map(to_usize),
+                receive_buffer_bytes: socket.receive_buffer_bytes.map(to_usize),
+                congestion: socket.congestion.clone(),
+                keepalive: socket.keepalive,
+            };
+            let means = Means {
+                sizing: socket.sizing,
+                is_receive_set: socket.receive_buffer_bytes.is_some(),
+                is_send_set: socket.send_buffer_bytes.is_some(),
+                share_bytes,
+            };
+            Ok(NodePlace::Remote(address.clone(), options, means))
+        }
+        NodeSource::Local { path, threads, engine, direct, mapped } => {
+            let store = StoreConfig {
+                size_bytes: node.size_bytes,
+                threads: *threads,
+                engine: *engine,
+                direct: *direct,
+                mapped: *mapped,
+                ..StoreConfig::new(path)
+            };
+            let config = ExtentConfig {
+                store,
+                state_dir: None,
+                forget: false,
+                memory_bytes: LOCAL_NODE_MEMORY_BYTES,
+                links_max: volume.links.max(1) + 1,
+            };
+            let extent = Extent::open(&config, clock, wake.clone()).with_context(|| {
+                format!("volume '{}': the local node {} cannot be served", volume.name, path.display())
+            })?;
+            extents.push(extent);
+            Ok(NodePlace::Local(extents.len() - 1))
+        }
+    }
+}
+
+/// A volume as the state machine is told.
+pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
+    let extents = volume.nodes.iter().map(|node| ExtentSpec {
+        name: match &node.source {
+            NodeSource::Remote { address } => address.clone(),
+            NodeSource::Local { path, .. } => path.display().to_string(),
+        },
+        size_bytes: node.size_bytes,
+        is_local: matches!(node.source, NodeSource::Local { .. }),
+    });
+    VolumeSpec {
+        name: volume.name.clone(),
+        id: volume.id.clone(),
+        description: volume.description.clone().unwrap_or_default(),
+        read_only: volume.read_only,
+        layout: volume.layout,
+        batch: volume.batch,
+        batch_bytes: volume.batch_bytes,
+        links: u16::try_from(volume.links).unwrap_or(u16::MAX),
+        outstanding_batches: volume.outstanding_batches,
+        timeout: volume.timeout,
+        connect_timeout: volume.connect_timeout,
+        reconnect_min: volume.reconnect_min,
+        reconnect_max: volume.reconnect_max,
+        extents: extents.collect(),
+    }
+}

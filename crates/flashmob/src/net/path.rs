@@ -1,0 +1,215 @@
+//! One link's path as its socket knows it: looked at now and then, and its buffers fitted to it.
+//!
+//! A look costs some system calls, so it is taken once a second at most and never for a request. Each end knows its own socket only, and
+//! is the only one that can make its own buffers larger; so each tells and mends what is its own, and nothing of it goes over the link.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use flashmob_path::buffers::rule::{
+    Advice, Room, Seen, advise, is_buffer_full, is_window_used_up, remedy, window_used_fraction,
+};
+use flashmob_path::buffers::{self, Buffer};
+use flashmob_path::congestion;
+use flashmob_path::tcp_info::{TcpInfo, tcp_info};
+
+use crate::admin::report::{PathLimit, PathReport};
+
+/// Between two looks at a path: the least. Shorter ones would take a burst for a rate.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Who decides about the size of links' buffers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sizing {
+    /// The kernel, and where its maximum is too small for a path, this process.
+    #[default]
+    Path,
+    /// The kernel alone, or whoever configures it.
+    Kernel,
+}
+
+/// What a link may do about its buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Means {
+    /// Who decides.
+    pub sizing: Sizing,
+    /// The configuration says how large the receive buffer is.
+    pub is_receive_set: bool,
+    /// The same of the send buffer.
+    pub is_send_set: bool,
+    /// What each of the two may take, as the kernel counts it.
+    pub share_bytes: u64,
+}
+
+impl Means {
+    fn is_set(&self, buffer: Buffer) -> bool {
+        match buffer {
+            Buffer::Receive => self.is_receive_set,
+            Buffer::Send => self.is_send_set,
+        }
+    }
+}
+
+/// What a path's last look found, and what was done about its buffers.
+#[derive(Debug, Default)]
+pub struct PathWatch {
+    last: Option<(Instant, TcpInfo)>,
+    report: PathReport,
+    /// This process set a size: receive, send.
+    was_set: [bool; 2],
+    /// The kernel gave no more than this.
+    given_bytes: [Option<u64>; 2],
+    /// Told once for each of the two.
+    was_told: [bool; 2],
+}
+
+impl PathWatch {
+    /// What the last look found.
+    #[must_use]
+    pub fn report(&self) -> &PathReport {
+        &self.report
+    }
+
+    /// Looks, if the last look is long enough ago. `name` is whom messages call the other end.
+    pub fn look(&mut self, fd: BorrowedFd<'_>, name: &str, means: &Means) {
+        let now = Instant::now();
+        if self.last.is_some_and(|(at, _)| now - at < LOOK_EVERY) {
+            return;
+        }
+        let Some(info) = tcp_info(fd) else { return };
+        let before = self.last.replace((now, info));
+        let size = |buffer| buffers::of_socket(fd, buffer).unwrap_or(0);
+        let (receive_bytes, send_bytes) = (size(Buffer::Receive), size(Buffer::Send));
+        self.report = PathReport {
+            congestion: congestion::of_socket(fd),
+            delivery_rate_bytes_per_second: info.delivery_rate_bytes_per_second,
+            receive_window_bytes: info.receive_window_bytes.max(info.receive_threshold_bytes).into(),
+            send_window_bytes: info.send_window_bytes.into(),
+            receive_buffer_bytes: receive_bytes,
+            send_buffer_bytes: send_bytes,
+            ..PathReport::default()
+        };
+        let Some((at, before)) = before else { return };
+        self.compare(now - at, &before, &info);
+        let (incoming, outgoing) = seen(&self.report, &info, self.was_set);
+        for (index, buffer, seen) in [(0, Buffer::Receive, incoming), (1, Buffer::Send, outgoing)] {
+            if let Some(limit) = self.fit(fd, index, buffer, seen, name, means) {
+                self.report.limits.push(limit);
+            }
+        }
+    }
+
+    /// What changed since the look before.
+    fn compare(&mut self, time: Duration, before: &TcpInfo, info: &TcpInfo) {
+        let seconds = time.as_secs_f64();
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        let fraction = |now: u64, then: u64| (rate(now, then) / 1e6).min(1.0);
+        let report = &mut self.report;
+        report.in_bytes_per_second = rate(info.bytes_received, before.bytes_received);
+        report.out_bytes_per_second = rate(info.bytes_acknowledged, before.bytes_acknowledged);
+        report.busy_fraction = fraction(info.busy_us, before.busy_us);
+        report.receiver_limited_fraction = fraction(info.receiver_limited_us, before.receiver_limited_us);
+        report.send_buffer_limited_fraction = fraction(info.send_buffer_limited_us, before.send_buffer_limited_us);
+        let min_rtt_s = f64::from(info.min_rtt_us) / 1e6;
+        report.receive_window_used_fraction =
+            window_used_fraction(report.in_bytes_per_second, min_rtt_s, report.receive_window_bytes);
+        report.is_limited_by_peer = is_buffer_full(report.receiver_limited_fraction, report.busy_fraction);
+    }
+
+    /// Leaves a buffer alone, makes it larger, or says what limits it.
+    fn fit(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        index: usize,
+        buffer: Buffer,
+        mut seen: Seen,
+        name: &str,
+        means: &Means,
+    ) -> Option<PathLimit> {
+        if !seen.is_held_back {
+            return None;
+        }
+        let kernel = buffers::autotuning(buffer);
+        let is_configured = means.is_set(buffer);
+        seen.is_set |= is_configured;
+        let limit_bytes = buffers::limit_bytes(buffer).or_else(|| buffers::tried_limit_bytes(buffer));
+        let room = Room {
+            autotuning_max_bytes: kernel.map(|kernel| kernel.max_bytes),
+            limit_bytes: limit_bytes.into_iter().chain(self.given_bytes[index]).min(),
+            share_bytes: if is_configured || means.sizing == Sizing::Kernel { 0 } else { means.share_bytes },
+        };
+        let wanted_bytes = match advise(&seen, &room) {
+            Advice::Leave => return None,
+            Advice::Set(bytes) => return self.raise(fd, index, buffer, bytes, &seen, name),
+            Advice::Limited(bytes) => bytes,
+        };
+        let what = match buffer {
+            Buffer::Receive => "receive",
+            Buffer::Send => "send",
+        };
+        let is_share =
+            room.share_bytes > 0 && room.limit_bytes.is_none_or(|limit| limit.saturating_mul(2) > room.share_bytes);
+        let remedy = if is_configured {
+            format!("remove {what}_buffer from [volume.socket], or set it to at least {wanted_bytes}")
+        } else if is_share {
+            "give this process more memory ('memory' of a gateway, --memory of a node), or fewer links".to_string()
+        } else {
+            remedy(buffer, kernel, wanted_bytes)
+        };
+        let limit = PathLimit { buffer: what.to_string(), buffer_bytes: seen.buffer_bytes, wanted_bytes, remedy };
+        if !std::mem::replace(&mut self.was_told[index], true) {
+            log::warn!("{name}: {}", limit.sentence());
+        }
+        Some(limit)
+    }
+
+    fn raise(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        index: usize,
+        buffer: Buffer,
+        bytes: u64,
+        seen: &Seen,
+        name: &str,
+    ) -> Option<PathLimit> {
+        match buffers::raise(fd, buffer, bytes) {
+            Ok(has_bytes) => {
+                self.was_set[index] = true;
+                if has_bytes < bytes.saturating_mul(2) {
+                    self.given_bytes[index] = Some(has_bytes / 2);
+                }
+                let (had, option) = (seen.buffer_bytes, buffer.autotuning_name());
+                log::info!(
+                    "{name}: a buffer of {had} bytes held the link back ({:.1} ms, {:.1} MB/s); it has {has_bytes} now, because {option} allows no more",
+                    seen.min_rtt_s * 1e3,
+                    seen.bytes_per_second / 1e6
+                );
+            }
+            Err(error) => {
+                self.given_bytes[index] = Some(seen.buffer_bytes / 2);
+                log::warn!("{name}: the link's buffer cannot be made larger: {error}");
+            }
+        }
+        None
+    }
+}
+
+/// What the report says of both directions: in, out.
+fn seen(report: &PathReport, info: &TcpInfo, was_set: [bool; 2]) -> (Seen, Seen) {
+    let min_rtt_s = f64::from(info.min_rtt_us) / 1e6;
+    let incoming = Seen {
+        bytes_per_second: report.in_bytes_per_second,
+        min_rtt_s,
+        is_held_back: is_window_used_up(report.in_bytes_per_second, min_rtt_s, report.receive_window_bytes),
+        buffer_bytes: report.receive_buffer_bytes,
+        is_set: was_set[0],
+    };
+    let outgoing = Seen {
+        bytes_per_second: report.out_bytes_per_second,
+        is_held_back: is_buffer_full(report.send_buffer_limited_fraction, report.busy_fraction),
+        buffer_bytes: report.send_buffer_bytes,
+        is_set: was_set[1],
+        ..incoming
+    };
+    (incoming, outgoing)
+}

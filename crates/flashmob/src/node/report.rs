@@ -1,0 +1,71 @@
+//! A node's report: the state machine's status, joined with what the kernel knows of each connection.
+
+use super::server::{Conn, NodeServer};
+use crate::admin::report::{MemoryReport, ModelReport, NodeLinkReport, NodeReport, Report, SCHEMA, stage_reports};
+
+impl NodeServer {
+    pub(super) fn report(&mut self) -> Report {
+        self.look();
+        let paths: Vec<NodeLinkReport> = self.conns.iter().filter_map(|(_, conn)| link_report(conn)).collect();
+        let status = self.extent.node.status();
+        let stages = stage_reports(self.extent.node.stages());
+        let mapped = self.extent.mapped_status();
+        let identity = self.extent.identity();
+        let store = &self.options.extent.store;
+        let mut warnings = Vec::new();
+        if store.no_io {
+            warnings.push("no-I/O mode: nothing is read or written; what reads return is not data".to_string());
+        }
+        let model = self.extent.model_status().map(|status| ModelReport::new(&status, self.clock.uptime()));
+        if let Some(model) = &model {
+            warnings
+                .push(format!("modelled: it answers as slowly as '{}' would, not as this device can", model.profile));
+        }
+        if self.extent.is_damaged() {
+            warnings.push(format!(
+                "{} is damaged: every request fails until it is restored and the node restarted",
+                store.path.display()
+            ));
+        }
+        for link in &paths {
+            warnings.extend(link.path.limits.iter().map(|limit| format!("{}: {}", link.peer, limit.sentence())));
+        }
+        let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
+        Report {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_seconds: self.clock.uptime().as_secs_f64(),
+            warnings,
+            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
+            stages,
+            gateway: None,
+            node: Some(NodeReport {
+                extent_id: identity.extent_id().to_string(),
+                path: store.path.display().to_string(),
+                size_bytes: identity.size_bytes(),
+                no_io: store.no_io,
+                model,
+                volume: identity.place().map(|place| place.volume_id.clone()),
+                links: status.links.len(),
+                paths,
+                batches: status.batches,
+                pieces: status.pieces,
+                fast_reads: status.fast_reads,
+                mapped: mapped.is_some_and(|m| !m.is_given_up),
+                mapped_reads: mapped.map_or(0, |m| m.reads),
+                mapped_major_faults: mapped.map_or(0, |m| m.major_faults),
+                store_ops: status.store_ops,
+                read_bytes: status.read_bytes,
+                write_bytes: status.write_bytes,
+                failures: status.failures,
+                protocol_errors: status.protocol_errors,
+                waiting: status.waiting,
+                in_store: status.in_store,
+            }),
+        }
+    }
+}
+
+fn link_report(conn: &Conn) -> Option<NodeLinkReport> {
+    Some(NodeLinkReport { peer: conn.stream.peer(), tcp: conn.stream.tcp_info()?, path: conn.path.report().clone() })
+}
