@@ -24,12 +24,13 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
 # program:package. The second list is for the tests alone.
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
-  chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind
+  chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind \
+  iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux
 # What flashmob is measured beside.
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-lab bench-growth deny install clean deps-demo deps-test deps-lab deps-peers fuzz-tools
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-net bench-lab bench-growth deny install clean deps-demo deps-test deps-lab deps-peers fuzz-tools
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -68,8 +69,9 @@ clippy: ## lints, none of them tolerated
 unit: ## unit and property tests
 	@echo '== unit and property tests'
 	@$(CARGO) test --quiet --workspace
-	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices, schedulers and full disks (root)' && $(CARGO) test --quiet -p flashmob --lib store -- --ignored \
-	  && $(CARGO) test --quiet -p flashmob-bench --lib host -- --ignored; \
+	@# The whole workspace again, for -p alone would build its crates anew with other features of theirs.
+	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices, schedulers and full disks (root)' \
+	  && $(CARGO) test --quiet --workspace --lib -- --ignored store:: host::; \
 	else echo 'not run: the tests with loop devices, schedulers and full disks need root'; fi
 
 simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
@@ -97,6 +99,10 @@ bench-peers: deps-peers build ## flashmob beside other servers in one run, under
 bench-fio: deps-peers build ## flashmob bench disk beside fio and beside a bare loop of system calls, in one run
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-fio
 	@$(dir $(BINARY))bench-fio $(if $(QUICK),--rounds 3 --time 1) $(ARGS)
+
+bench-net: deps-peers build ## flashmob bench net beside iperf3, on loopback and between two network namespaces, in one run
+	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-net
+	@$(dir $(BINARY))bench-net $(if $(QUICK),--rounds 3 --time 1) $(ARGS)
 
 bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a modelled air, about 20 minutes (QUICK=1: 4)
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-lab

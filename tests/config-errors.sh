@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that an error in the configuration or on the command line ends the program at once, and names file, line, value and remedy.
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 
 # wrong WHAT LINE PATTERN <CONFIG: refused; the message has FILE:LINE (any if LINE is 0), the pattern and a remedy.

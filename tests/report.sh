@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Shows that a report, of devices and of clusters, stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
+# Shows that a report, of devices, clusters, networks and captures, stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need chromium jq
 
@@ -101,6 +102,22 @@ void=$(jq '[.measurement.points[].repetitions[] | select(.is_void)] | length' "$
 pass "clusters have a table of their own, with a row for each of $rows repetitions; $void void ones are named"
 looks 'clusters and devices'
 refused 'one file for two tables' 'name a directory for --csv' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/both.csv"
+
+check 'a page of networks and a capture' "$FLASHMOB" report "$DIR/net.json" "$DIR/path.json" "$DIR/capture.json" -o "$PAGE" --csv "$DIR"
+at_most 'the size of that page' "$(stat -c %s "$PAGE")" 1000000 bytes
+rows=$(jq -s '[.[].measurement.points[].repetitions[].flows[]] | length' "$DIR/net.json" "$DIR/path.json")
+[ "$(wc -l <"$DIR/networks.csv")" -eq $((rows + 1)) ] || fail "networks.csv has $(wc -l <"$DIR/networks.csv") lines for $rows ways"
+pass "networks have a table of their own, with a row for each of $rows ways of repetitions"
+for claim in C14 C15 C16 C17; do grep -q "id=\"$claim\"" "$PAGE" || fail "$claim is missing"; done
+! grep -q 'id="devices"' "$PAGE" || fail 'the page speaks of devices'
+looks 'networks and a capture'
+# The same capture as if the receive maximum had been tenfold: more in flight, and a queue that acknowledgements wait in.
+jq '.label = "tenfold" | .measurement.flows[0].down |= (.flight_bytes |= (.median *= 8 | .max *= 8) | .rtt_ms.median *= 2)' "$DIR/capture.json" >"$DIR/tenfold.json"
+check 'a page of two captures' "$FLASHMOB" report "$DIR/capture.json" "$DIR/tenfold.json" -o "$PAGE" --csv "$DIR"
+grep -q 'C16</b>.*C16</b>.*✓ holds.*in flight' <(tr '\n' ' ' <"$PAGE") || fail 'two captures do not decide C16'
+pass 'a small and a tenfold capture decide C16'
+refused 'a table of captures' 'captures have no table.*leave out --csv' "$FLASHMOB" report "$DIR/capture.json" -o "$PAGE" --csv "$DIR/none.csv"
+refused 'one file for clusters and networks' 'clusters and of networks.*name a directory' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/net.json" -o "$PAGE" --csv "$DIR/both.csv"
 check 'the page of before' "$FLASHMOB" report "$DIR/device.json" "$DIR/hdd.json" -o "$PAGE"
 
 # again NAME OPTION...: measures, takes the command out of the report, runs that, and compares the parameters of all points.

@@ -5,9 +5,12 @@
 
 pub mod air_profile;
 pub mod bytes;
+pub mod capture;
 pub mod config;
+pub mod doctor;
 pub mod gateway_frames;
 pub mod gateway_node;
+pub mod iperf3;
 pub mod nbd;
 pub mod nbd_client;
 pub mod node_frames;
@@ -19,7 +22,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but `sizes`, whose input is a text.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -27,4 +30,7 @@ pub const TARGETS: [Target; 7] = [
     ("wire_decode", wire::run),
     ("config", config::run),
     ("air_profile", air_profile::run),
+    ("capture", capture::run),
+    ("doctor_undo", doctor::undo),
+    ("iperf3", iperf3::run),
 ];

@@ -1,5 +1,9 @@
 //! Inputs that reach deep, written by the real encoders, so that they stay true when formats change.
 
+use std::time::Duration;
+
+use flashmob_bench::net::protocol::Cookie;
+use flashmob_bench::net::protocol::datagram::Header;
 use flashmob_core::nbd::protocol::*;
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::op::{Failure, Op, OpFlags};
@@ -23,8 +27,55 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "wire_decode" => wire(),
         "config" => configs(),
         "air_profile" => airs(),
+        "capture" => crate::capture::seeds(),
+        "doctor_undo" => crate::doctor::seeds(),
+        "iperf3" => iperf3(),
         _ => Vec::new(),
     }
+}
+
+/// Parameters, results, datagrams, beginnings: the first byte says which.
+fn iperf3() -> Vec<(&'static str, Vec<u8>)> {
+    let parameters = |text: &str| [&[0][..], text.as_bytes()].concat();
+    let results = |text: &str| [&[1][..], text.as_bytes()].concat();
+    let header = |number: u64| {
+        let mut bytes = vec![0; 17];
+        Header { sent: Duration::from_micros(1000 * (number % 1000)), number }.write(&mut bytes, true);
+        bytes
+    };
+    vec![
+        (
+            "tcp",
+            parameters(concat!(
+                r#"{"tcp":true,"omit":0,"time":0,"num":307200,"blockcount":0,"parallel":2,"bidirectional":true,"#,
+                r#""window":102400,"len":131072,"pacing_timer":1000,"congestion":"cubic","client_version":"3.12"}"#
+            )),
+        ),
+        (
+            "udp",
+            parameters(concat!(
+                r#"{"udp":true,"omit":1,"time":1,"parallel":1,"reverse":true,"len":1460,"bandwidth":1e7,"#,
+                r#""udp_counters_64bit":1,"MSS":1000,"nodelay":true}"#
+            )),
+        ),
+        (
+            "messages",
+            parameters(
+                r#"{"tcp":true,"flashmob":{"version":1,"messages":{"request_bytes":40,"answer_bytes":4096,"depth":32}}}"#,
+            ),
+        ),
+        (
+            "results",
+            results(concat!(
+                r#"{"cpu_util_total":5.4,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":"#,
+                r#"[{"id":1,"bytes":1245184,"retransmits":-1,"jitter":0.1,"errors":2,"packets":77,"start_time":0,"end_time":1}],"#,
+                r#""flashmob":{"version":"0.1.0","streams":[{"tcp":null,"out_of_order":3,"answer_bytes":0}]}}"#
+            )),
+        ),
+        ("datagrams", [vec![2], header(1), header(4), header(2), header(u64::MAX)].concat()),
+        ("hello", b"\x039876".to_vec()),
+        ("cookie", [&[3][..], Cookie::new([9; 36]).bytes()].concat()),
+    ]
 }
 
 fn handshakes() -> Vec<(&'static str, Vec<u8>)> {
@@ -171,7 +222,8 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     let data = |out: &mut Vec<u8>| out.extend_from_slice(b"data");
     encode_frame(&mut replies_frame, FrameKind::Replies, |meta| meta.extend_from_slice(replies.finish()), data);
     let (mut welcome, mut refuse, mut error) = (Vec::new(), Vec::new(), Vec::new());
-    Welcome { extent_id: [4; 16], boot_id: [5; 16], size_bytes: 1 << 30, no_io: true, modelled: false }.encode(&mut welcome);
+    Welcome { extent_id: [4; 16], boot_id: [5; 16], size_bytes: 1 << 30, no_io: true, modelled: false }
+        .encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
     encode_error(&mut error, "what is this");
     let mut batch = Vec::new();

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Shows that `flashmob reproduce p4` measures two hosts over modelled paths, that C14 to C17 are judged with figures, that what it kept makes a report again, and that wrong arguments and Ctrl-C are answered.
+. "$(dirname "$0")/lib.sh"
+need jq
+
+mkdir "$DIR/tmp"
+export TMPDIR=$DIR/tmp
+P4=("$FLASHMOB" reproduce p4 --rtt 0,64 --repeat 1 --time 0.4)
+# Once more if the machine was busy: with one repetition of each point, what was late is missing altogether.
+for _ in 1 2; do
+    rm -rf "$DIR/results"
+    timeout 150 "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html" --output json >"$DIR/p4.json" 2>"$DIR/p4.log" || { cat "$DIR/p4.log" >&2; fail 'reproduce p4'; }
+    ! jq -e '.void_repetitions == 0' "$DIR/p4.json" >/dev/null || break
+done
+NET=$DIR/results/p4-net.json
+holds() {
+    jq -e "$3" "$1" >/dev/null || { jq -c 'del(.. | .histogram?, .percentiles?, .intervals?, .series?)' "$1" | cut -c1-3000 >&2; fail "$2"; }
+    pass "$2"
+}
+holds "$DIR/p4.json" 'all claims about networks are judged' '[.claims[].claim] == ["C14", "C15", "C16", "C17"] and all(.claims[]; .verdict == "holds" or .verdict == "does_not_hold")'
+holds "$DIR/p4.json" 'each with criterion, figures here and the paper'"'"'s' 'all(.claims[]; (.criterion | length > 0) and (.here | test("[0-9]")))'
+holds "$NET" 'both ways, three congestion controls, loss and both maxima are one result' \
+    '.preset == "p4" and (.interrupted | not) and .measurement.setting == "lab" and ([.measurement.points[].parameters] | length == 20
+        and (map(.path.rtt_ms) | unique == [0, 64]) and (map(.path.loss_percent) | unique == [0, 1]) and (map(.direction) | unique == ["down", "up"])
+        and (map(.congestion // empty) | unique == ["bbr", "cubic", "reno"]) and (map(.client_receive_max_bytes) | unique == [24576, 245760]) and all(.[]; .server_receive_max_bytes == 245760))'
+# The lab runs in real time: what was late counts nowhere, and the claims must rest on what is left.
+rate() { # rate DIRECTION RTT CLIENT-MAX
+    jq "[.measurement.points[] | select(.parameters | .protocol == \"tcp\" and .direction == \"$1\" and .path.rtt_ms == $2 and .client_receive_max_bytes == $3 and .path.loss_percent == 0 and .congestion == \"cubic\")
+        | .summary.${1}_bits_per_second.median][0]" "$NET"
+}
+holds <(echo "[$(rate down 0 24576), $(rate down 64 24576), $(rate up 64 24576), $(rate down 64 245760)]") \
+    'receiving with the small maximum collapses over 64 ms; sending, and receiving with ten times that, does not' '.[1] < .[0] / 3 and .[2] > .[1] * 3 and .[3] > .[1] * 3'
+for name in small tenfold; do
+    holds "$DIR/results/p4-packets-$name.json" "packets were captured ($name)" '.measurement.kind == "capture" and .measurement.flows[0].up.data_packets > 50 and any(.warnings[]; .code == "modelled")'
+done
+holds "$DIR/results/p4-packets-small.json" 'and say that the receiver held it back' '.measurement.flows[0].up.verdict.cause == "receiver_limited"'
+check 'the page has the claims' grep -q 'id="C17"' "$DIR/p4.html"
+check 'flashmob report reads what was kept' "$FLASHMOB" report "$DIR"/results/*.json -o "$DIR/again.html"
+[ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"
+pass 'nothing is left in the temporary directory'
+
+start p4int "${P4[@]}" --save "$DIR/int" -o "$DIR/int.html"
+wait_for 60 'the result of the first lab' test -s "$DIR/int/p4-net.json"
+stop p4int INT
+[ "$STATUS" -eq 130 ] || fail "SIGINT ended it with status $STATUS, not 130"
+holds "$DIR/int/p4-net.json" 'SIGINT keeps what was measured, and says so' '.interrupted and (.measurement.points | length >= 6 and length < 20)'
+refused 'a result of before' 'is there already.*another directory with --save' "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html"
+refused 'a page that is a directory' 'name a file in it with -o' "${P4[@]}" -o "$DIR"
+refused 'a receive maximum below the least' 'give 4KiB to' "${P4[@]}" --receive-max 4095
+refused 'a rate that no path has' 'give 1k to 100G' "${P4[@]}" --path-rate 10
+refused 'a round trip that is none' 'invalid value' "$FLASHMOB" reproduce p4 --rtt x
