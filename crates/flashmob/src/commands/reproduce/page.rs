@@ -52,3 +52,20 @@ pub fn tell(
         result => result.context("cannot write to standard output"),
     }
 }
+
+/// Says what is to be thought of it, and where the page is. `instead` is what else may be tried where repetitions are void.
+pub fn conclude(page: &Path, void: usize, interrupted: bool, instead: &str) {
+    if void > 0 {
+        let which = match void {
+            1 => "1 repetition is void and counts nowhere".to_string(),
+            more => format!("{more} repetitions are void and count nowhere"),
+        };
+        log::warn!(
+            "{which} (the lab was late, or they were stopped): measure again on a machine with less to do{instead}"
+        );
+    }
+    if interrupted {
+        log::warn!("stopped before the end: the table and the page are of what was measured until then");
+    }
+    log::info!("page: {}", page.display());
+}

@@ -205,16 +205,7 @@ fn tell(
         "report": args.o.display().to_string(), "result": kept.map(|path| path.display().to_string()),
     });
     page::tell(&report, &args.o, "P1", &how, settings, args.output)?;
-    if void > 0 {
-        let which = if void == 1 { "1 repetition is".to_string() } else { format!("{void} repetitions are") };
-        log::warn!(
-            "{which} void and count nowhere (the lab was late, or they were stopped): measure again on a machine with less to do, or --in simulator"
-        );
-    }
-    if interrupted {
-        log::warn!("stopped before the end: the table and the page are of what was measured until then");
-    }
-    log::info!("page: {}", args.o.display());
+    page::conclude(&args.o, void, interrupted, ", or --in simulator");
     if let Some(path) = kept {
         log::info!("result: {}", path.display());
     }

@@ -249,14 +249,7 @@ fn tell_all(args: &P4Args, setup: &Setup, files: &Files, measured: Measured) -> 
         "report": args.o.display().to_string(), "results": if files.stay { results.clone() } else { Vec::new() },
     });
     page::tell(&report, &args.o, "P4", &how, settings, args.output)?;
-    if void > 0 {
-        let which = if void == 1 { "1 repetition is".to_string() } else { format!("{void} repetitions are") };
-        log::warn!("{which} void and count nowhere: the lab was late; measure again on a machine with less to do");
-    }
-    if interrupted {
-        log::warn!("stopped before the end: the table and the page are of what was measured until then");
-    }
-    log::info!("page: {}", args.o.display());
+    page::conclude(&args.o, void, interrupted, "");
     if files.stay {
         log::info!("results: {}", results.join(", "));
     }
