@@ -156,6 +156,9 @@ pub struct Point {
     pub repetitions: Vec<Repetition>,
     /// All of them together.
     pub summary: Summary,
+    /// Commands of the driver while it was measured, or of the model; absent unless they were asked for (`--commands`) and could be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<crate::trace::Commands>,
     /// What makes this point's figures doubtful.
     pub warnings: Vec<Warning>,
 }
@@ -261,7 +264,7 @@ impl Point {
             bytes_per_second: Spread::of(counted.iter().map(|r| r.bytes_per_second)),
             latency_ns: Latency::merged(counted.iter().map(|r| &r.latency_ns)),
         };
-        Point { parameters, repetitions, summary, warnings: Vec::new() }
+        Point { parameters, repetitions, summary, commands: None, warnings: Vec::new() }
     }
 }
 

@@ -9,6 +9,8 @@
 //! - [`cluster`]: those of `flashmob bench cluster` and `flashmob simulate`
 //! - [`net`]: those of `flashmob bench net`
 //! - [`capture`]: connections in captured packets, as `flashmob net analyze` found them
+//! - [`trace`]: where the time of operations went, as `flashmob trace` found it
+//! - [`commands`]: a device's commands, gathered one by one
 //! - [`event`]: what is told while it runs
 //! - [`plan`]: what `flashmob plan` says, in a form of its own: `schema/plan-1.json`
 //! - [`diagnosis`]: what `flashmob doctor` found: `schema/diagnosis-1.json`
@@ -19,6 +21,7 @@
 
 pub mod capture;
 pub mod cluster;
+pub mod commands;
 pub mod device;
 pub mod diagnosis;
 pub mod disk;
@@ -28,6 +31,7 @@ pub mod merge;
 pub mod net;
 pub mod plan;
 pub mod read;
+pub mod trace;
 pub mod warning;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +90,8 @@ pub enum Measurement {
     Net(net::Net),
     /// Of captured packets: `flashmob net analyze`. Nothing was measured but the packets' times.
     Capture(capture::Capture),
+    /// Of operations through the layers below them: `flashmob trace`.
+    Trace(trace::Trace),
 }
 
 impl Document {
@@ -116,6 +122,7 @@ impl Document {
             Measurement::Net(net) if net.setting == cluster::Setting::Network => base,
             Measurement::Net(_) => format!("{} (lab, modelled)", self.label.as_deref().unwrap_or("path")),
             Measurement::Capture(capture) => self.label.clone().unwrap_or_else(|| capture.source.clone()),
+            Measurement::Trace(_) => base,
         }
     }
 
@@ -155,6 +162,15 @@ impl Document {
         }
     }
 
+    /// Where the time of operations went, if that is what it is about.
+    #[must_use]
+    pub fn trace(&self) -> Option<&trace::Trace> {
+        match &self.measurement {
+            Measurement::Trace(trace) => Some(trace),
+            _ => None,
+        }
+    }
+
     /// True if the device, the medium or the nodes' flash is a model: no figure of it says anything about real hardware.
     #[must_use]
     pub fn is_modelled(&self) -> bool {
@@ -167,7 +183,9 @@ impl Document {
             }
             Measurement::Net(net) => net.setting != cluster::Setting::Network,
             // Of captured packets nobody knows but who captured them.
-            Measurement::Capture(_) => self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled),
+            Measurement::Capture(_) | Measurement::Trace(_) => {
+                self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled)
+            }
         }
     }
 }

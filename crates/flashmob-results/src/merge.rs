@@ -1,6 +1,7 @@
 //! Several measurements of one thing become one: what was measured in parts is looked at as a whole.
 
 use crate::cluster::{self, Cluster};
+use crate::disk::{self, Disk};
 use crate::net::{self, Net};
 use crate::warning::Warning;
 use crate::{Document, Measurement};
@@ -22,6 +23,7 @@ pub enum MergeError {
 /// What a measurement is of, in errors.
 const CLUSTERS: &str = "clusters";
 const NETWORKS: &str = "networks";
+const DISKS: &str = "disks";
 
 /// One document out of several of one cluster: equal in what was real, in air, flash, extent, label, seed and version. Points are
 /// appended; those with equal parameters become one with the repetitions of both. A result without flash in which nothing read or wrote
@@ -62,6 +64,24 @@ pub fn nets(documents: Vec<Document>) -> Result<Document, MergeError> {
     })
 }
 
+/// One document out of several of one disk: equal in file or model, in label, seed and version. Else as [`clusters`]; of the commands of points that
+/// become one the first's stay, for a step is from one command to the next.
+///
+/// # Errors
+/// See [`MergeError`].
+pub fn disks(documents: Vec<Document>) -> Result<Document, MergeError> {
+    all(documents, DISKS, |whole, part| {
+        let (Measurement::Disk(into), Measurement::Disk(from)) = (whole, part) else {
+            return Err(MergeError::Kind(DISKS));
+        };
+        let of = |disk: &Disk| disk.file.as_ref().map(|file| (file.path.clone(), file.size_bytes));
+        same(of(into) == of(&from), DISKS, "file")?;
+        same(into.model == from.model, DISKS, "model")?;
+        append_to_disk(into, from);
+        Ok(())
+    })
+}
+
 /// Adds the second measurement to the first.
 type Join = fn(&mut Measurement, Measurement) -> Result<(), MergeError>;
 
@@ -69,7 +89,7 @@ fn all(documents: Vec<Document>, kind: &'static str, join: Join) -> Result<Docum
     let mut documents = documents.into_iter();
     let mut whole = documents.next().ok_or(MergeError::Nothing)?;
     match (&whole.measurement, kind) {
-        (Measurement::Cluster(_), CLUSTERS) | (Measurement::Net(_), NETWORKS) => {}
+        (Measurement::Cluster(_), CLUSTERS) | (Measurement::Net(_), NETWORKS) | (Measurement::Disk(_), DISKS) => {}
         _ => return Err(MergeError::Kind(kind)),
     }
     for part in documents {
@@ -116,7 +136,11 @@ fn begins(measurement: &mut Measurement) -> Vec<&mut f64> {
             let repetitions = net.points.iter_mut().flat_map(|point| &mut point.repetitions);
             repetitions.map(|repetition| &mut repetition.begin_s).collect()
         }
-        Measurement::Disk(_) | Measurement::Capture(_) => Vec::new(),
+        Measurement::Disk(disk) => {
+            let repetitions = disk.points.iter_mut().flat_map(|point| &mut point.repetitions);
+            repetitions.map(|repetition| &mut repetition.begin_s).collect()
+        }
+        Measurement::Capture(_) | Measurement::Trace(_) => Vec::new(),
     }
 }
 
@@ -165,6 +189,22 @@ fn append_to_net(into: &mut Net, from: Net) {
         let mut warnings = std::mem::take(&mut old.warnings);
         add_warnings(&mut warnings, point.warnings);
         *old = net::Point { warnings, ..net::Point::new(point.parameters, repetitions) };
+    }
+}
+
+fn append_to_disk(into: &mut Disk, from: Disk) {
+    for point in from.points {
+        let known = into.points.iter().position(|p| p.parameters == point.parameters);
+        let Some(at) = known else {
+            into.points.push(point);
+            continue;
+        };
+        let old = &mut into.points[at];
+        let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
+        let mut warnings = std::mem::take(&mut old.warnings);
+        add_warnings(&mut warnings, point.warnings);
+        let commands = old.commands.take().or(point.commands);
+        *old = disk::Point { warnings, commands, ..disk::Point::new(point.parameters, repetitions) };
     }
 }
 
@@ -351,5 +391,66 @@ mod tests {
         assert_eq!(nets(vec![parts[0].clone(), other]), Err(MergeError::Different("networks", "server")));
         assert_eq!(nets(vec![document(0, Vec::new())]), Err(MergeError::Kind("networks")));
         assert_eq!(nets(vec![parts[0].clone(), document(0, Vec::new())]), Err(MergeError::Kind("networks")));
+    }
+
+    fn disk_document(started_unix_s: u64, pattern: disk::Pattern, rate: f64) -> Document {
+        let mut latencies = histogram();
+        latencies.record(1_000).unwrap();
+        let parameters = disk::Parameters {
+            operation: disk::Operation::Read,
+            pattern,
+            block_bytes: 4_096,
+            threads: 1,
+            depth: 1,
+            engine: disk::Engine::Pread,
+            cache: disk::Cache::Cold,
+            sync: None,
+            scheduler: None,
+            range_bytes: 1 << 30,
+            requests: Some(1),
+            time_s: None,
+        };
+        let repetition = disk::Repetition {
+            begin_s: 1.0,
+            elapsed_s: 1.0,
+            requests: 1,
+            bytes: 4_096,
+            errors: 0,
+            first_error: None,
+            requests_per_second: rate,
+            bytes_per_second: rate,
+            latency_ns: Latency::new(&latencies),
+            cpu_user_s: 0.0,
+            cpu_system_s: 0.0,
+            cached_before_bytes: None,
+            cached_after_bytes: None,
+            fetched_bytes: None,
+            foreign_bytes: None,
+            upward_fraction: None,
+            interrupted: false,
+        };
+        let model = disk::Model { profile: "emmc".into(), description: "x".into(), slots: 4, size_bytes: 1 << 30 };
+        let points = vec![disk::Point::new(parameters, vec![repetition])];
+        let measurement = Measurement::Disk(Disk { file: None, model: Some(model), points });
+        Document { measurement, ..document(started_unix_s, Vec::new()) }
+    }
+
+    #[test]
+    fn parts_of_a_disk_become_one() {
+        let parts = vec![
+            disk_document(100, disk::Pattern::Sort, 10.0),
+            disk_document(130, disk::Pattern::Sort, 20.0),
+            disk_document(160, disk::Pattern::Rand, 5.0),
+        ];
+        let whole = disks(parts.clone()).unwrap();
+        let points = &whole.disk().unwrap().points;
+        assert_eq!((points.len(), whole.started_unix_s, whole.elapsed_s), (2, 100, 70.0));
+        assert_eq!((points[0].summary.repetitions, points[0].summary.requests_per_second.median), (2, 15.0));
+        assert_eq!((points[0].repetitions[1].begin_s, points[1].repetitions[0].begin_s), (31.0, 61.0));
+        let mut other = parts[0].clone();
+        let Measurement::Disk(disk) = &mut other.measurement else { panic!("a disk") };
+        disk.model = None;
+        assert_eq!(disks(vec![parts[0].clone(), other]), Err(MergeError::Different("disks", "model")));
+        assert_eq!(disks(vec![document(0, Vec::new())]), Err(MergeError::Kind("disks")));
     }
 }

@@ -102,6 +102,12 @@ fn check(document: &Document) -> Result<(), String> {
             })
             .collect(),
         Measurement::Capture(_) => Vec::new(),
+        Measurement::Trace(trace) => {
+            for (at, run) in trace.runs.iter().enumerate() {
+                run.timeline.check().map_err(|e| format!("run {}: its timeline {e}", at + 1))?;
+            }
+            trace.runs.iter().map(|run| vec![&run.operations.latency_ns]).collect()
+        }
     };
     for (at, latencies) in points.iter().enumerate() {
         for latency in latencies {
