@@ -1,0 +1,39 @@
+//! SQLite's own hooks: begins and ends of statements, begins of commits.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use rusqlite::{Connection, ffi};
+
+use crate::notes::Notes;
+
+/// From here on `connection` notes its statements and commits.
+///
+/// # Safety
+/// `notes` must stay where it is until the connection is closed, and the connection must be used by the thread alone that uses `notes`.
+pub(crate) unsafe fn watch(connection: &Connection, notes: *const Notes) -> bool {
+    let mask = (ffi::SQLITE_TRACE_STMT | ffi::SQLITE_TRACE_PROFILE) as c_uint;
+    // SAFETY: the connection is open; by this function's promise `notes` outlives the hooks that are given it.
+    unsafe {
+        let handle = connection.handle();
+        ffi::sqlite3_commit_hook(handle, Some(commits), notes.cast_mut().cast());
+        ffi::sqlite3_trace_v2(handle, mask, Some(traces), notes.cast_mut().cast()) == ffi::SQLITE_OK
+    }
+}
+
+unsafe extern "C" fn traces(event: c_uint, context: *mut c_void, _: *mut c_void, _: *mut c_void) -> c_int {
+    // SAFETY: the context is what `watch` gave, which is still there by its promise.
+    let notes = unsafe { &*context.cast::<Notes>() };
+    if event == ffi::SQLITE_TRACE_STMT as c_uint {
+        notes.statement_begins();
+    } else {
+        notes.statement_ends();
+    }
+    0
+}
+
+unsafe extern "C" fn commits(context: *mut c_void) -> c_int {
+    // SAFETY: as in `traces`.
+    unsafe { &*context.cast::<Notes>() }.commit_begins();
+    // Anything else would turn the commit into a rollback.
+    0
+}

@@ -1,0 +1,76 @@
+//! A VFS before SQLite's own that notes each call and hands it on as it came.
+//!
+//! It changes nothing: what the VFS below can do (versions, shared memory, memory mapping) it can do, and results go back unseen. Nothing in it
+//! panics, for a panic must not cross C.
+
+mod file;
+mod vfs;
+
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::ffi;
+
+use crate::Error;
+use crate::notes::Notes;
+
+/// Registered under a name that nobody else has, until it is dropped. Connections that use it must be closed before.
+pub(crate) struct Shim {
+    name: CString,
+    vfs: *mut ffi::sqlite3_vfs,
+    context: *mut Context,
+}
+
+/// What the calls of a shim need.
+struct Context {
+    /// SQLite's own.
+    below: *mut ffi::sqlite3_vfs,
+    notes: Notes,
+}
+
+impl Shim {
+    /// Registers one before SQLite's default.
+    pub fn register(notes: Notes) -> Result<Shim, Error> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let failed = |what| Error::Shim { what };
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = CString::new(format!("flashmob-{number}")).map_err(|_| failed("its name"))?;
+        // SAFETY: NULL asks for the default, which is there for as long as the process is.
+        let below = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
+        if below.is_null() {
+            return Err(failed("there is no VFS to put it before"));
+        }
+        let context = Box::into_raw(Box::new(Context { below, notes }));
+        // SAFETY: `below` was just given by SQLite and is not NULL.
+        let vfs = Box::into_raw(Box::new(vfs::before(unsafe { &*below }, name.as_ptr(), context.cast())));
+        let shim = Shim { name, vfs, context };
+        // SAFETY: `vfs` and all that it points to stay where they are until `drop`, which unregisters it.
+        if unsafe { ffi::sqlite3_vfs_register(shim.vfs, 0) } != ffi::SQLITE_OK {
+            return Err(failed("it was refused"));
+        }
+        Ok(shim)
+    }
+
+    /// What connections call it.
+    pub fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// What was noted.
+    pub fn notes(&self) -> &Notes {
+        // SAFETY: it is freed in `drop` alone, and nobody has it mutably.
+        unsafe { &(*self.context).notes }
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        // SAFETY: no connection uses it any more, as this type demands, so nobody else has either pointer; both came from boxes.
+        unsafe {
+            ffi::sqlite3_vfs_unregister(self.vfs);
+            drop(Box::from_raw(self.vfs));
+            drop(Box::from_raw(self.context));
+        }
+    }
+}
