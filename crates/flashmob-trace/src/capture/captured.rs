@@ -1,0 +1,61 @@
+//! What was captured: the kernel's pages as they came, and their events in order.
+
+use flashmob_results::trace::{Losses, Source};
+
+use super::tracing::Texts;
+use crate::format::{EventFormat, PageLayout};
+use crate::record::{Counted, Formats, Record, Stream, merge};
+
+/// What was captured.
+#[derive(Debug, Default)]
+pub struct Capture {
+    /// The kernel's layouts.
+    pub formats: Vec<EventFormat>,
+    /// What is missing.
+    pub losses: Losses,
+    /// Where knowledge came from.
+    pub sources: Vec<Source>,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Events were lost because [`Wanted::memory_bytes`](super::Wanted::memory_bytes) was reached, and not because the kernel's buffers were too small.
+    pub is_memory_full: bool,
+    /// Layouts in the kernel's own words.
+    pub(super) texts: Texts,
+    pub(super) pages: Vec<Pages>,
+}
+
+/// What one processor's buffer of an instance gave.
+#[derive(Debug)]
+pub struct Pages {
+    /// Which instance: `threads`, `devices`.
+    pub instance: String,
+    /// The processor.
+    pub cpu: u32,
+    /// How pages are laid out.
+    pub layout: PageLayout,
+    /// Whole pages; no page lies in two chunks.
+    pub chunks: Vec<Vec<u8>>,
+}
+
+impl Pages {
+    /// Each page.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.chunks.iter().flat_map(|chunk| chunk.chunks(self.layout.page_bytes()))
+    }
+}
+
+impl Capture {
+    /// All events in the order of their times. They are read out of the pages anew each time: keep them.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record<'_>> {
+        self.read().0
+    }
+
+    /// Events, and what else there was in the pages.
+    pub(super) fn read(&self) -> (Vec<Record<'_>>, Counted) {
+        let formats = Formats::new(&self.formats);
+        let streams =
+            self.pages.iter().map(|pages| Stream { layout: &pages.layout, cpu: pages.cpu, pages: pages.iter() });
+        merge(&formats, streams)
+    }
+}

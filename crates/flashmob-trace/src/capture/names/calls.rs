@@ -1,0 +1,71 @@
+//! System calls that give a file a name, find one by it or take it away, and where the kernel keeps their arguments.
+
+/// One system call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its name.
+    pub name: &'static str,
+    /// Its number on this processor.
+    pub number: i64,
+    /// Arguments that are names: what those are called, and their places.
+    pub names: &'static [(&'static str, usize)],
+}
+
+macro_rules! call {
+    ($name:literal, $number:ident, $names:expr) => {
+        Call { name: $name, number: libc::$number as i64, names: &$names }
+    };
+}
+
+/// All of them. Processors younger than the calls with `at` have only those.
+pub const CALLS: &[Call] = &[
+    call!("openat", SYS_openat, [("filename", 1)]),
+    call!("openat2", SYS_openat2, [("filename", 1)]),
+    call!("unlinkat", SYS_unlinkat, [("pathname", 1)]),
+    call!("renameat2", SYS_renameat2, [("oldname", 1), ("newname", 3)]),
+    call!("linkat", SYS_linkat, [("oldname", 1), ("newname", 3)]),
+    call!("mkdirat", SYS_mkdirat, [("pathname", 1)]),
+    #[cfg(not(target_arch = "riscv64"))]
+    call!("renameat", SYS_renameat, [("oldname", 1), ("newname", 3)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("open", SYS_open, [("filename", 0)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("creat", SYS_creat, [("pathname", 0)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("unlink", SYS_unlink, [("pathname", 0)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("rename", SYS_rename, [("oldname", 0), ("newname", 1)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("link", SYS_link, [("oldname", 0), ("newname", 1)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("mkdir", SYS_mkdir, [("pathname", 0)]),
+    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
+    call!("truncate", SYS_truncate, [("path", 0)]),
+];
+
+/// Where the registers of a thread in a system call are, in the kernel's `pt_regs`, which is as debuggers see it. They stay until the call has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers {
+    /// The number of the call.
+    pub number: usize,
+    /// How many bytes that has.
+    pub number_bytes: usize,
+    /// The first four arguments.
+    pub arguments: [usize; 4],
+    /// Bytes of a pointer.
+    pub pointer_bytes: usize,
+}
+
+/// Of this processor, if it is known.
+pub const REGISTERS: Option<Registers> = if cfg!(target_arch = "x86_64") {
+    // orig_ax; di, si, dx, r10.
+    Some(Registers { number: 120, number_bytes: 8, arguments: [112, 104, 96, 56], pointer_bytes: 8 })
+} else if cfg!(target_arch = "aarch64") {
+    // Behind 31 registers, sp, pc and pstate: orig_x0 and syscallno. The result has taken the place of x0.
+    Some(Registers { number: 280, number_bytes: 4, arguments: [272, 8, 16, 24], pointer_bytes: 8 })
+} else if cfg!(target_arch = "arm") {
+    // r7; ORIG_r0, r1, r2, r3.
+    Some(Registers { number: 28, number_bytes: 4, arguments: [68, 4, 8, 12], pointer_bytes: 4 })
+} else {
+    None
+};

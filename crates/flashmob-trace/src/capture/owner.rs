@@ -1,0 +1,142 @@
+//! Whose instances and probes those are: their names hold the number of a process and the time of its start, so that what a dead one left can be
+//! told from what a living one uses, even if its number was given out again.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::tracefs::{self, Tracefs};
+
+const INSTANCE_PREFIX: &str = "flashmob-";
+/// Names of groups of probes are C's identifiers.
+const GROUP_PREFIX: &str = "flashmob_";
+
+/// Sessions of this process are told apart by a number.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+
+/// A session of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    process: u32,
+    /// In ticks since the kernel's start, as `/proc/PID/stat` has it.
+    started: u64,
+    session: u32,
+}
+
+impl Owner {
+    /// A new session of this process.
+    pub fn new() -> Owner {
+        let process = std::process::id();
+        let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Owner { process, started: started(process).unwrap_or(0), session }
+    }
+
+    /// The name of an instance.
+    pub fn instance(&self, what: &str) -> String {
+        format!("{INSTANCE_PREFIX}{}-{}-{}-{what}", self.process, self.started, self.session)
+    }
+
+    /// The name of a group of probes.
+    pub fn group(&self, number: usize) -> String {
+        format!("{}{number}", self.group_prefix())
+    }
+
+    /// How the names of all of its groups begin.
+    pub fn group_prefix(&self) -> String {
+        format!("{GROUP_PREFIX}{}_{}_{}_", self.process, self.started, self.session)
+    }
+
+    /// Of a name as this program makes them; nothing if it is somebody else's.
+    fn of(name: &str) -> Option<Owner> {
+        let (rest, separator) = match name.strip_prefix(INSTANCE_PREFIX) {
+            Some(rest) => (rest, '-'),
+            None => (name.strip_prefix(GROUP_PREFIX)?, '_'),
+        };
+        let mut parts = rest.splitn(4, separator);
+        let (process, started, session) = (parts.next()?, parts.next()?, parts.next()?);
+        parts.next()?;
+        Some(Owner { process: process.parse().ok()?, started: started.parse().ok()?, session: session.parse().ok()? })
+    }
+
+    /// The process lives, and is not another one with its number.
+    fn lives(&self) -> bool {
+        started(self.process).is_some_and(|started| started == self.started)
+    }
+}
+
+/// When a process began.
+fn started(process: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name in brackets may hold anything, brackets too; the time of the start is the 20th field behind it.
+    text[text.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Removes instances and probes of sessions whose process is gone. What another one still uses, one of another container for instance, the kernel
+/// keeps: it is busy.
+pub fn remove_left_overs(tracefs: &Tracefs) {
+    let is_dead = |name: &str| Owner::of(name).is_some_and(|owner| !owner.lives());
+    for entry in std::fs::read_dir(tracefs.instances()).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_dead) {
+            let name = entry.file_name();
+            match std::fs::remove_dir(entry.path()) {
+                Ok(()) => log::info!("removed {}, which a killed run left in the kernel", name.display()),
+                Err(error) => log::warn!("{} of a killed run stays in the kernel: {error}", name.display()),
+            }
+        }
+    }
+    let probes = tracefs.root().join("uprobe_events");
+    for (group, event) in probes_in(&probes) {
+        if is_dead(&group) {
+            remove_probe(&probes, &group, &event);
+        }
+    }
+}
+
+/// Groups and names of the probes that there are.
+fn probes_in(path: &Path) -> Vec<(String, String)> {
+    let text = tracefs::read(path).unwrap_or_default();
+    let name = |line: &str| {
+        let (group, event) = line.split_ascii_whitespace().next()?.split_once(':')?.1.split_once('/')?;
+        Some((group.to_string(), event.to_string()))
+    };
+    text.lines().filter_map(name).collect()
+}
+
+/// Takes a probe away; it must be enabled nowhere.
+pub fn remove_probe(path: &Path, group: &str, event: &str) {
+    if let Err(error) = tracefs::append(path, &format!("-:{group}/{event}")) {
+        log::warn!("the probe {group}/{event} stays in the kernel: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_their_owner() {
+        let own = Owner::new();
+        assert!(own.started > 0);
+        for name in [own.instance("threads"), own.group(3)] {
+            assert_eq!(Owner::of(&name), Some(own), "{name}");
+            assert!(Owner::of(&name).unwrap().lives());
+        }
+        let other = Owner { started: own.started + 1, ..own };
+        assert!(!Owner::of(&other.instance("devices")).unwrap().lives(), "a number that was given out again");
+        assert_ne!(Owner::new(), own);
+    }
+
+    #[test]
+    fn names_of_others_are_left_alone() {
+        for name in [
+            "flashmob",
+            "flashmob-",
+            "flashmob-1-2-3",
+            "flashmob-a-2-3-threads",
+            "mine-1-2-3-threads",
+            "flashmob_1_2",
+            "perf",
+        ] {
+            assert_eq!(Owner::of(name), None, "{name}");
+        }
+    }
+}

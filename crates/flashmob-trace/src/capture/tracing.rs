@@ -1,0 +1,288 @@
+//! What a session has in the kernel: instances, probes, programs. When this goes, they do.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use flashmob_results::trace::{Layer, Source};
+
+use super::captured::{Capture, Pages};
+use super::error::CaptureError;
+use super::guardian::Guardian;
+use super::instance::Instance;
+use super::names::{self, Names};
+use super::owner::{self, Owner};
+use super::reader::Reader;
+use super::session::{NAMES, SQLITE};
+use super::sources::Tally;
+use super::sqlite::{self, Probes};
+use super::tracefs::{self, Tracefs};
+use super::{Event, Scope, Wanted, limits};
+use crate::format::{EventFormat, PageLayout};
+
+/// Instances: of the wanted threads, and of the wanted devices or of everybody.
+pub const INSTANCES: [&str; 2] = ["threads", "devices"];
+/// Besides what was asked for: what is written to a session's marker.
+const MARKER: (&str, &str) = ("ftrace", "print");
+
+/// Buffers to read, by processor.
+pub type Files = Vec<(u32, File)>;
+
+/// The kernel's own words about layouts, by their paths below `events`.
+pub type Texts = BTreeMap<String, String>;
+
+#[derive(Debug)]
+pub struct Tracing {
+    // In the order in which they have to go: an instance stays while somebody reads it, a probe while an instance has it enabled, and the guardian is
+    // there until the last.
+    pub reader: Option<Reader>,
+    names: Option<Names>,
+    instances: Vec<Instance>,
+    probes: Option<Probes>,
+    _guardian: Option<Guardian>,
+    tracefs: Tracefs,
+    owner: Owner,
+    marker: PathBuf,
+    formats: Vec<EventFormat>,
+    texts: Texts,
+    layout: PageLayout,
+    /// Nobody was named to begin with.
+    awaits_threads: bool,
+}
+
+impl Tracing {
+    /// Makes instances and opens their buffers. The error is for people, with its remedy.
+    pub fn prepare(tracefs: Tracefs, wanted: &Wanted) -> Result<(Tracing, Files), String> {
+        owner::remove_left_overs(&tracefs);
+        let owner = Owner::new();
+        let guardian = Guardian::start(&tracefs, &owner);
+        let guardian =
+            guardian.inspect_err(|error| log::warn!("if this is killed, the next run has to clean up: {error}"));
+        let is_of_devices = |event: &Event| event.scope != Scope::Threads;
+        let count = if wanted.events.iter().any(is_of_devices) { 2 } else { 1 };
+        let buffer_bytes = limits::buffer_bytes(wanted, count);
+        let make = |name: &&str| Instance::create(&tracefs, &owner.instance(name), buffer_bytes);
+        let instances = INSTANCES[..count].iter().map(make).collect::<Result<Vec<_>, String>>()?;
+        let mut texts = Texts::new();
+        for name in ["header_page", "header_event"] {
+            let path = instances[0].path().join("events").join(name);
+            // Older kernels have it at the top only.
+            let text = tracefs::read(&path).or_else(|_| tracefs::read(&tracefs.root().join("events").join(name)));
+            texts.insert(name.into(), text.map_err(|error| format!("{}: {error}", path.display()))?);
+        }
+        let layout = PageLayout::parse(&texts["header_page"]).map_err(|error| error.to_string())?;
+        PageLayout::check_events(&texts["header_event"]).map_err(|error| error.to_string())?;
+        let mut files = Vec::new();
+        for instance in &instances {
+            for cpu in instance.cpus() {
+                files.push((cpu, instance.raw(cpu)?));
+            }
+        }
+        let marker = instances[0].path().join("trace_marker");
+        let (reader, names, probes, formats) = (None, None, None, Vec::new());
+        let _guardian = guardian.ok();
+        Ok((
+            Tracing {
+                reader,
+                names,
+                instances,
+                probes,
+                _guardian,
+                tracefs,
+                owner,
+                marker,
+                formats,
+                texts,
+                layout,
+                awaits_threads: false,
+            },
+            files,
+        ))
+    }
+
+    pub fn layout(&self) -> PageLayout {
+        self.layout
+    }
+
+    pub fn marker(&self) -> &Path {
+        &self.marker
+    }
+
+    /// The instance of threads.
+    fn threads(&self) -> &Instance {
+        &self.instances[0]
+    }
+
+    fn of(&self, scope: Scope) -> &Instance {
+        &self.instances[usize::from(scope != Scope::Threads)]
+    }
+
+    /// Enables what is wanted, as far as the kernel has it.
+    pub fn enable(&mut self, wanted: &Wanted) -> Vec<Source> {
+        let mut tally = Tally::default();
+        if let Err(why) = self.learn(MARKER.0, MARKER.1) {
+            log::warn!("what programs write to the marker cannot be read: {why}");
+        }
+        self.awaits_threads = wanted.follow_children && wanted.threads.is_empty();
+        let is_following = self.follow_wanted(wanted);
+        // Before system calls' own events, so that names come before the ends of their calls.
+        let names = wanted.names.then(|| is_following.clone().and_then(|()| self.enable_names()));
+        for event in &wanted.events {
+            let (system, name) = (event.system.as_str(), event.name.as_str());
+            if !self.of(event.scope).has(system, name) {
+                tally.missing(system, name);
+                continue;
+            }
+            if let (Scope::Threads, Err(why)) = (event.scope, &is_following) {
+                tally.note(system, why.clone());
+                continue;
+            }
+            let enabled = self.learn(system, name).and_then(|()| {
+                let filter = self.filter(event, wanted, &mut tally);
+                self.of(event.scope).enable(system, name, filter.as_deref())
+            });
+            match enabled {
+                Ok(()) => tally.used(system),
+                Err(why) => tally.note(system, format!("{name}: {why}")),
+            }
+        }
+        let mut sources = tally.sources();
+        let mut add = |name: &str, layer, why: Result<Vec<String>, String>| {
+            let (is_used, why) = why.map_or_else(|why| (false, vec![why]), |why| (true, why));
+            let why = (!why.is_empty()).then(|| why.join("; "));
+            sources.push(Source { name: name.into(), layers: vec![layer], is_used, why });
+        };
+        if let Some(enabled) = names {
+            add(NAMES, Layer::SystemCall, enabled.map(|()| Vec::new()));
+        }
+        if !wanted.sqlite.is_empty() {
+            let enabled = is_following.and_then(|()| self.enable_sqlite(&wanted.sqlite));
+            add(SQLITE, Layer::Sqlite, enabled);
+        }
+        sources
+    }
+
+    /// Tells the kernel whose events count.
+    fn follow_wanted(&self, wanted: &Wanted) -> Result<(), String> {
+        if wanted.follow_children {
+            let why = "the kernel cannot follow children (options/event-fork, Linux 4.7), so nobody is followed";
+            self.threads().set("options/event-fork", "1").map_err(|error| format!("{why}: {error}"))?;
+        }
+        if wanted.follow_children && wanted.threads.is_empty() {
+            // They come with `follow`.
+            return Ok(());
+        }
+        let mut result = Err("no threads were named whose events count".to_string());
+        for thread in limits::threads(wanted) {
+            match self.threads().add_thread(thread) {
+                Ok(()) => result = Ok(()),
+                Err(error) if result.is_err() => {
+                    result = Err(format!("thread {thread} cannot be followed: {}", tracefs::words(&error)));
+                }
+                Err(error) => log::debug!("thread {thread} cannot be followed: {error}"),
+            }
+        }
+        result
+    }
+
+    pub fn follow(&self, thread: u32) -> Result<(), CaptureError> {
+        let path = self.threads().path().join("set_event_pid");
+        self.threads().add_thread(thread).map_err(|error| CaptureError::io(&path, error))
+    }
+
+    /// Reads an event's layout, once.
+    fn learn(&mut self, system: &str, name: &str) -> Result<(), String> {
+        self.learn_as(system, system, name)
+    }
+
+    fn learn_as(&mut self, shown: &str, system: &str, name: &str) -> Result<(), String> {
+        let text = self.threads().format_text(system, name)?;
+        let format = EventFormat::parse(shown, &text).map_err(|error| error.to_string())?;
+        if !self.formats.iter().any(|known| known.id == format.id) {
+            self.texts.insert(format!("{shown}/{name}/{}", format.id), text);
+            self.formats.push(format);
+        }
+        Ok(())
+    }
+
+    /// The filter of an event in the kernel's words.
+    fn filter(&self, event: &Event, wanted: &Wanted, tally: &mut Tally) -> Option<String> {
+        let own = event.filter.as_deref().filter(|filter| !filter.trim().is_empty());
+        if event.scope != Scope::Devices || wanted.devices.is_empty() {
+            return own.map(str::to_string);
+        }
+        let format = self.formats.iter().find(|format| format.system == event.system && format.name == event.name)?;
+        let Some(field) = ["dev", "s_dev"].into_iter().find(|name| format.field(name).is_some()) else {
+            tally.note(&event.system, format!("{} names no device, so all devices' are there", event.name));
+            return own.map(str::to_string);
+        };
+        let devices: Vec<String> = wanted.devices.iter().map(|device| format!("{field} == {device}")).collect();
+        let devices = devices.join(" || ");
+        Some(own.map_or_else(|| devices.clone(), |own| format!("({own}) && ({devices})")))
+    }
+
+    fn enable_names(&mut self) -> Result<(), String> {
+        let (system, name) = names::EVENT;
+        if !self.threads().has(system, name) {
+            return Err(format!("the kernel lacks the event {system}:{name}; Linux 5.9 with eBPF has it"));
+        }
+        self.learn(system, name)?;
+        self.threads().enable(system, name, None)?;
+        self.names = Some(Names::attach(&self.tracefs)?);
+        Ok(())
+    }
+
+    /// What cannot be probed is said; an error if that is everything.
+    fn enable_sqlite(&mut self, files: &[PathBuf]) -> Result<Vec<String>, String> {
+        let (probes, mut why) = Probes::place(&self.tracefs, &self.owner, files);
+        let mut used = 0;
+        for (group, name) in &probes.events {
+            let enabled =
+                self.learn_as(sqlite::SYSTEM, group, name).and_then(|()| self.threads().enable(group, name, None));
+            match enabled {
+                Ok(()) => used += 1,
+                Err(error) => why.push(format!("{name}: {error}")),
+            }
+        }
+        self.probes = Some(probes);
+        if used > 0 { Ok(why) } else { Err(why.join("; ")) }
+    }
+
+    /// Lets events into the buffers, or not.
+    pub fn switch(&self, value: &str) -> Result<(), CaptureError> {
+        for instance in &self.instances {
+            // One that follows nobody yet would trace everybody.
+            let is_waiting = self.awaits_threads && std::ptr::eq(instance, self.threads());
+            if is_waiting && value == "1" && !instance.follows_any() {
+                continue;
+            }
+            let path = instance.path().join("tracing_on");
+            tracefs::write(&path, value).map_err(|error| CaptureError::io(&path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Stops tracing and takes everything out of the buffers.
+    pub fn finish(mut self) -> Capture {
+        if let Err(error) = self.switch("0") {
+            log::warn!("tracing goes on while it is read: {error}");
+        }
+        self.names = None;
+        let (buffers, is_full) = self.reader.take().map(Reader::finish).unwrap_or_default();
+        let mut buffers = buffers.into_iter();
+        let (formats, texts) = (std::mem::take(&mut self.formats), std::mem::take(&mut self.texts));
+        let mut capture = Capture { formats, texts, ..Capture::default() };
+        for (name, instance) in INSTANCES.into_iter().zip(&self.instances) {
+            capture.losses.buffer_bytes = instance.buffer_bytes();
+            for cpu in instance.cpus() {
+                let stats = instance.stats(cpu);
+                capture.losses.lost += stats.lost + stats.unread;
+                capture.is_memory_full |= is_full && stats.lost + stats.unread > 0;
+                let Some(buffer) = buffers.next() else { break };
+                let (cpu, layout, chunks) = (buffer.cpu, self.layout, buffer.pages);
+                capture.pages.push(Pages { instance: name.to_string(), cpu, layout, chunks });
+            }
+        }
+        capture
+    }
+}

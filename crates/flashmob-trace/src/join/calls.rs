@@ -1,0 +1,235 @@
+//! System calls, their descriptors, and the names that they were given; markers that the application writes.
+
+use std::collections::HashMap;
+
+use flashmob_results::trace::Layer;
+
+use crate::capture::names::file_name;
+use crate::format::Field;
+use crate::record::Record;
+use crate::surroundings::{AppOperation, Surroundings};
+
+use super::rules::{Call, Fields, NewTask};
+use super::work::{Book, FileKey, Source, Work};
+
+/// Threads that share their memory, and with it their descriptors.
+const CLONE_THREAD: u64 = 0x0001_0000;
+/// Processes that share their descriptors.
+const CLONE_FILES: u64 = 0x0000_0400;
+/// A name belongs to the system call that it was read for, which is this near.
+const NAME_NEAR_NS: u64 = 1_000_000;
+
+/// A descriptor while it was open.
+#[derive(Clone, Debug, Default)]
+pub struct Open {
+    /// The name that it was opened by, as far as it is known.
+    pub path: Option<String>,
+    /// Device and inode, as far as an event told.
+    pub inode: Option<(u32, u64)>,
+    /// Since when.
+    pub since_ns: u64,
+}
+
+/// Everything about system calls.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// Descriptors, each for the time that it was open.
+    pub open: Vec<Open>,
+    /// Paths that calls were given.
+    pub paths: Vec<String>,
+    /// Operations that the application marked.
+    pub marked: Vec<AppOperation>,
+    /// Inodes that a call by name was about: path, device, inode, when.
+    pub named: Vec<(u32, u32, u64, u64)>,
+    in_call: HashMap<u32, InCall>,
+    /// Of each group of threads that share them: number, and index of what is open.
+    descriptors: HashMap<u32, HashMap<u64, u32>>,
+    group_of: HashMap<u32, u32>,
+    names_ahead: HashMap<u32, (u64, u32)>,
+    markers: HashMap<u32, Vec<(String, u64)>>,
+}
+
+#[derive(Debug)]
+struct InCall {
+    begin_ns: u64,
+    file: Option<u32>,
+    path: Option<u32>,
+    offset: Option<u64>,
+    inode: Option<(u32, u64)>,
+    descriptor: Option<u64>,
+    closes_to: Option<u64>,
+    copies: bool,
+}
+
+impl Calls {
+    /// Of these threads, and the children that they will have.
+    pub fn new(surroundings: &Surroundings) -> Calls {
+        // Those that were there at the begin belong to one program.
+        let group = surroundings.threads.first().copied().unwrap_or(0);
+        let group_of = surroundings.threads.iter().map(|&thread| (thread, group)).collect();
+        Calls { group_of, ..Calls::default() }
+    }
+
+    fn group(&self, thread: u32) -> u32 {
+        self.group_of.get(&thread).copied().unwrap_or(thread)
+    }
+
+    /// A thread or process was made.
+    pub fn new_task(&mut self, record: &Record<'_>, rule: &NewTask<'_>) {
+        let (Some(child), Some(flags)) = (rule.thread.number(record.data), rule.flags.number(record.data)) else {
+            return;
+        };
+        let (Ok(child), parent) = (u32::try_from(child), self.group(record.thread)) else { return };
+        if flags & (CLONE_THREAD | CLONE_FILES) != 0 {
+            self.group_of.insert(child, parent);
+        } else {
+            let copies = self.descriptors.get(&parent).cloned().unwrap_or_default();
+            self.group_of.insert(child, child);
+            self.descriptors.insert(child, copies);
+        }
+    }
+
+    /// A call begins.
+    pub fn enter(&mut self, record: &Record<'_>, call: &Call<'_>) {
+        let group = self.group(record.thread);
+        let descriptor = call.file.and_then(|field| field.number(record.data));
+        // A number that many are closed from need not be one itself.
+        let about = descriptor.filter(|_| call.rule.closes_to.is_none());
+        let file = about.map(|fd| self.descriptor(group, fd, record.time_ns));
+        let path = if call.rule.path { self.name_ahead(record) } else { None };
+        let offset = call.offset.and_then(|field| field.number(record.data));
+        let begin_ns = record.time_ns;
+        let number = |field: Option<&Field>| field.and_then(|field| field.number(record.data));
+        let closes_to = number(call.closes_to);
+        let copies = call.rule.copies
+            && (call.rule.copies_by.is_none()
+                || number(call.copies_by).is_some_and(|how| call.rule.copies_if.contains(&how)));
+        let inside = InCall { begin_ns, file, path, offset, inode: None, descriptor, closes_to, copies };
+        self.in_call.insert(record.thread, inside);
+    }
+
+    fn descriptor(&mut self, group: u32, fd: u64, now_ns: u64) -> u32 {
+        let next = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
+        let index = *self.descriptors.entry(group).or_default().entry(fd).or_insert(next);
+        if index == next {
+            self.open.push(Open { since_ns: now_ns, ..Open::default() });
+        }
+        index
+    }
+
+    fn name_ahead(&mut self, record: &Record<'_>) -> Option<u32> {
+        let (time_ns, path) = self.names_ahead.remove(&record.thread)?;
+        (record.time_ns.saturating_sub(time_ns) < NAME_NEAR_NS).then_some(path)
+    }
+
+    /// A call returns.
+    pub fn exit(&mut self, record: &Record<'_>, call: &Call<'_>, book: &mut Book) {
+        // One that had begun before the capture.
+        let Some(inside) = self.in_call.remove(&record.thread) else { return };
+        let result = call.result.and_then(|field| field.number(record.data)).map_or(0, |value| value.cast_signed());
+        let group = self.group(record.thread);
+        let mut file = inside.file;
+        if call.rule.opens && result >= 0 {
+            let index = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
+            let path = inside.path.and_then(|path| self.paths.get(path as usize).cloned());
+            self.open.push(Open { path, inode: inside.inode, since_ns: inside.begin_ns });
+            self.descriptors.entry(group).or_default().insert(result.cast_unsigned(), index);
+            file = Some(index);
+        }
+        if let Some(open) = file.filter(|_| inside.copies && result >= 0) {
+            self.descriptors.entry(group).or_default().insert(result.cast_unsigned(), open);
+        }
+        if let (Some(path), Some((device, inode))) = (inside.path, inside.inode) {
+            self.named.push((path, device, inode, inside.begin_ns));
+        }
+        if call.rule.closes
+            && let Some(fd) = inside.descriptor
+        {
+            self.descriptors.entry(group).or_default().remove(&fd);
+        }
+        if let (Some(first), Some(last)) = (inside.descriptor, inside.closes_to)
+            && result >= 0
+        {
+            self.descriptors.entry(group).or_default().retain(|fd, _| !(first..=last).contains(fd));
+        }
+        let key = match (file, inside.path) {
+            (Some(open), _) => FileKey::Open(open),
+            (None, Some(path)) => FileKey::Path(path),
+            (None, None) => FileKey::None,
+        };
+        let name = book.intern(call.name);
+        book.works.push(Work {
+            layer: Layer::SystemCall,
+            name,
+            thread: record.thread,
+            begin_ns: inside.begin_ns,
+            end_ns: record.time_ns,
+            file: key,
+            address_bytes: inside.offset,
+            bytes: if call.rule.moves { u64::try_from(result).unwrap_or(0) } else { 0 },
+            source: Source::Thread,
+            is_operation: call.rule.file.is_some() || call.rule.path || call.rule.many,
+        });
+    }
+
+    /// A file system told what inode it works on: that of the call's descriptor, if the thread is in one.
+    pub fn saw_inode(&mut self, record: &Record<'_>, fields: &Fields<'_>, layer: Layer) {
+        let (Some(device), Some(inode)) = (fields.device, fields.inode) else { return };
+        let (Some(device), Some(inode)) = (device.number(record.data), inode.number(record.data)) else { return };
+        let Some(inside) = self.in_call.get_mut(&record.thread) else { return };
+        let found = (u32::try_from(device).unwrap_or(0), inode);
+        // Pages may be those of other files: of the directory, of an index. What the file system says comes first.
+        if layer == Layer::FileSystem && inside.inode.is_none() {
+            inside.inode = Some(found);
+            let Some(open) = inside.file.and_then(|open| self.open.get_mut(open as usize)) else { return };
+            if *open.inode.get_or_insert(found) != found {
+                // The number went to another file by a way that is not followed: an exec, a message with descriptors.
+                let next = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
+                inside.file = Some(next);
+                let (fd, since_ns) = (inside.descriptor, inside.begin_ns);
+                self.open.push(Open { path: None, inode: Some(found), since_ns });
+                let group = self.group(record.thread);
+                if let Some(fd) = fd {
+                    self.descriptors.entry(group).or_default().insert(fd, next);
+                }
+            }
+        }
+    }
+
+    /// A name that a thread gave to a call: the one that it is in, or the next.
+    pub fn name(&mut self, record: &Record<'_>) {
+        let Some(name) = file_name(record) else { return };
+        let path = name.path.trim_end();
+        if path.is_empty() {
+            return;
+        }
+        let index = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
+        self.paths.push(path.to_string());
+        match self.in_call.get_mut(&record.thread) {
+            Some(inside) if inside.path.is_none() && inside.file.is_none() => inside.path = Some(index),
+            _ => {
+                self.names_ahead.insert(record.thread, (record.time_ns, index));
+            }
+        }
+    }
+
+    /// A marker, in the form that Android's programs write: `B|pid|name` begins, `E|pid` or `E` ends.
+    pub fn marker(&mut self, record: &Record<'_>, field: &Field, book: &mut Book) {
+        let Some(text) = record.data.get(field.offset..) else { return };
+        let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+        let Ok(text) = std::str::from_utf8(text) else { return };
+        let text = text.trim_end();
+        let stack = self.markers.entry(record.thread).or_default();
+        if let Some(rest) = text.strip_prefix("B|") {
+            let name = rest.split_once('|').map_or(rest, |(_, name)| name);
+            stack.push((name.to_string(), record.time_ns));
+        } else if text == "E" || text.starts_with("E|") {
+            let Some((name, begin_ns)) = stack.pop() else { return };
+            let operation = AppOperation { name, thread: record.thread, begin_ns, end_ns: record.time_ns };
+            book.add_application(&operation);
+            if stack.is_empty() {
+                self.marked.push(operation);
+            }
+        }
+    }
+}

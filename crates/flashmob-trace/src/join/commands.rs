@@ -1,0 +1,71 @@
+//! Commands that a driver tells of itself: which request of the block layer each of them serves.
+//!
+//! A driver's events name hosts of its own and no device, and one request may take several commands: an MMC card is asked after each write whether
+//! it is done. A command with a place belongs to the request that is with a driver then and has that place; one without to the request of the last
+//! command with a place at the same host, as long as that is with the driver, or to the only one there is. What is still open stays open.
+
+use std::collections::HashMap;
+
+use flashmob_results::trace::Layer;
+
+use crate::record::Record;
+
+use super::requests::Requests;
+use super::rules::{Begin, End};
+use super::work::FileKey;
+
+/// Bytes of a sector, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// What a command serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// A request or flush.
+    pub request: u32,
+    /// The file that it is about.
+    pub file: FileKey,
+    /// Where on the disk, if the command moves anything.
+    pub address_bytes: Option<u64>,
+}
+
+/// What hosts did last.
+#[derive(Debug, Default)]
+pub struct Commands {
+    last_of_host: HashMap<String, u32>,
+}
+
+impl Commands {
+    /// What a command served that ends now and began then, if its rule says that the request came after it.
+    pub fn served(end: &End<'_>, thread: u32, begin_ns: u64, requests: &Requests) -> Option<Served> {
+        let (request, file) = end.before_issue.then(|| requests.issued_next(thread, begin_ns)).flatten()?;
+        Some(Served { request, file, address_bytes: None })
+    }
+
+    /// What a command serves that begins now; nothing if it is none, or if nobody knows.
+    pub fn serve(&mut self, record: &Record<'_>, begin: &Begin<'_>, requests: &Requests) -> Option<Served> {
+        if begin.rule.layer != Layer::Driver {
+            return None;
+        }
+        let served = |(request, file), address_bytes| Some(Served { request, file, address_bytes });
+        if begin.rule.after_issue {
+            return served(requests.just_issued(record.thread)?, None);
+        }
+        if begin.rule.before_issue {
+            return None;
+        }
+        let number = |field: Option<&crate::format::Field>| field.and_then(|field| field.number(record.data));
+        let host = begin.command.host.and_then(|field| field.text(record.data)).unwrap_or_default();
+        match (number(begin.command.sector), number(begin.command.sectors)) {
+            (Some(sector), Some(1..)) => {
+                let found = requests.with_sector(sector)?;
+                self.last_of_host.insert(host.into_owned(), found.0);
+                served(found, Some(sector.saturating_mul(SECTOR_BYTES)))
+            }
+            (Some(_), _) => {
+                let last = self.last_of_host.get(host.as_ref()).and_then(|request| requests.in_flight(*request));
+                served(last.or_else(|| requests.only_one())?, None)
+            }
+            _ => None,
+        }
+    }
+}

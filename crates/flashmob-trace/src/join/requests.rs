@@ -1,0 +1,377 @@
+//! Bios, the requests that they become, and commands of the driver.
+//!
+//! An event of the block layer names a device and a sector, nothing else. So a request is found by where it begins; bios that it covers are its own.
+//! Flushes have no sector: the kernel's flush machinery issues a command of its own (`FF`) before or after a bio that asks for one, and says at last
+//! that the bio is done. They are never inserted into the scheduler, so "every issue has an insert" does not hold.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use flashmob_results::trace::{Layer, Role};
+
+use crate::record::Record;
+
+use super::rules::{Block, BlockStep};
+use super::work::{Book, FileKey, Source, Work};
+
+/// Bytes of a sector, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+/// Bios of one device that wait for their request, at most: more than any queue holds, so beyond it something is missed.
+const PENDING_MOST: usize = 65_536;
+
+/// All requests.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// Each with who handed it over.
+    pub list: Vec<Request>,
+    devices: HashMap<u32, Device>,
+    completed: HashMap<u32, Completed>,
+    /// What each thread issued last.
+    issued: HashMap<u32, u32>,
+}
+
+/// A request, or a flush.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The thread that handed its first bio over; 0 if that was not seen.
+    pub by: u32,
+    /// When.
+    pub at_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Completed {
+    at_ns: u64,
+    thread: u32,
+    request: u32,
+}
+
+#[derive(Debug, Default)]
+struct Device {
+    bios: VecDeque<Bio>,
+    flushes: Vec<Bio>,
+    inserted: BTreeMap<u64, Inserted>,
+    in_flight: BTreeMap<u64, InFlight>,
+    flushing: Vec<InFlight>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bio {
+    sector: u64,
+    sectors: u64,
+    by: u32,
+    at_ns: u64,
+    /// The device and inode that its thread had in hand.
+    inode: Option<(u32, u64)>,
+    is_metadata: bool,
+    is_counted: bool,
+}
+
+/// A request in the scheduler.
+#[derive(Clone, Copy, Debug)]
+struct Inserted {
+    at_ns: u64,
+    thread: u32,
+    word: &'static str,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    request: u32,
+    name: u32,
+    file: FileKey,
+    thread: u32,
+    issued_ns: u64,
+    sector: u64,
+    sectors: u64,
+    left: u64,
+}
+
+impl Requests {
+    /// Something happens to a bio or request; `in_hand` is the inode that this thread works on.
+    pub fn event(&mut self, record: &Record<'_>, rule: &Block<'_>, in_hand: Option<(u32, u64)>, book: &mut Book) {
+        let number = |field: &crate::format::Field| field.number(record.data);
+        let (Some(device), Some(sector), Some(sectors)) =
+            (number(rule.device), number(rule.sector), number(rule.sectors))
+        else {
+            return;
+        };
+        let Some(kind) = rule.kind.text(record.data) else { return };
+        let id = u32::try_from(device).unwrap_or(0);
+        if record.thread != 0
+            && let Some(comm) = rule.comm.and_then(|field| field.text(record.data))
+        {
+            book.called(record.thread, &comm);
+        }
+        match rule.step {
+            BlockStep::Queue => {
+                let (by, at_ns, is_metadata) = (record.thread, record.time_ns, kind.contains('M'));
+                let bio = Bio { sector, sectors, by, at_ns, inode: in_hand, is_metadata, is_counted: false };
+                self.devices.entry(id).or_default().queue(bio, kind.starts_with('F'));
+            }
+            // The bio waits on: the request that it joined covers it.
+            BlockStep::Merge => {}
+            BlockStep::Insert => {
+                let inserted = Inserted { at_ns: record.time_ns, thread: record.thread, word: word(&kind) };
+                self.devices.entry(id).or_default().inserted.insert(sector, inserted);
+            }
+            BlockStep::Requeue => {
+                self.devices.entry(id).or_default().take_back(sector, &kind);
+            }
+            BlockStep::Issue if kind.starts_with("FF") || (sectors == 0 && kind.contains('F')) => {
+                self.flush(record, id, book)
+            }
+            BlockStep::Issue => self.issue(record, id, (sector, sectors), &kind, book),
+            BlockStep::Complete => self.complete(record, id, (sector, sectors), &kind, book),
+        }
+    }
+
+    /// The request that is with a driver and has this sector; nothing if there are several, on different devices.
+    pub fn with_sector(&self, sector: u64) -> Option<(u32, FileKey)> {
+        let mut found = self.devices.values().filter_map(|device| {
+            let (begin, request) = device.in_flight.range(..=sector).next_back()?;
+            (sector - begin < request.left).then_some((request.request, request.file))
+        });
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// A request that is with a driver, by its number.
+    pub fn in_flight(&self, request: u32) -> Option<(u32, FileKey)> {
+        self.all_in_flight().find(|of| of.0 == request)
+    }
+
+    /// The request or flush that is with a driver, if there is one alone.
+    pub fn only_one(&self) -> Option<(u32, FileKey)> {
+        let mut all = self.all_in_flight();
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    /// What this thread has just issued.
+    pub fn just_issued(&self, thread: u32) -> Option<(u32, FileKey)> {
+        self.in_flight(*self.issued.get(&thread)?)
+    }
+
+    /// What this thread issued first from then on, if that is with a driver still.
+    pub fn issued_next(&self, thread: u32, since_ns: u64) -> Option<(u32, FileKey)> {
+        let by_thread = |request: &&InFlight| request.thread == thread && request.issued_ns >= since_ns;
+        let first = self.in_flight_now().filter(by_thread).min_by_key(|request| request.issued_ns)?;
+        Some((first.request, first.file))
+    }
+
+    fn in_flight_now(&self) -> impl Iterator<Item = &InFlight> {
+        self.devices.values().flat_map(|device| device.in_flight.values().chain(&device.flushing))
+    }
+
+    fn all_in_flight(&self) -> impl Iterator<Item = (u32, FileKey)> {
+        self.in_flight_now().map(|request| (request.request, request.file))
+    }
+
+    /// The request whose completion this thread has just seen on this processor, since then.
+    pub fn just_completed(&self, cpu: u32, thread: u32, since_ns: u64) -> Option<u32> {
+        let completed = self.completed.get(&cpu)?;
+        (completed.thread == thread && completed.at_ns >= since_ns).then_some(completed.request)
+    }
+
+    fn add(&mut self, by: u32, at_ns: u64) -> u32 {
+        self.list.push(Request { by, at_ns });
+        u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn flush(&mut self, record: &Record<'_>, id: u32, book: &mut Book) {
+        let device = self.devices.entry(id).or_default();
+        let oldest = device.flushes.first().copied();
+        let (by, at_ns) = oldest.map_or((0, record.time_ns), |bio| (bio.by, bio.at_ns));
+        let request = self.add(by, at_ns);
+        self.issued.insert(record.thread, request);
+        let device = self.devices.entry(id).or_default();
+        if let Some(bio) = device.flushes.first_mut().filter(|bio| bio.sectors == 0 && !bio.is_counted) {
+            bio.is_counted = true;
+            let name = book.intern("bio");
+            book.works.push(block_work(
+                name,
+                *bio,
+                record.time_ns,
+                FileKey::Role { role: Role::Flush, device: id },
+                request,
+            ));
+        }
+        let file = FileKey::Role { role: Role::Flush, device: id };
+        let (name, thread, issued_ns) = (book.intern("flush"), record.thread, record.time_ns);
+        device.flushing.push(InFlight { request, name, file, thread, issued_ns, sector: 0, sectors: 0, left: 0 });
+    }
+
+    fn issue(&mut self, record: &Record<'_>, id: u32, (sector, sectors): (u64, u64), kind: &str, book: &mut Book) {
+        let end = sector.saturating_add(sectors);
+        let device = self.devices.entry(id).or_default();
+        let covered = |bio: &Bio| bio.sector >= sector && bio.sector < end && bio.sectors > 0;
+        let first = device.bios.iter().filter(|bio| covered(bio)).min_by_key(|bio| bio.at_ns).copied();
+        let (by, at_ns) = first.map_or((0, record.time_ns), |bio| (bio.by, bio.at_ns));
+        let is_metadata = kind.contains('M') || first.is_some_and(|bio| bio.is_metadata);
+        let file = FileKey::Device {
+            device: id,
+            begin_bytes: sector.saturating_mul(SECTOR_BYTES),
+            at_ns,
+            inode: first.and_then(|bio| bio.inode),
+            is_metadata,
+            by,
+        };
+        let request = self.add(by, at_ns);
+        self.issued.insert(record.thread, request);
+        let device = self.devices.entry(id).or_default();
+        let name = book.intern("bio");
+        for bio in device.bios.iter_mut().filter(|bio| bio.sector >= sector && bio.sector < end && bio.sectors > 0) {
+            if !bio.is_counted {
+                bio.is_counted = true;
+                book.works.push(block_work(name, *bio, record.time_ns, file, request));
+            }
+            // What a request could not take becomes another's.
+            let taken = end.min(bio.sector.saturating_add(bio.sectors)) - bio.sector;
+            bio.sector += taken;
+            bio.sectors -= taken;
+        }
+        device.bios.retain(|bio| bio.sectors > 0);
+        let inserted = device.inserted.remove(&sector);
+        // Requests that were inserted by themselves and are part of this one now will never be issued.
+        let merged = device.inserted.range(sector..end).filter(|(_, inserted)| inserted.word == word(kind));
+        for begin in merged.map(|(begin, _)| *begin).collect::<Vec<_>>() {
+            device.inserted.remove(&begin);
+        }
+        if let Some(Inserted { at_ns: inserted_ns, thread, .. }) = inserted {
+            let name = book.intern("elevator");
+            book.works.push(Work {
+                layer: Layer::Block,
+                name,
+                thread,
+                begin_ns: inserted_ns,
+                end_ns: record.time_ns,
+                file,
+                address_bytes: Some(sector.saturating_mul(SECTOR_BYTES)),
+                bytes: sectors.saturating_mul(SECTOR_BYTES),
+                source: Source::Request(request),
+                is_operation: false,
+            });
+        }
+        let (name, thread, issued_ns) = (book.intern(word(kind)), record.thread, record.time_ns);
+        let in_flight = InFlight { request, name, file, thread, issued_ns, sector, sectors, left: sectors };
+        device.in_flight.insert(sector, in_flight);
+    }
+
+    fn complete(&mut self, record: &Record<'_>, id: u32, (sector, sectors): (u64, u64), kind: &str, book: &mut Book) {
+        let device = self.devices.entry(id).or_default();
+        let done = if kind.starts_with("FF") {
+            if device.flushing.is_empty() { None } else { Some(device.flushing.remove(0)) }
+        } else if let Some(mut in_flight) = device.in_flight.remove(&sector) {
+            in_flight.left = in_flight.left.saturating_sub(sectors);
+            if in_flight.left > 0 && sectors > 0 {
+                // A part of it: the rest completes under its own begin.
+                device.in_flight.insert(sector.saturating_add(sectors), in_flight);
+                return;
+            }
+            Some(in_flight)
+        } else {
+            None
+        };
+        let request = match done {
+            Some(done) => {
+                book.works.push(Work {
+                    layer: Layer::Driver,
+                    name: done.name,
+                    thread: done.thread,
+                    begin_ns: done.issued_ns,
+                    end_ns: record.time_ns,
+                    file: done.file,
+                    address_bytes: (done.sectors > 0).then(|| done.sector.saturating_mul(SECTOR_BYTES)),
+                    bytes: done.sectors.saturating_mul(SECTOR_BYTES),
+                    source: Source::Request(done.request),
+                    is_operation: false,
+                });
+                done.request
+            }
+            // The last word on a bio that asked for a flush: it was no command.
+            None if sectors == 0 => {
+                let Some(at) = device.flushes.iter().position(|bio| bio.sectors == 0 || bio.sector == sector) else {
+                    return;
+                };
+                let bio = device.flushes.remove(at);
+                let request = self.add(bio.by, bio.at_ns);
+                let name = book.intern("flush done");
+                let file = FileKey::Role { role: Role::Flush, device: id };
+                let work = block_work(name, Bio { at_ns: record.time_ns, ..bio }, record.time_ns, file, request);
+                book.works.push(Work { bytes: 0, ..work });
+                request
+            }
+            None => return,
+        };
+        self.completed.insert(record.cpu, Completed { at_ns: record.time_ns, thread: record.thread, request });
+    }
+
+    /// The end: what has not come back is left out, but bios that nobody took are told.
+    pub fn finish(&mut self, book: &mut Book) {
+        let name = book.intern("bio");
+        let ids: Vec<u32> = self.devices.keys().copied().collect();
+        for id in ids {
+            let device = self.devices.entry(id).or_default();
+            let left = std::mem::take(&mut device.bios).into_iter().chain(std::mem::take(&mut device.flushes));
+            for bio in left.filter(|bio| !bio.is_counted).collect::<Vec<_>>() {
+                let request = self.add(bio.by, bio.at_ns);
+                let begin_bytes = bio.sector.saturating_mul(SECTOR_BYTES);
+                let (at_ns, inode, is_metadata, by) = (bio.at_ns, bio.inode, bio.is_metadata, bio.by);
+                let file = FileKey::Device { device: id, begin_bytes, at_ns, inode, is_metadata, by };
+                book.works.push(block_work(name, bio, bio.at_ns, file, request));
+            }
+        }
+    }
+}
+
+impl Device {
+    fn queue(&mut self, bio: Bio, has_flush: bool) {
+        if has_flush {
+            // A thread has one such bio at a time; an older one was done without a word, for the device has no cache.
+            self.flushes.retain(|old| old.by != bio.by);
+            self.flushes.push(bio);
+        }
+        if bio.sectors > 0 {
+            if self.bios.len() >= PENDING_MOST {
+                self.bios.pop_front();
+            }
+            self.bios.push_back(bio);
+        }
+    }
+
+    /// The driver had no room: what it was given is issued again later, and is still whose it was.
+    fn take_back(&mut self, sector: u64, kind: &str) {
+        if kind.starts_with("FF") {
+            self.flushing.pop();
+            return;
+        }
+        let Some(back) = self.in_flight.remove(&sector) else { return };
+        let FileKey::Device { at_ns, inode, is_metadata, by, .. } = back.file else { return };
+        let bio = Bio { sector, sectors: back.left, by, at_ns, inode, is_metadata, is_counted: true };
+        self.queue(bio, false);
+    }
+}
+
+fn block_work(name: u32, bio: Bio, end_ns: u64, file: FileKey, request: u32) -> Work {
+    Work {
+        layer: Layer::Block,
+        name,
+        thread: bio.by,
+        begin_ns: bio.at_ns,
+        end_ns,
+        file,
+        address_bytes: (bio.sectors > 0).then(|| bio.sector.saturating_mul(SECTOR_BYTES)),
+        bytes: bio.sectors.saturating_mul(SECTOR_BYTES),
+        source: Source::Request(request),
+        is_operation: false,
+    }
+}
+
+/// What a command does, by the kernel's letters: an `F` before it asks for a flush, then comes what it is.
+fn word(kind: &str) -> &'static str {
+    match kind.trim_start_matches('F').chars().next() {
+        Some('R') => "read",
+        Some('W') => "write",
+        Some('D') => "discard",
+        Some('Z') => "zero",
+        _ => "other command",
+    }
+}

@@ -1,0 +1,101 @@
+//! A few operations in full.
+
+use std::collections::{HashMap, HashSet};
+
+use flashmob_results::trace::{Operation, Span, Timeline};
+
+use super::owned::Owned;
+
+/// Spans of an excerpt. An operation that does not fit any more is left out, unless it is the first: a figure of one needs all of it.
+const SPANS_MAX: usize = 20_000;
+
+/// The operations of these numbers with all that was done for them, and what was done for nobody while they lasted. Names, files and
+/// threads are only those that occur.
+#[must_use]
+pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
+    let wanted: HashSet<u64> = operations.iter().copied().collect();
+    let owned = Owned::new(timeline);
+    let mut room = SPANS_MAX;
+    let mut chosen: Vec<&Operation> = Vec::new();
+    for (at, operation) in timeline.operations.iter().enumerate().filter(|(_, o)| wanted.contains(&o.number)) {
+        let many = owned.of(at).len();
+        if many > room && !chosen.is_empty() {
+            break;
+        }
+        room = room.saturating_sub(many);
+        chosen.push(operation);
+    }
+    let numbers: HashSet<u64> = chosen.iter().map(|operation| operation.number).collect();
+    let mut kept = Kept::empty(timeline);
+    for operation in &chosen {
+        let (name, thread) = (kept.name(operation.name), kept.thread(operation.thread));
+        kept.to.operations.push(Operation { name, thread, ..(*operation).clone() });
+    }
+    // Where what belongs to nobody is wanted, without gaps inside and in order: operations may overlap.
+    let mut times: Vec<(u64, u64)> = chosen.iter().map(|operation| (operation.begin_ns, operation.end_ns)).collect();
+    times.sort_unstable();
+    let mut latest_end_ns = 0;
+    for (_, end_ns) in &mut times {
+        latest_end_ns = latest_end_ns.max(*end_ns);
+        *end_ns = latest_end_ns;
+    }
+    for span in &timeline.spans {
+        let is_wanted = match span.operation {
+            Some(number) => numbers.contains(&number),
+            None => room > 0 && overlaps(&times, span),
+        };
+        if is_wanted {
+            room = if span.operation.is_none() { room - 1 } else { room };
+            kept.span(span);
+        }
+    }
+    kept.to
+}
+
+/// Whether it lies at least partly within one of these times, which are in order of their begins and of their ends.
+fn overlaps(times: &[(u64, u64)], span: &Span) -> bool {
+    let at = times.partition_point(|(_, end_ns)| *end_ns <= span.begin_ns);
+    times.get(at).is_some_and(|(begin_ns, _)| *begin_ns <= span.end_ns)
+}
+
+/// An excerpt as it grows, and the new places of what it has.
+struct Kept<'a> {
+    from: &'a Timeline,
+    to: Timeline,
+    names: HashMap<u32, u32>,
+    files: HashMap<u32, u32>,
+    threads: HashMap<u32, u32>,
+}
+
+impl<'a> Kept<'a> {
+    fn empty(from: &'a Timeline) -> Kept<'a> {
+        Kept { from, to: Timeline::default(), names: HashMap::new(), files: HashMap::new(), threads: HashMap::new() }
+    }
+
+    fn name(&mut self, index: u32) -> u32 {
+        again(&mut self.names, &mut self.to.names, &self.from.names, index)
+    }
+
+    fn thread(&mut self, index: u32) -> u32 {
+        again(&mut self.threads, &mut self.to.threads, &self.from.threads, index)
+    }
+
+    fn span(&mut self, span: &Span) {
+        let (name, thread) = (self.name(span.name), self.thread(span.thread));
+        let file = span.file.map(|index| again(&mut self.files, &mut self.to.files, &self.from.files, index));
+        self.to.spans.push(Span { name, thread, file, ..*span });
+    }
+}
+
+/// The place of a thing among those that were kept; it is kept if it was not yet. What does not exist stays so, beyond all places.
+fn again<T: Clone>(places: &mut HashMap<u32, u32>, kept: &mut Vec<T>, all: &[T], index: u32) -> u32 {
+    if let Some(place) = places.get(&index) {
+        return *place;
+    }
+    let Some(thing) = all.get(index as usize) else { return u32::MAX };
+    // As many as there are of another list of that length.
+    let place = kept.len() as u32;
+    kept.push(thing.clone());
+    places.insert(index, place);
+    place
+}

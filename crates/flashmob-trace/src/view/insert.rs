@@ -1,0 +1,130 @@
+//! What P5 looks for in an INSERT: what comes after the last write to the database, until the next INSERT begins.
+
+use std::collections::HashMap;
+
+use flashmob_results::trace::{AfterLastWrite, Layer, Role, Timeline};
+
+/// Sums over all operations that wrote to the database and have another one right after them; nothing if there is none.
+///
+/// Writes are those of system calls; of SQLite itself where no system call was seen. Commands count by the time of their issue, whoever they
+/// were for: the kernel's own work is part of what P5 saw there.
+#[must_use]
+pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
+    let ends = [Layer::SystemCall, Layer::Sqlite].map(|layer| last_writes(timeline, layer));
+    let ends = ends.into_iter().find(|ends| !ends.is_empty())?;
+    let mut issued: Vec<u64> =
+        timeline.spans.iter().filter(|span| span.layer == Layer::Driver).map(|span| span.begin_ns).collect();
+    issued.sort_unstable();
+    let commands = |from: u64, to: u64| {
+        let before = |time: u64| issued.partition_point(|begin| *begin < time);
+        before(to).saturating_sub(before(from)) as u64
+    };
+    let mut sum = AfterLastWrite::default();
+    let (mut commands_before, mut commands_after) = (0, 0);
+    for pair in timeline.operations.windows(2) {
+        let (operation, next) = (&pair[0], &pair[1]);
+        let Some(&written) = ends.get(&operation.number) else { continue };
+        if next.number != operation.number + 1 || !(operation.begin_ns..=next.begin_ns).contains(&written) {
+            continue;
+        }
+        sum.operations += 1;
+        sum.before_ns += written - operation.begin_ns;
+        sum.after_ns += next.begin_ns - written;
+        commands_before += commands(operation.begin_ns, written);
+        commands_after += commands(written, next.begin_ns);
+    }
+    if !issued.is_empty() {
+        (sum.commands_before, sum.commands_after) = (Some(commands_before), Some(commands_after));
+    }
+    (sum.operations > 0).then_some(sum)
+}
+
+/// When each operation's last write to the database had returned, as this layer saw it.
+fn last_writes(timeline: &Timeline, layer: Layer) -> HashMap<u64, u64> {
+    let is_write: Vec<bool> = timeline.names.iter().map(|name| name.to_ascii_lowercase().contains("write")).collect();
+    let is_database: Vec<bool> = timeline.files.iter().map(|file| file.role == Role::Database).collect();
+    let at = |flags: &[bool], index: u32| flags.get(index as usize).copied().unwrap_or(false);
+    let mut ends = HashMap::new();
+    for span in timeline.spans.iter().filter(|span| span.layer == layer && at(&is_write, span.name)) {
+        if let (Some(operation), Some(true)) = (span.operation, span.file.map(|file| at(&is_database, file))) {
+            let end = ends.entry(operation).or_insert(span.end_ns);
+            *end = span.end_ns.max(*end);
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use flashmob_results::trace::{Cause, File, Operation, Span, Thread};
+
+    use super::*;
+
+    const NAMES: [&str; 4] = ["insert", "pwrite64", "fdatasync", "xWrite"];
+
+    fn timeline(spans: Vec<Span>) -> Timeline {
+        let file = |name: &str, role| File { name: name.into(), role };
+        let operation = |number: u64| Operation {
+            number,
+            name: 0,
+            thread: 0,
+            begin_ns: number * 1_000,
+            end_ns: number * 1_000 + 900,
+            layers_ns: Vec::new(),
+            unattributed_ns: 900,
+        };
+        Timeline {
+            names: NAMES.map(String::from).to_vec(),
+            files: vec![file("p5.db", Role::Database), file("p5.db-journal", Role::Journal)],
+            threads: vec![Thread { name: "sql".into(), id: 1, place: "this device".into(), clock_error_ns: None }],
+            operations: (0..3).map(operation).collect(),
+            spans,
+        }
+    }
+
+    fn span(layer: Layer, name: u32, file: Option<u32>, begin_ns: u64, end_ns: u64) -> Span {
+        let operation = Some(begin_ns / 1_000);
+        let cause = Cause::Direct;
+        Span { layer, name, thread: 0, begin_ns, end_ns, file, address_bytes: None, bytes: 1, operation, cause }
+    }
+
+    #[test]
+    fn time_and_commands_are_parted_by_the_last_write_to_the_database() {
+        let call = |name, file, begin, end| span(Layer::SystemCall, name, Some(file), begin, end);
+        let command = |begin| span(Layer::Driver, 2, None, begin, begin + 5);
+        let spans = vec![
+            call(1, 1, 50, 60),
+            command(70),
+            call(1, 0, 200, 210),
+            call(1, 0, 250, 300),
+            call(2, 0, 310, 600),
+            command(320),
+            command(950),
+            call(1, 0, 1_100, 1_200),
+            command(1_150),
+            // The last has no next one.
+            call(1, 0, 2_100, 2_900),
+        ];
+        let sum = after_last_write(&timeline(spans)).unwrap();
+        assert_eq!((sum.operations, sum.before_ns, sum.after_ns), (2, 300 + 200, 700 + 800));
+        assert_eq!((sum.commands_before, sum.commands_after), (Some(1 + 1), Some(2)));
+    }
+
+    #[test]
+    fn without_the_kernel_sqlite_itself_tells_of_writes() {
+        let spans = vec![span(Layer::Sqlite, 3, Some(0), 100, 400), span(Layer::Sqlite, 3, Some(1), 500, 600)];
+        let sum = after_last_write(&timeline(spans)).unwrap();
+        assert_eq!((sum.operations, sum.before_ns, sum.after_ns), (1, 400, 600));
+        assert_eq!((sum.commands_before, sum.commands_after), (None, None));
+    }
+
+    #[test]
+    fn without_a_write_to_the_database_there_is_nothing_to_say() {
+        assert_eq!(after_last_write(&timeline(Vec::new())), None);
+        assert_eq!(after_last_write(&timeline(vec![span(Layer::SystemCall, 1, Some(1), 1, 2)])), None);
+        // Nothing follows what does not follow at once.
+        let mut gap = timeline(vec![span(Layer::SystemCall, 1, Some(0), 100, 200)]);
+        gap.operations.remove(1);
+        assert_eq!(after_last_write(&gap), None);
+    }
+}
