@@ -9,6 +9,7 @@ use crate::entry::Entry;
 
 mod cluster;
 mod net;
+mod trace;
 
 /// One command for each part of a result that one run can measure (files of other making may hold several); none for a part with a name
 /// that cannot be typed.
@@ -21,6 +22,9 @@ pub(crate) fn lines(entry: &Entry) -> Vec<String> {
     }
     if let Some(capture) = entry.capture() {
         return net::analysis(entry, capture);
+    }
+    if let Some(trace) = entry.trace() {
+        return trace::lines(trace);
     }
     let mut parts: Vec<Vec<&Point>> = Vec::new();
     for point in entry.points() {
@@ -89,6 +93,9 @@ fn line(entry: &Entry, points: &[&Point]) -> Option<String> {
         (None, Some(time_s)) => format!("--time {time_s}"),
         (None, None) => return None,
     });
+    if points.iter().any(|point| point.commands.is_some()) {
+        words.push("--commands".into());
+    }
     let repeat = points.iter().map(|point| point.repetitions.len()).max().unwrap_or(0).max(1);
     words.push(format!("--repeat {repeat} --seed {}", entry.document.seed));
     if let Some(label) = &entry.document.label {

@@ -8,6 +8,7 @@ use flashmob_results::cluster::Cluster;
 use flashmob_results::device::Place;
 use flashmob_results::disk::{Cache, Engine, File, Model, Operation, Parameters, Pattern, Point};
 use flashmob_results::net::Net;
+use flashmob_results::trace::Trace;
 use flashmob_results::warning::{Code, Warning};
 
 use crate::Input;
@@ -116,6 +117,12 @@ impl Entry {
         self.document.capture()
     }
 
+    /// Where the time of operations went, if it is about that.
+    #[must_use]
+    pub fn trace(&self) -> Option<&Trace> {
+        self.document.trace()
+    }
+
     /// It is about a network: measured, or captured.
     #[must_use]
     pub fn is_network(&self) -> bool {
@@ -147,8 +154,10 @@ impl Entry {
         let of_cluster = of_cluster.map(|p| (crate::words::combination(&p.parameters), &p.warnings));
         let of_net = self.net().into_iter().flat_map(|net| &net.points);
         let of_net = of_net.map(|p| (crate::words::crossing(&p.parameters), &p.warnings));
+        let of_trace = self.trace().into_iter().flat_map(|trace| &trace.runs);
+        let of_trace = of_trace.map(|run| (run.name.clone(), &run.warnings));
         let mut all = Vec::new();
-        for (name, warnings) in of_device.chain(of_cluster).chain(of_net) {
+        for (name, warnings) in of_device.chain(of_cluster).chain(of_net).chain(of_trace) {
             all.extend(warnings.iter().map(|warning| (plain(&name, 120), warning)));
         }
         all

@@ -1,10 +1,11 @@
 //! One page out of results: which claims hold, figures, tables, doubts, and how to repeat what was measured.
 //!
 //! It reads nothing and writes nothing by itself: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] give text.
-//! The page needs no network, no script and no other file. Everything that comes out of a document is escaped.
+//! The page needs no network and no other file, and a script only to zoom into timelines of traces. Everything that comes out of a document is escaped.
 //!
 //! - [`entry`]: a document under a name that no other has, and which of its points may be compared with which
 //! - [`claims`]: what P1, P3 and P4 say, each with its criterion, judged for each device, cluster and network
+//! - [`comparison`]: traced runs side by side
 //! - [`sweep`]: a cluster's points over nodes, links and batches
 //! - [`ways`]: a network's points over round-trip times; [`flows`]: captured connections
 //! - `figure`: SVG with axes, in colours that follow the reader's light or dark
@@ -15,10 +16,12 @@
 
 pub mod claims;
 mod command;
+pub mod comparison;
 mod csv;
 pub mod entry;
 mod figure;
 pub mod flows;
+pub mod inserts;
 mod page;
 mod plots;
 pub mod standalone;
@@ -108,6 +111,12 @@ impl Report {
     #[must_use]
     pub fn has_captures(&self) -> bool {
         self.entries.iter().any(|entry| entry.capture().is_some())
+    }
+
+    /// Some results are of traces, which have no table.
+    #[must_use]
+    pub fn has_traces(&self) -> bool {
+        self.entries.iter().any(|entry| entry.trace().is_some())
     }
 
     /// All repetitions of networks, a row for each way, as comma-separated values with a heading. Void ones are there, and say so.

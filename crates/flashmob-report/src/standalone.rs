@@ -3,6 +3,8 @@
 pub use crate::figure::axes::Scale;
 pub use crate::figure::lines::{Lines, Mark, Series};
 
+use flashmob_results::trace::Run;
+
 use crate::Error;
 use crate::figure::{CSS, WIDTH};
 
@@ -38,9 +40,32 @@ pub fn tiled(figures: &[Lines], columns: usize) -> Result<String, Error> {
     ))
 }
 
+/// The timeline of one operation that a run has in full, by its number, as one SVG. It follows the reader's choice of light or dark.
+#[must_use]
+pub fn timeline(run: &Run, operation: u64) -> Option<String> {
+    let operation = run.timeline.operations.iter().find(|of| of.number == operation)?;
+    let figure = crate::page::timeline(run, operation, 0);
+    let (width, height) = (crate::figure::timeline::WIDTH, figure.height);
+    let style = format!(
+        "</desc><style>{CSS}text{{font-family:system-ui,sans-serif}}.marks>*{{vector-effect:non-scaling-stroke}}</style>\
+         <path d=\"M0 0h{width}v{height}H0z\" style=\"fill:var(--page)\"/>"
+    );
+    Some(format!("{}\n", figure.svg.replacen("</desc>", &style, 1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeline_stands_alone() {
+        let document = crate::tests::trace_page::sample();
+        let run = &document.trace().unwrap().runs[0];
+        let text = timeline(run, 1).unwrap();
+        let parsed = roxmltree::Document::parse(&text).unwrap();
+        assert!(text.contains("--s0:") && parsed.descendants().filter(|node| node.has_tag_name("rect")).count() > 50);
+        assert_eq!(timeline(run, 7), None, "it is not in the result in full");
+    }
 
     fn lines(title: &str) -> Lines {
         let point = |x: f64| Mark { x, y: 10.0 * x, range: None, doubtful: false };

@@ -2,11 +2,14 @@
 
 mod arbitrary;
 mod arbitrary_net;
+mod arbitrary_trace;
 pub(crate) mod builder;
 pub(crate) mod cluster_builder;
 mod cluster_page;
+pub(crate) mod insert_builder;
 pub(crate) mod net_builder;
 mod net_page;
 mod page;
 mod samples;
 mod table;
+pub(crate) mod trace_page;

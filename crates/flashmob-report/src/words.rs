@@ -6,6 +6,8 @@ use flashmob_results::net::{self, Protocol};
 
 /// A figure with three significant digits or, from 1,000 on, whole with separators; from 10^15 on with an exponent.
 pub fn number(value: f64) -> String {
+    // Nothing is less than nothing: an empty sum is -0.
+    let value = value + 0.0;
     let size = value.abs();
     if !value.is_finite() {
         "–".into()
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!([800.0, 1_500.0, 20_000.0, 1.5e6, 1e300].map(short), ["800", "1,500", "20k", "1.5M", "1e300"]);
         assert_eq!([0, 512, 4_096, 1 << 30, 10_000_000_000].map(bytes), ["0 B", "512 B", "4 KiB", "1 GiB", "9.31 GiB"]);
         assert_eq!([999.0, 1_200.0, 2.5e6, 3e9].map(time_ns), ["999 ns", "1.2 us", "2.5 ms", "3 s"]);
-        assert_eq!(number(f64::NAN), "–");
+        assert_eq!([number(f64::NAN), number(-0.0)], ["–", "0"]);
     }
 
     #[test]

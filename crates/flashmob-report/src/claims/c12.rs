@@ -11,8 +11,6 @@ use crate::entry::Entry;
 use crate::stats::Comparison;
 use crate::words;
 
-const DEADLINE: [&str; 2] = ["mq-deadline", "deadline"];
-
 pub(super) fn claim(entries: &[Entry]) -> Claim {
     let mut findings = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
@@ -48,8 +46,8 @@ fn name(point: &Point) -> &str {
 }
 
 fn judged(entry: usize, group: &[&Point]) -> Option<Finding> {
-    let deadline = group.iter().find(|p| DEADLINE.contains(&name(p)))?;
-    let others: Vec<&Point> = group.iter().copied().filter(|p| !DEADLINE.contains(&name(p))).collect();
+    let deadline = group.iter().find(|p| sets::DEADLINE.contains(&name(p)))?;
+    let others: Vec<&Point> = group.iter().copied().filter(|p| !sets::DEADLINE.contains(&name(p))).collect();
     if others.is_empty() {
         return None;
     }

@@ -1,20 +1,25 @@
-//! What P1, P3 and P4 say of single devices, clusters and networks, each with a criterion, judged for each result.
+//! What P1, P3, P4 and P5 say of single devices, clusters, networks and INSERTs into a database, each with a criterion, judged for each result.
 //!
 //! One file for each claim: its module comment gives the criterion and the reason for each tolerance. All go by medians over the
 //! repetitions; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
 //! with four repetitions or more on both sides, ranges that do not touch with fewer). Reads from a warm page cache, writes, and requests with
-//! a depth above 1 are never looked at. Claims about clusters (C4 to C9) go by medians as well, with limits of their own; repetitions that
+//! a depth above 1 are never looked at (but for C13, which looks at the device below). Claims about clusters (C4 to C9) go by medians as well, with limits of their own; repetitions that
 //! are void count nowhere. A claim of which nothing was measured neither holds nor fails.
 
 mod c1;
 mod c10;
 mod c11;
 mod c12;
+mod c13;
 mod c14;
 mod c15;
 mod c16;
 mod c17;
+mod c18;
+mod c19;
 mod c2;
+mod c20;
+mod c21;
 mod c3;
 mod c4;
 mod c5;
@@ -30,13 +35,19 @@ mod network_tests;
 mod networks;
 pub(crate) mod sets;
 #[cfg(test)]
+mod step_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trace_tests;
+mod traces;
 
 use std::collections::BTreeSet;
 
 use flashmob_results::cluster;
 use flashmob_results::disk::Point;
 use flashmob_results::net;
+use flashmob_results::trace::Run;
 use flashmob_results::warning::{Code, Warning};
 
 use crate::entry::{Entry, doubts};
@@ -78,6 +89,8 @@ pub enum Subject {
     Cluster,
     /// What goes between two hosts.
     Network,
+    /// Operations through the layers of a system.
+    Trace,
 }
 
 /// A claim and its findings.
@@ -112,7 +125,7 @@ pub struct Claim {
 type Judge = fn(&[Entry]) -> Claim;
 
 /// All of them, in order, by what they are about.
-const ALL: [(Subject, Judge); 16] = [
+const ALL: [(Subject, Judge); 21] = [
     (Subject::Device, c1::claim),
     (Subject::Device, c2::claim),
     (Subject::Device, c3::claim),
@@ -125,10 +138,15 @@ const ALL: [(Subject, Judge); 16] = [
     (Subject::Device, c10::claim),
     (Subject::Device, c11::claim),
     (Subject::Device, c12::claim),
+    (Subject::Device, c13::claim),
     (Subject::Network, c14::claim),
     (Subject::Network, c15::claim),
     (Subject::Network, c16::claim),
     (Subject::Network, c17::claim),
+    (Subject::Trace, c18::claim),
+    (Subject::Trace, c19::claim),
+    (Subject::Trace, c20::claim),
+    (Subject::Trace, c21::claim),
 ];
 
 /// The claims about what there are results of, in order. Without any results: those about single devices.
@@ -136,11 +154,13 @@ const ALL: [(Subject, Judge); 16] = [
 pub fn judge(entries: &[Entry]) -> Vec<Claim> {
     let clusters = entries.iter().any(|entry| entry.cluster().is_some());
     let networks = entries.iter().any(Entry::is_network);
-    let devices = entries.iter().any(Entry::is_device) || !(clusters || networks);
+    let traces = entries.iter().any(|entry| entry.trace().is_some());
+    let devices = entries.iter().any(Entry::is_device) || !(clusters || networks || traces);
     let wanted = ALL.iter().filter(|(subject, _)| match subject {
         Subject::Device => devices,
         Subject::Cluster => clusters,
         Subject::Network => networks,
+        Subject::Trace => entries.iter().any(may_have_inserts),
     });
     let mut claims: Vec<Claim> = wanted.map(|(_, judge)| judge(entries)).collect();
     for claim in claims.iter_mut().filter(|claim| claim.subject == Subject::Device) {
@@ -180,6 +200,19 @@ impl Claim {
     }
 }
 
+/// P5 speaks of INSERTs. A traced command or cluster is no matter of its.
+fn may_have_inserts(entry: &Entry) -> bool {
+    let inserts = |run| crate::inserts::setting(run).is_some();
+    entry.trace().is_some_and(|trace| trace.runs.is_empty() || trace.runs.iter().any(inserts))
+}
+
+impl Claim {
+    /// About INSERTs through the layers, with what came of them; the rest is for the claim to say.
+    fn of_traces(judged: clusters::Judged) -> Claim {
+        Claim { subject: Subject::Trace, command: "flashmob reproduce p5", ..Claim::of_clusters(judged) }
+    }
+}
+
 impl Finding {
     /// Of one entry's device.
     fn of(entry: usize, holds: bool, numbers: String, points: &[&Point]) -> Finding {
@@ -204,6 +237,12 @@ impl Finding {
     fn of_captures(entries: &[Entry], pair: [usize; 2], holds: bool, numbers: String) -> Finding {
         let warnings = pair.iter().filter_map(|at| entries.get(*at)).map(|e| e.document.warnings.as_slice());
         Finding { entries: pair.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }
+    }
+
+    /// Of traced runs; each was made once.
+    fn of_runs(entries: &[usize], holds: bool, numbers: String, runs: &[&Run]) -> Finding {
+        let warnings = runs.iter().map(|run| run.warnings.as_slice());
+        Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }
     }
 
     fn new<'a>(

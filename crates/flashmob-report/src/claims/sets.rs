@@ -1,8 +1,11 @@
 //! Points that P3 sets against each other: found by their parameters, for the claims and for the figures.
 
-use flashmob_results::disk::{Pattern, Point};
+use flashmob_results::disk::{Operation, Pattern, Point};
 
 use crate::entry::{Entry, Setting};
+
+/// DEADLINE's names, then and now.
+pub(crate) const DEADLINE: [&str; 2] = ["mq-deadline", "deadline"];
 
 /// Block size of P3's sequential and random reads.
 const BASIC_BLOCK_BYTES: u64 = 4_096;
@@ -48,15 +51,32 @@ pub(crate) fn orders(entry: &Entry) -> Vec<[Option<&Point>; 3]> {
 
 /// Random reads with at least two schedulers and otherwise alike.
 pub(crate) fn schedulers(entry: &Entry) -> Vec<Vec<&Point>> {
-    let mut groups: Vec<Vec<&Point>> = Vec::new();
     let random = |p: &&Point| {
         matches!(p.parameters.pattern, Pattern::Random | Pattern::Rand) && p.parameters.scheduler.is_some()
     };
-    for point in entry.reads().filter(random) {
+    let mut groups = by_scheduler(entry.reads().filter(random));
+    groups.retain(|group| group.len() > 1);
+    groups
+}
+
+/// Reads in random order whose commands were seen, in groups within which only the scheduler differs. A depth above 1 counts here: what is looked at is
+/// the device.
+pub(crate) fn stepping(entry: &Entry) -> Vec<Vec<&Point>> {
+    let of = |p: &&Point| {
+        p.parameters.operation == Operation::Read
+            && matches!(p.parameters.pattern, Pattern::Random | Pattern::Shuffle | Pattern::Rand)
+            && p.commands.is_some()
+    };
+    by_scheduler(entry.points().iter().filter(of))
+}
+
+fn by_scheduler<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Vec<&'a Point>> {
+    let mut groups: Vec<Vec<&Point>> = Vec::new();
+    for point in points {
         let alike = |other: &Point| {
             let (a, b) = (&point.parameters, &other.parameters);
-            (a.pattern, a.block_bytes, a.threads, a.cache, a.range_bytes)
-                == (b.pattern, b.block_bytes, b.threads, b.cache, b.range_bytes)
+            (a.pattern, a.block_bytes, a.threads, a.depth, a.cache, a.range_bytes)
+                == (b.pattern, b.block_bytes, b.threads, b.depth, b.cache, b.range_bytes)
         };
         match groups.iter_mut().find(|group| alike(group[0])) {
             // Measured twice: the first counts.
@@ -65,6 +85,5 @@ pub(crate) fn schedulers(entry: &Entry) -> Vec<Vec<&Point>> {
             None => groups.push(vec![point]),
         }
     }
-    groups.retain(|group| group.len() > 1);
     groups
 }

@@ -5,6 +5,8 @@
 //! - [`lines`]: rates over threads, and percentiles
 //! - [`bars`]: medians side by side with every repetition
 //! - [`traces`]: what happened from moment to moment or from byte to byte
+//! - [`stacks`]: how wholes are made up of parts
+//! - [`timeline`]: what happened in one operation, layer by layer
 //! - `legend`: what looks like what
 //! - `colours`: which series looks like what
 
@@ -14,6 +16,8 @@ mod canvas;
 mod colours;
 mod legend;
 pub mod lines;
+pub mod stacks;
+pub mod timeline;
 pub mod traces;
 
 pub(crate) use colours::CSS;

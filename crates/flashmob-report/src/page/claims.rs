@@ -65,7 +65,7 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
                         @for (at, what) in &claim.lacking {
                             li {
                                 (verdict("open", "– not measured"))
-                                span { @if let Some(entry) = entries.get(*at) { strong { (entry.name) } ": " } (what) ". Measured by " code { (claim.command) } "." }
+                                span { @if let Some(entry) = entries.get(*at) { strong { (entry.name) } ": " } (what) ". Measured by " code { (claim.command) } (claim.measured_on) "." }
                             }
                         }
                         @if claim.findings.is_empty() && claim.lacking.is_empty() {

@@ -49,12 +49,14 @@ fn remarks(entry: &Entry) -> Vec<&'static str> {
 
 fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
     let document = &entry.document;
+    // Others' packets and programs have neither presets nor seeds of ours.
+    let is_watched = entry.capture().is_some() || entry.trace().is_some();
     let mut facts = vec![
         ("Result", entry.file.clone()),
         ("Version", format!("flashmob {}", document.program_version)),
         ("Begun", format!("{}, took {} s", words::date(document.started_unix_s), words::number(document.elapsed_s))),
-        ("Preset", if entry.capture().is_some() { String::new() } else { preset(entry) }),
-        ("Seed", if entry.capture().is_some() { String::new() } else { document.seed.to_string() }),
+        ("Preset", if is_watched { String::new() } else { preset(entry) }),
+        ("Seed", if is_watched { String::new() } else { document.seed.to_string() }),
     ];
     if let Some(file) = entry.file() {
         let made = if file.made_by_benchmark { "made by the benchmark" } else { "found there" };

@@ -1,4 +1,4 @@
-//! The page: one HTML file without scripts, from the summary down to how each result can be measured again.
+//! The page: one HTML file, without scripts but for timelines that zoom, from the summary down to how each result can be measured again.
 //!
 //! Whatever comes from a document goes through maud, which escapes it; only this crate's own CSS and finished figures go in as they are.
 
@@ -7,19 +7,24 @@ mod claims;
 mod clusters;
 mod devices;
 mod figures;
+mod inserts;
 mod maxima;
 mod method;
 mod networks;
 mod summary;
 mod tables;
+mod traces;
 mod warnings;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::Error;
 use crate::claims::Claim;
+use crate::comparison;
 use crate::entry::Entry;
 use crate::{figure, plots};
+
+pub(crate) use traces::timeline;
 
 const STYLE: &str = include_str!("style.css");
 /// Results with more points than this have their tables folded up.
@@ -31,11 +36,15 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     let has_clusters = entries.iter().any(|e| e.cluster().is_some());
     let has_networks = entries.iter().any(|e| e.net().is_some());
     let has_captures = entries.iter().any(|e| e.capture().is_some());
-    let has_devices = entries.iter().any(Entry::is_device) || !(has_clusters || has_networks || has_captures);
-    let mut parts: Vec<(&str, &str, Markup)> = vec![
-        ("claims", "Claims", claims::section(entries, judged)),
-        ("figures", "Figures", figures::section(&sections)),
-    ];
+    let has_traces = entries.iter().any(|e| e.trace().is_some());
+    let has_devices =
+        entries.iter().any(Entry::is_device) || !(has_clusters || has_networks || has_captures || has_traces);
+    let mut parts: Vec<(&str, &str, Markup)> = Vec::new();
+    // No paper speaks of a traced command.
+    if !judged.is_empty() {
+        parts.push(("claims", "Claims", claims::section(entries, judged)));
+    }
+    parts.push(("figures", "Figures", figures::section(&sections)));
     if has_clusters {
         parts.push(("cluster-points", "All points of clusters", clusters::points(entries)));
         parts.push(("clusters", "Clusters", clusters::side_by_side(entries)));
@@ -46,6 +55,15 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     }
     if has_captures {
         parts.push(("captures", "Captured connections", captures::section(entries)));
+    }
+    if inserts::has_any(entries) {
+        parts.push(("inserts", "Which writes vanish, and what that buys", inserts::section(entries)));
+    }
+    if has_traces {
+        if let Some(comparison) = comparison::compare(entries) {
+            parts.push(("side-by-side", "Traces side by side", traces::side_by_side(&comparison)));
+        }
+        parts.push(("traces", "Traces", traces::section(entries)));
     }
     if has_devices {
         parts.push(("percentiles", "Latency percentiles, all points", tables::percentiles(entries)));

@@ -23,16 +23,18 @@ pub fn title(entries: &[Entry]) -> String {
     let what = match entries {
         all if all.iter().all(|e| e.cluster().is_some()) => "Clusters",
         all if all.iter().all(Entry::is_network) => "Networks",
+        all if all.iter().all(|e| e.trace().is_some()) => "Traces",
         some if some.iter().any(Entry::is_network) => "Storage and networks",
         _ => "Storage",
     };
+    let measured = if what == "Traces" { "" } else { " measured" };
     match entries {
         [] => "No results".into(),
         few if few.len() <= 3 => {
             let names: Vec<String> = few.iter().map(|e| e.name.clone()).collect();
-            format!("{what} measured: {}", words::list(&names))
+            format!("{what}{measured}: {}", words::list(&names))
         }
-        many => format!("{what} measured: {} results", many.len()),
+        many => format!("{what}{measured}: {} results", many.len()),
     }
 }
 
@@ -52,11 +54,11 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
             }
         }
         @if !entries.is_empty() {
-            p {
+            @if !claims.is_empty() { p {
                 (measured) " of " (claims.len()) " claims of " (papers(claims)) " could be judged" (if measured < claims.len() { "; the others say what would measure them." } else { "." })
                 @let warnings = entries.iter().map(warnings).sum::<usize>();
                 @if warnings > 0 { " There " (if warnings == 1 { "is" } else { "are" }) " " a href="#warnings" { (words::plural(warnings as u64, "warning")) } "; what they concern is marked ⚠." }
-            }
+            } }
             ul.tally {
                 @for claim in claims {
                     li { a href=(format!("#{}", claim.id)) { b { (claim.id) } span.short { (claim.short) } (badge(entries, claim)) } }
@@ -132,6 +134,9 @@ fn found(entry: &Entry) -> String {
     if let Some(capture) = entry.capture() {
         return super::captures::found(capture);
     }
+    if let Some(trace) = entry.trace() {
+        return super::traces::found(trace);
+    }
     let mut parts: Vec<String> = Vec::new();
     if let Some(point) = entry.one_thread() {
         let times = entry::half_and_slowest(point).map_or_else(String::new, |times| format!(" ({times})"));
@@ -192,6 +197,9 @@ fn paragraph(entry: &Entry) -> Markup {
     }
     if let Some(capture) = entry.capture() {
         return super::captures::paragraph(entry, capture);
+    }
+    if let Some(trace) = entry.trace() {
+        return super::traces::paragraph(entry, trace);
     }
     let document = &entry.document;
     let points = entry.points();

@@ -3,11 +3,13 @@
 mod capture;
 mod cluster;
 mod drawing;
+mod inserts;
 mod latency;
 mod network;
 mod others;
 mod sets;
 mod threads;
+mod trace;
 
 use flashmob_results::disk::Point;
 
@@ -43,17 +45,28 @@ pub(crate) fn sections(entries: &[Entry]) -> Result<Vec<Section>, Error> {
     if entries.iter().any(|entry| entry.capture().is_some()) {
         sections.extend(capture::sections(entries, &mut next)?);
     }
-    let others = clusters || entries.iter().any(Entry::is_network);
-    if !others || entries.iter().any(Entry::is_device) {
+    let traces = entries.iter().any(|entry| entry.trace().is_some());
+    if traces {
+        if entries.iter().any(|entry| crate::inserts::runs(entry).next().is_some()) {
+            sections.push(inserts::rates(entries, &mut next)?);
+        }
+        sections.extend(trace::sections(entries, &mut next)?);
+    }
+    let others = clusters || traces || entries.iter().any(Entry::is_network);
+    let devices = !others || entries.iter().any(Entry::is_device);
+    if devices {
         sections.extend([
             threads::reads(entries, &mut next)?,
             threads::bytes(entries, &mut next)?,
             sets::sequential_and_random(entries, &mut next)?,
             sets::orders(entries, &mut next)?,
             sets::schedulers(entries, &mut next)?,
-            others::others(entries, &mut next)?,
-            latency::percentiles(entries, &mut next)?,
         ]);
+    }
+    // After P3's other figures.
+    sections.extend(trace::driver(entries, &mut next)?);
+    if devices {
+        sections.extend([others::others(entries, &mut next)?, latency::percentiles(entries, &mut next)?]);
     }
     Ok(sections)
 }

@@ -1,0 +1,211 @@
+//! Each claim about INSERTs at, below and above its limits.
+
+use flashmob_results::Document;
+use flashmob_results::trace::{AfterLastWrite, Layer, Role, Run, Workload};
+
+use super::Verdict::{DoesNotHold, Holds};
+use super::{Claim, Finding, Verdict};
+use crate::tests::builder::{document, parameters, report, steady};
+use crate::tests::insert_builder::{paired, run, set, traced};
+
+fn claim(id: &str, documents: Vec<Document>) -> Claim {
+    report(documents).claims().into_iter().find(|claim| claim.id == id).unwrap()
+}
+
+/// The finding on one device with these runs, or what is missing.
+fn found(id: &str, runs: Vec<Run>) -> Result<Finding, String> {
+    of_document(id, traced("pc", runs))
+}
+
+fn of_document(id: &str, document: Document) -> Result<Finding, String> {
+    let claim = claim(id, vec![document]);
+    match claim.findings.into_iter().next() {
+        Some(finding) => Ok(finding),
+        None => Err(claim.lacking[0].1.clone()),
+    }
+}
+
+fn verdict(id: &str, runs: Vec<Run>) -> Result<Verdict, String> {
+    found(id, runs).map(|finding| finding.verdict)
+}
+
+fn changed(change: impl FnOnce(&mut Run)) -> Run {
+    let mut run = run("ext4");
+    change(&mut run);
+    run
+}
+
+fn on_phone(run: Run) -> Document {
+    let mut document = traced("phone", vec![run]);
+    document.device.system = Some("Android 4.0.3 (API 15)".into());
+    document
+}
+
+#[test]
+fn claims_about_inserts_are_there_where_inserts_were_traced() {
+    let ids = |documents| report(documents).claims().iter().map(|c| c.id).collect::<Vec<_>>();
+    assert_eq!(ids(vec![traced("pc", vec![run("ext4")])]), ["C18", "C19", "C20", "C21"]);
+    let both = ids(vec![traced("pc", vec![run("ext4")]), document("a", None, vec![steady(parameters(), 9.0)])]);
+    assert!(both.contains(&"C13") && both.contains(&"C18"), "{both:?}");
+    let mut command = run("ext4");
+    command.workload = Workload::Command { command: vec!["dd".into()], status: Some(0) };
+    assert!(ids(vec![traced("pc", vec![command.clone()])]).is_empty());
+    let page = report(vec![traced("pc", vec![command])]).html().unwrap();
+    assert!(!page.contains("id=\"claims\"") && !page.contains("reproduce p5"), "{page}");
+}
+
+#[test]
+fn other_settings_than_the_papers_and_short_runs_are_not_judged() {
+    let others = vec![set("ext4", "WAL", "FULL", 900.0), set("ext4", "DELETE", "OFF", 900.0)];
+    let few = changed(|run| run.operations.count = 9);
+    for runs in [others, vec![few], Vec::new()] {
+        for id in ["C18", "C19", "C20", "C21"] {
+            let missing = found(id, runs.clone()).unwrap_err();
+            assert!(missing.starts_with("no 10 INSERTs or more were traced with journal mode DELETE"), "{missing}");
+        }
+    }
+}
+
+#[test]
+fn c18_wants_a_third_between_systems_on_like_hardware() {
+    let of = |xfs| verdict("C18", vec![set("ext4", "DELETE", "FULL", 1_000.0), set("xfs", "DELETE", "FULL", xfs)]);
+    assert_eq!([of(500.0), of(660.0), of(1_520.0)], [Ok(Holds), Ok(Holds), Ok(Holds)]);
+    assert_eq!([of(670.0), of(1_000.0), of(1_500.0)], [Ok(DoesNotHold), Ok(DoesNotHold), Ok(DoesNotHold)]);
+    let found =
+        found("C18", vec![set("ext4", "DELETE", "FULL", 500.0), set("xfs", "DELETE", "FULL", 1_000.0)]).unwrap();
+    assert_eq!(found.numbers, "xfs 1,000/s and ext4 500/s: the slowest does 50\u{a0}% of the fastest (2 times)");
+    let one = verdict("C18", vec![set("ext4", "DELETE", "FULL", 500.0), set("ext4", "WAL", "FULL", 1_000.0)]);
+    assert_eq!(one, Err("one system alone was traced on this hardware".into()));
+}
+
+#[test]
+fn c18_compares_systems_of_several_results_and_leaves_other_hardware_apart() {
+    let first = traced("ext4", vec![set("ext4", "DELETE", "FULL", 1_000.0)]);
+    let second = traced("xfs", vec![set("xfs", "DELETE", "FULL", 400.0)]);
+    let mut phone = traced("phone", vec![set("ext4", "DELETE", "FULL", 10.0)]);
+    phone.device.cpu = Some("Cortex-A8".into());
+    let claim = claim("C18", vec![first, second, phone]);
+    assert_eq!(claim.findings.len(), 1);
+    assert_eq!((claim.findings[0].verdict, claim.findings[0].entries.clone()), (Holds, vec![0, 1]));
+    assert_eq!(claim.lacking, [(2, "one system alone was traced on this hardware".to_string())]);
+}
+
+#[test]
+fn c18_goes_by_untraced_rates_and_their_spread() {
+    let of = |ext4: &[f64], xfs: &[f64]| {
+        verdict("C18", vec![paired(run("ext4"), ext4), paired(set("xfs", "DELETE", "FULL", 1_000.0), xfs)])
+    };
+    assert_eq!(of(&[1_000.0, 1_010.0, 990.0], &[400.0, 410.0, 390.0]), Ok(Holds));
+    assert_eq!(of(&[300.0, 1_000.0, 1_010.0], &[390.0, 400.0, 900.0]), Ok(DoesNotHold), "ranges that touch");
+    assert_eq!(of(&[1_000.0, 1_010.0], &[990.0, 980.0]), Ok(DoesNotHold));
+}
+
+#[test]
+fn c19_counts_writes_by_file_and_says_what_became_of_them() {
+    let found = found("C19", vec![run("ext4")]).unwrap();
+    assert_eq!(found.verdict, DoesNotHold);
+    assert_eq!(
+        found.numbers,
+        "8 writes to the journal and 2 to the database for each insert, SQLite 3.51.0; as on the phone, the journal's are a header, \
+         a count, and three for each of the database's (11 = 2 + 3 × 3); the driver got 2 commands for the journal and 1 for the database"
+    );
+    let of = |journal, database| {
+        let counted = changed(|run| {
+            for row in run.files.iter_mut().filter(|row| row.work == "pwrite64") {
+                row.count = if row.role == Role::Journal { journal } else { database };
+            }
+        });
+        (verdict("C19", vec![counted.clone()]).unwrap(), of_document("C19", on_phone(counted)).unwrap().verdict)
+    };
+    assert_eq!(of(2_000, 1_000), (Holds, DoesNotHold));
+    assert_eq!(of(2_190, 1_090), (Holds, DoesNotHold));
+    assert_eq!(of(2_201, 1_000), (DoesNotHold, DoesNotHold));
+    assert_eq!(of(2_000, 899), (DoesNotHold, DoesNotHold));
+    assert_eq!(of(11_000, 3_000), (DoesNotHold, Holds));
+}
+
+#[test]
+fn c19_takes_sqlites_own_calls_where_the_kernel_was_silent() {
+    let own = changed(|run| {
+        run.files.retain(|row| row.work == "pwrite64");
+        run.files.iter_mut().for_each(|row| (row.layer, row.work) = (Layer::Sqlite, "xWrite".into()));
+    });
+    let found = found("C19", vec![own]).unwrap();
+    assert!(found.numbers.contains("(SQLite's own calls; system calls were not seen)"), "{}", found.numbers);
+    assert!(!found.numbers.contains("the driver got"), "{}", found.numbers);
+    let silent = verdict("C19", vec![changed(|run| run.files.clear())]);
+    assert_eq!(silent, Err("neither system calls nor SQLite's own calls were seen".into()));
+}
+
+#[test]
+fn c20_wants_the_gap_and_its_commands_after_the_last_write() {
+    let of = |before_ns, after_ns, commands_before, commands_after| {
+        let sum = AfterLastWrite {
+            operations: 100,
+            before_ns,
+            after_ns,
+            commands_before: Some(commands_before),
+            commands_after: Some(commands_after),
+        };
+        verdict("C20", vec![changed(|run| run.after_last_write = Some(sum))]).unwrap()
+    };
+    assert_eq!(of(49, 51, 400, 500), Holds);
+    assert_eq!(of(50, 50, 400, 500), DoesNotHold);
+    assert_eq!(of(49, 51, 500, 500), DoesNotHold);
+    let found = found("C20", vec![run("ext4")]).unwrap();
+    assert_eq!(found.verdict, DoesNotHold);
+    assert_eq!(
+        found.numbers,
+        "of 1 ms from insert to insert 399 us (39.9\u{a0}%) lie after the last write to the database, with 5.01 of the driver's 13 commands (999 inserts)"
+    );
+}
+
+#[test]
+fn c20_says_what_is_missing() {
+    let none = verdict("C20", vec![changed(|run| run.after_last_write = None)]);
+    assert_eq!(none, Err("no write to the database was seen within an insert".into()));
+    let blind = changed(|run| {
+        let sum = run.after_last_write.as_mut().unwrap();
+        (sum.commands_before, sum.commands_after) = (None, None);
+    });
+    let missing = verdict("C20", vec![blind]).unwrap_err();
+    assert!(missing.starts_with("of 1 ms") && missing.ends_with("the driver's commands were not seen"), "{missing}");
+}
+
+/// Inserts of which every second hundred of milliseconds has `quiet`, the others 50.
+fn phased(quiet: u32, median_ns: u64, handed_percent: u64) -> Run {
+    changed(|run| {
+        let mut begins = Vec::new();
+        for window in 0..40u32 {
+            let many = if window % 2 == 0 { 50 } else { quiet };
+            begins.extend((0..many).map(|n| f64::from(window) * 0.1 + 0.1 * f64::from(n) / f64::from(many)));
+        }
+        let operations = &mut run.operations;
+        operations.count = begins.len() as u64;
+        operations.per_second = operations.count as f64 / 4.0;
+        operations.begins_s = begins;
+        let mut latencies = flashmob_results::latency::histogram();
+        latencies.record_n(median_ns, operations.count).unwrap();
+        operations.latency_ns = flashmob_results::latency::Latency::new(&latencies);
+        operations.total_ns = 1_000_000;
+        run.handovers[0].total_ns = handed_percent * 10_000;
+    })
+}
+
+#[test]
+fn c21_wants_short_inserts_in_phases_and_long_hand_over_on_a_phone() {
+    let of = |run| of_document("C21", on_phone(run)).unwrap();
+    assert_eq!(of(phased(5, 1_000_000, 30)).verdict, Holds, "{}", of(phased(5, 1_000_000, 30)).numbers);
+    assert_eq!(of(phased(50, 1_000_000, 30)).verdict, DoesNotHold, "no phases");
+    assert_eq!(of(phased(5, 2_500_000, 30)).verdict, DoesNotHold, "long inserts");
+    assert_eq!(of(phased(5, 1_000_000, 24)).verdict, DoesNotHold, "short hand-over");
+}
+
+#[test]
+fn c21_is_about_phones_and_tells_figures_elsewhere() {
+    let missing = found("C21", vec![run("ext4")]).unwrap_err();
+    assert!(missing.starts_with("it speaks of phones, and this is none; here the median insert takes 90"), "{missing}");
+    assert!(missing.ends_with("hand-over takes 10\u{a0}% of the time"), "{missing}");
+    let few = changed(|run| run.operations.begins_s.truncate(199));
+    assert_eq!(verdict("C21", vec![few]), Err("dense and sparse phases need 200 inserts or more".into()));
+}

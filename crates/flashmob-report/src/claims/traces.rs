@@ -1,0 +1,94 @@
+//! What the claims about INSERTs have in common: which runs they look at, and what is missing where one cannot be judged.
+//!
+//! P5's SQLite had its defaults: journal mode DELETE, synchronous FULL, each INSERT a transaction of its own. Only such runs are judged; the others are what
+//! the comparison of settings is for.
+
+use flashmob_results::trace::{Layer, Role, Run};
+
+use super::clusters::{Judged, Missing};
+use super::{Finding, tell_apart};
+use crate::entry::Entry;
+use crate::inserts;
+use crate::words;
+
+/// Less would be the begin of a run more than the run.
+const INSERTS_MIN: u64 = 10;
+
+/// A run as P5 made it.
+#[derive(Clone, Copy)]
+pub(super) struct Insert<'a> {
+    pub at: usize,
+    pub entry: &'a Entry,
+    pub run: &'a Run,
+}
+
+/// Runs as P5 made them.
+pub(super) fn like_p5(entries: &[Entry]) -> Vec<Insert<'_>> {
+    let mut all = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let runs = entry.trace().into_iter().flat_map(|trace| &trace.runs);
+        all.extend(runs.filter(|run| is_like_p5(run)).map(|run| Insert { at, entry, run }));
+    }
+    all
+}
+
+fn is_like_p5(run: &Run) -> bool {
+    let is_default = |(mode, level): (&str, &str)| {
+        mode.eq_ignore_ascii_case(inserts::MODE) && level.eq_ignore_ascii_case(inserts::LEVEL)
+    };
+    inserts::setting(run).is_some_and(is_default)
+        && run.operations.count >= INSERTS_MIN
+        && run.operations.per_second.is_finite()
+        && run.operations.per_second > 0.0
+}
+
+/// Judges every run as P5 made it.
+pub(super) fn each(entries: &[Entry], of: fn(&Insert) -> Result<Finding, Missing>) -> Judged {
+    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let all = like_p5(entries);
+    for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.trace().is_some()) {
+        let (mut found, mut missing) = (Vec::new(), None);
+        for insert in all.iter().filter(|insert| insert.at == at) {
+            match of(insert) {
+                Ok(finding) => found.push((inserts::system(insert.run), finding)),
+                Err(what) => missing = missing.or(Some(what)),
+            }
+        }
+        if found.is_empty() {
+            judged.missing.push((at, missing.unwrap_or_else(nothing)));
+        }
+        judged.findings.extend(tell_apart(found));
+    }
+    judged
+}
+
+pub(super) fn nothing() -> Missing {
+    format!("no {INSERTS_MIN} INSERTs or more were traced with journal mode DELETE and synchronous FULL")
+}
+
+/// Writes of each insert to files of this role, as system calls or else as SQLite made them, and which of the two told.
+pub(super) fn writes(run: &Run, role: Role) -> Option<(f64, Layer)> {
+    let has = |layer: Layer| run.files.iter().any(|row| row.layer == layer && inserts::is_write(&row.work));
+    let layer = [Layer::SystemCall, Layer::Sqlite].into_iter().find(|layer| has(*layer))?;
+    let rows = run.files.iter().filter(|row| row.layer == layer && row.role == role && inserts::is_write(&row.work));
+    Some((rows.map(|row| row.count as f64).sum::<f64>() / run.operations.count as f64, layer))
+}
+
+/// Commands of the driver for files of this role, for each insert.
+pub(super) fn commands(run: &Run, role: Role) -> Option<f64> {
+    run.files.iter().any(|row| row.layer == Layer::Driver).then(|| {
+        let rows = run.files.iter().filter(|row| row.layer == Layer::Driver && row.role == role);
+        rows.map(|row| row.count as f64).sum::<f64>() / run.operations.count as f64
+    })
+}
+
+/// `ext4, 512/s`.
+pub(super) fn told(insert: &Insert, rate: f64, several: bool) -> String {
+    let system = inserts::system(insert.run);
+    let name = match several {
+        true if insert.entry.name == system => system,
+        true => format!("{} ({system})", insert.entry.name),
+        false => system,
+    };
+    format!("{name} {}/s", words::number(rate))
+}

@@ -1,0 +1,227 @@
+//! Traced runs side by side: how fast, which work differs, and where the time does. Everything is for one operation, on average, so that
+//! runs of different lengths can be compared.
+//!
+//! - `sentences`: which work is gone, which is new, and what that buys, in words
+
+mod sentences;
+
+#[cfg(test)]
+mod tests;
+
+use flashmob_results::trace::{FileTotal, Layer, Role, Run};
+
+use crate::entry::Entry;
+use crate::inserts;
+use crate::words::plain;
+
+/// Runs that are compared; a table of more could not be read.
+pub const RUNS_MAX: usize = 8;
+
+/// Several runs beside each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// One for each run; the others are compared with the first.
+    pub columns: Vec<Column>,
+    /// Time by layers, where it differs most first.
+    pub layers: Vec<LayerRow>,
+    /// What was done to each file, in the order of roles and layers.
+    pub work: Vec<WorkRow>,
+    /// For each column but the first, what differs from the first, in words.
+    pub sentences: Vec<Vec<String>>,
+    /// Runs that were left out.
+    pub left_out: usize,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What to call it.
+    pub name: String,
+    /// What an operation is.
+    pub operation: String,
+    /// How many there were.
+    pub operations: u64,
+    /// Operations each second, while they were traced.
+    pub per_second: f64,
+    /// Operations each second without tracing, the median, where that was measured.
+    pub untraced_per_second: Option<f64>,
+    /// Mean duration.
+    pub mean_us: f64,
+    /// Median duration.
+    pub p50_us: Option<f64>,
+    /// What one of a hundred exceeds.
+    pub p99_us: Option<f64>,
+    /// What tracing cost.
+    pub slowdown_percent: Option<f64>,
+    /// What belongs to no layer.
+    pub unattributed_percent: f64,
+    /// Events that were lost.
+    pub lost: u64,
+}
+
+/// Time of one layer in an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerRow {
+    /// The layer; absent for what belongs to none.
+    pub layer: Option<Layer>,
+    /// For each column.
+    pub us: Vec<f64>,
+    /// From the least to the most.
+    pub spread_us: f64,
+}
+
+/// One kind of work on one file, in an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkRow {
+    /// What the file is.
+    pub role: Role,
+    /// What to call it: its role, or its name if it has none.
+    pub file: String,
+    /// The layer that did it.
+    pub layer: Layer,
+    /// What was done.
+    pub work: String,
+    /// How often, for each column.
+    pub counts: Vec<f64>,
+    /// Bytes, for each column.
+    pub bytes: Vec<f64>,
+}
+
+impl WorkRow {
+    /// Columns do not have the same of it.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        let differ = |values: &[f64], by: f64| values.iter().any(|value| (value - values[0]).abs() >= by);
+        differ(&self.counts, DIFFERENCE_MIN) || differ(&self.bytes, 64.0)
+    }
+}
+
+/// Less often than once in twenty operations is no difference: the first and the last of a run differ from the others.
+const DIFFERENCE_MIN: f64 = 0.05;
+
+/// Compares the runs of all results that are traces; `None` if there are fewer than two.
+#[must_use]
+pub fn compare(entries: &[Entry]) -> Option<Comparison> {
+    let runs = named(entries);
+    let left_out = runs.len().saturating_sub(RUNS_MAX);
+    let runs: Vec<(String, &Run)> = runs.into_iter().take(RUNS_MAX).collect();
+    if runs.len() < 2 {
+        return None;
+    }
+    let columns: Vec<Column> = runs.iter().map(|(name, run)| column(name, run)).collect();
+    let (layers, work) = (layers(&runs), work(&runs));
+    let sentences = (1..columns.len()).map(|at| sentences::of(&columns, &layers, &work, at)).collect();
+    Some(Comparison { columns, layers, work, sentences, left_out })
+}
+
+/// Runs with operations, under names that tell them apart.
+fn named(entries: &[Entry]) -> Vec<(String, &Run)> {
+    let traces: Vec<(&Entry, Vec<&Run>)> = entries
+        .iter()
+        .filter_map(|entry| Some((entry, entry.trace()?.runs.iter().filter(|run| run.operations.count > 0).collect())))
+        .collect();
+    let single = traces.iter().all(|(_, runs)| runs.len() == 1);
+    let mut all = Vec::new();
+    for (entry, runs) in &traces {
+        for run in runs {
+            let own = plain(&run.name, 40);
+            let name = match (traces.len(), single) {
+                (1, _) => own,
+                (_, true) if own.is_empty() || traces.iter().all(|(_, other)| other[0].name == run.name) => {
+                    entry.name.clone()
+                }
+                _ => format!("{} · {own}", entry.name),
+            };
+            all.push((name, *run));
+        }
+    }
+    all
+}
+
+fn column(name: &str, run: &Run) -> Column {
+    let operations = &run.operations;
+    let us = |percent| operations.latency_ns.percentile_ns(percent).map(|ns| ns as f64 / 1e3);
+    Column {
+        name: name.to_string(),
+        operation: plain(&operations.name, 30),
+        operations: operations.count,
+        per_second: operations.per_second,
+        untraced_per_second: untraced(run),
+        mean_us: each(run, operations.total_ns) / 1e3,
+        p50_us: us(50.0),
+        p99_us: us(99.0),
+        slowdown_percent: run.overhead.as_ref().map(|overhead| overhead.slowdown_percent),
+        unattributed_percent: 100.0 * operations.unattributed_ns as f64 / operations.total_ns.max(1) as f64,
+        lost: run.losses.lost,
+    }
+}
+
+/// Of INSERTs. Of a command pairs tell how often the whole of it can be run.
+fn untraced(run: &Run) -> Option<f64> {
+    let is_known = inserts::setting(run).is_some() && run.overhead.is_some();
+    is_known.then(|| inserts::rate(run))
+}
+
+/// Of an operation.
+fn each(run: &Run, value: u64) -> f64 {
+    value as f64 / run.operations.count.max(1) as f64
+}
+
+fn layers(runs: &[(String, &Run)]) -> Vec<LayerRow> {
+    let row = |layer: Option<Layer>| {
+        let us = |run: &Run| match layer {
+            None => each(run, run.operations.unattributed_ns) / 1e3,
+            Some(layer) => {
+                run.layers.iter().filter(|total| total.layer == layer).map(|t| each(run, t.time_ns) / 1e3).sum()
+            }
+        };
+        let us: Vec<f64> = runs.iter().map(|(_, run)| us(run)).collect();
+        let (least, most) = us.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(*v), high.max(*v)));
+        LayerRow { layer, us, spread_us: (most - least).max(0.0) }
+    };
+    let mut rows: Vec<LayerRow> = Layer::ALL.into_iter().map(Some).chain([None]).map(row).collect();
+    rows.retain(|row| row.us.iter().any(|us| *us > 0.0));
+    rows.sort_by(|a, b| b.spread_us.total_cmp(&a.spread_us));
+    rows
+}
+
+/// The word for what a file is. Files without one are known by their names.
+pub fn role(role: Role) -> Option<&'static str> {
+    Some(match role {
+        Role::Database => "database",
+        Role::Journal => "rollback journal",
+        Role::Wal => "WAL",
+        Role::SharedMemory => "shared memory",
+        Role::Directory => "folder",
+        Role::Extent => "extent",
+        Role::FilesystemJournal => "file system's journal",
+        Role::Metadata => "file system's metadata",
+        Role::Flush => "flushes",
+        Role::Other | Role::Unknown => return None,
+    })
+}
+
+fn work(runs: &[(String, &Run)]) -> Vec<WorkRow> {
+    let mut rows: Vec<WorkRow> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for (column, (_, run)) in runs.iter().enumerate() {
+        for total in &run.files {
+            let file = called(total);
+            let key = (total.role, file.clone(), total.layer, total.work.clone());
+            let at = *places.entry(key).or_insert_with(|| {
+                let (counts, bytes) = (vec![0.0; runs.len()], vec![0.0; runs.len()]);
+                let work = plain(&total.work, 40);
+                rows.push(WorkRow { role: total.role, file, layer: total.layer, work, counts, bytes });
+                rows.len() - 1
+            });
+            rows[at].counts[column] += each(run, total.count);
+            rows[at].bytes[column] += each(run, total.bytes);
+        }
+    }
+    rows.sort_by(|a, b| (a.role, &a.file, a.layer, &a.work).cmp(&(b.role, &b.file, b.layer, &b.work)));
+    rows
+}
+
+fn called(total: &FileTotal) -> String {
+    role(total.role).map_or_else(|| plain(&total.file, 60), String::from)
+}

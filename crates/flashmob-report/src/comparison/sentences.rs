@@ -1,0 +1,122 @@
+//! What differs between two runs, in words: which work is gone, which is new, what is less or more, and where the time went.
+
+use flashmob_results::trace::{Layer, Role};
+
+use super::{Column, DIFFERENCE_MIN, LayerRow, WorkRow};
+use crate::words::{self, number};
+
+/// Layers whose time is told.
+const LAYERS_MAX: usize = 4;
+/// Less than this much of an operation is not told of a layer.
+const SHARE_MIN: f64 = 0.01;
+
+/// How a file's work at one layer differs.
+struct Change {
+    file: String,
+    before: f64,
+    after: f64,
+    /// `1 fdatasync fewer, 8 KiB less`.
+    words: Vec<String>,
+    /// `1 fdatasync, 4 pwrite64 (16 KiB)`: what there is of it where it is.
+    whole: Vec<String>,
+}
+
+/// The run at `at` against the first.
+pub(super) fn of(columns: &[Column], layers: &[LayerRow], work: &[WorkRow], at: usize) -> Vec<String> {
+    let (first, this) = (&columns[0], &columns[at]);
+    let mut sentences = vec![rate(first, this)];
+    let calls = changes(work, at, |layer| layer == Layer::SystemCall);
+    let told = |of: &dyn Fn(&Change) -> bool, what: &dyn Fn(&Change) -> Vec<String>| -> Vec<String> {
+        calls.iter().filter(|change| of(change)).map(|c| format!("{}: {}", c.file, words::list(&what(c)))).collect()
+    };
+    let (gone, new) = (|c: &Change| c.after < DIFFERENCE_MIN, |c: &Change| c.before < DIFFERENCE_MIN);
+    for (begin, parts) in [
+        ("Gone", told(&gone, &|c| c.whole.clone())),
+        ("New", told(&|c| !gone(c) && new(c), &|c| c.whole.clone())),
+        ("Differs", told(&|c| !gone(c) && !new(c), &|c| c.words.clone())),
+    ] {
+        if !parts.is_empty() {
+            sentences.push(format!("{begin} in each {}: {}.", this.operation, parts.join("; ")));
+        }
+    }
+    let device = changes(work, at, |layer| layer == Layer::Driver);
+    let parts: Vec<String> = device.iter().map(|c| format!("{}: {}", c.file, words::list(&c.words))).collect();
+    if !parts.is_empty() {
+        sentences.push(format!("At the device: {}.", parts.join("; ")));
+    }
+    sentences.extend(time(first, this, layers, at));
+    sentences
+}
+
+fn rate(first: &Column, this: &Column) -> String {
+    // What tracing costs would count twice: fast settings pay more of it.
+    let (before, after, how) = match (first.untraced_per_second, this.untraced_per_second) {
+        (Some(before), Some(after)) => (before, after, " without tracing"),
+        _ => (first.per_second, this.per_second, ""),
+    };
+    let rate = format!("{} {}s/s{how} against {} of {}", number(after), this.operation, number(before), first.name);
+    match after / before {
+        ratio if !ratio.is_finite() || ratio <= 0.0 => format!("{rate}."),
+        ratio if (ratio - 1.0).abs() < 0.02 => format!("{rate}: about as many."),
+        ratio if ratio > 1.0 => format!("{rate}: {} times as many.", number(ratio)),
+        ratio => format!("{rate}: {} as many.", words::percent(ratio)),
+    }
+}
+
+fn changes(work: &[WorkRow], at: usize, is_of: fn(Layer) -> bool) -> Vec<Change> {
+    let mut changes: Vec<(Role, Change)> = Vec::new();
+    for row in work.iter().filter(|row| is_of(row.layer)) {
+        let (before, after) = (row.counts[0], row.counts[at]);
+        let index = changes.iter().position(|(role, change)| *role == row.role && change.file == row.file);
+        let index = index.unwrap_or_else(|| {
+            let file = row.file.clone();
+            changes.push((row.role, Change { file, before: 0.0, after: 0.0, words: Vec::new(), whole: Vec::new() }));
+            changes.len() - 1
+        });
+        let change = &mut changes[index].1;
+        change.before += before;
+        change.after += after;
+        let (more, bytes) = (after - before, row.bytes[at] - row.bytes[0]);
+        let size = |bytes: f64| words::bytes(bytes.abs().round() as u64);
+        if more.abs() >= DIFFERENCE_MIN {
+            let how = if more > 0.0 { "more" } else { "fewer" };
+            let less = if bytes > 0.0 { "more" } else { "less" };
+            let bytes = if bytes.abs() >= 1.0 { format!(" ({} {less})", size(bytes)) } else { String::new() };
+            change.words.push(format!("{} {how}{bytes}", several(more.abs(), &row.work)));
+        } else if bytes.abs() >= 64.0 {
+            let less = if bytes > 0.0 { "more" } else { "less" };
+            change.words.push(format!("{} {less} by {}", size(bytes), row.work));
+        }
+        // Of two one is nothing, where all of it is gone or new.
+        let (count, bytes) = (before.max(after), row.bytes[0].max(row.bytes[at]));
+        if count >= DIFFERENCE_MIN {
+            let bytes = if bytes >= 1.0 { format!(" ({})", size(bytes)) } else { String::new() };
+            change.whole.push(format!("{}{bytes}", several(count, &row.work)));
+        }
+    }
+    changes.into_iter().map(|(_, change)| change).filter(|change| !change.words.is_empty()).collect()
+}
+
+/// `1 write`, `1.8 writes`: what has an English name. Names of calls and commands stay as they are.
+fn several(count: f64, work: &str) -> String {
+    let many = match work {
+        "write" | "read" | "discard" if count != 1.0 => format!("{work}s"),
+        "flush" if count != 1.0 => "flushes".into(),
+        _ => work.into(),
+    };
+    format!("{} {many}", number(count))
+}
+
+fn time(first: &Column, this: &Column, layers: &[LayerRow], at: usize) -> Option<String> {
+    let least_us = SHARE_MIN * first.mean_us.max(this.mean_us);
+    let mut parts: Vec<(f64, String)> = (layers.iter())
+        .map(|row| (row.us[at] - row.us[0], row.layer.map_or("nobody", Layer::name).to_string()))
+        .filter(|(us, _)| us.abs() >= least_us && us.abs() > 0.0)
+        .collect();
+    parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    let signed = |us: f64| format!("{}{} us", if us < 0.0 { "−" } else { "+" }, number(us.abs()));
+    let told: Vec<String> =
+        parts.iter().take(LAYERS_MAX).map(|(us, layer)| format!("{layer} {}", signed(*us))).collect();
+    let all = signed(this.mean_us - first.mean_us);
+    (!told.is_empty()).then(|| format!("The time of each {}: {all} in all; {}.", this.operation, told.join(", ")))
+}

@@ -1,0 +1,182 @@
+//! What an insert costs in calls, commands and bytes: counts for each insert, by what was done to which file.
+
+use flashmob_results::trace::{Layer, Role, Run};
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Writes.
+    Write,
+    /// Waits until what was written is safe.
+    Sync,
+    /// Removes a file.
+    Remove,
+    /// Cuts a file.
+    Truncate,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::Write, Kind::Sync, Kind::Remove, Kind::Truncate];
+
+    /// By the name of a system call, or of SQLite's own; nothing if it changes nothing.
+    #[must_use]
+    pub fn of(work: &str) -> Option<Kind> {
+        let work = work.to_ascii_lowercase();
+        let bare = work.trim_start_matches(['p', 'x']);
+        if bare.starts_with("write") {
+            Some(Kind::Write)
+        } else if work.ends_with("sync") || work.starts_with("sync") {
+            Some(Kind::Sync)
+        } else if work.starts_with("unlink") || bare == "delete" {
+            Some(Kind::Remove)
+        } else if work.contains("truncate") {
+            Some(Kind::Truncate)
+        } else {
+            None
+        }
+    }
+
+    /// One and many.
+    #[must_use]
+    pub fn words(self) -> [&'static str; 2] {
+        match self {
+            Kind::Write => ["write to", "writes to"],
+            Kind::Sync => ["sync of", "syncs of"],
+            Kind::Remove => ["removal of", "removals of"],
+            Kind::Truncate => ["truncation of", "truncations of"],
+        }
+    }
+}
+
+/// A role in words.
+#[must_use]
+pub fn role(role: Role) -> &'static str {
+    match role {
+        Role::Database => "the database",
+        Role::Journal => "the journal",
+        Role::Wal => "the log (WAL)",
+        Role::SharedMemory => "shared memory",
+        Role::Directory => "the folder",
+        Role::Extent => "an extent",
+        Role::FilesystemJournal => "the file system's journal",
+        Role::Metadata => "the file system's own blocks",
+        Role::Flush => "the device's cache",
+        Role::Other => "other files",
+        Role::Unknown => "unknown files",
+    }
+}
+
+/// Counts for each insert.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Calls that change something, by what they do to which file.
+    pub calls: Vec<(Kind, Role, f64)>,
+    /// They are SQLite's own: system calls were not seen.
+    pub own: bool,
+    /// Commands of the driver that move something, by what they are for; nothing if the driver was not seen.
+    pub commands: Option<Vec<(Role, f64)>>,
+    /// Bytes that those move.
+    pub bytes: f64,
+    /// Flushes of the device's cache.
+    pub flushes: f64,
+}
+
+impl Cost {
+    /// Of this run; nothing without inserts.
+    #[must_use]
+    pub fn of(run: &Run) -> Option<Cost> {
+        let inserts = run.operations.count;
+        if inserts == 0 {
+            return None;
+        }
+        let each = |count: u64| count as f64 / inserts as f64;
+        let has = |layer: Layer, kind: Kind| {
+            run.files.iter().any(|row| row.layer == layer && Kind::of(&row.work) == Some(kind))
+        };
+        let mut cost = Cost { own: !has(Layer::SystemCall, Kind::Write), ..Cost::default() };
+        for row in &run.files {
+            let Some(kind) = Kind::of(&row.work) else { continue };
+            // Calls with names in place of descriptors may be of files that nobody knows: then SQLite's own tell.
+            let layer = if has(Layer::SystemCall, kind) { Layer::SystemCall } else { Layer::Sqlite };
+            if row.layer != layer {
+                continue;
+            }
+            match cost.calls.iter_mut().find(|call| (call.0, call.1) == (kind, row.role)) {
+                Some(call) => call.2 += each(row.count),
+                None => cost.calls.push((kind, row.role, each(row.count))),
+            }
+        }
+        // Seen, and silent: there was nothing to see.
+        if run.sources.iter().any(|source| source.is_used && source.layers.contains(&Layer::Driver)) {
+            cost.commands = Some(Vec::new());
+        }
+        cost.calls.sort_by_key(|call| (call.0, call.1 as u8));
+        for row in run.files.iter().filter(|row| row.layer == Layer::Driver) {
+            let commands = cost.commands.get_or_insert_default();
+            if row.role == Role::Flush {
+                cost.flushes += each(row.count);
+                continue;
+            }
+            cost.bytes += each(row.bytes);
+            match commands.iter_mut().find(|command| command.0 == row.role) {
+                Some(command) => command.1 += each(row.count),
+                None => commands.push((row.role, each(row.count))),
+            }
+        }
+        Some(cost)
+    }
+
+    /// All calls of this kind.
+    #[must_use]
+    pub fn total(&self, kind: Kind) -> f64 {
+        self.calls.iter().filter(|call| call.0 == kind).fold(0.0, |sum, call| sum + call.2)
+    }
+
+    /// Calls of this kind to files of this role.
+    #[must_use]
+    pub fn calls(&self, kind: Kind, role: Role) -> f64 {
+        self.calls.iter().filter(|call| (call.0, call.1) == (kind, role)).fold(0.0, |sum, call| sum + call.2)
+    }
+
+    /// All commands of the driver but flushes.
+    #[must_use]
+    pub fn all_commands(&self) -> Option<f64> {
+        self.commands.as_ref().map(|commands| commands.iter().fold(0.0, |sum, command| sum + command.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flashmob_results::trace::Source;
+
+    use super::*;
+    use crate::tests::insert_builder::run;
+
+    #[test]
+    fn calls_and_commands_are_counted_for_each_insert() {
+        let cost = Cost::of(&run("ext4")).unwrap();
+        assert_eq!((cost.total(Kind::Write), cost.total(Kind::Sync), cost.total(Kind::Remove)), (10.0, 4.0, 0.0));
+        assert_eq!((cost.calls(Kind::Write, Role::Journal), cost.calls(Kind::Sync, Role::Directory)), (8.0, 1.0));
+        assert_eq!((cost.all_commands(), cost.flushes, cost.own), (Some(11.0), 2.0, false));
+        assert_eq!(cost.bytes, 68_192.0);
+        let mut silent = run("ext4");
+        silent.files.retain(|row| row.layer != Layer::Driver);
+        assert_eq!(Cost::of(&silent).unwrap().all_commands(), None);
+        silent.sources = vec![Source { name: "block".into(), layers: vec![Layer::Driver], is_used: true, why: None }];
+        assert_eq!(Cost::of(&silent).unwrap().all_commands(), Some(0.0));
+        let mut none = run("ext4");
+        none.operations.count = 0;
+        assert_eq!(Cost::of(&none), None);
+    }
+
+    #[test]
+    fn names_of_calls_say_what_they_do() {
+        let of = |names: &[&str]| names.iter().map(|name| Kind::of(name)).collect::<Vec<_>>();
+        assert_eq!(of(&["write", "pwrite64", "pwritev2", "xWrite"]), [Some(Kind::Write); 4]);
+        assert_eq!(of(&["fsync", "fdatasync", "sync_file_range", "xSync", "msync"]), [Some(Kind::Sync); 5]);
+        assert_eq!(of(&["unlink", "unlinkat", "xDelete"]), [Some(Kind::Remove); 3]);
+        assert_eq!(of(&["ftruncate", "xTruncate"]), [Some(Kind::Truncate); 2]);
+        assert_eq!(of(&["pread64", "openat", "xRead", "fcntl", ""]), [None; 5]);
+    }
+}

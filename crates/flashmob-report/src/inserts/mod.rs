@@ -1,0 +1,76 @@
+//! Traced INSERTs side by side: what a run was of, its rate, what each insert did to which file, and what another setting saves.
+//!
+//! - `cost`: counts for each insert
+//! - `difference`: two runs in words: what vanishes, what comes instead, what that buys
+
+mod cost;
+mod difference;
+
+use flashmob_results::disk::Spread;
+use flashmob_results::trace::{Run, Workload};
+
+pub use cost::{Cost, Kind};
+pub use difference::difference;
+
+use crate::entry::Entry;
+use crate::words;
+
+/// P5's setting, SQLite's own.
+pub const MODE: &str = "DELETE";
+/// P5's level, SQLite's own.
+pub const LEVEL: &str = "FULL";
+/// Longest name of a system.
+const NAME_CHARACTERS_MAX: usize = 60;
+
+/// INSERTs each second: without tracing where that was measured, one for each pair, else the traced run's own.
+#[must_use]
+pub fn rates(run: &Run) -> Vec<f64> {
+    let untraced = run.overhead.as_ref().map(|overhead| overhead.untraced_per_second.as_slice()).unwrap_or_default();
+    let untraced: Vec<f64> = untraced.iter().copied().filter(|rate| rate.is_finite() && *rate > 0.0).collect();
+    if untraced.is_empty() { vec![run.operations.per_second] } else { untraced }
+}
+
+/// The median of [`rates`].
+#[must_use]
+pub fn rate(run: &Run) -> f64 {
+    Spread::of(rates(run)).median
+}
+
+/// What it ran on: `ext4, no journal`. Of its options only those that bear on writes.
+#[must_use]
+pub fn system(run: &Run) -> String {
+    let system = &run.system;
+    let options = system.filesystem_options.as_deref().unwrap_or_default().split(',').map(str::trim);
+    let matters =
+        |option: &&str| ["journal", "barrier", "data=", "sync", "fsync_mode"].iter().any(|word| option.contains(word));
+    let parts: Vec<&str> = system.filesystem.as_deref().into_iter().chain(options.filter(matters)).collect();
+    if parts.is_empty() { "unknown file system".into() } else { words::plain(&parts.join(", "), NAME_CHARACTERS_MAX) }
+}
+
+/// Journal mode and synchronous level; nothing if it is no run of INSERTs.
+#[must_use]
+pub fn setting(run: &Run) -> Option<(&str, &str)> {
+    match &run.workload {
+        Workload::Sqlite { journal_mode, synchronous, .. } => Some((journal_mode, synchronous)),
+        Workload::Command { .. } | Workload::Cluster { .. } => None,
+    }
+}
+
+/// The runs of INSERTs of a result that have a rate.
+pub fn runs(entry: &Entry) -> impl Iterator<Item = &Run> {
+    let all = entry.trace().into_iter().flat_map(|trace| &trace.runs);
+    all.filter(|run| setting(run).is_some() && run.operations.count > 0 && rate(run).is_finite() && rate(run) > 0.0)
+}
+
+/// The run with this journal mode and level.
+#[must_use]
+pub fn find<'a>(entry: &'a Entry, mode: &str, level: &str) -> Option<&'a Run> {
+    runs(entry)
+        .find(|run| setting(run).is_some_and(|(m, l)| m.eq_ignore_ascii_case(mode) && l.eq_ignore_ascii_case(level)))
+}
+
+/// A call that writes: `pwrite64`, `write`, `xWrite`.
+#[must_use]
+pub fn is_write(work: &str) -> bool {
+    Kind::of(work) == Some(Kind::Write)
+}

@@ -1,0 +1,185 @@
+//! INSERTs side by side: what each costs in calls, commands and bytes, which of those vanish with another setting, and what that buys.
+
+use flashmob_results::trace::{Layer, Role, Run};
+use maud::{Markup, html};
+
+use super::{scrolling, tags};
+use crate::entry::Entry;
+use crate::inserts::{self, Cost, Kind, LEVEL, MODE};
+use crate::words;
+
+/// Layers whose share of the time has a column.
+const LAYERS: [Layer; 8] = [
+    Layer::Application,
+    Layer::Sqlite,
+    Layer::SystemCall,
+    Layer::FileSystem,
+    Layer::PageCache,
+    Layer::Block,
+    Layer::Driver,
+    Layer::Processor,
+];
+
+/// Some result has runs of INSERTs.
+pub fn has_any(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| inserts::runs(entry).next().is_some())
+}
+
+pub fn section(entries: &[Entry]) -> Markup {
+    let of: Vec<&Entry> = entries.iter().filter(|entry| inserts::runs(entry).next().is_some()).collect();
+    html! {
+        p {
+            "Counts are for each INSERT, which is a transaction of its own: calls to the system that change something, commands that the driver got because of them, whoever issued "
+            "those (the file system's journal has a thread of its own), and the share of an insert's time that belongs to each layer, the lowest that was at work (processor: ready, and waiting for one). Rates are those without tracing where that was measured."
+        }
+        @for entry in &of {
+            h3 { (entry.name) (tags(entry)) }
+            @for system in systems(entry) { p.muted { (system) } }
+            (scrolling(&format!("{}: what each insert costs", entry.name), table(entry)))
+            (scrolling(&format!("{}: whose time it is", entry.name), times(entry)))
+            ul.warnings { @for (name, text) in within(entry) { li { strong { (name) } ": " (text) } } }
+            @for remark in missing(entry) { p.muted { (remark) } }
+        }
+        @let across = across(&of);
+        @if !across.is_empty() {
+            h3 { "System against system" }
+            p.muted { "Journal mode " (MODE) ", synchronous " (LEVEL) "." }
+            ul.warnings { @for (name, text) in across { li { strong { (name) } ": " (text) } } }
+        }
+    }
+}
+
+/// What lies below, each once.
+fn systems(entry: &Entry) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for run in inserts::runs(entry) {
+        let system = &run.system;
+        let parts = [
+            Some(inserts::system(run)),
+            system.device.as_ref().map(|device| format!("on {}", words::plain(device, 40))),
+            system.driver.as_ref().map(|driver| format!("driver {}", words::plain(driver, 40))),
+            system.scheduler.as_ref().map(|scheduler| format!("scheduler {}", words::plain(scheduler, 40))),
+            Some(format!("kernel {}", words::plain(&system.kernel, 60))),
+        ];
+        let text = words::capital(&parts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    all
+}
+
+fn table(entry: &Entry) -> Markup {
+    html! {
+        table.dense.named.settings {
+            thead {
+                tr {
+                    th { "journal, synchronous" } th { "inserts/s" } th { "p50" } th { "p99" }
+                    th { "writes: journal" } th { "database" } th { "log" } th { "syncs" } th { "removals" } th { "truncations" }
+                    th { "commands" } th { "file system's own" } th { "flushes" } th { "bytes" }
+                }
+            }
+            tbody { @for run in inserts::runs(entry) { (row(run)) } }
+        }
+    }
+}
+
+fn row(run: &Run) -> Markup {
+    let dash = || "–".to_string();
+    let cost = Cost::of(run).unwrap_or_default();
+    let time = |percent: f64| {
+        run.operations.latency_ns.percentile_ns(percent).map_or_else(dash, |ns| words::time_ns(ns as f64))
+    };
+    let writes = |role: Role| words::number(cost.calls(Kind::Write, role));
+    let own = cost.commands.as_ref().map(|commands| {
+        let of = |command: &&(Role, f64)| matches!(command.0, Role::FilesystemJournal | Role::Metadata);
+        commands.iter().filter(of).fold(0.0, |sum, command| sum + command.1)
+    });
+    let seen = |value: Option<f64>| value.map_or_else(dash, words::number);
+    html! {
+        tr {
+            th { (words::plain(&run.name, 40)) }
+            td { (words::number(inserts::rate(run))) }
+            td { (time(50.0)) }
+            td { (time(99.0)) }
+            td { (writes(Role::Journal)) }
+            td { (writes(Role::Database)) }
+            td { (writes(Role::Wal)) }
+            td { (words::number(cost.total(Kind::Sync))) }
+            td { (words::number(cost.total(Kind::Remove))) }
+            td { (words::number(cost.total(Kind::Truncate))) }
+            td { (seen(cost.all_commands())) }
+            td { (seen(own)) }
+            td { (seen(cost.commands.as_ref().map(|_| cost.flushes))) }
+            td { (cost.commands.as_ref().map_or_else(dash, |_| words::bytes(cost.bytes.round() as u64))) }
+        }
+    }
+}
+
+/// Whose an insert's time is.
+fn times(entry: &Entry) -> Markup {
+    let layers: Vec<Layer> =
+        LAYERS.into_iter().filter(|layer| inserts::runs(entry).any(|run| share(run, *layer) > 0.0)).collect();
+    html! {
+        table.dense.named.settings {
+            thead { tr { th { "time of an insert" } th { "mean" } @for layer in &layers { th { (layer.name()) } } th { "no layer" } } }
+            tbody {
+                @for run in inserts::runs(entry) {
+                    tr {
+                        th { (words::plain(&run.name, 40)) }
+                        td { (words::time_ns(run.operations.total_ns as f64 / run.operations.count.max(1) as f64)) }
+                        @for layer in &layers { td { (words::percent(share(run, *layer))) } }
+                        td { (words::percent(run.operations.unattributed_ns as f64 / run.operations.total_ns.max(1) as f64)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of the inserts' time, what belongs to this layer.
+fn share(run: &Run, layer: Layer) -> f64 {
+    let time_ns = run.layers.iter().filter(|total| total.layer == layer).map(|total| total.time_ns as f64).sum::<f64>();
+    time_ns / run.operations.total_ns.max(1) as f64
+}
+
+/// Other journal modes against DELETE, other levels against FULL.
+fn within(entry: &Entry) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let Some(base) = inserts::find(entry, MODE, LEVEL) else { return all };
+    for run in inserts::runs(entry) {
+        let Some((mode, level)) = inserts::setting(run) else { continue };
+        let (other_mode, other_level) = (!mode.eq_ignore_ascii_case(MODE), !level.eq_ignore_ascii_case(LEVEL));
+        // One step at a time: of what differs in both nobody could say what it came from.
+        if other_mode != other_level {
+            let (what, from) = if other_mode { (mode, MODE) } else { (level, LEVEL) };
+            let name = format!("{} instead of {from}", words::plain(what, 20));
+            all.extend(inserts::difference(base, run).map(|text| (name, text)));
+        }
+    }
+    all
+}
+
+/// Each system's INSERTs against those of the first.
+fn across(entries: &[&Entry]) -> Vec<(String, String)> {
+    let mut runs = entries.iter().filter_map(|entry| Some((*entry, inserts::find(entry, MODE, LEVEL)?)));
+    let Some((first, base)) = runs.next() else { return Vec::new() };
+    runs.filter_map(|(entry, run)| {
+        Some((format!("{} against {}", entry.name, first.name), inserts::difference(base, run)?))
+    })
+    .collect()
+}
+
+/// What could not be seen, once for all runs.
+fn missing(entry: &Entry) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for source in inserts::runs(entry).flat_map(|run| &run.sources) {
+        let Some(why) = &source.why else { continue };
+        let text =
+            format!("Missing of {}: {}.", words::plain(&source.name, 40), words::plain(why, 300).trim_end_matches('.'));
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    all
+}

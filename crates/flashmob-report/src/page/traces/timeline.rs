@@ -1,0 +1,99 @@
+//! Which operations of a run are drawn, and what is told of each span.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use flashmob_results::trace::{Cause, Layer, Operation, Run, Span, Timeline};
+
+use crate::figure::Figure;
+use crate::figure::timeline::{Piece, TimelineFigure};
+use crate::words;
+
+/// Operations in full, the one of most usual length first. Of system calls, which are unlike each other, the longest: there is most to see.
+pub fn shown(run: &Run) -> Vec<&Operation> {
+    let usual_ns = run.operations.latency_ns.percentile_ns(50.0).unwrap_or(0);
+    let mut all: Vec<&Operation> = run.timeline.operations.iter().collect();
+    let length_ns = |operation: &Operation| operation.end_ns.saturating_sub(operation.begin_ns);
+    if run.operations.name == Layer::SystemCall.name() {
+        all.sort_by_key(|operation| Reverse(length_ns(operation)));
+    } else {
+        all.sort_by_key(|operation| length_ns(operation).abs_diff(usual_ns));
+    }
+    all
+}
+
+pub fn heading(run: &Run, operation: &Operation) -> String {
+    let duration_ns = operation.end_ns.saturating_sub(operation.begin_ns);
+    let name = words::plain(run.timeline.name(operation.name), 40);
+    format!("{} {}: {}", words::capital(&name), words::count(operation.number), words::time_ns(duration_ns as f64))
+}
+
+/// All that was done for an operation or, for nobody known, while it lasted.
+pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
+    let all = &run.timeline;
+    let is_shown = |span: &&Span| match span.operation {
+        Some(number) => number == operation.number && span.begin_ns <= operation.end_ns,
+        None => span.end_ns >= operation.begin_ns && span.begin_ns <= operation.end_ns,
+    };
+    let spans: Vec<&Span> = all.spans.iter().filter(is_shown).collect();
+    let thread = |span: &&Span| all.threads.get(span.thread as usize);
+    let places: BTreeSet<&str> = spans.iter().filter_map(thread).map(|thread| thread.place.as_str()).collect();
+    let has_places = places.len() > 1;
+    let pieces: Vec<Piece> = spans.iter().map(|span| piece(all, span, operation.begin_ns, has_places)).collect();
+    let off: BTreeSet<(&str, u64)> = (spans.iter().filter_map(thread))
+        .filter_map(|thread| Some((thread.place.as_str(), thread.clock_error_ns?)))
+        .collect();
+    let clocks: Vec<String> = (off.iter())
+        .map(|(place, error_ns)| format!("{} within {}", words::plain(place, 40), words::time_ns(*error_ns as f64)))
+        .collect();
+    let clocks =
+        if clocks.is_empty() { String::new() } else { format!(" Clocks are related: {}.", words::list(&clocks)) };
+    let duration_us = operation.end_ns.saturating_sub(operation.begin_ns) as f64 / 1e3;
+    let parts: Vec<String> = (operation.layers_ns.iter())
+        .map(|(layer, ns)| format!("{} {}", layer.name(), words::time_ns(*ns as f64)))
+        .chain([format!("nobody {}", words::time_ns(operation.unattributed_ns as f64))])
+        .collect();
+    let figure = TimelineFigure {
+        title: format!("{}: {}", words::plain(&run.name, 60), heading(run, operation)),
+        description: format!("Time across, layers down. Time by layers: {}.", parts.join(", ")),
+        duration_us,
+        pieces,
+    };
+    let drawn = figure.draw(number);
+    let caption = format!("{}By layers: {}.{clocks}", drawn.caption, parts.join(", "));
+    Figure { caption, ..drawn }
+}
+
+fn piece(all: &Timeline, span: &Span, zero_ns: u64, has_places: bool) -> Piece {
+    let file = span.file.and_then(|index| all.files.get(index as usize));
+    let name = words::plain(all.name(span.name), 60);
+    // The last part of a path says which it is, and fits.
+    let short = file.map(|file| file.name.trim_end_matches('/').rsplit('/').next().unwrap_or(&file.name).to_string());
+    let begin_us = (span.begin_ns as i128 - zero_ns as i128) as f64 / 1e3;
+    let duration_us = span.end_ns.saturating_sub(span.begin_ns) as f64 / 1e3;
+    let thread = all.threads.get(span.thread as usize);
+    // Rows of several places are told apart by them.
+    let place = thread.map(|thread| thread.place.as_str()).filter(|_| has_places);
+    let of = |what: Option<&str>| what.map_or(String::new(), |what| format!(" · {}", words::plain(what, 60)));
+    let parts = [
+        Some(format!("{name} ({})", span.layer.name())),
+        file.map(|file| words::plain(&file.name, 120)),
+        (span.bytes > 0).then(|| words::bytes(span.bytes)),
+        span.address_bytes.map(|address| format!("at byte {}", words::count(address))),
+        Some(format!("begin {} us, {} us long", words::number(begin_us), words::number(duration_us))),
+        thread.map(|thread| format!("by {} on {}", words::plain(&thread.name, 40), words::plain(&thread.place, 40))),
+        match span.cause {
+            Cause::Direct => None,
+            Cause::Waited => Some("the operation waited for it".into()),
+            Cause::Unknown => Some("nobody knows for whom".into()),
+        },
+    ];
+    Piece {
+        layer: span.layer,
+        row: format!("{name}{}{}", of(short.as_deref()), of(place)),
+        begin_us,
+        duration_us,
+        cause: span.cause,
+        words: parts.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    }
+}
