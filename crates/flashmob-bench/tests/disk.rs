@@ -48,7 +48,7 @@ fn path(subject: &Subject) -> &Path {
 }
 
 fn run(subject: &Subject, grid: &Grid, repeat: u32) -> Result<Swept, DiskError> {
-    let plan = Plan { points: grid.points(subject.size_bytes())?, repeat, seed: 7 };
+    let plan = Plan { points: grid.points(subject.size_bytes())?, repeat, seed: 7, commands: false };
     disk::run(subject, &plan, Instant::now(), &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -101,7 +101,7 @@ fn what_lies_behind_the_end_of_a_cut_file_is_counted_as_failed() {
 fn cancelling_leaves_what_there_is() {
     let (_folder, subject) = made(8 * MIB);
     let grid = Grid { threads: vec![2], stop: Stop::After(Duration::from_secs(600)), ..grid() };
-    let plan = Plan { points: grid.points(8 * MIB).unwrap(), repeat: 3, seed: 1 };
+    let plan = Plan { points: grid.points(8 * MIB).unwrap(), repeat: 3, seed: 1, commands: false };
     let (cancel, begun) = (AtomicBool::new(false), Instant::now());
     let mut seen = 0;
     let swept = disk::run(&subject, &plan, begun, &cancel, &mut |event| {
@@ -174,7 +174,7 @@ fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
     // The model's steps tell the order of the offsets: with one thread it is all there is.
     let upward = |seed| {
         let model = Subject::Model(ModelSubject::new("nvme", 64 * MIB, 1).unwrap());
-        let plan = Plan { points: grid().points(64 * MIB).unwrap(), repeat: 1, seed };
+        let plan = Plan { points: grid().points(64 * MIB).unwrap(), repeat: 1, seed, commands: false };
         let swept = disk::run(&model, &plan, Instant::now(), &AtomicBool::new(false), &mut |_| {}).unwrap();
         swept.points[0].repetitions[0].upward_fraction.unwrap()
     };
@@ -185,7 +185,7 @@ fn the_same_seed_asks_for_the_same_and_another_for_something_else() {
 #[test]
 fn what_was_measured_before_a_failure_is_kept() {
     let (folder, subject) = made(MIB);
-    let plan = Plan { points: grid().points(MIB).unwrap(), repeat: 3, seed: 1 };
+    let plan = Plan { points: grid().points(MIB).unwrap(), repeat: 3, seed: 1, commands: false };
     let mut folder = Some(folder);
     let swept = disk::run(&subject, &plan, Instant::now(), &AtomicBool::new(false), &mut |event| {
         if matches!(event, disk::Event::Repetition { .. }) {
@@ -268,4 +268,47 @@ fn holes_and_memory_are_no_disk() {
             assert!(says(&direct, "there is no disk to measure"), "{direct:?}");
         }
     }
+}
+
+#[test]
+fn a_model_tells_of_its_commands_step_by_step() {
+    let subject = Subject::Model(ModelSubject::new("nexus7-emmc", 256 * MIB, 1).unwrap());
+    let grid = Grid {
+        threads: vec![8],
+        schedulers: vec!["none".into(), "mq-deadline".into()],
+        cache: Cache::Direct,
+        stop: Stop::Requests(400),
+        ..grid()
+    };
+    let plan = Plan { points: grid.points(subject.size_bytes()).unwrap(), repeat: 2, seed: 7, commands: true };
+    let swept = disk::run(&subject, &plan, Instant::now(), &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let of = |at: usize| swept.points[at].commands.clone().unwrap();
+    let (none, deadline) = (of(0), of(1));
+    for commands in [&none, &deadline] {
+        assert_eq!((commands.count, commands.list.len()), (800, 800));
+        let (up, down) = (commands.forward.unwrap(), commands.backward.unwrap());
+        // The first of each of the two repetitions has no step.
+        assert_eq!(up.count + down.count, 798);
+        assert!(down.p50_us > 1.1 * up.p50_us, "{up:?} {down:?}");
+        assert!(commands.list.iter().all(|c| c.bytes == 4096 && (1..=4).contains(&c.outstanding)));
+    }
+    let (few, many) = (none.upward_fraction().unwrap(), deadline.upward_fraction().unwrap());
+    assert!(many > few + 0.05, "{few} {many}");
+}
+
+#[test]
+fn without_commands_being_asked_for_there_are_none() {
+    let subject = Subject::Model(ModelSubject::new("nvme", 16 * MIB, 1).unwrap());
+    let swept = run(&subject, &Grid { cache: Cache::Direct, ..grid() }, 1).unwrap();
+    assert!(swept.points[0].commands.is_none());
+}
+
+#[test]
+fn a_file_whose_disk_is_not_known_is_measured_all_the_same() {
+    let (_folder, subject) = made(2 * MIB);
+    let plan = Plan { points: grid().points(subject.size_bytes()).unwrap(), repeat: 1, seed: 7, commands: true };
+    let swept = disk::run(&subject, &plan, Instant::now(), &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!((swept.points[0].summary.repetitions, swept.points[0].commands.is_none()), (1, true));
+    let warning = swept.warnings.iter().find(|warning| warning.code == Code::Incomplete).unwrap();
+    assert!(warning.message.contains("on no one disk"), "{}", warning.message);
 }

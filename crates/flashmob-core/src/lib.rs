@@ -8,6 +8,7 @@
 
 pub mod buffers;
 pub mod checksum;
+pub mod clocks;
 pub mod elevator;
 pub mod gateway;
 pub mod layout;

@@ -47,8 +47,16 @@ fn welcome(gateway: &mut Gateway, now: Time, link: LinkId, extent_id: u8, size_b
     gateway.handle_timeout(now);
     gateway.link_connected(now, link);
     let mut bytes = Vec::new();
-    Welcome { extent_id: [extent_id; 16], boot_id: [extent_id; 16], size_bytes, no_io: false, modelled: false }
-        .encode(&mut bytes);
+    Welcome {
+        extent_id: [extent_id; 16],
+        boot_id: [extent_id; 16],
+        size_bytes,
+        no_io: false,
+        modelled: false,
+        hello_received_ns: 0,
+        welcome_sent_ns: 0,
+    }
+    .encode(&mut bytes);
     gateway.link_rx(link).extend(&bytes);
     gateway.process_link(now, link);
     std::iter::from_fn(|| gateway.poll_action()).collect()

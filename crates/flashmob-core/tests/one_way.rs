@@ -58,7 +58,16 @@ impl Bed {
             gateway.link_out(link).take_all();
             let mut bytes = Vec::new();
             let (extent_id, boot_id) = ([1; 16], [1; 16]);
-            Welcome { extent_id, boot_id, size_bytes: SIZE_BYTES, no_io: false, modelled: false }.encode(&mut bytes);
+            Welcome {
+                extent_id,
+                boot_id,
+                size_bytes: SIZE_BYTES,
+                no_io: false,
+                modelled: false,
+                hello_received_ns: 0,
+                welcome_sent_ns: 0,
+            }
+            .encode(&mut bytes);
             gateway.link_rx(link).extend(&bytes);
             gateway.process_link(now, link);
         }

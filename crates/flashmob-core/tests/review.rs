@@ -177,8 +177,16 @@ impl Fake {
         self.gateway.link_connected(self.now, id);
         self.gateway.link_out(id).take_all();
         let mut bytes = Vec::new();
-        Welcome { extent_id: [link as u8; 16], boot_id: [1; 16], size_bytes, no_io: false, modelled: false }
-            .encode(&mut bytes);
+        Welcome {
+            extent_id: [link as u8; 16],
+            boot_id: [1; 16],
+            size_bytes,
+            no_io: false,
+            modelled: false,
+            hello_received_ns: 0,
+            welcome_sent_ns: 0,
+        }
+        .encode(&mut bytes);
         self.gateway.link_rx(id).extend(&bytes);
         self.gateway.process_link(self.now, id);
     }
@@ -392,8 +400,16 @@ fn what_a_broken_link_had_out_goes_at_once_on_another() {
         fake.gateway.link_connected(fake.now, id);
         fake.gateway.link_out(id).take_all();
         let mut bytes = Vec::new();
-        Welcome { extent_id: [0; 16], boot_id: [1; 16], size_bytes: GIB, no_io: false, modelled: false }
-            .encode(&mut bytes);
+        Welcome {
+            extent_id: [0; 16],
+            boot_id: [1; 16],
+            size_bytes: GIB,
+            no_io: false,
+            modelled: false,
+            hello_received_ns: 0,
+            welcome_sent_ns: 0,
+        }
+        .encode(&mut bytes);
         fake.gateway.link_rx(id).extend(&bytes);
         fake.gateway.process_link(fake.now, id);
     }

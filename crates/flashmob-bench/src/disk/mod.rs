@@ -9,12 +9,14 @@
 //! | `sweep` | round after round, with page cache and scheduler as asked for |
 //! | `page_cache`, `schedulers` | the state before a repetition, and what is done where it cannot be had |
 //! | `subject` | the file or the model |
+//! | `commands` | what the device is given meanwhile |
 //! | `crew` | the threads of one repetition |
 //! | `worker`, `uring` | the loop of one thread |
 //! | `offsets`, `limit`, `buffer` | where requests go, when they end, the memory they use |
 //! | `doubts` | what makes the figures doubtful |
 
 mod buffer;
+mod commands;
 mod crew;
 pub mod doubts;
 mod error;

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use flashmob_results::commands::Gatherer;
 use flashmob_results::disk::{Parameters, Point, Repetition};
 use flashmob_results::latency::Latency;
 use flashmob_results::warning::{Code, Warning};
@@ -12,7 +13,7 @@ use flashmob_results::warning::{Code, Warning};
 use super::error::DiskError;
 use super::offsets::Order;
 use super::subject::{FileSubject, ModelSubject, Opened};
-use super::{crew, doubts, page_cache, plan, schedulers};
+use super::{commands, crew, doubts, page_cache, plan, schedulers};
 use crate::host::place;
 use crate::host::scheduler::SchedulerGuard;
 use crate::host::watch::Watch;
@@ -30,6 +31,8 @@ pub struct Plan {
     pub repeat: u32,
     /// Where random offsets come from.
     pub seed: u64,
+    /// Look at the commands that the device gets, too.
+    pub commands: bool,
 }
 
 /// What is measured.
@@ -108,7 +111,7 @@ pub fn run(
             }
             let parameters = sweep.points[at].clone();
             let mut tick = |fraction: f64| observe(Event::Progress { fraction: (done + fraction) / all });
-            let repetition = match sweep.repetition(&parameters, round, cancel, &mut tick, &mut row.doubts) {
+            let repetition = match sweep.repetition(&parameters, round, cancel, &mut tick, row) {
                 Ok(Some(repetition)) => repetition,
                 Ok(None) => break 'rounds,
                 // What was measured until then is worth keeping.
@@ -132,6 +135,7 @@ pub fn run(
 struct Row {
     repetitions: Vec<Repetition>,
     doubts: Vec<Warning>,
+    commands: Option<Box<Gatherer>>,
 }
 
 struct Sweep<'a> {
@@ -140,6 +144,7 @@ struct Sweep<'a> {
     seed: u64,
     begun: Instant,
     scheduler: Option<SchedulerGuard>,
+    commands: Option<commands::Source>,
     warnings: Vec<Warning>,
 }
 
@@ -151,10 +156,17 @@ impl<'a> Sweep<'a> {
             seed: plan.seed,
             begun,
             scheduler: None,
+            commands: None,
             warnings: Vec::new(),
         };
+        if plan.commands {
+            match commands::Source::of(subject) {
+                Ok(source) => sweep.commands = Some(source),
+                Err(why) => sweep.without_commands(&why),
+            }
+        }
         let refused = schedulers::refused(subject, &sweep.points);
-        sweep.warnings = schedulers::go_on_without(&refused, subject, &mut sweep.points);
+        sweep.warnings.extend(schedulers::go_on_without(&refused, subject, &mut sweep.points));
         sweep
     }
 
@@ -183,7 +195,7 @@ impl<'a> Sweep<'a> {
         round: u32,
         cancel: &AtomicBool,
         tick: &mut dyn FnMut(f64),
-        doubts: &mut Vec<Warning>,
+        row: &mut Row,
     ) -> Result<Option<Repetition>, DiskError> {
         let order = Order {
             pattern: parameters.pattern,
@@ -222,8 +234,15 @@ impl<'a> Sweep<'a> {
                 looked = Instant::now();
             }
         };
-        let tally = crew::run(&opened, parameters, &order, plan::stop(parameters), cancel, &mut tick)?;
+        let watching = self.watch_commands(&opened, &mut row.commands);
+        let tally = crew::run(&opened, parameters, &order, plan::stop(parameters), cancel, &mut tick);
         let observed = watch.end();
+        if let Some(watching) = watching {
+            let (commands, warning) = watching.end(&opened);
+            row.commands = commands;
+            row.doubts.extend(warning);
+        }
+        let tally = tally?;
         let interrupted = cancel.load(Ordering::Relaxed);
         let latencies = tally.latencies();
         let requests = latencies.len();
@@ -233,8 +252,8 @@ impl<'a> Sweep<'a> {
         let elapsed_s = tally.ended_ns.saturating_sub(tally.begun_ns) as f64 / 1e9;
         let per_second = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
         match &opened {
-            Opened::Model(disk) => doubts.extend(doubts::of_lateness(disk, &latencies)),
-            Opened::File(_) => doubts.extend(observed.warnings()),
+            Opened::Model(disk) => row.doubts.extend(doubts::of_lateness(disk, &latencies)),
+            Opened::File(_) => row.doubts.extend(observed.warnings()),
         }
         Ok(Some(Repetition {
             begin_s,
@@ -260,6 +279,28 @@ impl<'a> Sweep<'a> {
         }))
     }
 
+    /// Begins to look at the device's commands, if they were asked for and can be seen.
+    fn watch_commands(
+        &mut self,
+        opened: &Opened<'_>,
+        gathered: &mut Option<Box<Gatherer>>,
+    ) -> Option<commands::Watching> {
+        match self.commands.as_ref()?.begin(opened, gathered.take().unwrap_or_default()) {
+            Ok(watching) => Some(watching),
+            Err(why) => {
+                // What could not be begun once will not be later on.
+                self.commands = None;
+                self.without_commands(&why);
+                None
+            }
+        }
+    }
+
+    fn without_commands(&mut self, why: &str) {
+        let text = format!("the device's commands are not shown: {why}");
+        self.warnings.push(Warning::new(Code::Incomplete, text));
+    }
+
     fn warn_once(&mut self, warning: Warning) {
         if !self.warnings.iter().any(|w| w.code == warning.code) {
             self.warnings.push(warning);
@@ -279,6 +320,7 @@ impl<'a> Sweep<'a> {
                 let mut point = Point::new(parameters, row.repetitions);
                 point.warnings = doubts::of_point(&point);
                 point.warnings.extend(doubts::once_each(row.doubts));
+                point.commands = row.commands.and_then(|gathered| gathered.commands());
                 point
             })
             .collect();

@@ -24,6 +24,13 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The disk of this name, such as `loop0`, if there is one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Disk> {
+        let sysfs = Path::new("/sys/block").join(name.replace('/', "!")).canonicalize().ok()?;
+        Some(Disk { name: name.to_string(), sysfs })
+    }
+
     /// The file with the scheduler in charge and those that the kernel offers.
     #[must_use]
     pub fn scheduler_path(&self) -> PathBuf {
@@ -103,7 +110,7 @@ pub fn locate(path: &Path) -> Located {
 /// by the `/proc`, `/sys` and `/dev` below `root`.
 #[must_use]
 pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> Located {
-    let mounts = text(root.join("proc/self/mountinfo")).map(|text| mounts::parse(&text)).unwrap_or_default();
+    let mounts = mounted(root);
     let mount = if is_device { None } else { mounts::of_file(&mounts, path, dev) };
     let disk = by_number(root, dev)
         .or_else(|| mount.and_then(|mount| by_source(root, &mounts, mount)))
@@ -137,6 +144,12 @@ impl Disk {
             true => (part("vendor").trim() == "ATA" && !emulated).then_some(true),
         }
     }
+}
+
+/// What this thread sees mounted: it may have mounts of its own.
+fn mounted(root: &Path) -> Vec<Mount> {
+    let text = text(root.join("proc/thread-self/mountinfo")).or_else(|| text(root.join("proc/self/mountinfo")));
+    text.map(|text| mounts::parse(&text)).unwrap_or_default()
 }
 
 /// The directory in sysfs of the device with this number. Major 0 is for file systems without a device.

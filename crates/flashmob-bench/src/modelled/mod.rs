@@ -17,6 +17,7 @@ use flashmob_core::units::Time;
 use flashmob_lab::flash::request::REQUEST_BYTES_MAX;
 use flashmob_lab::flash::{Counters, FlashModel, Lookup, Op, PageCache, Profile, ProfileError};
 use flashmob_lab::flash::{Request, RequestError, Scheduler};
+use flashmob_results::commands::Gatherer;
 use hdrhistogram::Histogram;
 
 use waiting::Waiting;
@@ -150,6 +151,17 @@ impl ModelledDisk {
         let mut state = self.state();
         state.waiting.reset_counters();
         state.lateness_ns.reset();
+    }
+
+    /// From now on adds what the modelled disk begins to serve to `commands`, in that order, each with its service time;
+    /// flushes are left out, for they have no address.
+    pub fn record_commands(&self, commands: Box<Gatherer>) {
+        self.state().waiting.commands = Some(commands);
+    }
+
+    /// Ends that, and gives what there is by now.
+    pub fn take_commands(&self) -> Option<Box<Gatherer>> {
+        self.state().waiting.commands.take()
     }
 
     /// Empties the modelled page cache.

@@ -9,7 +9,10 @@ use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flashmob_core::units::Time;
-use flashmob_lab::flash::{Completion, Counters, FlashModel, Request, RequestError};
+use flashmob_lab::flash::{BLOCK_BYTES, blocks_touched};
+use flashmob_lab::flash::{Completion, Counters, FlashModel, Op, Request, RequestError, Start};
+use flashmob_results::commands::{Gatherer, Served};
+use flashmob_results::disk::Operation;
 
 /// How long after the next event a queued request's thread looks for itself. Usually the thread whose event it was
 /// has moved the model on long before; this is for when that one does not get to run.
@@ -48,14 +51,23 @@ pub(super) struct Waiting {
     tickets: HashMap<u64, Arc<Ticket>>,
     next_id: u64,
     // Used again and again, so that nothing is allocated for them.
-    starts: Vec<(u64, Time)>,
+    starts: Vec<Start>,
     completions: Vec<Completion>,
+    /// What the model served, if somebody wants to know.
+    pub(super) commands: Option<Box<Gatherer>>,
 }
 
 impl Waiting {
     pub(super) fn new(mut model: FlashModel) -> Self {
         model.record_starts();
-        Waiting { model, tickets: HashMap::new(), next_id: 0, starts: Vec::new(), completions: Vec::new() }
+        Waiting {
+            model,
+            tickets: HashMap::new(),
+            next_id: 0,
+            starts: Vec::new(),
+            completions: Vec::new(),
+            commands: None,
+        }
     }
 
     /// Hands `request` in under an id of its own.
@@ -92,11 +104,33 @@ impl Waiting {
 
     fn tell(&mut self) {
         self.model.take_starts(&mut self.starts);
-        for (id, done) in self.starts.drain(..) {
-            if let Some(ticket) = self.tickets.remove(&id) {
-                ticket.done_ns.store(done.as_nanos(), Ordering::Relaxed);
+        for start in self.starts.drain(..) {
+            if let Some(ticket) = self.tickets.remove(&start.request.id) {
+                ticket.done_ns.store(start.done.as_nanos(), Ordering::Relaxed);
                 ticket.bell.notify_one();
+            }
+            if let (Some(commands), Some(served)) = (&mut self.commands, served(&start)) {
+                commands.add(&served);
             }
         }
     }
+}
+
+/// As a driver would tell of it: whole blocks. Nothing of a flush, which has no address.
+fn served(start: &Start) -> Option<Served> {
+    let Start { request, started, done, in_service } = start;
+    let direction = match request.op {
+        Op::Read => Operation::Read,
+        Op::Write => Operation::Write,
+        Op::Flush => return None,
+    };
+    let (first, end) = blocks_touched(request.offset_bytes, request.len_bytes);
+    Some(Served {
+        begin_ns: started.as_nanos(),
+        end_ns: done.as_nanos(),
+        direction,
+        address_bytes: first * BLOCK_BYTES,
+        bytes: (end - first) * BLOCK_BYTES,
+        outstanding: u32::try_from(*in_service).unwrap_or(u32::MAX),
+    })
 }

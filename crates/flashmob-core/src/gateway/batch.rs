@@ -11,6 +11,7 @@ use crate::units::Time;
 use crate::wire::batch::{ask_together, put_groups};
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, put_frame};
 use crate::wire::replies::{RepliesDecoder, Run};
+use crate::wire::trace::{TimesDecoder, mark};
 
 impl Gateway {
     /// A ready link of a node with room for a batch, taking them in turn.
@@ -122,6 +123,9 @@ impl Gateway {
         if is_together {
             ask_together(&mut self.meta);
         }
+        if self.samples.is_active() {
+            mark(&mut self.meta, self.samples.batched(now, id, seq, node, &pieces));
+        }
         let meta = &self.meta;
         link.out.append_with(frame_bytes(meta.len(), payload_bytes), |room| {
             put_frame(room, FrameKind::Batch, meta, |mut payload| {
@@ -175,6 +179,16 @@ impl Gateway {
         Ok(())
     }
 
+    /// A node tells when followed pieces passed its stages.
+    pub(super) fn handle_times(&mut self, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
+        let mut decoder = TimesDecoder::new(meta)?;
+        let clock = &mut self.nodes[self.links[id.0].node].clock;
+        while let Some(times) = decoder.next_piece()? {
+            self.samples.told(id, times, clock);
+        }
+        Ok(())
+    }
+
     fn handle_run(
         &mut self,
         now: Time,
@@ -188,6 +202,9 @@ impl Gateway {
         // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
         let mut pieces = std::mem::take(&mut self.links[id.0].sent[at].pieces);
         let sent = self.links[id.0].sent[at].sent;
+        if self.samples.is_active() {
+            self.samples.returned(now, id, run);
+        }
         let mut count = 0;
         let mut result = Ok(());
         let range = usize::from(run.first)..usize::from(run.first) + usize::from(run.span);

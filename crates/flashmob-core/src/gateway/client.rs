@@ -249,10 +249,15 @@ impl Gateway {
                 Ok(nbd::Event::Request { request, reserved_bytes }) => {
                     requests += 1;
                     bytes += reserved_bytes;
+                    let is_sampled = self.samples.is_due();
+                    let started = if is_sampled { local.now() } else { None };
                     if request.op == Op::Read && self.read_at_once(id, &request, reserved_bytes, local) {
                         at_once += 1;
+                        if is_sampled {
+                            self.sample_at_once(now, id, &request, started, local);
+                        }
                     } else {
-                        self.accept_request(now, id, request, reserved_bytes);
+                        self.accept_request(now, id, request, reserved_bytes, is_sampled);
                     }
                     if requests >= part.requests || bytes >= part.bytes {
                         self.set_paused(id, true);
@@ -318,7 +323,14 @@ impl Gateway {
         }
     }
 
-    fn accept_request(&mut self, now: Time, id: ClientId, request: crate::request::Request, reserved_bytes: u64) {
+    fn accept_request(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        request: crate::request::Request,
+        reserved_bytes: u64,
+        is_sampled: bool,
+    ) {
         let Some(client) = self.client_mut(id) else { return };
         client.in_hand += 1;
         client.held_bytes += reserved_bytes;
@@ -335,6 +347,7 @@ impl Gateway {
             payload: request.payload,
             reserved_bytes,
             received: now,
+            is_sampled,
         };
         self.start_request(now, incoming, &mut NoLocal);
     }

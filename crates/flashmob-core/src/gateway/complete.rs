@@ -93,6 +93,9 @@ impl Gateway {
     /// Replies to a read that was one piece, straight from where it was received.
     fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
         let Some(request) = self.requests.remove(key) else { return };
+        if request.sample != 0 {
+            self.samples.ended(now, key, None);
+        }
         self.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
         self.with_client(&request, |client| {
             if let ClientKind::Nbd(nbd) = &mut client.kind {
@@ -110,6 +113,9 @@ impl Gateway {
         }
         if request.failure.is_some() {
             self.counters.failures += 1;
+        }
+        if request.sample != 0 {
+            self.samples.ended(now, key, request.failure);
         }
         let data = std::mem::take(&mut request.buffer);
         let mut completion = None;

@@ -7,6 +7,7 @@ use super::queue::Piece;
 use super::request::RequestKey;
 use super::{Action, Event, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
+use crate::clocks::Exchange;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
@@ -69,6 +70,8 @@ pub(super) struct Link {
     pub progress: Time,
     /// When pieces were last answered.
     pub answered: Time,
+    /// When the hello was made.
+    greeted: Time,
     pub is_dirty: bool,
     pub counters: LinkCounters,
 }
@@ -103,6 +106,7 @@ impl Link {
             next_seq: 0,
             progress: Time::default(),
             answered: Time::default(),
+            greeted: Time::default(),
             is_dirty: false,
             counters: LinkCounters::default(),
         }
@@ -190,6 +194,8 @@ impl Gateway {
         };
         let until = now + volume.spec.connect_timeout;
         link.state = State::Greeting(until);
+        link.greeted = now;
+        self.greeting += 1;
         link.out.append(|out| hello.encode(out));
         self.link_is_due(until);
         self.mark_link(id);
@@ -226,6 +232,9 @@ impl Gateway {
                 self.stages.record_n(GatewayInterval::Sent, now.nanos_since(batch.sent), batch.pieces.len() as u64);
                 (batch.written, batch.sent) = (true, now);
             }
+            if self.samples.is_active() {
+                self.samples.written(now, id);
+            }
         }
     }
 
@@ -257,6 +266,7 @@ impl Gateway {
                 (State::Greeting(_), FrameKind::Welcome) => self.welcomed(now, id, &Welcome::decode(frame.meta)?),
                 (State::Greeting(_), FrameKind::Refuse) => self.refused(now, id, &Refuse::decode(frame.meta)?),
                 (State::Ready, FrameKind::Replies) => self.handle_replies(now, id, frame.meta, frame.payload)?,
+                (State::Ready, FrameKind::Times) => self.handle_times(id, frame.meta)?,
                 (_, FrameKind::Error) => {
                     let text = frame::error_text(frame.meta);
                     self.disconnect(now, id, &format!("the node reports: {text}"));
@@ -275,7 +285,9 @@ impl Gateway {
             Err(text) => return self.refuse_node(now, id, text),
         };
         let node_index = self.links[id.0].node;
+        self.relate_clock(now, id, welcome);
         let link = &mut self.links[id.0];
+        self.greeting -= 1;
         link.state = State::Ready;
         link.failures = 0;
         let unresolved = std::mem::take(&mut link.unresolved);
@@ -336,6 +348,22 @@ impl Gateway {
         Ok(became_ready)
     }
 
+    /// Hello and welcome were an exchange with the node's clock.
+    fn relate_clock(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        let exchange = Exchange {
+            sent_ns: self.clock_ns(self.links[id.0].greeted),
+            received_there_ns: welcome.hello_received_ns,
+            sent_there_ns: welcome.welcome_sent_ns,
+            returned_ns: self.clock_ns(now),
+        };
+        let node = &mut self.nodes[self.links[id.0].node];
+        if node.links_up == 0 {
+            // It may be another device, or the same after a restart.
+            node.clock.reset();
+        }
+        node.clock.note(exchange);
+    }
+
     fn tell_if_linked(&mut self, node: usize) {
         let volume = &mut self.volumes[self.nodes[node].volume];
         let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
@@ -380,6 +408,10 @@ impl Gateway {
             State::Waiting(_) => return,
             state => state == State::Ready,
         };
+        self.greeting -= usize::from(matches!(self.links[id.0].state, State::Greeting(_)));
+        if self.samples.is_active() {
+            self.samples.link_broken(id);
+        }
         let pause = pause.unwrap_or_else(|| self.backoff(id));
         let link = &mut self.links[id.0];
         let until = now + pause;

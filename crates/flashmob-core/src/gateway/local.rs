@@ -2,14 +2,22 @@
 
 use super::Gateway;
 use super::client::{ClientId, ClientKind};
+use super::samples::{AtOnce, Sample};
 use crate::node::TryRead;
+use crate::op::Op;
 use crate::request::Request;
+use crate::units::Time;
 
 /// The extents in the gateway's own process. A read that one of them can answer at once is answered in the place where
 /// it was decoded: no piece, no batch, no frame. What misses goes the way of all others.
 pub trait LocalExtents {
     /// Reads from the extent of `node` (counted over all volumes) without blocking, or says that it cannot.
     fn try_read(&mut self, node: usize, offset_bytes: u64, into: &mut [u8]) -> TryRead;
+
+    /// The time now, for requests that are followed; `None` where nobody can tell.
+    fn now(&mut self) -> Option<Time> {
+        None
+    }
 }
 
 /// There are none.
@@ -33,6 +41,26 @@ impl Gateway {
         let node = self.volumes[volume].first_node + extent as usize;
         let state = &self.nodes[node];
         (state.is_local && state.links_up > 0).then_some((node, offset))
+    }
+
+    /// A read that was to be followed has been answered at once, from `started` on.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sample_at_once(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        request: &Request,
+        started: Option<Time>,
+        local: &mut impl LocalExtents,
+    ) {
+        let (started, finished) = (started.unwrap_or(now), local.now().unwrap_or(now));
+        let volume = self.client(id).and_then(|c| c.volume).unwrap_or_default();
+        let (offset_bytes, len_bytes) = (request.offset_bytes, request.len_bytes);
+        let node = self.local_place(volume, offset_bytes, len_bytes).map(|(node, _)| node).unwrap_or_default();
+        let mut sample = Sample::new(Op::Read, volume, (offset_bytes, len_bytes.into()), now);
+        sample.at_once = Some(AtOnce { node, started, finished });
+        self.samples.answered_at_once(sample);
     }
 
     /// Answers an NBD client's read at once, if a local extent can. Its bytes go from there straight behind the

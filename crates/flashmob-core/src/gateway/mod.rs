@@ -23,6 +23,7 @@ mod local;
 mod native;
 mod queue;
 mod request;
+mod samples;
 mod shares;
 mod status;
 mod volume;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::buffers::{Budget, BufferPool};
+use crate::clocks::ClockRelation;
 use crate::layout::{Layout, LayoutError, LayoutKind};
 use crate::op::Failure;
 use crate::stages::{GatewayInterval, StageRecorder};
@@ -47,6 +49,10 @@ pub use native::{NativeCall, SPANS_MAX};
 use queue::{BatchLimits, NodeQueue, Piece};
 pub use request::LATENESS_MAX;
 use request::Requests;
+use samples::Samples;
+pub use samples::{
+    AtOnce, FINISHED_MAX, IN_FLIGHT_MAX, Placed, SAMPLED_PIECES_MAX, Sample, SampleCounters, SampledPiece, Sampling,
+};
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
 use volume::Volume;
 
@@ -200,6 +206,8 @@ struct Node {
     /// Why it was last not reached, while it has no link.
     trouble: Option<String>,
     links_up: usize,
+    /// How its clock stands to ours.
+    clock: ClockRelation,
     /// In [`Gateway::fed`] already.
     is_fed: bool,
     /// In [`Gateway::held`] already.
@@ -241,6 +249,9 @@ pub struct Gateway {
     actions: VecDeque<Action>,
     completions: Vec<Completion>,
     stages: StageRecorder<GatewayInterval>,
+    samples: Samples,
+    /// Links on which a welcome is awaited.
+    greeting: usize,
     counters: status::Counters,
     draining: bool,
     random: u64,
@@ -303,6 +314,7 @@ impl Gateway {
                     refusal: None,
                     trouble: None,
                     links_up: 0,
+                    clock: ClockRelation::default(),
                     is_fed: false,
                     is_held: false,
                 });
@@ -329,6 +341,8 @@ impl Gateway {
             actions: VecDeque::new(),
             completions: Vec::new(),
             stages: StageRecorder::new(),
+            samples: Samples::default(),
+            greeting: 0,
             counters: status::Counters::default(),
             draining: false,
             fed: Vec::new(),
@@ -427,8 +441,10 @@ impl Gateway {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         // A link may still wait for answers when nobody waits for its requests any more.
-        let is_awaiting =
-            !self.requests.is_empty() || self.batches_out > 0 || self.clients.iter().any(|(_, c)| c.blocked);
+        let is_awaiting = !self.requests.is_empty()
+            || self.batches_out > 0
+            || self.samples.is_active()
+            || self.clients.iter().any(|(_, c)| c.blocked);
         let sweep = is_awaiting.then_some(self.next_sweep);
         self.links_due.into_iter().chain(sweep).chain(self.hold_end).chain(self.next_handshake_deadline()).min()
     }
@@ -453,6 +469,9 @@ impl Gateway {
         if is_swept {
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);
+            if self.samples.is_active() {
+                self.samples.sweep(now);
+            }
         }
     }
 

@@ -104,6 +104,7 @@ impl Gateway {
             // Its time starts now: before, it waited for its caller's own earlier calls.
             let Some(call) = calls.pop_front() else { return };
             client.in_hand += 1;
+            let is_sampled = self.samples.is_due();
             client.held_bytes += reserved_bytes;
             let volume = client.volume.unwrap_or_default();
             let incoming = Incoming {
@@ -116,6 +117,7 @@ impl Gateway {
                 payload: call.payload,
                 reserved_bytes,
                 received: now,
+                is_sampled,
             };
             self.start_request(now, incoming, local);
             spans += call.spans.len() as u64;

@@ -36,6 +36,8 @@ pub(super) struct Piece {
     pub received: Time,
     /// Answered already; kept in its batch until the rest is.
     pub answered: bool,
+    /// Under which number its request is followed; 0: it is not.
+    pub sample: u8,
 }
 
 impl Piece {

@@ -8,6 +8,7 @@ use slab::Slab;
 use super::client::ClientId;
 use super::local::LocalExtents;
 use super::queue::Piece;
+use super::samples::{AtOnce, Sample};
 use super::{Event, Gateway};
 use crate::node::TryRead;
 use crate::op::{Failure, Op, OpFlags};
@@ -46,6 +47,8 @@ pub(super) struct InHand {
     /// What it holds of the budget.
     pub reserved_bytes: u64,
     pub received: Time,
+    /// Under which number it is followed; 0: it is not.
+    pub sample: u8,
 }
 
 /// All requests in hand.
@@ -106,12 +109,15 @@ pub(super) struct Incoming<'a> {
     pub payload: Vec<u8>,
     pub reserved_bytes: u64,
     pub received: Time,
+    /// It is to be followed.
+    pub is_sampled: bool,
 }
 
 impl Gateway {
     /// Cuts a request into pieces and queues them: the one way in.
     pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>, local: &mut impl LocalExtents) {
-        let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received } = incoming;
+        let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received, is_sampled } =
+            incoming;
         // Several parts are put together; what is one piece goes on from where it is received.
         let is_joined = op == Op::Read && self.clients[client.index].is_native();
         let payload = if is_joined { vec![0; spans.iter().map(|s| s.1 as usize).sum()] } else { payload };
@@ -127,7 +133,11 @@ impl Gateway {
             buffer: payload,
             reserved_bytes,
             received,
+            sample: 0,
         });
+        if is_sampled {
+            self.begin_sample(now, key, spans);
+        }
         self.counters.requests[op as usize] += 1;
         self.stages.record(GatewayInterval::Queued, now.nanos_since(received));
         if self.requests.len() == 1 {
@@ -151,6 +161,17 @@ impl Gateway {
         }
     }
 
+    /// Follows a request from here on, if there is room for one more.
+    #[cold]
+    fn begin_sample(&mut self, now: Time, key: RequestKey, spans: &[(u64, u32)]) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        let bytes = spans.iter().map(|s| u64::from(s.1)).sum();
+        let place = (request.offset_bytes, bytes);
+        let mut sample = Sample::new(request.op, request.volume as usize, place, request.received);
+        sample.queued = now;
+        request.sample = self.samples.begin(key, sample);
+    }
+
     /// Fills the parts of a native read that local extents have at once, and queues the others.
     fn queue_local(
         &mut self,
@@ -162,6 +183,9 @@ impl Gateway {
     ) -> u32 {
         let Some(request) = self.requests.get_mut(key) else { return 0 };
         let mut buffer = std::mem::take(&mut request.buffer);
+        let sample = request.sample;
+        let started = if sample == 0 { None } else { local.now() };
+        let mut first_node = None;
         let (mut count, mut at) = (0, 0);
         for span @ &(offset_bytes, len_bytes) in spans {
             let into = &mut buffer[at as usize..(at + len_bytes) as usize];
@@ -169,11 +193,15 @@ impl Gateway {
             let is_read = place.is_some_and(|(node, offset)| local.try_read(node, offset, into) == TryRead::Hit);
             if is_read {
                 self.counters.read_at_once += 1;
+                first_node = first_node.or(place);
             } else {
                 let span = std::slice::from_ref(span);
                 count += self.queue_data(key, volume, (Op::Read, flags), span, at);
             }
             at += len_bytes;
+        }
+        if let (Some(started), Some((node, _)), Some(finished)) = (started, first_node, local.now()) {
+            self.samples.read_parts(sample, key, AtOnce { node, started, finished });
         }
         if let Some(request) = self.requests.get_mut(key) {
             request.buffer = buffer;
@@ -191,10 +219,10 @@ impl Gateway {
         mut buffer_at: u32,
     ) -> u32 {
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
-        let Some(&InHand { client, received, .. }) = self.requests.get(key) else { return 0 };
+        let Some(&InHand { client, received, sample, .. }) = self.requests.get(key) else { return 0 };
         let first_node = self.volumes[volume].first_node;
         let mut count = 0;
-        let (nodes, fed) = (&mut self.nodes, &mut self.fed);
+        let (nodes, fed, samples) = (&mut self.nodes, &mut self.fed, &mut self.samples);
         let mut push = |extent: u32, offset_bytes: u64, len_bytes: u32| {
             let node = first_node + extent as usize;
             let state = &mut nodes[node];
@@ -209,8 +237,12 @@ impl Gateway {
                 buffer_at,
                 received,
                 answered: false,
+                sample,
             };
             state.queue.push(piece);
+            if sample != 0 {
+                samples.queued((sample, key), node, offset_bytes, len_bytes);
+            }
             if !state.is_fed {
                 state.is_fed = true;
                 fed.push(node);
@@ -277,7 +309,7 @@ impl Gateway {
         offset_bytes: u64,
         len_bytes: u32,
     ) {
-        let Some(&InHand { client, received, .. }) = self.requests.get(request) else { return };
+        let Some(&InHand { client, received, sample, .. }) = self.requests.get(request) else { return };
         let piece = Piece {
             request,
             client: client.index as u32,
@@ -289,7 +321,11 @@ impl Gateway {
             buffer_at: 0,
             received,
             answered: false,
+            sample,
         };
+        if sample != 0 {
+            self.samples.queued((sample, request), node, offset_bytes, len_bytes);
+        }
         self.nodes[node].queue.push(piece);
         self.feed(node);
     }
@@ -398,6 +434,9 @@ impl Gateway {
         for &key in &keys {
             if let Some(request) = self.requests.remove(key) {
                 self.budget.release(request.reserved_bytes);
+                if request.sample != 0 {
+                    self.samples.forgotten(key);
+                }
             }
         }
         if !keys.is_empty() {

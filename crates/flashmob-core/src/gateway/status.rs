@@ -81,6 +81,8 @@ pub struct NodeStatus {
     pub no_io: bool,
     /// It answers as slowly as a modelled flash.
     pub modelled: bool,
+    /// Which node, counted over all volumes.
+    pub number: usize,
     /// Why it cannot be used until a person helps.
     pub refusal: Option<String>,
     /// Its links.
@@ -146,8 +148,9 @@ impl Gateway {
 
     fn volume_status(&self, index: usize) -> VolumeStatus {
         let volume = &self.volumes[index];
-        let nodes = self.nodes[volume.first_node..].iter().take(volume.spec.extents.len());
-        let nodes = nodes.map(|node| NodeStatus {
+        let nodes = self.nodes.iter().enumerate().skip(volume.first_node).take(volume.spec.extents.len());
+        let nodes = nodes.map(|(number, node)| NodeStatus {
+            number,
             name: node.name.clone(),
             size_bytes: volume.sizes_bytes[node.extent as usize],
             queue_depth: node.queue.len(),

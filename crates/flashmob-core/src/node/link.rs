@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::reply::{Done, Replies};
 use super::{Host, Node, NodeEvent};
 use crate::buffers::{OutQueue, RxBuf};
+use crate::units::Time;
 use crate::wire::frame;
 use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 
@@ -20,8 +21,8 @@ const GATEWAYS_MAX: usize = 256;
 pub(super) enum LinkState {
     /// No hello yet.
     New,
-    /// The hello was accepted; earlier links of the same gateway are still being finished.
-    Fencing(Box<Hello>),
+    /// The hello was accepted, which had come then; earlier links of the same gateway are still being finished.
+    Fencing(Box<Hello>, Time),
     /// Batches are served.
     Ready,
     /// What is queued is still written, nothing more is read.
@@ -152,6 +153,7 @@ impl Fences {
 
 impl Node {
     pub(super) fn handle_hello(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) {
+        let received = host.now();
         if let Err((reason, text)) = self.check_hello(&hello, host) {
             if let Some(link) = self.links.get_mut(id.0) {
                 let refuse = Refuse { reason, text: text.clone() };
@@ -175,7 +177,7 @@ impl Node {
         }
         if let Some(link) = self.links.get_mut(id.0) {
             link.peer = Some(peer);
-            link.state = LinkState::Fencing(Box::new(hello));
+            link.state = LinkState::Fencing(Box::new(hello), received);
         }
         self.settle_fences();
     }
@@ -204,14 +206,14 @@ impl Node {
     /// Welcomes the links whose fence holds: nothing that they fence is in the store any more. Forgets links
     /// that are gone.
     pub(super) fn settle_fences(&mut self) {
-        if self.links.iter().all(|(_, l)| !matches!(l.state, LinkState::Fencing(_) | LinkState::Dead)) {
+        if self.links.iter().all(|(_, l)| !matches!(l.state, LinkState::Fencing(..) | LinkState::Dead)) {
             return;
         }
         self.links.retain(|_, l| !matches!(l.state, LinkState::Dead) || l.pieces_in_store > 0);
         let ready: Vec<LinkId> = self
             .links
             .iter()
-            .filter(|(_, l)| matches!(l.state, LinkState::Fencing(_)))
+            .filter(|(_, l)| matches!(l.state, LinkState::Fencing(..)))
             .filter(|&(id, l)| l.peer.is_some_and(|peer| !self.is_fence_busy(id, &peer)))
             .map(|(id, _)| LinkId(id))
             .collect();
@@ -228,13 +230,17 @@ impl Node {
 
     fn welcome(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id.0) else { return };
-        let LinkState::Fencing(hello) = std::mem::replace(&mut link.state, LinkState::Ready) else { return };
+        let LinkState::Fencing(hello, received) = std::mem::replace(&mut link.state, LinkState::Ready) else { return };
+        let clock_ns = |time: Time| self.clock_start_ns.saturating_add(time.as_nanos());
         let welcome = Welcome {
             extent_id: self.config.extent_id,
             boot_id: self.config.boot_id,
             size_bytes: self.config.size_bytes,
             no_io: self.config.no_io,
             modelled: self.config.modelled,
+            hello_received_ns: clock_ns(received),
+            // The latest that is known, and surely before it is sent.
+            welcome_sent_ns: clock_ns(self.latest.max(received)),
         };
         link.out.append(|out| welcome.encode(out));
         // What came behind the hello was left alone until now.

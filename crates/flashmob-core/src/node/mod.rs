@@ -11,6 +11,7 @@
 //! Invariants: every piece taken from a link that lives is answered exactly once; nothing of a link that a
 //! welcome fenced is executed afterwards; memory stays within the budget however peers behave.
 
+mod followed;
 mod link;
 mod reply;
 mod serve;
@@ -94,7 +95,7 @@ pub trait Host {
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
     /// Whether [`Host::try_read`] can ever hit; if not it is not asked.
     fn has_fast_reads(&self) -> bool;
-    /// The time now, for stage histograms only.
+    /// The time now, for stage histograms and what followed pieces tell.
     fn now(&mut self) -> Time;
 }
 
@@ -182,6 +183,8 @@ pub struct Node {
     /// Batches of which answers are held, and the latest time that the node was told.
     holding: usize,
     latest: Time,
+    /// What the clock that all processes of this device share said at time zero.
+    clock_start_ns: u64,
     /// Which link's waiting bytes are looked at first, so that none is always last.
     turn_first: usize,
     // Memory that is used again from batch to batch.
@@ -221,6 +224,7 @@ impl Node {
             store_load: 0,
             holding: 0,
             latest: Time::default(),
+            clock_start_ns: 0,
             turn_first: 0,
             parts_pool: Vec::new(),
             pieces_pool: Vec::new(),
@@ -228,6 +232,11 @@ impl Node {
             fast_hits: Vec::new(),
             encoder: RepliesEncoder::default(),
         }
+    }
+
+    /// What the clock that all processes of this device share said at time zero, in nanoseconds: gateways are told times of that clock.
+    pub fn set_clock_start(&mut self, ns: u64) {
+        self.clock_start_ns = ns;
     }
 
     /// A peer connected.
@@ -296,7 +305,7 @@ impl Node {
                 rx.consume(rx.len());
                 return Ok(());
             }
-            if matches!(link.state, LinkState::Fencing(_)) {
+            if matches!(link.state, LinkState::Fencing(..)) {
                 // Nothing is served before the welcome; more than a frame or two is not expected either.
                 link.blocked = !rx.is_empty();
                 return Ok(());

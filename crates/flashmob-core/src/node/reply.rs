@@ -1,6 +1,7 @@
 //! What is done on a link goes back together: answers gather during a turn and leave as few frames.
 
 use super::Node;
+use super::followed::Followed;
 use super::link::LinkId;
 use crate::op::Failure;
 use crate::stages::NodeInterval;
@@ -20,6 +21,8 @@ pub(super) struct Done {
     pub finished: Option<Time>,
     /// What was read, if that succeeded.
     pub data: Option<Vec<u8>>,
+    /// What its gateway wants to know of it, if it follows it.
+    pub followed: Option<Box<Followed>>,
 }
 
 impl Done {
@@ -87,6 +90,11 @@ impl Node {
             if let Some(finished) = d.finished {
                 self.stages.record(NodeInterval::Replied, now.nanos_since(finished));
             }
+        }
+        if done.iter().any(|d| d.followed.is_some()) {
+            let followed: Vec<(u32, Followed)> =
+                done.iter().filter_map(|d| d.followed.as_deref().map(|f| (d.seq, *f))).collect();
+            link.tell_times(&followed, now, self.clock_start_ns);
         }
         done.clear();
         link.replies.done = done;

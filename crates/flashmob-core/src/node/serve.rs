@@ -1,5 +1,8 @@
 //! How a batch is served: fast reads at once, the rest through the elevator and the store.
 
+use std::ops::Range;
+
+use super::followed::{FOLLOWED_COST_BYTES, Followed};
 use super::link::{LinkId, LinkState, NodeLink};
 use super::reply::Done;
 use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
@@ -10,6 +13,7 @@ use crate::units::{KIB, MIB, Time};
 use crate::wire::batch::{WirePiece, decode_batch, is_together};
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, seal_frame};
 use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
+use crate::wire::trace::{Way, followed as wire_followed, is_followed};
 use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
 /// Most bytes of buffers inside the store at once; what is beyond waits in the elevator.
@@ -47,6 +51,8 @@ pub(super) struct Batch {
     pub held_bytes: usize,
     pub held_from: Time,
     pub held_since: Time,
+    /// The pieces that the gateway follows; nearly always none.
+    pub followed: Vec<Followed>,
 }
 
 /// Names a piece of a batch in hand.
@@ -74,7 +80,13 @@ impl Node {
         if last_seq.is_some_and(|last| seq != last.wrapping_add(1)) {
             return Err(WireError::Malformed("batch: sequence number"));
         }
-        let reserved_bytes = pieces.len() as u64 * PIECE_COST_BYTES + payload.len() as u64;
+        let mut followed: Vec<Followed> = Vec::new();
+        if is_followed(meta) {
+            let received = host.now();
+            followed.extend(wire_followed(meta).map(|index| Followed::new(index, received)));
+        }
+        let reserved_bytes =
+            pieces.len() as u64 * PIECE_COST_BYTES + payload.len() as u64 + followed.len() as u64 * FOLLOWED_COST_BYTES;
         let reply_bytes: u64 = pieces.iter().map(|p| u64::from(p.reply_bytes())).sum();
         if !self.reserve(id, pieces.len(), reserved_bytes + reply_bytes) {
             self.pieces_pool.push(pieces);
@@ -88,7 +100,7 @@ impl Node {
         self.counters.write_bytes += payload.len() as u64;
         self.counters.read_bytes += reply_bytes;
         let fast = self.fast_prefix(&pieces, host);
-        let missed = self.read_fast(now, id, seq, &pieces[..fast], host);
+        let missed = self.read_fast(now, id, seq, &pieces[..fast], &mut followed, host);
         self.fast_missed = missed;
         let left = self.fast_missed.len() + pieces.len() - fast;
         if left == 0 {
@@ -111,9 +123,14 @@ impl Node {
             held_bytes: 0,
             held_from: now,
             held_since: now,
+            followed,
         });
         self.enqueue(batch, fast);
-        self.stages.record_n(NodeInterval::Scheduled, host.now().nanos_since(now), left as u64);
+        let scheduled = host.now();
+        if let Some(batch) = self.batches.get_mut(batch) {
+            batch.followed.iter_mut().for_each(|followed| followed.scheduled = scheduled);
+        }
+        self.stages.record_n(NodeInterval::Scheduled, scheduled.nanos_since(now), left as u64);
         Ok(true)
     }
 
@@ -168,7 +185,15 @@ impl Node {
 
     /// Tries reads without blocking, straight into the link's queue as one frame. Returns the indices of
     /// those that missed; all others are answered.
-    fn read_fast(&mut self, now: Time, id: LinkId, seq: u32, pieces: &[WirePiece], host: &mut impl Host) -> Vec<u16> {
+    fn read_fast(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        seq: u32,
+        pieces: &[WirePiece],
+        followed: &mut Vec<Followed>,
+        host: &mut impl Host,
+    ) -> Vec<u16> {
         let mut missed = std::mem::take(&mut self.fast_missed);
         missed.clear();
         let Some(link) = self.links.get_mut(id.0) else { return missed };
@@ -185,25 +210,23 @@ impl Node {
         link.out.append_with(frame_bytes(meta_bytes_max, payload_bytes), |room| {
             let mut end = HEADER_BYTES + RUNS_HEADER_BYTES + RUN_BYTES;
             pieces.iter().take(PREFETCH_AHEAD).for_each(|piece| host.prefetch(piece.offset_bytes));
-            for (index, piece) in pieces.iter().enumerate() {
-                if let Some(later) = pieces.get(index + PREFETCH_AHEAD) {
-                    host.prefetch(later.offset_bytes);
+            let mut read_some = |range: Range<usize>, host: &mut _| {
+                end = try_pieces(pieces, range, size, (room, end), host, (hits, &mut missed));
+                (end, hits.len())
+            };
+            // What is followed is read by itself, between two looks at the clock; what is not, in one go.
+            let mut from = 0;
+            for followed in followed.iter_mut().filter(|followed| usize::from(followed.index) < pieces.len()) {
+                let at = usize::from(followed.index);
+                let (_, before) = read_some(from..at, host);
+                let begun = host.now();
+                let (_, after) = read_some(at..at + 1, host);
+                if after > before {
+                    followed.read_at_once(begun, host.now(), pieces[at].offset_bytes, pieces[at].len_bytes);
                 }
-                let next = end + piece.len_bytes as usize;
-                let result = if piece.offset_bytes + u64::from(piece.len_bytes) > size {
-                    TryRead::Failed(Failure::Invalid)
-                } else {
-                    host.try_read(piece.offset_bytes, &mut room[end..next])
-                };
-                match result {
-                    TryRead::Hit => {
-                        hits.push(index as u16);
-                        end = next;
-                    }
-                    // Failures are rare: let the store find out again and say it.
-                    TryRead::Miss | TryRead::Failed(_) => missed.push(index as u16),
-                }
+                from = at + 1;
             }
+            let (end, _) = read_some(from..pieces.len(), host);
             read = host.now();
             let node_time_us = (read.nanos_since(now) / 1000).min(u64::from(u32::MAX)) as u32;
             seal_fast(room, end, seq, hits, encoder, node_time_us)
@@ -213,6 +236,11 @@ impl Node {
         link.unwritten_reply_bytes += bytes;
         link.pieces_served += count;
         let finished = host.now();
+        if !followed.is_empty() {
+            let told: Vec<(u32, Followed)> =
+                followed.extract_if(.., |f| f.way == Way::AtOnce).map(|followed| (seq, followed)).collect();
+            link.tell_times(&told, finished, self.clock_start_ns);
+        }
         self.stages.record_n(NodeInterval::Scheduled, started.nanos_since(now), count);
         // One after the other, each asked when the one before was answered: the mean stands for all.
         let each = read.nanos_since(started) / (pieces.len() as u64);
@@ -306,6 +334,9 @@ impl Node {
                 continue;
             };
             self.stages.record(NodeInterval::FlashStart, done.started.nanos_since(received));
+            if let Some(followed) = self.batches.get_mut(part.tag.batch).and_then(|b| b.follow(part.tag.index)) {
+                followed.stored(&op.issue, done.started, done.finished);
+            }
             if let Some(link) = self.links.get_mut(link.0) {
                 link.pieces_in_store -= 1;
             }
@@ -323,9 +354,11 @@ impl Node {
 
     /// Queues the answer of one piece, or forgets it if its link is gone.
     fn answer(&mut self, tag: PieceRef, outcome: Result<(), Failure>, data: Option<Vec<u8>>, finished: Option<Time>) {
-        let Some(batch) = self.batches.get(tag.batch) else { return };
+        let Some(batch) = self.batches.get_mut(tag.batch) else { return };
+        let followed = batch.follow(tag.index).map(|followed| Box::new(*followed));
         let (id, piece) = (batch.link, batch.pieces[usize::from(tag.index)]);
-        let done = Done { seq: batch.seq, index: tag.index, outcome, received: batch.received, finished, data };
+        let (seq, received) = (batch.seq, batch.received);
+        let done = Done { seq, index: tag.index, outcome, received, finished, data, followed };
         let reply_bytes = u64::from(piece.reply_bytes());
         let mut unused_bytes = reply_bytes;
         if outcome.is_err() {
@@ -378,6 +411,46 @@ impl Node {
             link.replies.clear();
         }
     }
+}
+
+impl Batch {
+    /// What is kept of a piece, if it is followed.
+    fn follow(&mut self, index: u16) -> Option<&mut Followed> {
+        self.followed.iter_mut().find(|followed| followed.index == index)
+    }
+}
+
+/// Tries some pieces without blocking, one after the other into `room` from `end` on. Returns where the last of those that hit ends.
+#[inline]
+fn try_pieces(
+    pieces: &[WirePiece],
+    range: Range<usize>,
+    size_bytes: u64,
+    (room, mut end): (&mut [u8], usize),
+    host: &mut impl Host,
+    (hits, missed): (&mut Vec<u16>, &mut Vec<u16>),
+) -> usize {
+    for index in range {
+        let piece = &pieces[index];
+        if let Some(later) = pieces.get(index + PREFETCH_AHEAD) {
+            host.prefetch(later.offset_bytes);
+        }
+        let next = end + piece.len_bytes as usize;
+        let result = if piece.offset_bytes + u64::from(piece.len_bytes) > size_bytes {
+            TryRead::Failed(Failure::Invalid)
+        } else {
+            host.try_read(piece.offset_bytes, &mut room[end..next])
+        };
+        match result {
+            TryRead::Hit => {
+                hits.push(index as u16);
+                end = next;
+            }
+            // Failures are rare: let the store find out again and say it.
+            TryRead::Miss | TryRead::Failed(_) => missed.push(index as u16),
+        }
+    }
+    end
 }
 
 /// Where each piece's bytes begin in the payload; nothing if no piece has any.

@@ -12,6 +12,8 @@ use crate::op::{Op, OpFlags};
 pub const BATCH_HEADER_BYTES: usize = 6;
 /// Set in the count of groups: answer all of the batch in one frame.
 const TOGETHER: u16 = 0x8000;
+/// Set in the count of groups: which pieces are followed stands behind the groups ([`super::trace`]).
+pub(super) const FOLLOWED: u16 = 0x4000;
 /// Bytes of a group's header.
 pub const GROUP_HEADER_BYTES: usize = 18;
 
@@ -156,10 +158,14 @@ pub fn decode_batch(meta: &[u8], payload_len: usize, pieces: &mut Vec<WirePiece>
     pieces.clear();
     let mut fields = Fields::new(meta, "batch");
     let seq = fields.u32()?;
-    let groups = fields.u16()? & !TOGETHER;
+    let count = fields.u16()?;
+    let groups = count & !(TOGETHER | FOLLOWED);
     let mut payload_sum = 0usize;
     for _ in 0..groups {
         payload_sum += decode_group(&mut fields, pieces)?;
+    }
+    if count & FOLLOWED != 0 {
+        super::trace::check_marks(&mut fields, pieces.len())?;
     }
     fields.end()?;
     if pieces.iter().map(|p| p.reply_bytes() as usize).sum::<usize>() > PAYLOAD_BYTES_MAX {

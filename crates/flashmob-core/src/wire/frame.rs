@@ -19,17 +19,20 @@ pub enum FrameKind {
     Replies = 5,
     /// Either way: what was wrong with your bytes, as text; the link ends.
     Error = 6,
+    /// Node to gateway: when followed pieces passed the node's stages.
+    Times = 7,
 }
 
 impl FrameKind {
     /// All of them.
-    pub const ALL: [FrameKind; 6] = [
+    pub const ALL: [FrameKind; 7] = [
         FrameKind::Hello,
         FrameKind::Welcome,
         FrameKind::Refuse,
         FrameKind::Batch,
         FrameKind::Replies,
         FrameKind::Error,
+        FrameKind::Times,
     ];
 }
 
@@ -248,6 +251,11 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
     }
 
     /// Checks that nothing is left.

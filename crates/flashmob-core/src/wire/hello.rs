@@ -42,6 +42,10 @@ pub struct Welcome {
     pub no_io: bool,
     /// The node answers as slowly as a modelled flash would; what it returns is data.
     pub modelled: bool,
+    /// The node's clock, in nanoseconds: read after the hello had come. See [`crate::clocks`].
+    pub hello_received_ns: u64,
+    /// The same, read before this welcome went.
+    pub welcome_sent_ns: u64,
 }
 
 /// Why a node refuses a hello.
@@ -140,6 +144,8 @@ impl Welcome {
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
             let flag = |is_set, flag| if is_set { flag } else { 0 };
             meta.push(flag(self.no_io, WELCOME_NO_IO) | flag(self.modelled, WELCOME_MODELLED));
+            meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
+            meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
         };
         encode_frame(out, FrameKind::Welcome, meta, |_| ());
     }
@@ -149,12 +155,16 @@ impl Welcome {
         let mut fields = Fields::new(meta, "welcome");
         let (extent_id, boot_id, size_bytes) = (fields.array()?, fields.array()?, fields.u64()?);
         let flags = fields.u8()?;
+        let (hello_received_ns, welcome_sent_ns) = (fields.u64()?, fields.u64()?);
         fields.end()?;
         if flags & !(WELCOME_NO_IO | WELCOME_MODELLED) != 0 || size_bytes == 0 || size_bytes > i64::MAX as u64 {
             return Err(WireError::Malformed("welcome"));
         }
+        if welcome_sent_ns < hello_received_ns {
+            return Err(WireError::Malformed("welcome: times"));
+        }
         let (no_io, modelled) = (flags & WELCOME_NO_IO != 0, flags & WELCOME_MODELLED != 0);
-        Ok(Welcome { extent_id, boot_id, size_bytes, no_io, modelled })
+        Ok(Welcome { extent_id, boot_id, size_bytes, no_io, modelled, hello_received_ns, welcome_sent_ns })
     }
 }
 
@@ -202,8 +212,9 @@ mod tests {
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, reason in 0usize..6, text in "\\PC{0,60}") {
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled };
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, times: [u64; 2], reason in 0usize..6, text in "\\PC{0,60}") {
+            let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, hello_received_ns, welcome_sent_ns };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);

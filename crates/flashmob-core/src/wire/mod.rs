@@ -9,6 +9,7 @@ pub mod batch;
 pub mod frame;
 pub mod hello;
 pub mod replies;
+pub mod trace;
 
 pub use frame::{Decoded, Frame, FrameKind, WireError, decode_frame};
 
@@ -30,3 +31,4 @@ pub const PIECE_BYTES_MAX: u32 = 256 * 1024;
 
 const _: () = assert!(PIECE_BYTES_MAX as usize <= PAYLOAD_BYTES_MAX);
 const _: () = assert!(BATCH_PIECES_MAX * batch::GROUP_HEADER_BYTES + batch::BATCH_HEADER_BYTES <= META_BYTES_MAX);
+const _: () = assert!(trace::TIMES_MAX * trace::TIMES_BYTES + 2 <= META_BYTES_MAX);

@@ -28,7 +28,7 @@ pub mod scheduler;
 mod service;
 
 pub use cache::{Lookup, PageCache};
-pub use model::{Counters, FlashModel};
+pub use model::{Counters, FlashModel, Start};
 pub use profile::{Cost, Profile, ProfileError, Rotation};
 pub use request::{Completion, Op, Request, RequestError};
 pub use scheduler::{Scheduler, SchedulerError};
@@ -38,7 +38,8 @@ pub use scheduler::{Scheduler, SchedulerError};
 pub const BLOCK_BYTES: u64 = 4096;
 
 /// The blocks that `len_bytes` from `offset_bytes` touch: the first, and the one after the last.
-fn blocks_touched(offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
+#[must_use]
+pub fn blocks_touched(offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
     (offset_bytes / BLOCK_BYTES, (offset_bytes + len_bytes).div_ceil(BLOCK_BYTES))
 }
 

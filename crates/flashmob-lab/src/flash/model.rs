@@ -61,6 +61,19 @@ struct InService {
     started: Time,
 }
 
+/// What a slot began to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The request.
+    pub request: Request,
+    /// When the slot began.
+    pub started: Time,
+    /// When it will be done.
+    pub done: Time,
+    /// Requests in slots then, this one included.
+    pub in_service: usize,
+}
+
 /// In the drive's own queue.
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -90,7 +103,7 @@ pub struct FlashModel {
     done: VecDeque<Completion>,
     service: Service,
     counters: Counters,
-    starts: Option<Vec<(u64, Time)>>,
+    starts: Option<Vec<Start>>,
 }
 
 impl FlashModel {
@@ -184,9 +197,9 @@ impl FlashModel {
         self.starts.get_or_insert_default();
     }
 
-    /// What slots began to serve since the last call, with the time at which it will be done: `(id, end)`. Empty
-    /// without [`record_starts`](Self::record_starts).
-    pub fn take_starts(&mut self, starts: &mut Vec<(u64, Time)>) {
+    /// What slots began to serve since the last call, in that order. Empty without
+    /// [`record_starts`](Self::record_starts).
+    pub fn take_starts(&mut self, starts: &mut Vec<Start>) {
         if let Some(recorded) = &mut self.starts {
             starts.append(recorded);
         }
@@ -239,7 +252,7 @@ impl FlashModel {
             self.counters.service_ns += takes_ns;
             let done = started + Duration::from_nanos(takes_ns);
             if let Some(starts) = &mut self.starts {
-                starts.push((request.id, done));
+                starts.push(Start { request, started, done, in_service: self.in_service.len() + 1 });
             }
             self.in_service.push(Reverse(InService { done, began: self.began, id: request.id, submitted, started }));
             self.began += 1;

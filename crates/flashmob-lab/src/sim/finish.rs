@@ -31,6 +31,7 @@ impl World {
             }
         }
         self.check_limits();
+        self.check_samples();
     }
 
     fn check_limits(&mut self) {
@@ -90,6 +91,7 @@ impl World {
         if self.ctx.violation.is_none() {
             self.check_stores(&dead);
         }
+        self.check_samples();
         self.count();
     }
 
@@ -102,6 +104,7 @@ impl World {
         let is_queue_empty = queues.clone().all(|(n, _)| n.queue_depth == 0);
         let is_air_empty = queues.flat_map(|(n, _)| &n.links).all(|l| l.outstanding_batches == 0);
         status.in_hand == 0
+            && core.samples_in_flight() == 0
             && status.memory_bytes.0 == 0
             && is_queue_empty
             && is_air_empty
@@ -111,7 +114,8 @@ impl World {
     fn describe_load(&self) -> String {
         let Some(core) = &self.gateway.core else { return "no gateway".to_string() };
         let status = core.status();
-        let mut text = format!("gateway: {} requests, {} bytes", status.in_hand, status.memory_bytes.0);
+        let (in_hand, bytes, samples) = (status.in_hand, status.memory_bytes.0, core.samples_in_flight());
+        let mut text = format!("gateway: {in_hand} requests, {bytes} bytes, {samples} samples");
         for (n, (node, sim)) in status.volumes[0].nodes.iter().zip(&self.nodes).enumerate() {
             let batches: usize = node.links.iter().map(|l| l.outstanding_batches).sum();
             text += &format!("; node {n}: {} pieces queued, {batches} batches out", node.queue_depth);
@@ -177,6 +181,8 @@ impl World {
             self.ctx.totals.pieces += link.pieces;
             self.ctx.totals.resent += link.resent;
         }
+        let counters = core.sample_counters();
+        self.ctx.totals.samples_dropped += counters.abandoned + counters.untold;
         let protocol_errors: u64 =
             self.nodes.iter().filter_map(|n| n.core.as_ref()).map(|n| n.status().protocol_errors).sum();
         if self.ctx.totals.corruptions == 0 && (status.link_errors > 0 || protocol_errors > 0) {

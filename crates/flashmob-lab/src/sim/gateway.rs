@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flashmob_core::gateway::{
     Action, ClientId, Completion, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, LocalExtents,
-    NativeCall, VolumeSpec,
+    NativeCall, Sampling, VolumeSpec,
 };
 use flashmob_core::node::TryRead;
 use flashmob_core::units::Time;
@@ -19,6 +19,8 @@ use super::{Event, Scenario, World};
 
 /// How long the gateway's loop needs to notice something, at most, in nanoseconds.
 const WAKE_NS_MAX: u64 = 20_000;
+/// What the clock of the gateway's device says at the begin: more than any node's is behind it.
+pub(super) const CLOCK_START_NS: u64 = 2_000_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct SimGateway {
@@ -103,7 +105,10 @@ impl World {
     pub(super) fn start_gateway(&mut self) {
         self.gateway.session += 1;
         match Gateway::new(config(&self.scenario, self.gateway.session)) {
-            Ok(core) => {
+            Ok(mut core) => {
+                let one_in = self.scenario.sampled_one_in;
+                core.set_sampling(Sampling { one_in, clock_start_ns: CLOCK_START_NS });
+                self.samples_seen = 0;
                 self.gateway.links = vec![(None, 0); core.links_count()];
                 self.gateway.core = Some(core);
                 self.wake_gateway();

@@ -13,6 +13,7 @@
 //! | `node.rs`, `gateway.rs` | loops around the state machines |
 //! | `client.rs` | who asks |
 //! | `oracle.rs` | what may be answered |
+//! | `samples.rs` | what is told of followed requests holds |
 //! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
 
 mod client;
@@ -22,6 +23,7 @@ mod gateway;
 mod net;
 mod node;
 mod oracle;
+mod samples;
 mod scenario;
 mod store;
 mod trace;
@@ -145,6 +147,12 @@ pub struct Totals {
     pub pieces: u64,
     /// Pieces sent again.
     pub resent: u64,
+    /// Requests that were followed to their end.
+    pub samples: u64,
+    /// Those of them that went to a node and back.
+    pub sampled_ways: u64,
+    /// Those that were begun and dropped.
+    pub samples_dropped: u64,
     /// Attempts at links.
     pub connects: u64,
     /// Writes to links that were damaged.
@@ -168,6 +176,9 @@ impl Totals {
             (&mut self.together_by_choice, other.together_by_choice),
             (&mut self.pieces, other.pieces),
             (&mut self.resent, other.resent),
+            (&mut self.samples, other.samples),
+            (&mut self.sampled_ways, other.sampled_ways),
+            (&mut self.samples_dropped, other.samples_dropped),
             (&mut self.connects, other.connects),
             (&mut self.corruptions, other.corruptions),
             (&mut self.virtual_ns, other.virtual_ns),
@@ -221,6 +232,8 @@ struct World {
     /// Connections of clients whose end the gateway knows.
     gone: BTreeSet<ConnId>,
     latencies: Vec<(usize, u64)>,
+    /// The number of the last sample of this gateway that was looked at.
+    samples_seen: u64,
 }
 
 impl World {
@@ -248,6 +261,7 @@ impl World {
             calm_at: Time::default(),
             gone: BTreeSet::new(),
             latencies: Vec::new(),
+            samples_seen: 0,
             scenario,
         };
         for n in 0..nodes {

@@ -9,6 +9,7 @@ use flashmob_core::wire::hello::{Hello, RefuseReason};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+use super::gateway::CLOCK_START_NS;
 use super::net::ConnId;
 use super::store::Store;
 use super::trace::What;
@@ -20,6 +21,7 @@ const WAKE_NS_MAX: u64 = 40_000;
 #[derive(Debug)]
 pub(super) struct SimNode {
     config: NodeConfig,
+    clock_start_ns: u64,
     /// None while the process does not run.
     pub core: Option<Node>,
     /// Which process this is.
@@ -88,6 +90,7 @@ impl SimNode {
         store.slowness = scenario.slowness[number];
         SimNode {
             config,
+            clock_start_ns: CLOCK_START_NS.saturating_add_signed(scenario.clocks_ahead_ns[number]),
             core: None,
             epoch: 0,
             store,
@@ -124,7 +127,9 @@ impl World {
             node.boots += 1;
             node.config.boot_id[..8].copy_from_slice(&node.boots.to_le_bytes());
         }
-        node.core = Some(Node::new(node.config.clone()));
+        let mut core = Node::new(node.config.clone());
+        core.set_clock_start(node.clock_start_ns);
+        node.core = Some(core);
         node.frozen_until = self.ctx.now;
         self.disturb_if_restarted(n);
         self.ctx.trace(What::NodeStarted { node: n as u8 });

@@ -63,6 +63,10 @@ pub struct Scenario {
     pub span: Duration,
     /// Keep the latency of each request.
     pub record_latencies: bool,
+    /// One request in so many is followed; 0: none.
+    pub sampled_one_in: u64,
+    /// How far each node's clock is ahead of the gateway's, in nanoseconds.
+    pub clocks_ahead_ns: Vec<i64>,
 }
 
 /// One client.
@@ -128,6 +132,8 @@ impl Scenario {
             faults: Vec::new(),
             span: Duration::from_millis(100),
             record_latencies: false,
+            sampled_one_in: 0,
+            clocks_ahead_ns: vec![0; nodes],
         }
     }
 
@@ -192,6 +198,11 @@ impl Scenario {
             scenario.faults.push((at, Fault::StoreStall(dear.random_range(0..nodes), lasts)));
         }
         scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, 2, u64::MAX]);
+        // A generator of its own as well.
+        let sampling = &mut SmallRng::seed_from_u64(seed ^ 0x5a_3b1e);
+        scenario.sampled_one_in = *pick(sampling, &[0, 0, 0, 1, 3, 20]);
+        scenario.clocks_ahead_ns =
+            (0..nodes).map(|_| sampling.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
         scenario
     }
 

@@ -79,15 +79,23 @@ pub enum FetchError {
 /// # Errors
 /// See [`FetchError`].
 pub fn fetch_status(target: &str) -> Result<Vec<u8>, FetchError> {
-    fetch_within(target, TIMEOUT)
+    fetch_within(target, "/status", TIMEOUT)
 }
 
-fn fetch_within(target: &str, timeout: Duration) -> Result<Vec<u8>, FetchError> {
+/// The body of `http://TARGET/trace`, in the same way.
+///
+/// # Errors
+/// See [`FetchError`]; a node's port, which has no samples, is [`FetchError::Foreign`].
+pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
+    fetch_within(target, "/trace", TIMEOUT)
+}
+
+fn fetch_within(target: &str, path: &str, timeout: Duration) -> Result<Vec<u8>, FetchError> {
     let authority = authority(target).ok_or_else(|| FetchError::Target(target.to_string()))?;
     let mut stream = connect(authority, timeout)?;
     let mut conversation = Conversation { authority, timeout, deadline: Instant::now() + timeout };
     let request = format!(
-        "GET /status HTTP/1.1\r\nHost: {authority}\r\nAccept: application/json\r\nUser-Agent: flashmob/{}\r\nConnection: close\r\n\r\n",
+        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: application/json\r\nUser-Agent: flashmob/{}\r\nConnection: close\r\n\r\n",
         env!("CARGO_PKG_VERSION")
     );
     stream.set_write_timeout(Some(timeout)).map_err(|e| conversation.failed(e))?;

@@ -8,10 +8,12 @@ pub mod report;
 #[cfg(test)]
 mod samples;
 pub mod show;
+pub mod trace_report;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use report::Report;
+use trace_report::TraceReport;
 
 use crate::net::Wake;
 
@@ -19,6 +21,8 @@ use crate::net::Wake;
 #[derive(Debug, Clone)]
 pub struct Reporter {
     asks: SyncSender<SyncSender<Report>>,
+    /// A node has no samples to tell of.
+    traces: Option<SyncSender<SyncSender<TraceReport>>>,
     wake: Wake,
 }
 
@@ -40,7 +44,7 @@ const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 #[must_use]
 pub fn reporter(wake: Wake) -> (Reporter, Receiver<SyncSender<Report>>) {
     let (asks, questions) = sync_channel(ASKS_MAX);
-    (Reporter { asks, wake }, questions)
+    (Reporter { asks, traces: None, wake }, questions)
 }
 
 impl Reporter {
@@ -49,6 +53,28 @@ impl Reporter {
     pub fn ask(&self) -> Option<Report> {
         let (answer, report) = sync_channel(1);
         self.asks.try_send(answer).ok()?;
+        self.wake.wake();
+        report.recv_timeout(ANSWER_TIMEOUT).ok()
+    }
+
+    /// One that can be asked for samples as well, and the end at which the event loop finds those questions.
+    #[must_use]
+    pub fn with_traces(self) -> (Reporter, Receiver<SyncSender<TraceReport>>) {
+        let (asks, questions) = sync_channel(ASKS_MAX);
+        (Reporter { traces: Some(asks), ..self }, questions)
+    }
+
+    /// Whether there may be samples.
+    #[must_use]
+    pub fn has_traces(&self) -> bool {
+        self.traces.is_some()
+    }
+
+    /// The samples now; `None` if there are none here or the loop does not answer in time.
+    #[must_use]
+    pub fn ask_traces(&self) -> Option<TraceReport> {
+        let (answer, report) = sync_channel(1);
+        self.traces.as_ref()?.try_send(answer).ok()?;
         self.wake.wake();
         report.recv_timeout(ANSWER_TIMEOUT).ok()
     }

@@ -10,6 +10,7 @@ use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
 pub use super::path_report::{NodeLinkReport, PathLimit, PathReport};
+pub use super::trace_report::TraceCounters;
 use crate::lab::lateness::LATE_NS;
 use crate::store::ModelStatus;
 
@@ -92,6 +93,9 @@ pub struct GatewayReport {
     pub losses: u64,
     /// Reads that extents in this process answered at once, without a batch.
     pub read_at_once: u64,
+    /// What became of requests that were followed.
+    #[serde(default)]
+    pub trace: TraceCounters,
     /// Each volume.
     pub volumes: Vec<VolumeReport>,
 }
@@ -125,6 +129,12 @@ pub struct NodeOfVolume {
     pub modelled: bool,
     /// Why it cannot be used until a person helps.
     pub refusal: Option<String>,
+    /// How far its clock is ahead of that of the gateway's device; absent until its first welcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset_seconds: Option<f64>,
+    /// The true value lies no further than this from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_error_seconds: Option<f64>,
     /// Its links.
     pub links: Vec<LinkReport>,
 }

@@ -2,7 +2,7 @@
 
 use super::report::{
     GatewayReport, LinkReport, MemoryReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathLimit,
-    PathReport, Report, SCHEMA, StageReport, TcpReport, VolumeReport,
+    PathReport, Report, SCHEMA, StageReport, TcpReport, TraceCounters, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
@@ -90,6 +90,8 @@ pub(super) fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
         no_io: false,
         modelled: false,
         refusal: None,
+        clock_offset_seconds: Some(-12.25),
+        clock_error_seconds: Some(0.000_75),
         links: (0..links).map(link).collect(),
     }
 }
@@ -157,6 +159,16 @@ pub(super) fn gateway() -> Report {
             link_errors: 1,
             read_at_once: 0,
             losses: 0,
+            trace: TraceCounters {
+                one_in: 1000,
+                in_flight: 2,
+                begun: 96,
+                finished: 90,
+                failed: 1,
+                crowded_out: 3,
+                abandoned: 1,
+                untold: 2,
+            },
             volumes: vec![volume],
         }),
         ..report(&["queued", "batched", "sent", "replied", "total"])

@@ -20,6 +20,8 @@ mod reproduce;
 mod simulate;
 mod status;
 mod tell;
+#[cfg(target_os = "linux")]
+mod trace;
 mod whole_file;
 
 use std::io::Write;
@@ -60,6 +62,9 @@ enum Command {
     /// Say what is wrong with this device, or with the path to a peer, what it costs and what mends it.
     #[cfg(target_os = "linux")]
     Doctor(Box<doctor::DoctorArgs>),
+    /// Show where the time of I/O goes, from the application to the flash driver.
+    #[cfg(target_os = "linux")]
+    Trace(trace::TraceArgs),
     /// Simulate a cluster of any size in virtual time.
     Simulate(Box<simulate::SimulateArgs>),
     /// Say how fast a cluster will be, what holds it back, and what would move that. Modelled.
@@ -88,6 +93,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Net(args) => net::run(&args),
         #[cfg(target_os = "linux")]
         Command::Doctor(args) => doctor::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Trace(args) => trace::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),

@@ -13,8 +13,8 @@ use super::whole_file;
 
 /// Make a page out of measurements: which of the papers' claims hold, figures, tables, doubts.
 ///
-/// Takes results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net' and 'net analyze', one or several. The page is one HTML file that needs no network and no
-/// script, light or dark as the reader's screen is.
+/// Takes results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' and 'trace', one or several. The page is one HTML file that needs no network, and
+/// a script only to zoom into timelines of traces, light or dark as the reader's screen is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,6 +28,8 @@ Examples:
         clusters side by side; their rows go to clusters.csv, those of devices to results.csv, those of networks to networks.csv
   flashmob report net.json small.json tenfold.json
         a network, and captures with a small and a tenfold receive maximum (by their labels): claims C14 to C17
+  flashmob report ext4.json f2fs.json
+        traces side by side: where the time of an operation goes, which writes vanish, timelines
   flashmob report tablet.json -o - | ssh server 'cat > report.html'
 
 What to measure for it:
@@ -41,7 +43,7 @@ What to measure for it:
 
 Results that have the same name are told apart by their files' names.")]
 pub struct ReportArgs {
-    /// Results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net' or 'net analyze', as JSON.
+    /// Results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' or 'trace', as JSON.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
     /// The page; '-' is standard output. An existing file is replaced.
@@ -49,7 +51,7 @@ pub struct ReportArgs {
     output: PathBuf,
     /// Every repetition as a row of comma-separated values. In a directory those of devices are in results.csv, those of clusters in
     /// clusters.csv, those of networks, a row for each way, in networks.csv: their columns differ, so that a single file takes only
-    /// one kind. Captures have no table.
+    /// one kind. Captures and traces have no table.
     #[arg(long, value_name = "FILE_OR_DIR")]
     csv: Option<PathBuf>,
 }
@@ -72,7 +74,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
 /// Where each table goes, and what is in it.
 fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let (clusters, networks) = (report.has_clusters(), report.has_networks());
-    let others = clusters || networks || report.has_captures();
+    let others = clusters || networks || report.has_captures() || report.has_traces();
     let mut tables = Vec::new();
     if report.has_devices() || !others {
         tables.push(("results.csv", "devices", report.csv()?));
@@ -88,7 +90,7 @@ fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>
     }
     let kinds: Vec<&str> = tables.iter().map(|(_, kind, _)| *kind).collect();
     match kinds.as_slice() {
-        [] => bail!("captures have no table of repetitions; leave out --csv {}", path.display()),
+        [] => bail!("captures have no table of repetitions, nor have traces; leave out --csv {}", path.display()),
         [_] => Ok(tables.into_iter().map(|(_, _, table)| (path.to_path_buf(), table)).collect()),
         several => bail!(
             "tables of {} have different columns; name a directory for --csv instead of {}",
@@ -121,7 +123,7 @@ fn remedy(error: &ReadError) -> &'static str {
     match error {
         ReadError::Io { .. } => "check its name and permissions",
         ReadError::TooLong { .. } | ReadError::Foreign { .. } => {
-            "name a file that 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net' or 'net analyze' wrote, or leave it out"
+            "name a file that 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' or 'trace' wrote, or leave it out"
         }
         ReadError::Version { .. } => "use the flashmob that wrote it, or measure again with this one",
     }

@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::address::{parse_ip_address, parse_listen};
 use super::limits::{
     ADMIN_PORT, BUSY_POLL_US, BUSY_POLL_US_DEFAULT, CONNECTIONS, CONNECTIONS_DEFAULT, MEMORY, MEMORY_DEFAULT_BYTES,
-    NAME_BYTES_MAX, NBD_PORT,
+    NAME_BYTES_MAX, NBD_PORT, TRACE_ONE_IN, TRACE_ONE_IN_DEFAULT,
 };
 use super::quantity::{Count, Size, type_name};
 use super::report::{Findings, quoted};
@@ -83,6 +83,7 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     let findings = &mut reader.findings;
     let connections = top.quantity("connections", &CONNECTIONS, findings).unwrap_or(Count(CONNECTIONS_DEFAULT));
     let busy_poll_us = top.quantity("busy_poll_us", &BUSY_POLL_US, findings).unwrap_or(Count(BUSY_POLL_US_DEFAULT));
+    let trace_one_in = top.quantity("trace_one_in", &TRACE_ONE_IN, findings).unwrap_or(Count(TRACE_ONE_IN_DEFAULT));
     let memory = top.quantity("memory", &MEMORY, findings).unwrap_or(Size(MEMORY_DEFAULT_BYTES));
     let name = printable_text(top, "name", NAME_BYTES_MAX, findings).map(|(name, _)| name.to_string());
 
@@ -105,6 +106,7 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
         admin,
         connections: connections.0 as usize,
         busy_poll_us: busy_poll_us.0,
+        trace_one_in: trace_one_in.0,
         memory_bytes: memory.0,
         name,
         volumes,

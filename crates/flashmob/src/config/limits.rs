@@ -66,6 +66,11 @@ pub const BUSY_POLL_US: Limits<Count> = count(0, 1000, "what comes later than th
 /// Without the key: a little more than a small request over loopback, with waking up on both sides.
 pub const BUSY_POLL_US_DEFAULT: u64 = 100;
 
+/// One request in so many is followed through all stages, for `/trace` and `flashmob trace cluster`.
+pub const TRACE_ONE_IN: Limits<Count> = count(0, 1_000_000_000, "0 follows none, 1 every request");
+/// Without the key: rare enough to cost nothing that can be measured, often enough to be there when it is needed.
+pub const TRACE_ONE_IN_DEFAULT: u64 = 1000;
+
 /// Bytes of requests and replies held at once.
 pub const MEMORY: Limits<Size> =
     size(40 * MIB, 1024 * GIB, "one request may have 32 MiB, and must fit with what surrounds it");

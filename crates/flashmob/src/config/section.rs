@@ -23,7 +23,7 @@ pub(super) struct Schema {
 /// What stands above the first header.
 pub(super) const TOP: Schema = Schema {
     title: "the top part of the file",
-    keys: &["listen", "admin", "connections", "busy_poll_us", "memory", "congestion", "name", "volume"],
+    keys: &["listen", "admin", "connections", "busy_poll_us", "trace_one_in", "memory", "congestion", "name", "volume"],
 };
 /// A volume.
 pub(super) const VOLUME: Schema = Schema {

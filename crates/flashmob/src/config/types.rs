@@ -21,6 +21,8 @@ pub struct Config {
     pub connections: usize,
     /// Microseconds that the loop may look for what comes next before it sleeps; 0: it sleeps at once.
     pub busy_poll_us: u64,
+    /// One request in so many is followed through all stages; 0: none.
+    pub trace_one_in: u64,
     /// Bytes of requests and replies held at once, all clients together.
     pub memory_bytes: u64,
     /// What the gateway calls itself towards nodes; `None` leaves it to the caller.

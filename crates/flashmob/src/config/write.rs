@@ -68,6 +68,7 @@ fn write(config: &Config) -> String {
     }
     lines.line("connections", config.connections);
     lines.line("busy_poll_us", config.busy_poll_us);
+    lines.line("trace_one_in", config.trace_one_in);
     lines.size("memory", config.memory_bytes);
     if let Some(name) = &config.name {
         lines.text("name", name);

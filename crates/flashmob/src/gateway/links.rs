@@ -11,7 +11,7 @@ use mio::{Registry, Token};
 
 use crate::admin::report::PathReport;
 use crate::net::stream::connect;
-use crate::net::{Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
+use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
 
 /// Where a node is.
@@ -51,6 +51,7 @@ pub(super) struct Links {
     questions: u64,
     answers: Receiver<(LinkId, u64, io::Result<SocketAddr>)>,
     answer_to: Sender<(LinkId, u64, io::Result<SocketAddr>)>,
+    clock: Clock,
     wake: Wake,
 }
 
@@ -61,13 +62,24 @@ impl LocalExtents for Links {
             NodePlace::Remote(..) => TryRead::Miss,
         }
     }
+
+    fn now(&mut self) -> Option<Time> {
+        Some(self.clock.now())
+    }
 }
 
 impl Links {
-    pub fn new(count: usize, first_token: usize, places: Vec<NodePlace>, extents: Vec<Extent>, wake: Wake) -> Links {
+    pub fn new(
+        count: usize,
+        first_token: usize,
+        places: Vec<NodePlace>,
+        extents: Vec<Extent>,
+        clock: Clock,
+        wake: Wake,
+    ) -> Links {
         let (answer_to, answers) = channel();
         let bases = (0..count).map(|_| Base::None).collect();
-        Links { bases, places, extents, first_token, questions: 0, answers, answer_to, wake }
+        Links { bases, places, extents, first_token, questions: 0, answers, answer_to, clock, wake }
     }
 
     /// Begins to connect a link to its node.
@@ -210,11 +222,11 @@ impl Links {
             let wanted = gateway.link_wanted(id);
             let filled = stream.fill(gateway.link_rx(id), wanted);
             match filled {
-                Ok(Filled::More(_)) => gateway.process_link(now, id),
+                Ok(Filled::More(_)) => gateway.process_link(exact(gateway, self.clock, now), id),
                 Ok(Filled::Drained(n)) => {
                     readiness.drained();
                     if n > 0 {
-                        gateway.process_link(now, id);
+                        gateway.process_link(exact(gateway, self.clock, now), id);
                     }
                 }
                 Ok(Filled::End) => self.close(gateway, now, id, "the node closed the link"),
@@ -226,6 +238,7 @@ impl Links {
     /// Writes what a link has to send.
     pub fn write(&mut self, gateway: &mut Gateway, now: Time, id: LinkId) {
         let Base::Tcp { stream, connected: true, .. } = &mut self.bases[id.0] else { return };
+        let now = exact(gateway, self.clock, now);
         while !gateway.link_out(id).is_empty() {
             match stream.drain_once(gateway.link_out(id)) {
                 Ok(0) => return,
@@ -266,7 +279,7 @@ impl Links {
                 if let Some(rx) = node.rx(link) {
                     rx.extend(front);
                 }
-                gateway.link_wrote(now, LinkId(index), n);
+                gateway.link_wrote(exact(gateway, self.clock, now), LinkId(index), n);
             }
             self.extents[extent].process(now, link);
         }
@@ -285,7 +298,7 @@ impl Links {
             }
             if carried {
                 moved = true;
-                gateway.process_link(now, LinkId(index));
+                gateway.process_link(exact(gateway, self.clock, now), LinkId(index));
             }
         }
         self.end_closed_local(gateway, now) || moved
@@ -341,4 +354,10 @@ impl Links {
             _ => None,
         }
     }
+}
+
+/// The time of the turn, or of this moment where the gateway follows something: between a socket's taking bytes and a node's having them lies less than
+/// a turn.
+fn exact(gateway: &Gateway, clock: Clock, now: Time) -> Time {
+    if gateway.wants_exact_time() { clock.now() } else { now }
 }

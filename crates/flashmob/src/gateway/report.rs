@@ -4,8 +4,9 @@ use flashmob_core::gateway::{LinkPhase, LinkStatus, NodeStatus};
 
 use super::server::GatewayServer;
 use crate::admin::report::{
-    GatewayReport, LinkReport, MemoryReport, NodeOfVolume, Report, SCHEMA, VolumeReport, stage_reports,
+    GatewayReport, LinkReport, MemoryReport, NodeOfVolume, Report, SCHEMA, TraceCounters, VolumeReport, stage_reports,
 };
+use crate::admin::trace_report::TraceReport;
 
 impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
@@ -38,15 +39,21 @@ impl GatewayServer {
                 link_errors: status.link_errors,
                 losses: status.losses,
                 read_at_once: status.read_at_once,
+                trace: TraceCounters::of(&self.gateway),
                 volumes,
             }),
             node: None,
         }
     }
 
+    pub(super) fn trace_report(&self) -> TraceReport {
+        TraceReport::of(&self.gateway, self.clock.now())
+    }
+
     fn node_report(&self, node: &NodeStatus) -> NodeOfVolume {
         let links: Vec<LinkReport> =
             node.links.iter().enumerate().map(|(number, link)| self.link_report(number, link)).collect();
+        let clock = self.gateway.clock_of(node.number, self.clock.now());
         let is = |state: &str| links.iter().any(|l| l.state == state);
         let state = match (is("ready"), &node.refusal) {
             (true, _) => "ready",
@@ -62,6 +69,8 @@ impl GatewayServer {
             no_io: node.no_io,
             modelled: node.modelled,
             refusal: node.refusal.clone(),
+            clock_offset_seconds: clock.map(|clock| clock.offset_ns as f64 / 1e9),
+            clock_error_seconds: clock.map(|clock| clock.error_ns as f64 / 1e9),
             links,
         }
     }

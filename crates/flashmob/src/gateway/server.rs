@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use flashmob_core::gateway::{ClientId, Gateway, GatewayConfig, LinkId};
+use flashmob_core::gateway::{ClientId, Gateway, GatewayConfig, LinkId, Sampling};
 use flashmob_core::units::Time;
 use mio::{Events, Poll, Token};
 use slab::Slab;
@@ -21,6 +21,7 @@ use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{open_place, volume_spec};
 use super::surplus::{Surplus, give_back};
 use crate::admin::report::Report;
+use crate::admin::trace_report::TraceReport;
 use crate::admin::{Reporter, reporter};
 use crate::config::Config;
 use crate::net::path::LOOK_EVERY;
@@ -65,6 +66,7 @@ pub struct GatewayServer {
     native_handle: NativeHandle,
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
+    trace_questions: Receiver<SyncSender<TraceReport>>,
     stop: Arc<AtomicBool>,
     busy_poll: Duration,
     dirty_clients: Vec<ClientId>,
@@ -137,7 +139,7 @@ impl GatewayServer {
                 places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes)?);
             }
         }
-        let gateway = Gateway::new(GatewayConfig {
+        let mut gateway = Gateway::new(GatewayConfig {
             id,
             session,
             memory_bytes: config.memory_bytes,
@@ -146,10 +148,12 @@ impl GatewayServer {
             volumes: config.volumes.iter().map(volume_spec).collect(),
             extent_ids: memory.as_ref().map(ExtentMemory::extent_ids).unwrap_or_default(),
         })?;
+        gateway.set_sampling(Sampling { one_in: config.trace_one_in, clock_start_ns: clock.start_monotonic_ns() });
         let links_count = gateway.links_count();
-        let links = Links::new(links_count, FIRST_LINK, places, extents, wake.clone());
+        let links = Links::new(links_count, FIRST_LINK, places, extents, clock, wake.clone());
         let (native_handle, native_calls) = native(wake.clone(), config.volumes.len());
         let (reporter, questions) = reporter(wake.clone());
+        let (reporter, trace_questions) = reporter.with_traces();
         Ok(GatewayServer {
             gateway,
             links,
@@ -163,6 +167,7 @@ impl GatewayServer {
             native_handle,
             reporter,
             questions,
+            trace_questions,
             stop: Arc::new(AtomicBool::new(false)),
             busy_poll: Duration::from_micros(config.busy_poll_us),
             dirty_clients: Vec::new(),
@@ -271,6 +276,7 @@ impl GatewayServer {
             resident.turn(now, &mut Inside { gateway: &mut self.gateway, links: &mut self.links });
         }
         loop {
+            let now = self.exact(now);
             self.gateway.turn(now, &mut self.links);
             self.do_actions();
             let carried = self.links.carry_local(&mut self.gateway, now);
@@ -294,6 +300,14 @@ impl GatewayServer {
             // The asker may have given up.
             let _ = answer.try_send(self.report());
         }
+        while let Ok(answer) = self.trace_questions.try_recv() {
+            let _ = answer.try_send(self.trace_report());
+        }
+    }
+
+    /// The time of the turn, or of this moment where the gateway follows something.
+    fn exact(&self, now: Time) -> Time {
+        if self.gateway.wants_exact_time() { self.clock.now() } else { now }
     }
 
     fn note_events(&mut self, events: &Events) {

@@ -8,13 +8,18 @@ use flashmob_core::units::Time;
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Instant,
+    /// What CLOCK_MONOTONIC said then, in nanoseconds.
+    start_monotonic_ns: u64,
 }
 
 impl Clock {
     /// Starts at zero now.
     #[must_use]
     pub fn start() -> Clock {
-        Clock { start: Instant::now() }
+        // The two are one clock, but an instant does not tell its number.
+        let before_ns = monotonic_ns();
+        let start = Instant::now();
+        Clock { start, start_monotonic_ns: before_ns.midpoint(monotonic_ns()) }
     }
 
     /// The time now.
@@ -36,6 +41,12 @@ impl Clock {
         self.start.elapsed()
     }
 
+    /// What CLOCK_MONOTONIC, which all processes of a device share, said when it started, in nanoseconds. Good to a few hundred.
+    #[must_use]
+    pub fn start_monotonic_ns(&self) -> u64 {
+        self.start_monotonic_ns
+    }
+
     /// When it started.
     #[must_use]
     pub fn started(&self) -> Instant {
@@ -47,4 +58,12 @@ impl Clock {
     pub fn until(&self, deadline: Time) -> Duration {
         deadline.since(self.now())
     }
+}
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or_default())
 }

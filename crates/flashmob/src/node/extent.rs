@@ -75,7 +75,7 @@ impl Extent {
         if config.forget {
             identity.forget()?;
         }
-        let node = Node::new(NodeConfig {
+        let mut node = Node::new(NodeConfig {
             extent_id: bytes_of_hex(identity.extent_id()),
             boot_id: boot_id(),
             size_bytes: store.size_bytes(),
@@ -86,6 +86,7 @@ impl Extent {
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
         });
+        node.set_clock_start(clock.start_monotonic_ns());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
         Ok(Extent { node, host: FileHost { store, identity, clock, has_fast_reads }, done: Vec::new() })
     }

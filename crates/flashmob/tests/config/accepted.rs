@@ -27,6 +27,7 @@ fn what_is_left_out_has_its_default() {
         admin: None,
         connections: 64,
         busy_poll_us: 100,
+        trace_one_in: 1000,
         memory_bytes: 128 * MIB,
         name: None,
         volumes: vec![VolumeConfig {
@@ -57,6 +58,7 @@ listen = ["127.0.0.1:10809", "[::1]", "unix:/run/flashmob/nbd.sock"]
 admin = "127.0.0.1:10810"
 connections = 8
 busy_poll_us = 0
+trace_one_in = 50
 memory = "256MiB"
 congestion = "cubic"
 name = "gateway-of-alice"
@@ -112,6 +114,7 @@ path = "/dev/disk/by-id/flash"
     );
     assert_eq!(config.admin, Some(address("127.0.0.1:10810")));
     assert_eq!((config.connections, config.busy_poll_us, config.memory_bytes), (8, 0, 256 * MIB));
+    assert_eq!(config.trace_one_in, 50);
     assert_eq!(config.name.as_deref(), Some("gateway-of-alice"));
 
     let [pool, spare] = &config.volumes[..] else { panic!("two volumes") };

@@ -12,6 +12,7 @@ listen = ["127.0.0.1:10809", "unix:/run/flashmob/nbd.sock"]
 admin = "[::1]:10810"
 connections = 64
 busy_poll_us = 100
+trace_one_in = 1000
 memory = "128MiB"
 [[volume]]
 name = "pool"

@@ -31,6 +31,7 @@ fn local(line: &str) -> String {
 fn counts_keep_their_limits() {
     check("connections", Some("0"), "1", "1024", "1025", top);
     check("busy_poll_us", None, "0", "1000", "1001", top);
+    check("trace_one_in", None, "0", "1000000000", "1000000001", top);
     check("batch", Some("0"), "1", "4096", "4097", volume);
     check("links", Some("0"), "1", "64", "65", volume);
     check("outstanding_batches", Some("0"), "1", "64", "65", volume);

@@ -15,6 +15,7 @@ fn piece(op: Op, offset_bytes: u64, len_bytes: u32) -> Piece {
         buffer_at: 0,
         received: Time::default(),
         answered: false,
+        sample: 0,
     }
 }
 

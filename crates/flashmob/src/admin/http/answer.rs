@@ -25,6 +25,7 @@ const INDEX: &str = concat!(
     "</h1>\n<ul>\n",
     "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> shows it to people.</li>\n",
     "<li><a href=\"/metrics\">/metrics</a>: the same for Prometheus.</li>\n",
+    "<li><a href=\"/trace\">/trace</a>: requests that a gateway followed, as JSON. <code>flashmob trace cluster</code> shows them to people.</li>\n",
     "</ul></body></html>\n",
 );
 
@@ -67,8 +68,8 @@ impl Asker {
 /// The answer to any request; what is wrong with one is in the answer's status.
 pub(super) async fn answer(asker: Arc<Asker>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path();
-    if !["/", "/status", "/metrics"].contains(&path) {
-        return Ok(response(StatusCode::NOT_FOUND, TEXT, "Not found. There are /, /status and /metrics.\n"));
+    if !["/", "/status", "/metrics", "/trace"].contains(&path) {
+        return Ok(response(StatusCode::NOT_FOUND, TEXT, "Not found. There are /, /status, /metrics and /trace.\n"));
     }
     // hyper itself leaves out the body when the method is HEAD.
     if ![Method::GET, Method::HEAD].contains(request.method()) {
@@ -80,11 +81,11 @@ pub(super) async fn answer(asker: Arc<Asker>, request: Request<Incoming>) -> Res
     if path == "/" {
         return Ok(response(StatusCode::OK, HTML, INDEX));
     }
+    if path == "/trace" {
+        return Ok(trace(&asker).await);
+    }
     let Some(report) = asker.report().await else {
-        let why = "The process does not answer: it is ending, or badly overloaded.\n";
-        let mut refusal = response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
-        refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        return Ok(refusal);
+        return Ok(busy());
     };
     let (content_type, body) = if path == "/status" {
         (JSON, serde_json::to_vec(&*report).map_err(|e| e.to_string()))
@@ -92,13 +93,38 @@ pub(super) async fn answer(asker: Arc<Asker>, request: Request<Incoming>) -> Res
         let format = wanted_format(request.headers());
         (format.content_type(), render(&report, format).map(String::into_bytes).map_err(|e| e.to_string()))
     };
-    Ok(match body {
+    Ok(written(content_type, body))
+}
+
+/// The samples. They are asked for one question at a time like reports; nobody shares an answer, for few ask.
+async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
+    if !asker.reporter.has_traces() {
+        let why = "A node keeps no samples: its gateway does. Ask there.\n";
+        return response(StatusCode::NOT_FOUND, TEXT, why);
+    }
+    let _one_at_a_time = asker.last.lock().await;
+    let reporter = asker.reporter.clone();
+    match tokio::task::spawn_blocking(move || reporter.ask_traces()).await.ok().flatten() {
+        Some(report) => written(JSON, serde_json::to_vec(&report).map_err(|e| e.to_string())),
+        None => busy(),
+    }
+}
+
+fn busy() -> Response<Full<Bytes>> {
+    let why = "The process does not answer: it is ending, or badly overloaded.\n";
+    let mut refusal = response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
+    refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    refusal
+}
+
+fn written(content_type: &'static str, body: Result<Vec<u8>, String>) -> Response<Full<Bytes>> {
+    match body {
         Ok(body) => response(StatusCode::OK, content_type, body),
         Err(e) => {
             log::error!("cannot write the report as {content_type}: {e}");
             response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "The report cannot be written; see the log.\n")
         }
-    })
+    }
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

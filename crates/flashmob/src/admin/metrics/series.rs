@@ -153,6 +153,14 @@ pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
         "Reads that extents in the gateway's process answered at once",
         |g| one(g.read_at_once),
     ),
+    gauge("flashmob_trace_one_in", "One request in so many is followed; 0: none", |g| one(g.trace.one_in)),
+    gauge("flashmob_trace_in_flight", "Followed requests that have not ended", |g| one(g.trace.in_flight)),
+    counter("flashmob_trace_samples_total", "Requests that were chosen to be followed, by what became of it", |g| {
+        let t = &g.trace;
+        let dropped = t.crowded_out + t.abandoned + t.untold;
+        let outcomes = [("finished", t.finished), ("failed", t.failed), ("dropped", dropped)];
+        outcomes.map(|(outcome, n)| (vec![("outcome", outcome)], Value::Whole(n))).to_vec()
+    }),
     counter("flashmob_gateway_losses_total", "Times that a device lost changes acknowledged but not flushed", |g| {
         one(g.losses)
     }),
@@ -176,6 +184,12 @@ pub(super) const NODE: &[Series<NodeOfVolume>] = &[
     }),
     gauge("flashmob_node_size_bytes", "Size of the node's extent; absent until it is known", |n| {
         n.size_bytes.map(one).unwrap_or_default()
+    }),
+    gauge("flashmob_node_clock_offset_seconds", "How far the node's clock is ahead of the gateway's", |n| {
+        n.clock_offset_seconds.map(one).unwrap_or_default()
+    }),
+    gauge("flashmob_node_clock_error_seconds", "How far that offset may be from the truth", |n| {
+        n.clock_error_seconds.map(one).unwrap_or_default()
     }),
     gauge("flashmob_node_queue_depth", "Pieces in the node's queue", |n| one(n.queue_depth)),
     gauge("flashmob_node_no_io", "1 if the node answers without touching its store", |n| one(n.no_io)),

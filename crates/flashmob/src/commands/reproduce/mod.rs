@@ -1,13 +1,17 @@
 //! `flashmob reproduce`: a paper's measurements again, and whether what it says holds here.
 //!
-//! - `p1`, `p4`: what each paper measured, and how that is done here
+//! - `p1`, `p3`, `p4`, `p5`: what each paper measured, and how that is done here
+//! - `part`: a part of it, as a process of this very program
 //! - `kept`, `progress`: results so far, and how far it is
 //! - `page`, `verdicts`: what is told in the end
 
 mod kept;
 mod p1;
+mod p3;
 mod p4;
+mod p5;
 mod page;
+mod part;
 mod progress;
 mod verdicts;
 
@@ -25,7 +29,9 @@ pub struct ReproduceArgs {
 #[derive(Debug, Subcommand)]
 enum Paper {
     P1(p1::P1Args),
+    P3(p3::P3Args),
     P4(p4::P4Args),
+    P5(p5::P5Args),
 }
 
 /// The claims on standard output.
@@ -39,6 +45,8 @@ enum Output {
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<ExitCode> {
     match &args.paper {
         Paper::P1(args) => p1::run(args),
+        Paper::P3(args) => p3::run(args),
         Paper::P4(args) => p4::run(args),
+        Paper::P5(args) => p5::run(args),
     }
 }

@@ -27,7 +27,8 @@ pub fn check(page: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the page and prints the claims; `settings` is what programs are told of how it was measured, `how` the same in words.
+/// Writes the page and prints the claims; `settings` is what programs are told of how it was measured, `how` the same in words, which follow the paper's
+/// name.
 pub fn tell(
     report: &Report,
     page: &Path,
@@ -37,10 +38,13 @@ pub fn tell(
     output: Output,
 ) -> anyhow::Result<()> {
     whole_file::write(page, &report.html()?).with_context(|| format!("cannot write {}", page.display()))?;
-    let claims = report.claims();
-    let lines = verdicts::lines(&claims);
+    let mut claims = report.claims();
+    // Those of another paper about the same sort of thing are on the page.
+    claims.retain(|claim| claim.source.split(',').next() == Some(paper));
+    let names: Vec<String> = report.entries().iter().map(|entry| entry.name.clone()).collect();
+    let lines = verdicts::lines(&claims, &names);
     let text = match output {
-        Output::Table => format!("{paper} in the {how} (modelled):\n{}", verdicts::table(&lines)),
+        Output::Table => format!("{paper} {how}:\n{}", verdicts::table(&lines)),
         Output::Json => {
             settings["claims"] = serde_json::to_value(&lines)?;
             format!("{}\n", serde_json::to_string_pretty(&settings)?)

@@ -28,17 +28,21 @@ pub struct Line<'a> {
     pub doubtful: bool,
 }
 
-/// A line for each. Several findings of a claim, such as both ways of a path, are one line: it holds if it holds in all of them.
+/// A line for each. Several findings of a claim, such as both ways of a path, are one line: it holds if it holds in all of them. `names` are those of
+/// results, told where a claim has findings of several.
 #[must_use]
-pub fn lines(claims: &[Claim]) -> Vec<Line<'_>> {
-    claims.iter().map(line).collect()
+pub fn lines<'a>(claims: &'a [Claim], names: &[String]) -> Vec<Line<'a>> {
+    claims.iter().map(|claim| line(claim, names)).collect()
 }
 
-fn line(claim: &Claim) -> Line<'_> {
+fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
     let missing = claim.lacking.first().map_or("nothing of it was measured", |(_, what)| what.as_str());
-    let numbers = claim.findings.iter().map(|f| match f.setting.as_str() {
-        "" => f.numbers.clone(),
-        setting => format!("{setting}: {}", f.numbers),
+    let several = claim.findings.windows(2).any(|two| two[0].entries != two[1].entries);
+    let numbers = claim.findings.iter().map(|f| {
+        let name = f.entries.first().filter(|_| several && f.entries.len() == 1).and_then(|at| names.get(*at));
+        let parts: Vec<&str> = name.map(String::as_str).into_iter().chain([f.setting.as_str()]).collect();
+        let which = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+        if which.is_empty() { f.numbers.clone() } else { format!("{which}: {}", f.numbers) }
     });
     let here = numbers.collect::<Vec<_>>().join("; ");
     Line {
@@ -64,7 +68,10 @@ pub fn table(lines: &[Line]) -> String {
     for line in lines {
         let doubt = if line.doubtful { " (doubtful)" } else { "" };
         text.push_str(&format!("{}  {}{doubt}: {}\n", line.claim, line.verdict.replace('_', " "), line.words));
-        for (who, words) in [("here", line.here.as_str()), (line.source, line.paper)] {
+        // Of some claims the paper has a picture and no figure.
+        for (who, words) in
+            [("here", line.here.as_str()), (line.source, line.paper)].into_iter().filter(|l| !l.1.is_empty())
+        {
             for (nth, part) in wrapped(words).iter().enumerate() {
                 text.push_str(&format!("      {:<6}{part}\n", if nth == 0 { who } else { "" }));
             }
@@ -122,11 +129,14 @@ mod tests {
         let (holds, fails) = (finding(Verdict::Holds, "reno"), finding(Verdict::DoesNotHold, "cubic"));
         let doubtful = Finding { doubts: vec![Code::Late], ..fails };
         let claims = [claim(vec![holds.clone()]), claim(vec![holds, doubtful]), claim(Vec::new())];
-        let told: Vec<_> = lines(&claims).into_iter().map(|l| (l.verdict, l.here, l.doubtful)).collect();
+        let told: Vec<_> = lines(&claims, &[]).into_iter().map(|l| (l.verdict, l.here, l.doubtful)).collect();
         assert_eq!(told[0], ("holds", "reno: 10 %".to_string(), false));
         assert_eq!(told[1], ("does_not_hold", "reno: 10 %; cubic: 10 %".to_string(), true));
         assert_eq!(told[2], ("not_measured", "one way was not measured".to_string(), false));
-        assert!(table(&lines(&claims)).contains("\n      P4    collapses\n"));
+        let other = Finding { entries: vec![1], ..finding(Verdict::Holds, "") };
+        let both = [claim(vec![finding(Verdict::Holds, ""), other])];
+        assert_eq!(lines(&both, &["ext4".into(), "xfs".into()])[0].here, "ext4: 10 %; xfs: 10 %");
+        assert!(table(&lines(&claims, &[])).contains("\n      P4    collapses\n"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use flashmob_results::event;
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
 use preset::Preset;
+pub use preset::scale;
 use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
 use crate::commands::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
@@ -35,6 +36,7 @@ Examples:
   flashmob bench disk /data/bench --block-size 1,4k,16k --threads 1,2,4,8
   flashmob bench disk /data/bench --preset p1 --scale 0.1 --save tablet.json
   flashmob bench disk --preset p1 --model nexus7-emmc --save model.json      # no disk is touched
+  flashmob bench disk --preset p3-scheduler --model nexus7-emmc --commands   # upward and downward steps apart
   flashmob bench disk /data/bench --write --sync fdatasync --threads 1,4
   flashmob report tablet.json model.json -o report.html
 
@@ -63,6 +65,10 @@ pub struct DiskArgs {
     /// Ask a model of a device instead of a disk (nexus7-emmc, emmc, ufs, sdcard, hdd, nvme). The result says so.
     #[arg(long, value_name = "PROFILE")]
     model: Option<String>,
+    /// Also show the commands that the device gets, step by step: how far from the one before, and how long it takes
+    /// (P3, Fig 4). Of a model its own; of a disk what the kernel tells of it, which needs root and tracefs.
+    #[arg(long)]
+    commands: bool,
     /// A name for this device in reports.
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
@@ -149,7 +155,12 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let plan = Plan { points: grid.points(subject.size_bytes())?, repeat: job.settings.repeat(), seed };
+    let plan = Plan {
+        points: grid.points(subject.size_bytes())?,
+        repeat: job.settings.repeat(),
+        seed,
+        commands: args.commands,
+    };
     teller.begin(plan.points.len(), plan.repeat, seed);
     let outcome = disk::run(&subject, &plan, begun, &cancel, &mut |event| match event {
         disk::Event::Progress { fraction } => teller.progress(fraction),

@@ -10,6 +10,8 @@ use super::settings::{Lines, List, Settings};
 
 /// Least sizes and counts of a shortened preset: with less, nothing of what it shows would be left.
 const SIZE_BYTES_MIN: u64 = 16 * MIB;
+/// P3's have one size at every scale, so that one file serves all: the range of its schedulers, which stays as it is.
+const P3_SIZE_BYTES_MIN: u64 = 128 * MIB;
 /// For each thread: before all of them have begun, few wait and schedulers have nothing to choose from.
 const READS_MIN: u64 = 64;
 const REPEAT_MIN: u32 = 3;
@@ -53,11 +55,17 @@ impl Preset {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
     }
 
-    /// Its settings, shortened to `scale` of their size and of their reads, time or repetitions; for a model without the schedulers that it
-    /// does not have.
+    /// Its settings, shortened to `scale` of their size and of their reads, time or repetitions; for a model in full size, and without the schedulers that
+    /// it does not have.
     pub fn settings(self, scale: f64, is_modelled: bool) -> Settings {
         let lines = Lines::try_parse_from(self.line().split_whitespace()).expect("a preset is a valid command line");
-        let mut settings = scaled(lines.settings, scale);
+        let size_bytes_min = if self == Preset::P1 { SIZE_BYTES_MIN } else { P3_SIZE_BYTES_MIN };
+        let size = lines.settings.size;
+        let mut settings = scaled(lines.settings, scale, size_bytes_min);
+        if is_modelled {
+            // That costs nothing, and distances are what models are about.
+            settings.size = size;
+        }
         if let (Some(List(names)), true) = (&mut settings.scheduler, is_modelled) {
             names.retain(|name| Scheduler::NAMES.contains(&name.as_str()));
         }
@@ -65,14 +73,14 @@ impl Preset {
     }
 }
 
-fn scaled(mut settings: Settings, scale: f64) -> Settings {
+fn scaled(mut settings: Settings, scale: f64, size_bytes_min: u64) -> Settings {
     if scale >= 1.0 {
         return settings;
     }
     let part = |whole: u64, least: u64| ((whole as f64 * scale) as u64).max(least.min(whole));
-    let size = |bytes: u64| part(bytes, SIZE_BYTES_MIN).next_multiple_of(MIB);
+    let size = |bytes: u64| part(bytes, size_bytes_min).next_multiple_of(MIB);
+    // A range is what a preset is about: over less of it steps are shorter, and more is answered from memory. No size is less.
     settings.size = settings.size.map(size);
-    settings.range = settings.range.map(size);
     let threads = settings.threads.iter().flat_map(|List(threads)| threads).max().copied().unwrap_or(1);
     settings.reads = settings.reads.map(|count| part(count, READS_MIN * u64::from(threads)));
     settings.time = settings.time.map(|time| time.mul_f64(scale).max(TIME_MIN.min(time)));
@@ -108,12 +116,17 @@ mod tests {
         let whole = Preset::P3Order.settings(1.0, false);
         assert_eq!((whole.size, whole.reads, whole.repeat), (Some(1 << 30), Some(1000), Some(100)));
         let tenth = Preset::P3Order.settings(0.1, false);
-        assert_eq!((tenth.size, tenth.reads, tenth.repeat), (Some(103 << 20), Some(100), Some(10)));
+        assert_eq!((tenth.size, tenth.reads, tenth.repeat), (Some(128 << 20), Some(100), Some(10)));
         let p1 = Preset::P1.settings(0.1, false);
         assert_eq!((p1.time, p1.repeat), (Some(Duration::from_millis(500)), Some(3)));
         let points = Preset::P1.settings(1.0, false).grid().unwrap().points(10 << 30).unwrap();
         assert_eq!(points.len(), 30);
-        assert_eq!(Preset::P3Scheduler.settings(0.1, false).reads, Some(1024), "64 for each thread");
+        let half = Preset::P3Order.settings(0.5, false);
+        assert_eq!(half.size, Some(512 << 20));
+        let schedulers = Preset::P3Scheduler.settings(0.05, false);
+        assert_eq!(schedulers.reads, Some(1024), "64 for each thread");
+        assert_eq!((schedulers.size, schedulers.range), (Some(128 << 20), Some(128 << 20)), "the range stays");
+        assert_eq!(Preset::P3Order.settings(0.05, true).size, Some(1 << 30), "a model's size costs nothing");
         let modelled = Preset::P3Scheduler.settings(1.0, true).scheduler;
         assert_eq!(modelled, Some(List(["none", "mq-deadline", "bfq"].map(String::from).to_vec())));
         assert_eq!((scale("0.1"), scale("1")), (Ok(0.1), Ok(1.0)));

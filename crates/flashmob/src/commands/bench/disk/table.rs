@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use flashmob_core::units::Bytes;
 use flashmob_results::disk::{Disk, Operation, Point};
+use flashmob_results::trace::Steps;
 use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
 
@@ -21,6 +22,7 @@ pub fn render(document: &Document) -> String {
         text.push_str("  nothing was measured\n");
     } else {
         points(&mut text, disk);
+        steps(&mut text, disk);
     }
     notes(&mut text, document, disk);
     text
@@ -61,6 +63,27 @@ fn points(text: &mut String, disk: &Disk) {
         Some(ns) => format!("{:.1}", ns as f64 / 1000.0),
         None => "-".into(),
     };
+    let columns = columns(disk);
+    let figures = ["requests/s", "spread", "KB/s", "p50 us", "p99 us", "p99.9 us", ""];
+    let rows = disk.points.iter().map(|point| {
+        let rate = point.summary.requests_per_second;
+        let figures = vec![
+            number(rate.median),
+            // As a part of the median: two more rates would not fit into 80 columns.
+            if point.summary.repetitions > 1 { format!("{:.0} %", 100.0 * rate.relative()) } else { "-".into() },
+            number(point.summary.bytes_per_second.median / 1000.0),
+            us(point, 50.0),
+            us(point, 99.0),
+            us(point, 99.9),
+            if point.warnings.is_empty() { String::new() } else { "!".into() },
+        ];
+        (point, figures)
+    });
+    aligned(text, &columns, &figures, rows);
+}
+
+/// What sets points apart.
+fn columns(disk: &Disk) -> Vec<Column> {
     let differs = |of: fn(&Point) -> String| disk.points.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
     let operation: fn(&Point) -> String = |p| p.parameters.operation.to_string();
     let depth: fn(&Point) -> String = |p| p.parameters.depth.to_string();
@@ -79,25 +102,44 @@ fn points(text: &mut String, disk: &Disk) {
     if differs(depth) || disk.points.iter().any(|p| p.parameters.depth > 1) {
         columns.push(("depth", depth));
     }
-    let mut header: Vec<String> = columns.iter().map(|(title, _)| (*title).to_string()).collect();
-    let figures = ["requests/s", "spread", "KB/s", "p50 us", "p99 us", "p99.9 us", ""];
-    header.extend(figures.map(String::from));
-    let mut rows = vec![header];
-    for point in &disk.points {
-        let rate = point.summary.requests_per_second;
-        let mut row: Vec<String> = columns.iter().map(|(_, of)| of(point)).collect();
-        row.extend([
-            number(rate.median),
-            // As a part of the median: two more rates would not fit into 80 columns.
-            if point.summary.repetitions > 1 { format!("{:.0} %", 100.0 * rate.relative()) } else { "-".into() },
-            number(point.summary.bytes_per_second.median / 1000.0),
-            us(point, 50.0),
-            us(point, 99.0),
-            us(point, 99.9),
-            if point.warnings.is_empty() { String::new() } else { "!".into() },
-        ]);
-        rows.push(row);
+    columns
+}
+
+/// Commands of the device, those with a step upward and those with one downward apart.
+fn steps(text: &mut String, disk: &Disk) {
+    let of = disk.points.iter().filter_map(|point| Some((point, point.commands.as_ref()?)));
+    let rows: Vec<_> = of
+        .map(|(point, commands)| {
+            let times = |steps: Option<Steps>| match steps {
+                Some(steps) => [number(steps.p50_us), number(steps.mean_us)],
+                None => ["-", "-"].map(String::from),
+            };
+            let mut figures = vec![commands.count.to_string()];
+            figures.push(commands.upward_fraction().map_or_else(|| "-".into(), |f| format!("{:.1} %", 100.0 * f)));
+            figures.extend(times(commands.forward));
+            figures.extend(times(commands.backward));
+            (point, figures)
+        })
+        .collect();
+    if rows.is_empty() {
+        return;
     }
+    let _ = writeln!(text, "  commands of the device by their step from the one before; service times in us");
+    let figures = ["commands", "upward", "up p50", "mean", "down p50", "mean"];
+    aligned(text, &columns(disk), &figures, rows.into_iter());
+}
+
+/// A line for each, below a heading: words to the left, numbers to the right.
+fn aligned<'a>(
+    text: &mut String,
+    columns: &[Column],
+    figures: &[&str],
+    points: impl Iterator<Item = (&'a Point, Vec<String>)>,
+) {
+    let mut header: Vec<String> = columns.iter().map(|(title, _)| (*title).to_string()).collect();
+    header.extend(figures.iter().map(|title| (*title).to_string()));
+    let mut rows = vec![header];
+    rows.extend(points.map(|(point, figures)| columns.iter().map(|(_, of)| of(point)).chain(figures).collect()));
     let widths: Vec<usize> =
         (0..rows[0].len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
     let words = columns.iter().take_while(|(title, _)| *title != "block").count();

@@ -27,8 +27,9 @@ pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wan
     }
     if document.scale < 1.0 {
         let text = format!(
-            "the preset was shortened to {} of its size and work; repeat without --scale to compare with the paper",
-            document.scale
+            "the preset was shortened to {} of its {}work; repeat without --scale to compare with the paper",
+            document.scale,
+            if disk.model.is_some() { "" } else { "size and " }
         );
         warnings.push(Warning::new(Code::Scaled, text));
     }

@@ -198,7 +198,10 @@ fn tell(
     let void = void.filter(|repetition| repetition.is_void).count();
     let name = kept.map_or_else(|| PathBuf::from("p1.json"), Path::to_path_buf);
     let report = Report::new(vec![Input { path: name, document }]);
-    let how = format!("{} over {}, gateway {}, flash {}", setup.place, setup.air, setup.gateway, setup.flash);
+    let how = format!(
+        "in the {} over {}, gateway {}, flash {} (modelled)",
+        setup.place, setup.air, setup.gateway, setup.flash
+    );
     let settings = serde_json::json!({
         "paper": "p1", "setting": setup.place.to_string(), "air": setup.air, "gateway": setup.gateway, "flash": setup.flash,
         "seed": setup.seed, "quick": args.quick, "interrupted": interrupted, "void_repetitions": void,

@@ -242,7 +242,7 @@ fn tell_all(args: &P4Args, setup: &Setup, files: &Files, measured: Measured) -> 
     let results: Vec<String> = inputs.iter().map(|input| input.path.display().to_string()).collect();
     let report = Report::new(inputs);
     let (rate, small) = (setup.rate_bits_per_second as f64 / 1e6, setup.receive_max_bytes);
-    let how = format!("lab over {rate} Mbit/s, receive maxima {small} and {} bytes", small * TENFOLD);
+    let how = format!("in the lab over {rate} Mbit/s, receive maxima {small} and {} bytes (modelled)", small * TENFOLD);
     let settings = serde_json::json!({
         "paper": "p4", "setting": "lab", "path_bits_per_second": setup.rate_bits_per_second, "receive_max_bytes": small,
         "seed": setup.seed, "quick": args.quick, "interrupted": interrupted, "void_repetitions": void,

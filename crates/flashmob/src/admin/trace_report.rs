@@ -1,0 +1,273 @@
+//! What a gateway tells of requests that it followed: the JSON of `/trace`, and the source of `flashmob trace cluster`.
+//!
+//! All times are nanoseconds of CLOCK_MONOTONIC of the gateway's device. Those of a node are placed on it by what is known of the node's clock;
+//! how long things took at the node is as the node measured it. Fields may be added; none changes its meaning without a new `schema`.
+
+use flashmob_core::gateway::{AtOnce, Gateway, Sample, SampledPiece};
+use flashmob_core::units::Time;
+use flashmob_core::wire::trace::Way;
+use serde::{Deserialize, Serialize};
+
+/// The version of this form.
+pub const SCHEMA: u32 = 1;
+
+/// Everything that a gateway has to tell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// flashmob's version.
+    pub version: String,
+    /// When this was told.
+    pub now_ns: u64,
+    /// What became of requests that were followed, since the gateway's start.
+    pub counters: TraceCounters,
+    /// Nodes of all volumes; [`PieceReport::node`] is an index.
+    pub nodes: Vec<NodeClockReport>,
+    /// The last ones that ended, oldest first.
+    pub samples: Vec<SampleReport>,
+}
+
+/// What became of requests that were followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceCounters {
+    /// One request in so many is followed; 0: none.
+    pub one_in: u64,
+    /// Followed now.
+    pub in_flight: usize,
+    /// Begun.
+    pub begun: u64,
+    /// Ended with everything that there is to know.
+    pub finished: u64,
+    /// Ended with their request's failure.
+    pub failed: u64,
+    /// Not begun, for too many were in flight.
+    pub crowded_out: u64,
+    /// Dropped: the client went before its request was answered.
+    pub abandoned: u64,
+    /// Dropped: a link broke, or was silent, before its node had told its times.
+    pub untold: u64,
+}
+
+/// A node and its clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeClockReport {
+    /// Its volume.
+    pub volume: String,
+    /// Its address or path.
+    pub name: String,
+    /// How far its clock is ahead of that of the gateway's device; absent until its first welcome.
+    pub clock_offset_ns: Option<i64>,
+    /// The true value lies no further than this from it.
+    pub clock_error_ns: Option<u64>,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleReport {
+    /// Counted from 1 since the gateway's start.
+    pub number: u64,
+    /// `read`, `write`, `flush`, `trim`, `write_zeroes`.
+    pub op: String,
+    /// Of which volume.
+    pub volume: String,
+    /// First byte of the volume; of a call with several parts that of the first.
+    pub offset_bytes: u64,
+    /// Bytes asked for, all parts together.
+    pub len_bytes: u64,
+    /// It was read whole.
+    pub received_ns: u64,
+    /// Its pieces stood in their queues.
+    pub queued_ns: u64,
+    /// Its answer was made.
+    pub replied_ns: u64,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+    /// An extent in the gateway's process answered it, or parts of it, without a batch.
+    pub at_once: Option<AtOnceReport>,
+    /// How many pieces it had.
+    pub pieces_in_all: u32,
+    /// Those that were followed.
+    pub pieces: Vec<PieceReport>,
+}
+
+/// Bytes that an extent in the gateway's own process had at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtOnceReport {
+    /// Which node, an index of [`TraceReport::nodes`].
+    pub node: usize,
+    /// It was asked.
+    pub started_ns: u64,
+    /// It had answered.
+    pub finished_ns: u64,
+}
+
+/// One piece.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieceReport {
+    /// Its node, an index of [`TraceReport::nodes`].
+    pub node: usize,
+    /// First byte of the extent.
+    pub offset_bytes: u64,
+    /// How many.
+    pub len_bytes: u32,
+    /// It became part of a batch.
+    pub batched_ns: u64,
+    /// That batch had so many pieces.
+    pub batch_pieces: u16,
+    /// How often it was sent again; its times are those of the last time.
+    pub retries: u32,
+    /// How it ended, if badly.
+    pub failure: Option<String>,
+    /// The rest of its way; absent if it did not come to its end.
+    pub way: Option<WayReport>,
+}
+
+/// To a node and back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayReport {
+    /// `at_once`: out of the node's memory; `store`; `refused`.
+    pub answered: String,
+    /// It left for its node.
+    pub sent_ns: u64,
+    /// The node had read it.
+    pub node_received_ns: u64,
+    /// It stood in the elevator, or was about to be tried.
+    pub scheduled_ns: u64,
+    /// The store began.
+    pub flash_start_ns: u64,
+    /// The store was done.
+    pub flash_done_ns: u64,
+    /// The node's answer stood ready.
+    pub node_replied_ns: u64,
+    /// It was back.
+    pub returned_ns: u64,
+    /// How far the node's clock was ahead.
+    pub clock_offset_ns: i64,
+    /// All five of the node's times may be off by so much, together.
+    pub clock_error_ns: u64,
+    /// The node's own clock when it had read it.
+    pub node_clock_ns: u64,
+    /// The operation of the store that it was part of: first byte of the extent.
+    pub store_offset_bytes: u64,
+    /// And how many.
+    pub store_bytes: u32,
+}
+
+impl TraceCounters {
+    /// Those of a gateway.
+    #[must_use]
+    pub fn of(gateway: &Gateway) -> TraceCounters {
+        let counters = gateway.sample_counters();
+        TraceCounters {
+            one_in: gateway.sampling().one_in,
+            in_flight: gateway.samples_in_flight(),
+            begun: counters.begun,
+            finished: counters.finished,
+            failed: counters.failed,
+            crowded_out: counters.crowded_out,
+            abandoned: counters.abandoned,
+            untold: counters.untold,
+        }
+    }
+}
+
+impl TraceReport {
+    /// What a gateway has to tell at `now`.
+    #[must_use]
+    pub fn of(gateway: &Gateway, now: Time) -> TraceReport {
+        let status = gateway.status();
+        let nodes = status.volumes.iter().flat_map(|volume| volume.nodes.iter().map(move |node| (volume, node)));
+        let nodes = nodes.map(|(volume, node)| {
+            let clock = gateway.clock_of(node.number, now);
+            NodeClockReport {
+                volume: volume.name.clone(),
+                name: node.name.clone(),
+                clock_offset_ns: clock.map(|clock| clock.offset_ns),
+                clock_error_ns: clock.map(|clock| clock.error_ns),
+            }
+        });
+        let volumes: Vec<&str> = status.volumes.iter().map(|volume| &*volume.name).collect();
+        let teller = Teller { clock_start_ns: gateway.sampling().clock_start_ns, volumes: &volumes };
+        TraceReport {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            now_ns: teller.ns(now),
+            counters: TraceCounters::of(gateway),
+            nodes: nodes.collect(),
+            samples: gateway.samples().map(|sample| teller.sample(sample)).collect(),
+        }
+    }
+}
+
+/// Puts what the state machine keeps into this form.
+struct Teller<'a> {
+    clock_start_ns: u64,
+    volumes: &'a [&'a str],
+}
+
+impl Teller<'_> {
+    fn ns(&self, time: Time) -> u64 {
+        self.clock_start_ns.saturating_add(time.as_nanos())
+    }
+
+    fn sample(&self, sample: &Sample) -> SampleReport {
+        let at_once = sample.at_once.map(|AtOnce { node, started, finished }| AtOnceReport {
+            node,
+            started_ns: self.ns(started),
+            finished_ns: self.ns(finished),
+        });
+        SampleReport {
+            number: sample.number,
+            op: sample.op.name().to_string(),
+            volume: self.volumes.get(sample.volume).copied().unwrap_or_default().to_string(),
+            offset_bytes: sample.offset_bytes,
+            len_bytes: sample.len_bytes,
+            received_ns: self.ns(sample.received),
+            queued_ns: self.ns(sample.queued),
+            replied_ns: self.ns(sample.replied),
+            failure: sample.failure.map(|failure| failure.to_string()),
+            at_once,
+            pieces_in_all: sample.pieces_in_all,
+            pieces: sample.pieces.iter().map(|piece| self.piece(piece)).collect(),
+        }
+    }
+
+    fn piece(&self, piece: &SampledPiece) -> PieceReport {
+        PieceReport {
+            node: piece.node,
+            offset_bytes: piece.offset_bytes,
+            len_bytes: piece.len_bytes,
+            batched_ns: self.ns(piece.batched),
+            batch_pieces: piece.batch_pieces,
+            retries: piece.retries,
+            failure: piece.outcome.err().map(|failure| failure.to_string()),
+            way: self.way(piece),
+        }
+    }
+
+    fn way(&self, piece: &SampledPiece) -> Option<WayReport> {
+        let (placed, times, clock) = (piece.placed(self.clock_start_ns)?, piece.times?, piece.clock?);
+        let [received, scheduled, started, finished, replied] = placed.at_node.map(|time| self.ns(time));
+        let answered = match times.way {
+            Way::AtOnce => "at_once",
+            Way::Store => "store",
+            Way::Refused => "refused",
+        };
+        Some(WayReport {
+            answered: answered.to_string(),
+            sent_ns: self.ns(placed.sent),
+            node_received_ns: received,
+            scheduled_ns: scheduled,
+            flash_start_ns: started,
+            flash_done_ns: finished,
+            node_replied_ns: replied,
+            returned_ns: self.ns(placed.returned),
+            clock_offset_ns: clock.offset_ns,
+            clock_error_ns: clock.error_ns,
+            node_clock_ns: times.received_ns,
+            store_offset_bytes: times.op_offset_bytes,
+            store_bytes: times.op_bytes,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! What P5 measured, as runs of `flashmob trace sqlite`: one for each system, with the settings that show which writes vanish.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+/// A file system to measure on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum System {
+    /// ext4 with its journal.
+    #[value(name = "ext4")]
+    Ext4,
+    /// ext4 without one.
+    #[value(name = "ext4-nojournal")]
+    Ext4NoJournal,
+    /// XFS.
+    #[value(name = "xfs")]
+    Xfs,
+    /// F2FS, made for flash.
+    #[value(name = "f2fs")]
+    F2fs,
+}
+
+impl System {
+    /// All of them; the first is what the others are compared with.
+    pub const ALL: [System; 4] = [System::Ext4, System::Ext4NoJournal, System::Xfs, System::F2fs];
+
+    /// Its name on command lines.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
+    }
+
+    /// On the page.
+    fn label(self) -> &'static str {
+        match self {
+            System::Ext4 => "ext4",
+            System::Ext4NoJournal => "ext4 without journal",
+            System::Xfs => "xfs",
+            System::F2fs => "f2fs",
+        }
+    }
+}
+
+/// Where INSERTs are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On a loop device with a file system of its own.
+    Loop(System),
+    /// In a directory.
+    Folder(PathBuf),
+}
+
+/// What is common to all runs.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// INSERTs of each setting.
+    pub inserts: u64,
+    /// Pairs of a traced and an untraced run, besides.
+    pub pairs: u64,
+    /// Journal modes, with commas between them.
+    pub modes: String,
+    /// Synchronous levels, of the first system; the others have the first of these.
+    pub levels: String,
+}
+
+/// One system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where.
+    pub place: Place,
+    /// All levels, not the one that P5 had alone.
+    all_levels: bool,
+}
+
+/// Journal modes unless others are named.
+pub const MODES: &str = "DELETE,TRUNCATE,PERSIST,WAL";
+/// Levels unless others are named; P5's is the first.
+pub const LEVELS: &str = "FULL,NORMAL,OFF";
+/// What P5's kernels had before eMMC and the PC's disk alike sorts: today's nearest.
+const SCHEDULER: &str = "mq-deadline";
+/// Seconds of a setting besides its INSERTs, and of one INSERT: guesses, until the first run is done.
+const SETTING_S: f64 = 0.7;
+const INSERT_S: f64 = 0.001;
+
+/// Synchronous levels are swept on the first system alone: what they leave out is SQLite's doing, not the file system's.
+pub fn runs(places: Vec<Place>) -> Vec<Run> {
+    places.into_iter().enumerate().map(|(nth, place)| Run { place, all_levels: nth == 0 }).collect()
+}
+
+impl Run {
+    /// In words, for progress and for what failed.
+    pub fn words(&self) -> String {
+        match &self.place {
+            Place::Loop(system) => system.label().to_string(),
+            Place::Folder(path) => format!("INSERTs in {}", path.display()),
+        }
+    }
+
+    /// What the result is called in files.
+    pub fn file(&self) -> String {
+        match &self.place {
+            Place::Loop(system) => format!("p5-{}.json", system.name()),
+            Place::Folder(_) => "p5-folder.json".into(),
+        }
+    }
+
+    /// What the program is given.
+    pub fn arguments(&self, setup: &Setup) -> Vec<String> {
+        let mut words = vec!["trace".to_string(), "sqlite".into()];
+        match &self.place {
+            Place::Loop(system) => words.extend(
+                ["--loop", &system.name(), "--scheduler", SCHEDULER, "--label", system.label()].map(String::from),
+            ),
+            Place::Folder(path) => words.push(path.display().to_string()),
+        }
+        words.extend(["--journal", &setup.modes, "--synchronous", self.levels(setup)].map(String::from));
+        let numbers = [("--inserts", setup.inserts), ("--pairs", setup.pairs)];
+        words.extend(numbers.into_iter().flat_map(|(option, value)| [option.to_string(), value.to_string()]));
+        words
+    }
+
+    fn levels<'a>(&self, setup: &'a Setup) -> &'a str {
+        let first = setup.levels.split(',').next().unwrap_or_default();
+        if self.all_levels { &setup.levels } else { first }
+    }
+
+    /// Seconds that it takes, as a guess.
+    pub fn guess_s(&self, setup: &Setup) -> f64 {
+        let settings = setup.modes.split(',').count() * self.levels(setup).split(',').count();
+        let runs = 1 + 2 * setup.pairs;
+        settings as f64 * (SETTING_S + runs as f64 * setup.inserts as f64 * INSERT_S)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_what_the_tracer_takes() {
+        let setup = Setup { inserts: 300, pairs: 1, modes: MODES.into(), levels: LEVELS.into() };
+        let all = runs(System::ALL.map(Place::Loop).to_vec());
+        assert_eq!(
+            all[0].arguments(&setup).join(" "),
+            "trace sqlite --loop ext4 --scheduler mq-deadline --label ext4 --journal DELETE,TRUNCATE,PERSIST,WAL \
+             --synchronous FULL,NORMAL,OFF --inserts 300 --pairs 1"
+        );
+        assert!(all[1].arguments(&setup).join(" ").contains("--loop ext4-nojournal "));
+        // P5's own setting is there on every system.
+        assert!(all.iter().all(|run| run.arguments(&setup).iter().any(|word| word.starts_with("FULL"))));
+        assert!(all[0].guess_s(&setup) > 2.0 * all[3].guess_s(&setup));
+        let folder = runs(vec![Place::Folder("/data".into())]);
+        assert!(folder[0].arguments(&setup).join(" ").starts_with("trace sqlite /data --journal "));
+        assert_eq!((folder[0].file(), all[1].file()), ("p5-folder.json".into(), "p5-ext4-nojournal.json".into()));
+    }
+}

@@ -1,0 +1,72 @@
+//! Samples of a running gateway, asked for again and again until there are enough.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::admin::fetch::fetch_trace;
+use crate::admin::trace_report::{SCHEMA, SampleReport, TraceReport};
+
+/// How often it is looked for more: the gateway keeps 256, which at the default rate are there after a second at the earliest.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What was gathered.
+#[derive(Debug)]
+pub struct Gathered {
+    /// In the order of their begins.
+    pub samples: Vec<SampleReport>,
+    /// The last of all reports.
+    pub last: TraceReport,
+    /// Samples that ended and were gone before they were seen.
+    pub missed: u64,
+}
+
+/// Samples that were received at `since_ns` or later, until there are `enough`, or for so long.
+pub fn gather(
+    target: &str,
+    enough: u64,
+    time: Duration,
+    since_ns: u64,
+    cancel: &AtomicBool,
+) -> anyhow::Result<Gathered> {
+    let until = Instant::now() + time;
+    let mut last = fetch(target)?;
+    let kept_before = last.samples.iter().map(|sample| sample.number).collect::<Vec<_>>();
+    let mut gathered = Gathered { samples: take(&last, since_ns), last: last.clone(), missed: 0 };
+    let before = last.counters.finished + last.counters.failed;
+    while (gathered.samples.len() as u64) < enough && Instant::now() < until && !cancel.load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE.min(until.saturating_duration_since(Instant::now())));
+        last = fetch(target)?;
+        let seen = |sample: &SampleReport| gathered.samples.iter().any(|old| old.number == sample.number);
+        let new: Vec<SampleReport> = take(&last, since_ns).into_iter().filter(|sample| !seen(sample)).collect();
+        gathered.samples.extend(new);
+    }
+    let ended = (last.counters.finished + last.counters.failed).saturating_sub(before);
+    let new = gathered.samples.iter().filter(|sample| !kept_before.contains(&sample.number)).count() as u64;
+    if since_ns == 0 {
+        gathered.missed = ended.saturating_sub(new);
+    }
+    gathered.samples.sort_by_key(|sample| (sample.received_ns, sample.number));
+    gathered.samples.truncate(usize::try_from(enough).unwrap_or(usize::MAX));
+    gathered.last = last;
+    Ok(gathered)
+}
+
+/// What the gateway tells now.
+pub fn fetch(target: &str) -> anyhow::Result<TraceReport> {
+    let body = fetch_trace(target)
+        .with_context(|| format!("cannot ask for samples; only a gateway has any: is {target} one's 'admin'?"))?;
+    let report: TraceReport =
+        serde_json::from_slice(&body).with_context(|| format!("what {target} tells is no report of samples"))?;
+    anyhow::ensure!(
+        report.schema == SCHEMA,
+        "{target} tells of samples in form {}, this program reads {SCHEMA}",
+        report.schema
+    );
+    Ok(report)
+}
+
+fn take(report: &TraceReport, since_ns: u64) -> Vec<SampleReport> {
+    report.samples.iter().filter(|sample| sample.received_ns >= since_ns).cloned().collect()
+}

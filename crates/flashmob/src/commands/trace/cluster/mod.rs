@@ -1,0 +1,208 @@
+//! `flashmob trace cluster`: sampled requests of a running gateway, through gateway, link, node and store, across processes and devices.
+
+mod blocks;
+mod gather;
+mod spans;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Args;
+use flashmob_results::trace::{Layer, Source, System, Timeline, Workload};
+use flashmob_results::warning::{Code, Warning};
+use flashmob_trace::view::{self, RunParts};
+
+use super::outputs::{About, Form, OutputArgs, print};
+use super::text;
+use crate::admin::trace_report::TraceReport;
+use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::config::quantity::parse_period;
+use blocks::{Blocks, Lower};
+use gather::{Gathered, gather};
+
+/// Show where the time of a volume's requests goes: gateway, link, node, store, and the disks of nodes on this machine.
+///
+/// A gateway follows one request in so many ('trace_one_in' in its configuration, 1000 without it) and keeps the last 256 that ended. Nodes measure
+/// with their own clocks; how far these are ahead of the gateway's is known from what travels between them, within an error that is shown.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob trace cluster 127.0.0.1:10810
+  flashmob trace cluster 127.0.0.1:10810 --samples 1 --html read.html --perfetto read.perfetto-trace
+  sudo flashmob trace cluster 127.0.0.1:10810 --extent 127.0.0.1:7411=/data/node.img   # with what the disk did
+
+docs/tracing-cluster.md says what the stages are, and how clocks are related.
+
+Exit status: 0 done, 1 not possible or nothing was followed, 2 wrong arguments, 130 stopped by Ctrl-C (what there is is shown).")]
+pub struct ClusterArgs {
+    /// Where the gateway was told to answer ('admin' in its configuration).
+    #[arg(value_name = "ADDR:PORT")]
+    target: String,
+    /// Enough samples.
+    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    samples: u64,
+    /// Wait no longer for them than so.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
+    time: Duration,
+    /// The data of a node on this machine, so that what its disk did is shown too: the node as the configuration names it, and the file. Needs root.
+    #[arg(long = "extent", value_name = "NODE=FILE", value_parser = extent)]
+    extents: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    outputs: OutputArgs,
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    parse_period(text).ok_or_else(|| format!("'{text}' is not a time; write a number and a unit, such as 500ms or 10s"))
+}
+
+fn extent(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((node, file)) if !node.is_empty() && !file.is_empty() => Ok((node.to_string(), PathBuf::from(file))),
+        _ => Err(format!(
+            "'{text}' is not NODE=FILE; write the node's address and its data file, such as 127.0.0.1:7411=/data/node.img"
+        )),
+    }
+}
+
+/// Does what the arguments say.
+pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
+    let (begun, started) = (Instant::now(), SystemTime::now());
+    args.outputs.check()?;
+    let cancel = Arc::new(AtomicBool::new(false));
+    tell::on_signal(Arc::clone(&cancel))?;
+    let lower = Lower::open(&args.target, &args.extents)?;
+    let since_ns = lower.since_ns();
+    let gathered = gather(&args.target, args.samples, args.time, since_ns, &cancel)?;
+    let blocks = lower.stop();
+    if gathered.samples.is_empty() {
+        anyhow::bail!("{}", nothing(&gathered.last, args.time));
+    }
+    let timeline = spans::timeline(&gathered.last.nodes, &gathered.samples, &blocks);
+    args.outputs.spans(1, &timeline)?;
+    let is_stopped = cancel.load(Ordering::Relaxed);
+    let run = view::run(&timeline, parts(&gathered, &blocks, &timeline), &args.outputs.choice(&timeline));
+    let warning = || Warning::new(Code::Interrupted, "stopped before as many samples were there as were asked for");
+    let about = About {
+        started,
+        elapsed: begun.elapsed(),
+        is_interrupted: is_stopped,
+        seed: 0,
+        warnings: is_stopped.then(warning).into_iter().collect(),
+    };
+    let document = args.outputs.document(vec![run], about);
+    args.outputs.files(&document)?;
+    print(&match args.outputs.output {
+        Form::Table => format!("{}{}", text::summary(&document), clocks(&gathered.last)),
+        Form::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+    })?;
+    Ok(if is_stopped { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Why there is nothing to show.
+fn nothing(report: &TraceReport, waited: Duration) -> String {
+    let seconds = waited.as_secs_f64();
+    match report.counters.one_in {
+        0 => "the gateway follows no request; set trace_one_in = 1000 in its configuration and restart it".to_string(),
+        one_in => format!(
+            "no request that was followed ended within {seconds} s: the gateway follows one in {one_in}; use the volume meanwhile, wait longer with \
+             --time, or follow more of them with trace_one_in in its configuration"
+        ),
+    }
+}
+
+/// What a run is besides its timeline.
+fn parts(gathered: &Gathered, blocks: &Blocks, timeline: &Timeline) -> RunParts {
+    let report = &gathered.last;
+    let first_ns = timeline.operations.iter().map(|operation| operation.begin_ns).min().unwrap_or_default();
+    let last_ns = timeline.operations.iter().map(|operation| operation.end_ns).max().unwrap_or_default();
+    let mut names: Vec<&str> = gathered.samples.iter().map(|sample| &*sample.volume).collect();
+    names.sort_unstable();
+    names.dedup();
+    RunParts {
+        name: format!("volume {}", names.join(", ")),
+        workload: Workload::Cluster {
+            nodes: u32::try_from(report.nodes.len()).unwrap_or(u32::MAX),
+            sampled_one_in: report.counters.one_in,
+        },
+        system: blocks.system.clone().unwrap_or_else(|| System {
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            ..System::default()
+        }),
+        sources: sources(blocks),
+        losses: blocks.losses.clone(),
+        overhead: None,
+        elapsed_s: last_ns.saturating_sub(first_ns) as f64 / 1e9,
+        operation: "request".into(),
+        warnings: warnings(gathered),
+    }
+}
+
+fn sources(blocks: &Blocks) -> Vec<Source> {
+    let layers = vec![Layer::Gateway, Layer::Link, Layer::Node, Layer::Store];
+    let own = Source { name: "gateway's samples".into(), layers, is_used: true, why: None };
+    std::iter::once(own).chain(blocks.sources.iter().cloned()).collect()
+}
+
+fn warnings(gathered: &Gathered) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let failed = gathered.samples.iter().filter(|sample| sample.failure.is_some()).count();
+    if failed > 0 {
+        warnings.push(Warning::new(Code::Errors, format!("{failed} of the requests that were followed failed")));
+    }
+    let counters = &gathered.last.counters;
+    let dropped = counters.crowded_out + counters.abandoned + counters.untold;
+    if dropped > 0 {
+        let message = format!(
+            "{dropped} requests since the gateway's start were to be followed and were not to their end: {} for too many were in flight, {} whose \
+             client went, {} whose node did not tell",
+            counters.crowded_out, counters.abandoned, counters.untold
+        );
+        warnings.push(Warning::new(Code::Incomplete, message));
+    }
+    if gathered.missed > 0 {
+        let message =
+            format!("{} samples were gone before they were fetched: the gateway keeps the last 256", gathered.missed);
+        warnings.push(Warning::new(Code::Incomplete, message));
+    }
+    let parts = gathered.samples.iter().filter(|sample| sample.pieces_in_all as usize > sample.pieces.len()).count();
+    if parts > 0 {
+        let message = format!(
+            "{parts} requests have more pieces than are followed: the time after these counts as the gateway's"
+        );
+        warnings.push(Warning::new(Code::Incomplete, message));
+    }
+    warnings
+}
+
+/// Each node's clock, for people.
+fn clocks(report: &TraceReport) -> String {
+    let us = |ns: f64| format!("{:.1} us", ns / 1e3);
+    let line = |node: &crate::admin::trace_report::NodeClockReport| match (node.clock_offset_ns, node.clock_error_ns) {
+        (Some(offset), Some(error)) => {
+            format!(
+                "  {}: {} ahead of the gateway's, within {}\n",
+                tell::harmless(&node.name),
+                us(offset as f64),
+                us(error as f64)
+            )
+        }
+        _ => format!("  {}: not known\n", tell::harmless(&node.name)),
+    };
+    format!("\nclocks of nodes\n{}", report.nodes.iter().map(line).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_and_its_file_are_told_apart_at_the_first_equals_sign() {
+        assert_eq!(extent("h:1=/a=b"), Ok(("h:1".to_string(), PathBuf::from("/a=b"))));
+        for wrong in ["h:1", "=/a", "h:1="] {
+            assert!(extent(wrong).is_err_and(|why| why.contains("NODE=FILE")), "{wrong}");
+        }
+    }
+}

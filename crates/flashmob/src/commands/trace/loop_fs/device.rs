@@ -1,0 +1,157 @@
+//! A loop device over a file without a name, which goes with its last user.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+// From the kernel's linux/loop.h.
+const LOOP_CTL_GET_FREE: u64 = 0x4C82;
+const LOOP_SET_FD: u64 = 0x4C00;
+const LOOP_CLR_FD: u64 = 0x4C01;
+const LOOP_SET_STATUS64: u64 = 0x4C04;
+const LOOP_CONFIGURE: u64 = 0x4C0A;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// Others take free devices too: between being named and being taken one may be gone.
+const ATTEMPTS: u32 = 32;
+
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_bytes: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// So large, and without a name, so that nothing stays of it.
+pub(super) fn image(folder: &Path, size_bytes: u64) -> anyhow::Result<File> {
+    let refused = || {
+        format!(
+            "cannot make an image of {} MiB in {}; name another folder in TMPDIR",
+            size_bytes >> 20,
+            folder.display()
+        )
+    };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    let file = match options.clone().custom_flags(libc::O_TMPFILE).open(folder) {
+        Ok(file) => file,
+        // Not every file system knows files without names: there it has one for a moment.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
+            let path = folder.join(format!(".flashmob-image-{}-{}", std::process::id(), thread_id()));
+            let file = options.create_new(true).open(&path).with_context(refused)?;
+            std::fs::remove_file(&path).with_context(refused)?;
+            file
+        }
+        Err(error) => return Err(error).with_context(refused),
+    };
+    file.set_len(size_bytes).with_context(refused)?;
+    Ok(file)
+}
+
+fn thread_id() -> i32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Open, so that it stays; once it is mounted, the mount keeps it.
+#[derive(Debug)]
+pub(super) struct LoopDevice {
+    name: String,
+    path: PathBuf,
+    _open: File,
+}
+
+impl LoopDevice {
+    /// Gives a free one this file.
+    pub fn attach(image: &File) -> anyhow::Result<LoopDevice> {
+        let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control");
+        let control =
+            control.context("cannot ask for a loop device (/dev/loop-control); name a folder in place of --loop")?;
+        for _ in 0..ATTEMPTS {
+            // SAFETY: the request takes no argument.
+            let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as _) };
+            if number < 0 {
+                return Err(io::Error::last_os_error()).context("the kernel has no free loop device");
+            }
+            let name = format!("loop{number}");
+            // Androids have them in a folder.
+            let paths = [format!("/dev/{name}"), format!("/dev/block/{name}")].map(PathBuf::from);
+            let Some(path) = paths.into_iter().find(|path| path.exists()) else {
+                bail!(
+                    "the kernel offers {name}, and /dev has no such file; mount devtmpfs at /dev, or name a folder in place of --loop"
+                );
+            };
+            let device = OpenOptions::new().read(true).write(true).open(&path);
+            let device = device.with_context(|| format!("cannot open {}", path.display()))?;
+            match configure(&device, image) {
+                Ok(()) => return Ok(LoopDevice { name, path, _open: device }),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                Err(error) => return Err(error).with_context(|| format!("{} does not take the image", path.display())),
+            }
+        }
+        bail!("others take every free loop device; try again")
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn configure(device: &File, image: &File) -> io::Result<()> {
+    // SAFETY: all zeros are a valid value of plain numbers.
+    let mut config: LoopConfig = unsafe { zeroed() };
+    config.fd = image.as_raw_fd().unsigned_abs();
+    config.info.flags = LO_FLAGS_AUTOCLEAR;
+    let call = |request: u64, argument: usize| {
+        // SAFETY: each request gets the argument that it is documented with: a descriptor, nothing, or a whole structure that lives
+        // longer than the call.
+        let back = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };
+        if back < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    match call(LOOP_CONFIGURE, &raw const config as usize) {
+        // Before Linux 5.8 it takes two steps.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTTY)) => {
+            call(LOOP_SET_FD, image.as_raw_fd() as usize)?;
+            call(LOOP_SET_STATUS64, &raw const config.info as usize).inspect_err(|_| {
+                // It would stay for good.
+                let _ = call(LOOP_CLR_FD, 0);
+            })
+        }
+        done => done,
+    }
+}
+
+// The kernel's sizes.
+const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
+
+/// So that a test can look whether a device is free again.
+#[cfg(test)]
+pub(super) fn is_attached(name: &str) -> bool {
+    Path::new("/sys/block").join(name).join("loop").exists()
+}

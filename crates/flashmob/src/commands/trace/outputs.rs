@@ -1,0 +1,240 @@
+//! Where traces go: what all of `flashmob trace` can write, and the document around it.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use flashmob_bench::host::device;
+use flashmob_report::{Input, Report, standalone};
+use flashmob_results::trace::{Run, Timeline, Trace};
+use flashmob_results::warning::Warning;
+use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+use flashmob_trace::export;
+
+use crate::commands::{tell, whole_file};
+
+/// What to write, and where.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// A name for this trace in tables and reports.
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Save the result as JSON (described by schema/result-1.json), for 'flashmob trace compare' and 'flashmob report'.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// A page with the timeline, to zoom into, and all tables; it needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The timeline of the first operation that is in the result in full, as a picture.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// All spans for ui.perfetto.dev, with a track for each layer and file. Of several runs each gets a file: NAME, NAME-2, and so on.
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+    /// All spans as rows of comma-separated values. Of several runs each gets a file.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// So many operations go into the result in full, the slowest and ones of middling length: what its timeline shows.
+    #[arg(long, value_name = "COUNT", default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub operations: u64,
+    /// A summary for people, or the result as JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    pub output: Form,
+}
+
+/// The forms of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people.
+    Table,
+    /// The result.
+    Json,
+}
+
+/// What is known of a whole trace besides its runs.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// When it began.
+    pub started: SystemTime,
+    /// How long all of it took.
+    pub elapsed: Duration,
+    /// It was stopped before its end.
+    pub is_interrupted: bool,
+    /// Where random things came from; 0 if there were none.
+    pub seed: u64,
+    /// What makes all of it doubtful.
+    pub warnings: Vec<Warning>,
+}
+
+impl OutputArgs {
+    /// Fails now rather than after the run.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let files: Vec<&PathBuf> =
+            [&self.save, &self.html, &self.svg, &self.perfetto, &self.csv].into_iter().flatten().collect();
+        for (at, path) in files.iter().enumerate() {
+            tell::check_writable(path, None)?;
+            let is_taken = files[..at].contains(path) && !whole_file::is_special(path);
+            anyhow::ensure!(!is_taken, "{} cannot be written twice: name another file", path.display());
+        }
+        Ok(())
+    }
+
+    /// The document of these runs.
+    pub fn document(&self, runs: Vec<Run>, about: About) -> Document {
+        Document {
+            format: FORMAT.into(),
+            format_version: FORMAT_VERSION,
+            program_version: env!("CARGO_PKG_VERSION").into(),
+            started_unix_s: about.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            elapsed_s: about.elapsed.as_secs_f64(),
+            interrupted: about.is_interrupted,
+            label: self.label.clone(),
+            device: device::describe(),
+            preset: None,
+            scale: 1.0,
+            seed: about.seed,
+            measurement: Measurement::Trace(Trace { runs }),
+            warnings: about.warnings,
+        }
+    }
+
+    /// Writes all spans of a run, the `number`th from 1.
+    pub fn spans(&self, number: usize, timeline: &Timeline) -> anyhow::Result<()> {
+        if let Some(path) = &self.perfetto {
+            into(&numbered(path, number), |out| export::perfetto::write(timeline, out))?;
+        }
+        if let Some(path) = &self.csv {
+            into(&numbered(path, number), |out| export::csv::write(timeline, out).map_err(io::Error::other))?;
+        }
+        Ok(())
+    }
+
+    /// Saves the document and its page. Nothing goes to stdout.
+    pub fn files(&self, document: &Document) -> anyhow::Result<()> {
+        if let Some(path) = &self.save {
+            tell::save(document, path)?;
+        }
+        if let Some(path) = &self.html {
+            page(document, path)?;
+        }
+        if let Some(path) = &self.svg {
+            picture(document, path)?;
+        }
+        Ok(())
+    }
+
+    /// The operations to show in full: the slowest, and others evenly from short to long.
+    pub fn choice(&self, timeline: &Timeline) -> Vec<u64> {
+        let mut by_length: Vec<(u64, u64)> =
+            timeline.operations.iter().map(|o| (o.end_ns - o.begin_ns, o.number)).collect();
+        by_length.sort_unstable();
+        let count = usize::try_from(self.operations).unwrap_or(usize::MAX).min(by_length.len());
+        let mut chosen: Vec<u64> =
+            (1..=count).map(|at| by_length[(by_length.len() * at / count).max(1) - 1].1).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        chosen
+    }
+}
+
+/// The page of one document, at `path`.
+pub fn page(document: &Document, path: &Path) -> anyhow::Result<()> {
+    let html = Report::new(vec![Input { path: PathBuf::from("trace.json"), document: document.clone() }]).html()?;
+    whole_file::write(path, &html).with_context(|| format!("the page cannot be written as {}", path.display()))
+}
+
+/// The timeline of the first operation that the document has in full, at `path`.
+fn picture(document: &Document, path: &Path) -> anyhow::Result<()> {
+    let run = document.trace().and_then(|trace| trace.runs.iter().find(|run| !run.timeline.operations.is_empty()));
+    let svg = run.and_then(|run| standalone::timeline(run, run.timeline.operations.first()?.number));
+    let svg = svg.context("there is no operation to draw")?;
+    whole_file::write(path, &svg).with_context(|| format!("the picture cannot be written as {}", path.display()))
+}
+
+/// Who does not want to read on may go; a full disk is another matter.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.context("cannot write the result to stdout"),
+    }
+}
+
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number < 2 {
+        return path.to_path_buf();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_os_string();
+    name.push(format!("-{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+/// Writes a file that is there as a whole or not at all.
+fn into(path: &Path, write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>) -> anyhow::Result<()> {
+    let refused = || format!("the spans cannot be written as {}", path.display());
+    if whole_file::is_special(path) {
+        let mut out = BufWriter::new(fs::OpenOptions::new().write(true).open(path).with_context(refused)?);
+        return write(&mut out).and_then(|()| out.flush()).with_context(refused);
+    }
+    let (file, temporary) = whole_file::create_beside(path).with_context(refused)?;
+    let mut out = BufWriter::new(file);
+    let outcome = write(&mut out).and_then(|()| out.flush()).and_then(|()| fs::rename(&temporary, path));
+    if outcome.is_err() {
+        // Whatever of it is there is of no use.
+        let _ = fs::remove_file(&temporary);
+    }
+    outcome.with_context(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_later_runs_are_numbered() {
+        let name = |path: &str, number| numbered(Path::new(path), number).display().to_string();
+        assert_eq!(name("a/t.pftrace", 1), "a/t.pftrace");
+        assert_eq!(name("a/t.pftrace", 2), "a/t-2.pftrace");
+        assert_eq!(name("t", 12), "t-12");
+    }
+
+    #[test]
+    fn one_file_is_not_for_two_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| Some(folder.path().join(name));
+        let args = |save, html| OutputArgs {
+            label: None,
+            save,
+            html,
+            svg: None,
+            perfetto: None,
+            csv: None,
+            operations: 3,
+            output: Form::Table,
+        };
+        args(at("a"), at("b")).check().unwrap();
+        args(Some("/dev/null".into()), Some("/dev/null".into())).check().unwrap();
+        assert!(args(at("a"), at("a")).check().unwrap_err().to_string().contains("name another file"));
+    }
+
+    #[test]
+    fn a_file_is_there_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spans.csv");
+        let failed = into(&path, |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("no more"))
+        });
+        assert!(format!("{:#}", failed.unwrap_err()).contains("no more"));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        into(&path, |out| out.write_all(b"whole")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+    }
+}

@@ -1,0 +1,147 @@
+//! `flashmob trace sqlite`: P5's workload, and what its INSERTs do in every layer.
+
+mod measure;
+mod progress;
+mod told;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use clap::Args;
+use flashmob_results::warning::{Code, Warning};
+use flashmob_sqlite::{JournalMode, Synchronous};
+
+use super::loop_fs::Kind;
+use super::outputs::{About, Form, OutputArgs, print};
+use super::text;
+use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use measure::{Measure, Setting};
+use progress::Progress;
+use worker::{Place, Shared};
+
+/// On a loop device, unless another one is asked for: its events show what an elevator does.
+const SCHEDULER: &str = "mq-deadline";
+
+/// INSERTs into SQLite, each its own transaction, and what they do in every layer.
+///
+/// Each INSERT is an int and a string of 100 bytes. SQLite tells what it does by itself, so the application's and SQLite's layers need no rights; the
+/// kernel's layers need root. What is missing is named. Nothing stays: neither the database nor anything in the kernel.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob trace sqlite /data                                      # on the file system of /data
+  sudo flashmob trace sqlite --loop ext4 --perfetto insert.perfetto-trace
+  sudo flashmob trace sqlite --loop ext4 --journal DELETE,TRUNCATE,PERSIST,WAL --synchronous OFF,NORMAL,FULL --save ext4.json
+  sudo flashmob trace sqlite --loop xfs --save xfs.json && flashmob trace compare ext4.json xfs.json
+
+docs/tracing.md says what the layers are, and what each of them counts.
+
+Exit status: 0 done, 1 not possible, 2 wrong arguments, 130 stopped by Ctrl-C (the result so far is printed and saved).")]
+pub struct SqliteArgs {
+    /// Where the database is made, and removed in the end.
+    #[arg(value_name = "FOLDER", default_value = ".", conflicts_with = "loop_fs")]
+    folder: PathBuf,
+    /// How many INSERTs for each setting.
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    inserts: u64,
+    /// Journal modes: DELETE, TRUNCATE, PERSIST, WAL, MEMORY, OFF. Of several, each is measured with each synchronous level.
+    #[arg(long, value_name = "MODES", default_value = "DELETE", value_delimiter = ',')]
+    journal: Vec<JournalMode>,
+    /// Levels: OFF, NORMAL, FULL, EXTRA.
+    #[arg(long, value_name = "LEVELS", default_value = "FULL", value_delimiter = ',')]
+    synchronous: Vec<Synchronous>,
+    /// Bytes of the string in each INSERT.
+    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    string_bytes: u64,
+    /// Measure what tracing costs, by so many pairs of runs, traced and untraced in turn; 0: do not.
+    #[arg(long, value_name = "COUNT", default_value = "5", value_parser = clap::value_parser!(u64).range(0..=1000))]
+    pairs: u64,
+    /// Make a fresh file system of this kind on a loop device and measure there. It is gone in the end. Needs root.
+    #[arg(long = "loop", value_name = "KIND", value_enum)]
+    loop_fs: Option<Kind>,
+    /// How large that file system is; as a rule 256 MiB.
+    #[arg(long, value_name = "SIZE", value_parser = crate::commands::size, requires = "loop_fs")]
+    loop_size: Option<u64>,
+    /// The I/O scheduler of the loop device; as a rule mq-deadline.
+    #[arg(long, value_name = "NAME", requires = "loop_fs")]
+    scheduler: Option<String>,
+    /// The kernel's buffer for each processor. A larger one loses fewer events; losses are told.
+    #[arg(long, value_name = "SIZE", value_parser = crate::commands::size)]
+    buffer_size: Option<u64>,
+    #[command(flatten)]
+    outputs: OutputArgs,
+}
+
+impl SqliteArgs {
+    fn settings(&self) -> Vec<Setting> {
+        let levels =
+            |&journal_mode| self.synchronous.iter().map(move |&synchronous| Setting { journal_mode, synchronous });
+        self.journal.iter().flat_map(levels).collect()
+    }
+
+    fn place(&self) -> Place {
+        match self.loop_fs {
+            Some(kind) => Place::Loop {
+                kind,
+                size_bytes: self.loop_size.unwrap_or(kind.size_bytes_default()),
+                scheduler: Some(self.scheduler.clone().unwrap_or_else(|| SCHEDULER.into())),
+            },
+            None => Place::Folder(self.folder.clone()),
+        }
+    }
+}
+
+/// Measures as the arguments say.
+pub fn run(args: &SqliteArgs) -> anyhow::Result<ExitCode> {
+    let (begun, started) = (Instant::now(), SystemTime::now());
+    let settings = args.settings();
+    args.outputs.check()?;
+    let cancel = Arc::new(AtomicBool::new(false));
+    tell::on_signal(Arc::clone(&cancel))?;
+    let shared = Shared { cancel, ..Shared::default() };
+    let progress = Progress::new(settings.len() as u64 * (1 + 2 * args.pairs), args.inserts);
+    let measure = Measure {
+        place: args.place(),
+        inserts: args.inserts,
+        string_bytes: args.string_bytes as usize,
+        pairs: args.pairs,
+        buffer_bytes: args.buffer_size.unwrap_or(0),
+        outputs: &args.outputs,
+        shared: &shared,
+        progress: &progress,
+    };
+    let is_stopped = || shared.cancel.load(Ordering::Relaxed);
+    let mut runs = Vec::new();
+    progress.shown_while(&shared, || {
+        for (number, setting) in (1..).zip(&settings) {
+            if is_stopped() {
+                break;
+            }
+            runs.extend(measure.run(number, setting)?);
+        }
+        anyhow::Ok(())
+    })?;
+    if runs.is_empty() {
+        log::info!("stopped; nothing was measured, and nothing stays");
+        return Ok(ExitCode::from(STATUS_INTERRUPTED));
+    }
+    let warning = || Warning::new(Code::Interrupted, "stopped before its end: settings or INSERTs are missing");
+    let about = About {
+        started,
+        elapsed: begun.elapsed(),
+        is_interrupted: is_stopped(),
+        seed: 0,
+        warnings: is_stopped().then(warning).into_iter().collect(),
+    };
+    let document = args.outputs.document(runs, about);
+    args.outputs.files(&document)?;
+    print(&match args.outputs.output {
+        Form::Table => text::summary(&document),
+        Form::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+    })?;
+    Ok(if is_stopped() { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+}
