@@ -25,12 +25,15 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
   chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind \
-  iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux
+  iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux strace:strace mkfs.xfs:xfsprogs
 # What flashmob is measured beside.
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
+# A virtual machine with Debian's kernel, for what this one's lacks.
+PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio dpkg-deb:dpkg apt-get:apt mkfs.ext4:e2fsprogs mkfs.f2fs:f2fs-tools \
+  mkfs.xfs:xfsprogs jq:jq
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-net bench-lab bench-growth deny install clean deps-demo deps-test deps-lab deps-peers fuzz-tools
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-net bench-lab bench-growth test-mmc deny install clean deps-demo deps-test deps-lab deps-peers deps-vm fuzz-tools
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -70,9 +73,9 @@ unit: ## unit and property tests
 	@echo '== unit and property tests'
 	@$(CARGO) test --quiet --workspace
 	@# The whole workspace again, for -p alone would build its crates anew with other features of theirs.
-	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices, schedulers and full disks (root)' \
-	  && $(CARGO) test --quiet --workspace --lib -- --ignored store:: host::; \
-	else echo 'not run: the tests with loop devices, schedulers and full disks need root'; fi
+	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices, schedulers, full disks and tracing (root)' \
+	  && $(CARGO) test --quiet --workspace --lib -- --ignored store:: host:: capture:: privileged::; \
+	else echo 'not run: the tests with loop devices, schedulers, full disks and tracing need root'; fi
 
 simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
 	@echo '== simulation'
@@ -112,6 +115,9 @@ bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's 
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-growth
 	@$(dir $(BINARY))bench-growth $(if $(QUICK),--rounds 1) $(ARGS)
 
+test-mmc: deps-vm build ## flashmob trace on a real MMC driver: Debian's kernel and an emulated SD card in a virtual machine, 1 minute
+	@tests/mmc/run
+
 deny: ## licences, sources and advisories of everything it depends on
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	@$(CARGO) deny check licenses bans sources
@@ -129,10 +135,13 @@ deps-demo: ## what the demo needs
 	@.ci/deps $(PROGRAMS_DEMO)
 
 deps-test: ## what the tests need
-	@.ci/deps --rust $(PROGRAMS_DEMO) $(PROGRAMS_TEST) python-module-nbd:python3-libnbd
+	@.ci/deps --rust $(PROGRAMS_DEMO) $(PROGRAMS_TEST) python-module-nbd:python3-libnbd python-module-ensurepip:python3-venv
 
 deps-lab:
 	@.ci/deps nbdkit:nbdkit
+
+deps-vm:
+	@.ci/deps $(PROGRAMS_VM)
 
 # A peer that cannot be installed is named in the results; the others are measured.
 deps-peers:

@@ -15,22 +15,40 @@ rows=$(jq -s '[.[].measurement.points[].repetitions[]] | length' "$DIR/device.js
 [ "$(wc -l <"$DIR/results.csv")" -eq $((rows + 1)) ] || fail "the table has $(wc -l <"$DIR/results.csv") lines for $rows repetitions"
 pass "the table has a row for each of $rows repetitions"
 
-# A page that shows the report in a frame of a given width and measures it: what sticks out of it, how small the text of figures
+# A page that shows reports, one after the other, in a frame of each width and measures them: what sticks out of it, how small the text of figures
 # is, and the contrast of every colour with the page's.
 cat >"$DIR/measure.html" <<'HTML'
 <!doctype html><meta charset="utf-8"><body><script>
-const errors = [];
-const width = Number(new URLSearchParams(location.search).get('width'));
-const frame = document.createElement('iframe');
-frame.style.cssText = `width:${width}px;height:3000px;border:0`;
+let errors = [];
+const asked = new URLSearchParams(location.search);
+const left = asked.get('pages').split(',').flatMap(file => asked.get('widths').split(',').map(width => [file, Number(width)]));
+const results = [];
 const light = text => {
   const [r, g, b] = text.match(/[\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
-frame.onload = () => {
+const next = () => {
+  if (left.length === 0) {
+    document.body.innerHTML = '<pre></pre>';
+    document.body.firstChild.textContent = results.join('\n');
+    return;
+  }
+  const [file, width] = left.shift(), frame = document.createElement('iframe');
+  frame.style.cssText = `width:${width}px;height:3000px;border:0`;
+  frame.onload = () => {
+    results.push(measured(frame, file, width));
+    errors = [];
+    // Only now: styles of a frame that is gone are empty.
+    frame.remove();
+    next();
+  };
+  frame.src = file;
+  document.body.append(frame);
+};
+const measured = (frame, file, width) => {
   const win = frame.contentWindow, doc = frame.contentDocument, root = doc.documentElement;
-  const out = [...doc.querySelectorAll('body *')].filter(e => !e.closest('.scroll table') && !e.classList.contains('hidden'))
+  const out = [...doc.querySelectorAll('body *')].filter(e => !e.closest('.scroll table, .scroll svg') && !e.classList.contains('hidden'))
     .filter(e => e.getBoundingClientRect().right > width + 0.5).map(e => `${e.tagName} ${e.textContent.slice(0, 40)}`);
   const style = e => win.getComputedStyle(e);
   const page = style(doc.body).backgroundColor;
@@ -38,31 +56,39 @@ frame.onload = () => {
   const clipped = texts.filter(t => { const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect(); return a.left < b.left - 0.5 || a.right > b.right + 0.5; });
   const scaled = t => parseFloat(style(t).fontSize) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width;
   const drawn = [...doc.querySelectorAll('svg circle, svg polygon')].map(e => style(e).fill).filter(c => c !== page);
-  const result = 'RESULT ' + JSON.stringify({
-    errors, out: out.slice(0, 5), overflow_px: root.scrollWidth - root.clientWidth, width_px: root.clientWidth, page,
-    figures: doc.querySelectorAll('svg').length, tables_scroll: [...doc.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth),
+  return 'RESULT ' + JSON.stringify({
+    file, asked_px: width, errors, out: out.slice(0, 5), overflow_px: root.scrollWidth - root.clientWidth, width_px: root.clientWidth, page,
+    figures: doc.querySelectorAll('svg').length, timelines: doc.querySelectorAll('svg.timeline').length, controls: doc.querySelectorAll('.controls').length,
+    tables_scroll: [...doc.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth),
     text_px: Math.min(...texts.map(scaled)), clipped: clipped.map(t => t.textContent.trim()).slice(0, 5),
     text_contrast: Math.min(contrast(style(doc.body).color, page), ...texts.map(t => contrast(style(t).fill, page))),
     series_contrast: Math.min(...drawn.map(c => contrast(c, page))), unnamed: [...doc.querySelectorAll('svg')].filter(e => !e.querySelector('title')?.textContent).length,
   });
-  // Only now: styles of a frame that is gone are empty.
-  document.body.innerHTML = '<pre></pre>';
-  document.body.firstChild.textContent = result;
 };
 window.onerror = message => { errors.push(message); };
-frame.src = 'report.html';
-document.body.append(frame);
+next();
 </script>
 HTML
 
-# measured WIDTH SCHEME: the measurements as JSON in $DIR/measured.json. Schemes: 0 dark, 1 light.
-measured() {
-    timeout 60 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --user-data-dir="$DIR/chromium" \
-        --window-size=1400,3200 --blink-settings=preferredColorScheme="$2" --virtual-time-budget=10000 --dump-dom "file://$DIR/measure.html?width=$1" \
-        >"$DIR/dom.html" 2>"$DIR/chromium.err" || { tail -n 5 "$DIR/chromium.err" >&2; fail 'chromium did not load the page'; }
-    sed -n 's/.*RESULT \({.*}\).*/\1/p' "$DIR/dom.html" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >"$DIR/measured.json"
-    # An empty file is no error to every jq.
-    [ -s "$DIR/measured.json" ] && jq -e .figures "$DIR/measured.json" >/dev/null 2>&1 || { tail -n 5 "$DIR/dom.html" >&2; fail 'the page could not be measured'; }
+# Pages to look at, and what they are: to start chromium takes longer than to look, so it is done once for each scheme.
+PAGES=()
+WHAT=()
+# looks WHAT: the page of now is looked at in the end.
+looks() {
+    PAGES+=("page${#PAGES[@]}.html")
+    WHAT+=("$1")
+    cp "$PAGE" "$DIR/${PAGES[-1]}"
+}
+
+# measure SCHEME: a line for each page and width in $DIR/SCHEME.json. Schemes: 0 dark, 1 light.
+measure() {
+    local pages
+    pages=$(IFS=,; echo "${PAGES[*]}")
+    timeout 120 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --user-data-dir="$DIR/chromium" \
+        --window-size=1400,3200 --blink-settings=preferredColorScheme="$1" --virtual-time-budget=60000 --dump-dom "file://$DIR/measure.html?widths=360,1280&pages=$pages" \
+        >"$DIR/dom.html" 2>"$DIR/chromium.err" || { tail -n 5 "$DIR/chromium.err" >&2; fail 'chromium did not load the pages'; }
+    sed -n 's/.*RESULT \({.*}\).*/\1/p' "$DIR/dom.html" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >"$DIR/$1.json"
+    [ "$(jq -s 'length' "$DIR/$1.json")" -eq $((2 * ${#PAGES[@]})) ] || { tail -n 5 "$DIR/dom.html" >&2; fail 'the pages could not be measured'; }
 }
 
 # shown WHAT FILTER
@@ -71,25 +97,29 @@ shown() {
     pass "$1"
 }
 
-# looks WHAT: the page can be read at phone and desktop width, light and dark.
-looks() {
+# look: all pages can be read at phone and desktop width, light and dark.
+look() {
+    local scheme at width nth
     for scheme in 0:dark 1:light; do
-        for width in 360 1280; do
-            measured "$width" "${scheme%%:*}"
-            at="$1, ${scheme#*:}, $width px"
-            shown "$at: no script error, and all figures are there" '(.errors | length == 0) and .figures >= 8 and .unnamed == 0'
-            shown "$at: nothing sticks out" ".width_px == $width and .overflow_px <= 0 and (.out | length == 0) and (.clipped | length == 0)"
-            shown "$at: the text of figures has at least 11 px" '.text_px >= 11'
-            shown "$at: text 4.5 to 1 against the page, series 3 to 1" '.text_contrast >= 4.5 and .series_contrast >= 3'
-            jq -r .page "$DIR/measured.json" >"$DIR/page.${scheme#*:}"
+        measure "${scheme%%:*}"
+        for nth in "${!PAGES[@]}"; do
+            for width in 360 1280; do
+                jq -c "select(.file == \"${PAGES[nth]}\" and .asked_px == $width)" "$DIR/${scheme%%:*}.json" >"$DIR/measured.json"
+                at="${WHAT[nth]}, ${scheme#*:}, $width px"
+                shown "$at: no script error, and all figures are there" '(.errors | length == 0) and .figures >= 8 and .unnamed == 0 and .controls == .timelines'
+                shown "$at: nothing sticks out" ".width_px == $width and .overflow_px <= 0 and (.out | length == 0) and (.clipped | length == 0)"
+                shown "$at: the text of figures has at least 11 px" '.text_px >= 11'
+                shown "$at: text 4.5 to 1 against the page, series 3 to 1" '.text_contrast >= 4.5 and .series_contrast >= 3'
+                jq -r .page "$DIR/measured.json" >"$DIR/page.${scheme#*:}"
+            done
         done
     done
+    ! cmp -s "$DIR/page.dark" "$DIR/page.light" || fail 'dark and light are the same'
+    pass 'dark and light differ'
+    jq -c 'select(.file == "page0.html" and .asked_px == 360)' "$DIR/1.json" >"$DIR/measured.json"
+    shown 'on a phone wide tables scroll in their boxes' '.tables_scroll'
 }
 looks 'two devices'
-! cmp -s "$DIR/page.dark" "$DIR/page.light" || fail 'dark and light are the same'
-pass 'dark and light differ'
-measured 360 1
-shown 'on a phone wide tables scroll in their boxes' '.tables_scroll'
 
 check 'a page of a cluster' "$FLASHMOB" report "$DIR/cluster.json" -o "$PAGE"
 looks 'a cluster'
@@ -117,6 +147,13 @@ check 'a page of two captures' "$FLASHMOB" report "$DIR/capture.json" "$DIR/tenf
 grep -q 'C16</b>.*C16</b>.*✓ holds.*in flight' <(tr '\n' ' ' <"$PAGE") || fail 'two captures do not decide C16'
 pass 'a small and a tenfold capture decide C16'
 refused 'a table of captures' 'captures have no table.*leave out --csv' "$FLASHMOB" report "$DIR/capture.json" -o "$PAGE" --csv "$DIR/none.csv"
+refused 'a table of traces' 'nor have traces.*leave out --csv' "$FLASHMOB" report "$DIR/trace.json" -o "$PAGE" --csv "$DIR/none.csv"
+check 'a page of traces' "$FLASHMOB" report "$DIR/trace.json" -o "$PAGE"
+at_most 'the size of that page' "$(stat -c %s "$PAGE")" 1000000 bytes
+[ "$(grep -o '<script' "$PAGE" | wc -l)" -eq 1 ] && ! grep -Eiq '<link|<img|@import|src=' "$PAGE" || fail 'the page has more than its own script, or needs another file'
+pass 'timelines have one script, and need no other file'
+looks 'traces'
+look
 refused 'one file for clusters and networks' 'clusters and of networks.*name a directory' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/net.json" -o "$PAGE" --csv "$DIR/both.csv"
 check 'the page of before' "$FLASHMOB" report "$DIR/device.json" "$DIR/hdd.json" -o "$PAGE"
 

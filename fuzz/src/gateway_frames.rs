@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, VolumeSpec,
+    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, Sampling, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
@@ -91,6 +91,7 @@ pub fn run(data: &[u8]) {
         extent_ids: Vec::new(),
     };
     let mut gateway = Gateway::new(config).unwrap_or_else(|e| panic!("{e}"));
+    gateway.set_sampling(Sampling { one_in: u64::from(control >> 6), clock_start_ns: u64::from(control) << 40 });
     let Some(native) = gateway.native_opened(0) else { panic!("no native client") };
     let per_node = usize::from(LINKS_PER_NODE);
     let links = (0..gateway.links_count()).map(|link| NodeEnd::new(link / per_node, NODE_BYTES[link / per_node]));
@@ -392,6 +393,13 @@ impl World<'_> {
         }
         assert!(self.calls.is_empty(), "{} calls were never answered", self.calls.len());
         assert_eq!(self.gateway.status().in_hand, 0);
+        let counters = self.gateway.sample_counters();
+        assert_eq!(
+            counters.begun,
+            counters.finished + counters.failed + counters.abandoned + counters.untold,
+            "{counters:?}"
+        );
+        assert_eq!(self.gateway.samples_in_flight(), 0);
         for client in self.nbd.drain(..) {
             assert!(!client.makes_sense || client.received.is_empty());
             self.gateway.client_closed(client.id);

@@ -5,6 +5,7 @@ use flashmob_core::wire::batch::{WirePiece, decode_batch};
 use flashmob_core::wire::frame::{encode_error, encode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::replies::RepliesEncoder;
+use flashmob_core::wire::trace::{PieceTimes, Way, followed, put_times};
 use flashmob_core::wire::{Decoded, FrameKind, decode_frame};
 
 use crate::bytes::{Choices, mutate};
@@ -32,6 +33,8 @@ struct Asked {
     seq: u32,
     pieces: Vec<WirePiece>,
     answered: Vec<bool>,
+    /// Pieces of which the gateway wants to know the times.
+    followed: Vec<u16>,
 }
 
 /// One link.
@@ -117,7 +120,9 @@ impl NodeEnd {
             }
             assert!(self.batches.iter().all(|b| b.seq != seq));
             let answered = vec![false; pieces.len()];
-            self.batches.push(Asked { seq, pieces, answered });
+            let followed: Vec<u16> = followed(frame.meta).collect();
+            assert!(followed.iter().all(|&index| usize::from(index) < pieces.len()));
+            self.batches.push(Asked { seq, pieces, answered, followed });
             self.batches.retain(|b| b.answered.contains(&false));
             assert!(self.batches.len() <= outstanding_max);
         }
@@ -142,6 +147,8 @@ impl NodeEnd {
                     size_bytes,
                     no_io: what & 2 != 0,
                     modelled: what & 4 != 0,
+                    hello_received_ns: u64::from(what),
+                    welcome_sent_ns: u64::from(what) << (what & 31),
                 };
                 welcome.encode(&mut bytes);
                 self.unresolved.clear();
@@ -158,11 +165,12 @@ impl NodeEnd {
         }
         let mut encoder = RepliesEncoder::default();
         encoder.clear();
-        let mut payload = Vec::new();
+        let (mut payload, mut times) = (Vec::new(), Vec::new());
         let mut honest = true;
         for _ in 0..=choices.below(3) {
             let at = choices.below(self.batches.len());
             honest &= self.answer_batch(at, choices, &mut encoder, &mut payload);
+            self.times(at, choices, &mut times);
         }
         let mut bytes = Vec::new();
         if encoder.is_empty() {
@@ -178,8 +186,33 @@ impl NodeEnd {
             |meta| meta.extend_from_slice(encoder.finish()),
             |out| out.extend_from_slice(&payload),
         );
+        if !times.is_empty() {
+            put_times(&mut bytes, &times);
+        }
         mutate(choices, &mut bytes);
         Some((bytes, honest))
+    }
+
+    /// What the node says of followed pieces of a batch, answered or not: any times in order.
+    fn times(&self, at: usize, choices: &mut Choices<'_>, times: &mut Vec<PieceTimes>) {
+        let Asked { seq, followed, .. } = &self.batches[at];
+        for &index in followed {
+            let mut stages = [(); 5].map(|()| u64::from(choices.u32()) << (choices.u8() & 31));
+            stages.sort_unstable();
+            let [received_ns, scheduled_ns, started_ns, finished_ns, replied_ns] = stages;
+            times.push(PieceTimes {
+                seq: *seq,
+                index,
+                way: Way::Store,
+                received_ns,
+                scheduled_ns,
+                started_ns,
+                finished_ns,
+                replied_ns,
+                op_offset_bytes: 0,
+                op_bytes: 1,
+            });
+        }
     }
 
     fn answer_batch(

@@ -16,13 +16,14 @@ pub mod nbd_client;
 pub mod node_frames;
 pub mod node_host;
 pub mod seeds;
+pub mod trace;
 pub mod wire;
 
 /// A target's name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but `sizes`, whose input is a text.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -33,4 +34,6 @@ pub const TARGETS: [Target; 10] = [
     ("capture", capture::run),
     ("doctor_undo", doctor::undo),
     ("iperf3", iperf3::run),
+    ("trace_format", trace::format),
+    ("trace_page", trace::page),
 ];

@@ -9,9 +9,11 @@ use std::collections::HashMap;
 use flashmob_core::node::{LinkId, Node, NodeConfig, NodeEvent, StoreOp};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
-use flashmob_core::wire::batch::{WirePiece, decode_batch, encode_batch};
+use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
+use flashmob_core::wire::frame::encode_frame;
 use flashmob_core::wire::hello::{Hello, Welcome};
 use flashmob_core::wire::replies::RepliesDecoder;
+use flashmob_core::wire::trace::{FOLLOWED_MAX, TimesDecoder, mark};
 use flashmob_core::wire::{BATCH_PIECES_MAX, Decoded, FrameKind, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX, decode_frame};
 
 use crate::bytes::{Choices, mutate};
@@ -151,7 +153,16 @@ impl World<'_> {
             self.conns[conn].next_seq += 1;
         }
         let mut bytes = Vec::new();
-        encode_batch(&mut bytes, self.conns[conn].next_seq, &pieces, |out| out.resize(out.len() + payload_bytes, fill));
+        let put = |meta: &mut Vec<u8>| {
+            // A frame's meta begins behind what is there already.
+            let mut own = Vec::new();
+            put_groups(&mut own, self.conns[conn].next_seq, &pieces, |piece| *piece);
+            if fill & 3 == 1 {
+                mark(&mut own, &(0..pieces.len().min(FOLLOWED_MAX) as u16).collect::<Vec<u16>>());
+            }
+            meta.extend_from_slice(&own);
+        };
+        encode_frame(&mut bytes, FrameKind::Batch, put, |out| out.resize(out.len() + payload_bytes, fill));
         mutate(&mut self.choices, &mut bytes);
         self.send(conn, &bytes);
     }
@@ -279,6 +290,7 @@ impl World<'_> {
                 FrameKind::Replies => conn.check_replies(frame.meta, frame.payload, is_changed),
                 FrameKind::Refuse => assert!(!conn.is_welcome && rest.len() == taken, "words after the last"),
                 FrameKind::Error => assert!(!frame.meta.is_empty()),
+                FrameKind::Times => conn.check_times(frame.meta),
                 FrameKind::Hello | FrameKind::Batch => panic!("a node sent {:?}", frame.kind),
             }
             rest = &rest[taken..];
@@ -387,5 +399,15 @@ impl Conn {
             }
         }
         assert!(!self.makes_sense || rest.is_empty(), "bytes that belong to no piece");
+    }
+
+    /// What is told of followed pieces comes behind their answers.
+    fn check_times(&mut self, meta: &[u8]) {
+        assert!(self.is_welcome);
+        let mut pieces = TimesDecoder::new(meta).unwrap_or_else(|e| panic!("a node sent: {e}"));
+        while let Some(piece) = pieces.next_piece().unwrap_or_else(|e| panic!("a node sent: {e}")) {
+            let asked = self.asked.get(&piece.seq).filter(|_| self.makes_sense);
+            assert!(asked.is_none_or(|asked| asked.answered[usize::from(piece.index)]), "{piece:?} is not answered");
+        }
     }
 }

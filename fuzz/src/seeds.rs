@@ -12,6 +12,7 @@ use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::replies::RepliesEncoder;
+use flashmob_core::wire::trace::{PieceTimes, Way, mark, put_times};
 
 use crate::nbd_client::{go_data, opening, option};
 use crate::node_host::VOLUME_ID;
@@ -30,6 +31,8 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "capture" => crate::capture::seeds(),
         "doctor_undo" => crate::doctor::seeds(),
         "iperf3" => iperf3(),
+        "trace_format" => crate::trace::format_seeds(),
+        "trace_page" => crate::trace::page_seeds(),
         _ => Vec::new(),
     }
 }
@@ -209,8 +212,24 @@ fn gateway_frames() -> Vec<(&'static str, Vec<u8>)> {
         ("linear", [&[3][..], &script].concat()),
         ("striped_learned", [&[4][..], &script, &breaks].concat()),
         ("client_leaves", [&[3][..], &links_up, &open_nbd, &read_nbd, &leave].concat()),
+        ("followed", [&[3 | 64][..], &script, &breaks, &script].concat()),
         ("one_at_a_time", [&[3 | 2 << 3][..], &script, &breaks, &script].concat()),
     ]
+}
+
+fn piece_times(index: u16) -> PieceTimes {
+    PieceTimes {
+        seq: 9,
+        index,
+        way: if index == 0 { Way::AtOnce } else { Way::Store },
+        received_ns: 1_000,
+        scheduled_ns: 1_100,
+        started_ns: 2_000,
+        finished_ns: 90_000,
+        replied_ns: 91_000,
+        op_offset_bytes: 4096,
+        op_bytes: 8192,
+    }
 }
 
 fn wire() -> Vec<(&'static str, Vec<u8>)> {
@@ -222,17 +241,40 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     let data = |out: &mut Vec<u8>| out.extend_from_slice(b"data");
     encode_frame(&mut replies_frame, FrameKind::Replies, |meta| meta.extend_from_slice(replies.finish()), data);
     let (mut welcome, mut refuse, mut error) = (Vec::new(), Vec::new(), Vec::new());
-    Welcome { extent_id: [4; 16], boot_id: [5; 16], size_bytes: 1 << 30, no_io: true, modelled: false }
-        .encode(&mut welcome);
+    Welcome {
+        extent_id: [4; 16],
+        boot_id: [5; 16],
+        size_bytes: 1 << 30,
+        no_io: true,
+        modelled: false,
+        hello_received_ns: 7,
+        welcome_sent_ns: 9,
+    }
+    .encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
     encode_error(&mut error, "what is this");
     let mut batch = Vec::new();
     encode_batch(&mut batch, 9, &[read(1 << 40, 1), read(3, 70_000), read(9, 1)], |_| ());
+    let mut times = Vec::new();
+    put_times(&mut times, &[piece_times(0), piece_times(2)]);
+    let mut followed_batch = batch[HEADER_BYTES..].to_vec();
+    mark(&mut followed_batch, &[0, 2]);
     let meta = |kind: u8, frame: &[u8]| [&[kind], &frame[HEADER_BYTES..]].concat();
-    let all = [hello(), batch.clone(), mixed_batch(2), replies_frame.clone(), welcome.clone(), refuse.clone(), error];
+    let all = [
+        hello(),
+        batch.clone(),
+        mixed_batch(2),
+        replies_frame.clone(),
+        welcome.clone(),
+        refuse.clone(),
+        times.clone(),
+        error,
+    ];
     vec![
         ("stream", [vec![0], all.concat()].concat()),
         ("batch", [&[1, 0, 0, 0, 0][..], &batch[HEADER_BYTES..]].concat()),
+        ("batch_followed", [&[1, 0, 0, 0, 0][..], &followed_batch].concat()),
+        ("times", meta(7, &times)),
         ("batch_with_payload", {
             let (mixed, payload_len) = (mixed_batch(3), 6u8);
             [&[1, payload_len, 0, 0, 0][..], &mixed[HEADER_BYTES..mixed.len() - 6]].concat()
@@ -250,6 +292,7 @@ fn configs() -> Vec<(&'static str, Vec<u8>)> {
 admin = "[::1]:10810"
 connections = 64
 busy_poll_us = 100
+trace_one_in = 1000
 memory = "128MiB"
 name = "kitchen"
 [[volume]]

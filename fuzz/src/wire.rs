@@ -5,6 +5,7 @@ use flashmob_core::wire::batch::{BATCH_HEADER_BYTES, GROUP_HEADER_BYTES, WirePie
 use flashmob_core::wire::frame::{encode_frame, seal_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, Welcome};
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
+use flashmob_core::wire::trace::{FOLLOWED_MAX, TIMES_MAX, TimesDecoder, followed, is_followed, mark, put_times};
 use flashmob_core::wire::{
     BATCH_PIECES_MAX, Decoded, Frame, FrameKind, HEADER_BYTES, META_BYTES_MAX, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX,
     decode_frame,
@@ -18,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 255;
 /// One byte says what the rest is: bytes from a socket, or the meta of one kind of frame.
 pub fn run(data: &[u8]) {
     let mut choices = Choices(data);
-    match choices.below(7) {
+    match choices.below(8) {
         0 => stream(choices.0),
         1 => {
             let payload_len = choices.u32() as usize % (PAYLOAD_BYTES_MAX + 2);
@@ -28,6 +29,7 @@ pub fn run(data: &[u8]) {
         3 => hello(choices.0),
         4 => welcome(choices.0),
         5 => refuse(choices.0),
+        7 => times(choices.0),
         _ => sealed(&mut choices),
     }
 }
@@ -96,6 +98,7 @@ fn contents(frame: &Frame<'_>) {
         FrameKind::Batch => batch(frame.meta, frame.payload.len()),
         FrameKind::Replies => replies(frame.meta),
         FrameKind::Error => {}
+        FrameKind::Times => times(frame.meta),
     }
 }
 
@@ -119,6 +122,14 @@ fn batch(meta: &[u8], payload_len: usize) {
     let mut decoded = Vec::new();
     assert_eq!(decode_batch(meta_of(&again), payload_len, &mut decoded), Ok(seq));
     assert_eq!(decoded, pieces);
+    let marked: Vec<u16> = followed(meta).collect();
+    assert_eq!(is_followed(meta), !marked.is_empty());
+    assert!(marked.len() <= FOLLOWED_MAX && marked.windows(2).all(|w| w[0] < w[1]));
+    assert!(marked.iter().all(|&index| usize::from(index) < pieces.len()));
+    let mut again = meta_of(&again).to_vec();
+    mark(&mut again, &marked);
+    assert_eq!(decode_batch(&again, payload_len, &mut decoded), Ok(seq));
+    assert_eq!(followed(&again).collect::<Vec<_>>(), marked);
 }
 
 type Answer = (u32, u16, Result<(), Failure>, u32);
@@ -157,6 +168,25 @@ fn replies(meta: &[u8]) {
     let again = encoder.finish();
     assert!(again.len() <= META_BYTES_MAX);
     assert_eq!(decoded_answers(again).map(|runs| runs.concat()), Some(written));
+}
+
+fn times(meta: &[u8]) {
+    let Ok(mut decoder) = TimesDecoder::new(meta) else { return };
+    let mut pieces = Vec::new();
+    loop {
+        match decoder.next_piece() {
+            Ok(Some(piece)) => {
+                assert!(piece.stages_ns().is_sorted() && usize::from(piece.index) < BATCH_PIECES_MAX);
+                pieces.push(piece);
+            }
+            Ok(None) => break,
+            Err(_) => return,
+        }
+    }
+    assert!((1..=TIMES_MAX).contains(&pieces.len()));
+    let mut again = Vec::new();
+    put_times(&mut again, &pieces);
+    assert_eq!(meta_of(&again), meta);
 }
 
 fn hello(meta: &[u8]) {
