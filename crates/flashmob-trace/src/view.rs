@@ -9,6 +9,7 @@
 //! - `files`: what was done to which file
 //! - `commands`: the driver's, with their steps
 //! - `excerpt`: a few operations in full
+//! - `overhead`: what tracing cost
 //! - `insert`: what comes after the last write to a database
 
 mod commands;
@@ -18,6 +19,7 @@ mod handovers;
 mod insert;
 mod layers;
 mod operations;
+mod overhead;
 mod owned;
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use handovers::handovers;
 pub use insert::after_last_write;
 pub use layers::layers;
 pub use operations::operations;
+pub use overhead::overhead;
 
 /// Points of a list that is thinned evenly: as many as [`flashmob_results::trace`] allows.
 const THINNED_MAX: usize = 4_096;

@@ -10,12 +10,9 @@ use flashmob_results::trace::Layer;
 
 use crate::record::Record;
 
-use super::requests::Requests;
+use super::requests::{Requests, SECTOR_BYTES};
 use super::rules::{Begin, End};
 use super::work::FileKey;
-
-/// Bytes of a sector, whatever the device's own are.
-const SECTOR_BYTES: u64 = 512;
 
 /// What a command serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::rules::{Block, BlockStep};
 use super::work::{Book, FileKey, Source, Work};
 
 /// Bytes of a sector, whatever the device's own are.
-const SECTOR_BYTES: u64 = 512;
+pub const SECTOR_BYTES: u64 = 512;
 /// Bios of one device that wait for their request, at most: more than any queue holds, so beyond it something is missed.
 const PENDING_MOST: usize = 65_536;
 

@@ -1,6 +1,5 @@
 //! `flashmob trace compare`: traces side by side.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +10,7 @@ use flashmob_report::{Input, Report};
 use flashmob_results::read;
 use flashmob_results::trace::Layer;
 
-use super::outputs::Form;
+use super::outputs::{Form, print};
 use super::table::{aligned, fold, number, shortened};
 use crate::commands::{tell, whole_file};
 
@@ -73,10 +72,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         Form::Table => table(&comparison),
         Form::Json => format!("{}\n", serde_json::to_string_pretty(&json(&comparison))?),
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        outcome => outcome.context("cannot write the comparison to stdout")?,
-    }
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use clap::Args;
-use flashmob_results::trace::{Layer, Overhead, Role, Source, System, Timeline, Workload};
+use flashmob_results::trace::{Layer, Role, Source, System, Timeline, Workload};
 use flashmob_trace::capture::sqlite::find_sqlite;
 use flashmob_trace::capture::{Capture, Event, Scope, Session, Wanted};
 use flashmob_trace::surroundings::{NamedFile, Surroundings};
@@ -241,7 +241,7 @@ fn joined(
         system: places.first().map_or_else(System::default, |below| below.system.clone()),
         sources: sources(&traced.capture, places, args),
         losses: traced.capture.losses.clone(),
-        overhead: overhead(costs),
+        overhead: view::overhead(rates(&costs.0), rates(&costs.1)),
         elapsed_s: traced.ended.elapsed.as_secs_f64(),
         operation: if is_marked { "operation" } else { "system call" }.into(),
         warnings: Vec::new(),
@@ -300,16 +300,7 @@ fn keep(timeline: &mut Timeline, wanted: &[PathBuf]) {
     timeline.spans.retain(|span| about(span.file) || span.operation.is_some_and(|number| touched.contains(&number)));
 }
 
-fn overhead((untraced, traced): &(Vec<Duration>, Vec<Duration>)) -> Option<Overhead> {
-    let rate =
-        |times: &[Duration]| -> Vec<f64> { times.iter().map(|time| 1.0 / time.as_secs_f64().max(1e-9)).collect() };
-    let mut slower: Vec<f64> =
-        untraced.iter().zip(traced).map(|(u, t)| (1.0 - u.as_secs_f64() / t.as_secs_f64().max(1e-9)) * 100.0).collect();
-    slower.sort_by(f64::total_cmp);
-    let slowdown_percent = match slower.len() {
-        0 => return None,
-        count if count % 2 == 1 => slower[count / 2],
-        count => (slower[count / 2 - 1] + slower[count / 2]) / 2.0,
-    };
-    Some(Overhead { untraced_per_second: rate(untraced), traced_per_second: rate(traced), slowdown_percent })
+/// Runs each second.
+fn rates(times: &[Duration]) -> Vec<f64> {
+    times.iter().map(|time| 1.0 / time.as_secs_f64().max(1e-9)).collect()
 }

@@ -141,15 +141,7 @@ impl Measure<'_> {
                 break;
             }
         }
-        if traced.is_empty() {
-            return Ok(None);
-        }
-        let mut slower: Vec<f64> =
-            traced.iter().zip(&untraced).map(|(with, without)| 100.0 * (1.0 - with / without)).collect();
-        slower.sort_by(f64::total_cmp);
-        let middle = slower.len() / 2;
-        let median = if slower.len() % 2 == 1 { slower[middle] } else { (slower[middle - 1] + slower[middle]) / 2.0 };
-        Ok(Some(Overhead { untraced_per_second: untraced, traced_per_second: traced, slowdown_percent: median }))
+        Ok(view::overhead(untraced, traced))
     }
 }
 

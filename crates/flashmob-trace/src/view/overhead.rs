@@ -1,0 +1,33 @@
+//! What tracing cost, out of pairs of runs.
+
+use flashmob_results::trace::Overhead;
+
+/// Of operations each second, one without and one with tracing for each pair; nothing if there was no pair.
+#[must_use]
+pub fn overhead(untraced_per_second: Vec<f64>, traced_per_second: Vec<f64>) -> Option<Overhead> {
+    let pairs = untraced_per_second.iter().zip(&traced_per_second);
+    let mut slower: Vec<f64> = pairs.map(|(without, with)| 100.0 * (1.0 - with / without)).collect();
+    slower.sort_by(f64::total_cmp);
+    let middle = slower.len() / 2;
+    let slowdown_percent = match slower.len() {
+        0 => return None,
+        count if count % 2 == 1 => slower[middle],
+        _ => (slower[middle - 1] + slower[middle]) / 2.0,
+    };
+    Some(Overhead { untraced_per_second, traced_per_second, slowdown_percent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_pair_says_what_it_cost() {
+        let cost = |untraced: &[f64], traced: &[f64]| Some(overhead(untraced.into(), traced.into())?.slowdown_percent);
+        assert_eq!(cost(&[], &[]), None);
+        assert_eq!(cost(&[100.0], &[125.0]), Some(-25.0), "faster");
+        assert_eq!(cost(&[100.0, 200.0, 400.0], &[50.0, 150.0, 400.0]), Some(25.0));
+        assert_eq!(cost(&[100.0, 100.0], &[75.0, 50.0]), Some(37.5));
+        assert_eq!(cost(&[100.0, 100.0], &[75.0]), Some(25.0), "one that has no other is no pair");
+    }
+}
