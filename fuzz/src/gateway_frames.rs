@@ -79,6 +79,7 @@ pub fn run(data: &[u8]) {
         connect_timeout: Duration::from_millis(300),
         reconnect_min: Duration::from_millis(10),
         reconnect_max: Duration::from_millis(100),
+        keep_awake: Some(Duration::from_millis(75)),
         extents: vec![extent(0), extent(1)],
     };
     let config = GatewayConfig {
@@ -152,6 +153,11 @@ impl World<'_> {
                 let raw = self.choices.some().to_vec();
                 self.is_lied_to |= raw.len() >= flashmob_core::wire::HEADER_BYTES;
                 self.feed_gateway(link, &raw);
+            }
+            _ if self.choices.clone().u8() & 3 == 3 => {
+                let what = self.choices.u8();
+                let node = self.links[link.0].node;
+                self.gateway.try_node(self.now, node, what & 4 != 0);
             }
             _ => self.break_link(link),
         }

@@ -1,7 +1,9 @@
 //! The nodes' end of a gateway's links: understands what the gateway sends, and answers rightly, wrongly or never.
 
+use flashmob_core::condition::Condition;
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::batch::{WirePiece, decode_batch};
+use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{encode_error, encode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::replies::RepliesEncoder;
@@ -108,6 +110,10 @@ impl NodeEnd {
                 self.has_hello = true;
                 continue;
             }
+            if frame.kind == FrameKind::Alive {
+                assert!(decode_alive(frame.meta).is_ok());
+                continue;
+            }
             assert_eq!(frame.kind, FrameKind::Batch);
             let mut pieces = Vec::new();
             let seq = decode_batch(frame.meta, frame.payload.len(), &mut pieces)
@@ -147,6 +153,7 @@ impl NodeEnd {
                     size_bytes,
                     no_io: what & 2 != 0,
                     modelled: what & 4 != 0,
+                    keeps_alive: true,
                     hello_received_ns: u64::from(what),
                     welcome_sent_ns: u64::from(what) << (what & 31),
                 };
@@ -167,6 +174,7 @@ impl NodeEnd {
         encoder.clear();
         let (mut payload, mut times) = (Vec::new(), Vec::new());
         let mut honest = true;
+        let what_else = choices.u8();
         for _ in 0..=choices.below(3) {
             let at = choices.below(self.batches.len());
             honest &= self.answer_batch(at, choices, &mut encoder, &mut payload);
@@ -188,6 +196,12 @@ impl NodeEnd {
         );
         if !times.is_empty() {
             put_times(&mut bytes, &times);
+        }
+        if what_else & 3 == 3 {
+            put_condition(&mut bytes, &Condition { battery_percent: Some(what_else % 101), ..Condition::default() });
+        }
+        if what_else & 12 == 12 {
+            put_alive(&mut bytes, what_else & 16 != 0);
         }
         mutate(choices, &mut bytes);
         Some((bytes, honest))

@@ -10,6 +10,7 @@ pub mod config;
 pub mod doctor;
 pub mod gateway_frames;
 pub mod gateway_node;
+pub mod heard;
 pub mod iperf3;
 pub mod nbd;
 pub mod nbd_client;
@@ -23,7 +24,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but `sizes`, whose input is a text.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 12] = [
     ("air_profile", air_profile::run),
     ("capture", capture::run),
     ("doctor_undo", doctor::undo),
+    ("heard", heard::run),
     ("iperf3", iperf3::run),
     ("trace_format", trace::format),
     ("trace_page", trace::page),

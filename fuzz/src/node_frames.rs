@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 
-use flashmob_core::node::{LinkId, Node, NodeConfig, NodeEvent, StoreOp};
+use flashmob_core::condition::Condition;
+use flashmob_core::node::{LinkId, Node, NodeConfig, NodeEvent, StoreOp, TELL_EVERY};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
+use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::frame::encode_frame;
 use flashmob_core::wire::hello::{Hello, Welcome};
 use flashmob_core::wire::replies::RepliesDecoder;
@@ -42,6 +44,7 @@ struct Conn {
     next_seq: u32,
     received: Vec<u8>,
     is_welcome: bool,
+    keeps_alive: bool,
     is_closing: bool,
 }
 
@@ -94,6 +97,7 @@ impl World<'_> {
                 next_seq: 0,
                 received: Vec::new(),
                 is_welcome: false,
+                keeps_alive: false,
                 is_closing: false,
             });
         }
@@ -117,7 +121,25 @@ impl World<'_> {
             10 | 11 => self.complete_some(),
             12 => self.read_answers(conn, usize::from(self.choices.clone().u8())),
             13 => self.read_answers(conn, usize::MAX),
-            _ => self.node.turn(self.now, &mut self.memory),
+            14 => self.node.turn(self.now, &mut self.memory),
+            _ => self.care(conn),
+        }
+    }
+
+    /// The device's condition changes, or the gateway keeps its link alive.
+    fn care(&mut self, conn: usize) {
+        match self.choices.u8() {
+            what @ 0..0x80 => {
+                self.now = self.now + TELL_EVERY;
+                let condition = Condition { battery_percent: Some(what % 101), ..Condition::default() };
+                let _ = self.node.set_condition(self.now, condition);
+            }
+            what => {
+                let mut bytes = Vec::new();
+                put_alive(&mut bytes, what & 1 != 0);
+                mutate(&mut self.choices, &mut bytes);
+                self.send(conn, &bytes);
+            }
         }
     }
 
@@ -128,6 +150,7 @@ impl World<'_> {
             gateway_id: [what & 1; 16],
             session: u64::from(what >> 1 & 1),
             link: u16::from(what >> 2 & 1),
+            keeps_alive: what & 8 == 0,
             attempt: u32::from(choices.u8() & 7),
             volume_id: if what & 0xf8 == 0xf8 { "w" } else { VOLUME_ID }.to_string(),
             extent: 0,
@@ -196,7 +219,11 @@ impl World<'_> {
             let Decoded::Frame(frame, taken) = decoded else { break };
             let mut pieces = Vec::new();
             match frame.kind {
-                FrameKind::Hello if conn.hellos == 0 && Hello::decode(frame.meta).is_ok() => conn.hellos += 1,
+                FrameKind::Hello if conn.hellos == 0 && Hello::decode(frame.meta).is_ok() => {
+                    conn.hellos += 1;
+                    conn.keeps_alive = Hello::decode(frame.meta).is_ok_and(|hello| hello.keeps_alive);
+                }
+                FrameKind::Alive if conn.hellos == 1 && conn.keeps_alive && decode_alive(frame.meta).is_ok() => {}
                 FrameKind::Batch if conn.hellos == 1 => {
                     match decode_batch(frame.meta, frame.payload.len(), &mut pieces) {
                         Ok(seq) if conn.asked.get(&seq).is_none_or(|a| a.answered.iter().all(|&a| a)) => {
@@ -291,6 +318,8 @@ impl World<'_> {
                 FrameKind::Refuse => assert!(!conn.is_welcome && rest.len() == taken, "words after the last"),
                 FrameKind::Error => assert!(!frame.meta.is_empty()),
                 FrameKind::Times => conn.check_times(frame.meta),
+                FrameKind::Condition => assert!(conn.is_welcome && conn.keeps_alive && decode_condition(frame.meta).is_ok()),
+                FrameKind::Alive => assert!(conn.is_welcome && conn.keeps_alive && decode_alive(frame.meta) == Ok(false)),
                 FrameKind::Hello | FrameKind::Batch => panic!("a node sent {:?}", frame.kind),
             }
             rest = &rest[taken..];

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use flashmob_bench::net::protocol::Cookie;
 use flashmob_bench::net::protocol::datagram::Header;
+use flashmob_core::condition::{Condition, LastPause};
 use flashmob_core::nbd::protocol::*;
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::wire::HEADER_BYTES;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
+use flashmob_core::wire::condition::{put_alive, put_condition};
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::replies::RepliesEncoder;
@@ -30,6 +32,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "air_profile" => airs(),
         "capture" => crate::capture::seeds(),
         "doctor_undo" => crate::doctor::seeds(),
+        "heard" => crate::heard::seeds(),
         "iperf3" => iperf3(),
         "trace_format" => crate::trace::format_seeds(),
         "trace_page" => crate::trace::page_seeds(),
@@ -150,6 +153,7 @@ fn hello() -> Vec<u8> {
         gateway_id: [1; 16],
         session: 7,
         link: 0,
+        keeps_alive: true,
         attempt: 1,
         volume_id: VOLUME_ID.to_string(),
         extent: 0,
@@ -247,6 +251,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         size_bytes: 1 << 30,
         no_io: true,
         modelled: false,
+        keeps_alive: true,
         hello_received_ns: 7,
         welcome_sent_ns: 9,
     }
@@ -257,6 +262,19 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     encode_batch(&mut batch, 9, &[read(1 << 40, 1), read(3, 70_000), read(9, 1)], |_| ());
     let mut times = Vec::new();
     put_times(&mut times, &[piece_times(0), piece_times(2)]);
+    let (mut condition, mut alive) = (Vec::new(), Vec::new());
+    let last_pause = Some(LastPause { lasted_ms: 312_000, reason: "the device slept".to_string() });
+    let told = Condition {
+        battery_percent: Some(41),
+        charging: Some(false),
+        celsius_tenths: Some(315),
+        free_bytes: Some(1 << 30),
+        pauses: 1,
+        last_pause,
+        ..Condition::default()
+    };
+    put_condition(&mut condition, &told);
+    put_alive(&mut alive, true);
     let mut followed_batch = batch[HEADER_BYTES..].to_vec();
     mark(&mut followed_batch, &[0, 2]);
     let meta = |kind: u8, frame: &[u8]| [&[kind], &frame[HEADER_BYTES..]].concat();
@@ -268,6 +286,8 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         welcome.clone(),
         refuse.clone(),
         times.clone(),
+        condition.clone(),
+        alive.clone(),
         error,
     ];
     vec![
@@ -275,6 +295,8 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         ("batch", [&[1, 0, 0, 0, 0][..], &batch[HEADER_BYTES..]].concat()),
         ("batch_followed", [&[1, 0, 0, 0, 0][..], &followed_batch].concat()),
         ("times", meta(7, &times)),
+        ("condition", meta(8, &condition)),
+        ("alive", meta(9, &alive)),
         ("batch_with_payload", {
             let (mixed, payload_len) = (mixed_batch(3), 6u8);
             [&[1, payload_len, 0, 0, 0][..], &mixed[HEADER_BYTES..mixed.len() - 6]].concat()

@@ -2,6 +2,7 @@
 
 use flashmob_core::op::Failure;
 use flashmob_core::wire::batch::{BATCH_HEADER_BYTES, GROUP_HEADER_BYTES, WirePiece, decode_batch, encode_batch};
+use flashmob_core::wire::condition::{REASON_BYTES_MAX, decode_alive, decode_condition, put_alive, put_condition};
 use flashmob_core::wire::frame::{encode_frame, seal_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, Welcome};
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
@@ -19,7 +20,7 @@ const TEXT_BYTES_MAX: usize = 255;
 /// One byte says what the rest is: bytes from a socket, or the meta of one kind of frame.
 pub fn run(data: &[u8]) {
     let mut choices = Choices(data);
-    match choices.below(8) {
+    match choices.below(10) {
         0 => stream(choices.0),
         1 => {
             let payload_len = choices.u32() as usize % (PAYLOAD_BYTES_MAX + 2);
@@ -30,6 +31,8 @@ pub fn run(data: &[u8]) {
         4 => welcome(choices.0),
         5 => refuse(choices.0),
         7 => times(choices.0),
+        8 => condition(choices.0),
+        9 => alive(choices.0),
         _ => sealed(&mut choices),
     }
 }
@@ -99,6 +102,8 @@ fn contents(frame: &Frame<'_>) {
         FrameKind::Replies => replies(frame.meta),
         FrameKind::Error => {}
         FrameKind::Times => times(frame.meta),
+        FrameKind::Condition => condition(frame.meta),
+        FrameKind::Alive => alive(frame.meta),
     }
 }
 
@@ -186,6 +191,24 @@ fn times(meta: &[u8]) {
     assert!((1..=TIMES_MAX).contains(&pieces.len()));
     let mut again = Vec::new();
     put_times(&mut again, &pieces);
+    assert_eq!(meta_of(&again), meta);
+}
+
+fn condition(meta: &[u8]) {
+    let Ok(condition) = decode_condition(meta) else { return };
+    assert!(condition.battery_percent.is_none_or(|percent| percent <= 100));
+    assert!(condition.last_pause.as_ref().is_none_or(|pause| pause.lasted_ms > 0 && pause.reason.len() <= REASON_BYTES_MAX));
+    assert!(!condition.is_news_after(&condition));
+    let _ = (condition.warnings(), condition.circumstances());
+    let mut again = Vec::new();
+    put_condition(&mut again, &condition);
+    assert_eq!(meta_of(&again), meta);
+}
+
+fn alive(meta: &[u8]) {
+    let Ok(wants_answer) = decode_alive(meta) else { return };
+    let mut again = Vec::new();
+    put_alive(&mut again, wants_answer);
     assert_eq!(meta_of(&again), meta);
 }
 

@@ -9,6 +9,7 @@
 pub mod buffers;
 pub mod checksum;
 pub mod clocks;
+pub mod condition;
 pub mod elevator;
 pub mod gateway;
 pub mod layout;

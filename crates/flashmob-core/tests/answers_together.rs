@@ -55,6 +55,7 @@ impl Bed {
             gateway_id: [3; 16],
             session: 1,
             link: 0,
+            keeps_alive: true,
             attempt: 1,
             volume_id: "v".to_string(),
             extent: 0,

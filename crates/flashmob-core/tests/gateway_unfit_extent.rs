@@ -27,6 +27,7 @@ fn gateway() -> Gateway {
         connect_timeout: Duration::from_secs(3),
         reconnect_min: Duration::from_millis(50),
         reconnect_max: Duration::from_secs(2),
+        keep_awake: None,
         extents: vec![ExtentSpec { name: "node".to_string(), size_bytes: None, is_local: false }],
     };
     let volumes = vec![volume];
@@ -53,6 +54,7 @@ fn welcome(gateway: &mut Gateway, now: Time, link: LinkId, extent_id: u8, size_b
         size_bytes,
         no_io: false,
         modelled: false,
+        keeps_alive: true,
         hello_received_ns: 0,
         welcome_sent_ns: 0,
     }

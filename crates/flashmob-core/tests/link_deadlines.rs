@@ -26,6 +26,7 @@ fn gateway() -> Gateway {
         connect_timeout: CONNECT_TIMEOUT,
         reconnect_min: RECONNECT_MIN,
         reconnect_max: Duration::from_secs(2),
+        keep_awake: None,
         extents: (0..2).map(extent).collect(),
     };
     let config = GatewayConfig {

@@ -46,6 +46,7 @@ fn linked() -> (Node, LinkId) {
         gateway_id: [3; 16],
         session: 1,
         link: 0,
+        keeps_alive: true,
         attempt: 1,
         volume_id: "v".to_string(),
         extent: 0,

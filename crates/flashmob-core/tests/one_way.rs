@@ -40,6 +40,7 @@ impl Bed {
             connect_timeout: Duration::from_secs(3),
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
+            keep_awake: None,
             extents: vec![ExtentSpec { name: "n".into(), size_bytes: Some(SIZE_BYTES), is_local: false }],
         };
         let config = GatewayConfig {
@@ -64,6 +65,7 @@ impl Bed {
                 size_bytes: SIZE_BYTES,
                 no_io: false,
                 modelled: false,
+                keeps_alive: true,
                 hello_received_ns: 0,
                 welcome_sent_ns: 0,
             }

@@ -33,6 +33,7 @@ fn hello() -> Hello {
         gateway_id: [1; 16],
         session: 1,
         link: 0,
+        keeps_alive: true,
         attempt: 1,
         volume_id: "v".into(),
         extent: 0,
@@ -147,6 +148,7 @@ fn spec(layout: LayoutKind, sizes: &[Option<u64>]) -> VolumeSpec {
         connect_timeout: Duration::from_secs(3),
         reconnect_min: Duration::from_millis(50),
         reconnect_max: Duration::from_secs(2),
+        keep_awake: None,
         extents: sizes.iter().map(|&size_bytes| ExtentSpec { name: "n".into(), size_bytes, is_local: false }).collect(),
     }
 }
@@ -183,6 +185,7 @@ impl Fake {
             size_bytes,
             no_io: false,
             modelled: false,
+            keeps_alive: true,
             hello_received_ns: 0,
             welcome_sent_ns: 0,
         }
@@ -262,11 +265,12 @@ fn writes_of_one_block_take_time_in_proportion_to_their_number() {
         let mut fake = Fake::new(LayoutKind::Linear, &[Some(GIB)]);
         fake.link(0, GIB);
         let clients: Vec<_> = (0..count.div_ceil(4096)).map(|_| fake.gateway.native_opened(0).unwrap()).collect();
-        let begun = Instant::now();
         for n in 0..count {
             fake.gateway.submit(fake.now, clients[(n / 4096) as usize], call(n, Op::Write, 0, 1), &mut NoLocal);
         }
         fake.gateway.turn(fake.now, &mut NoLocal);
+        // To take them in costs what they are many, of course; the answers are what is judged.
+        let begun = Instant::now();
         for _ in 0..500 {
             fake.answer(0);
             fake.gateway.turn(fake.now, &mut NoLocal);
@@ -275,7 +279,7 @@ fn writes_of_one_block_take_time_in_proportion_to_their_number() {
     };
     let (few, many) = (run(1000), run(32_000));
     assert!(
-        many < 10 * few.max(Duration::from_millis(20)),
+        many < 10 * few.max(Duration::from_millis(10)),
         "500 answers: 1,000 waiting {few:?}, 32,000 waiting {many:?}"
     );
 }
@@ -406,6 +410,7 @@ fn what_a_broken_link_had_out_goes_at_once_on_another() {
             size_bytes: GIB,
             no_io: false,
             modelled: false,
+            keeps_alive: true,
             hello_received_ns: 0,
             welcome_sent_ns: 0,
         }

@@ -158,6 +158,7 @@ fn config() -> GatewayConfig {
         connect_timeout: Duration::from_secs(3),
         reconnect_min: Duration::from_millis(50),
         reconnect_max: Duration::from_secs(2),
+        keep_awake: None,
         extents: extents.collect(),
     };
     let (volumes, extent_ids) = (vec![volume], Vec::new());

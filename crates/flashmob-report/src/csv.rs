@@ -32,6 +32,7 @@ const COLUMNS: &[Column] = &[
     ("system", |r| text(r.entry.document.device.system.as_ref())),
     ("kernel", |r| text(r.entry.document.device.kernel.as_ref())),
     ("architecture", |r| text(r.entry.document.device.architecture.as_ref())),
+    ("emulated", |r| text(r.entry.document.device.emulated.as_ref())),
     ("program_version", |r| r.entry.document.program_version.clone()),
     ("started_unix_s", |r| r.entry.document.started_unix_s.to_string()),
     ("preset", |r| text(r.entry.document.preset.as_ref())),

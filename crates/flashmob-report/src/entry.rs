@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use flashmob_results::Document;
 use flashmob_results::capture::Capture;
 use flashmob_results::cluster::Cluster;
 use flashmob_results::device::Place;
@@ -10,6 +9,7 @@ use flashmob_results::disk::{Cache, Engine, File, Model, Operation, Parameters, 
 use flashmob_results::net::Net;
 use flashmob_results::trace::Trace;
 use flashmob_results::warning::{Code, Warning};
+use flashmob_results::{Document, EMULATED};
 
 use crate::Input;
 use crate::words::{plain, time_ns};
@@ -78,10 +78,17 @@ pub(crate) fn named(inputs: Vec<Input>) -> Vec<Entry> {
 /// The document's own name, in which a label of any length leaves room for saying that it is modelled.
 fn own_name(document: &Document) -> String {
     let name = document.name();
+    if let Some(bare) = name.strip_suffix(EMULATED).filter(|_| document.is_emulated()) {
+        return format!("{}{EMULATED}", shortened(bare, NAME_CHARACTERS_MAX - EMULATED.len(), document));
+    }
+    shortened(&name, NAME_CHARACTERS_MAX, document)
+}
+
+fn shortened(name: &str, characters_max: usize, document: &Document) -> String {
     let ends = MODELLED.iter().filter(|_| document.is_modelled());
     match ends.filter_map(|end| Some((name.strip_suffix(end)?, end))).next() {
-        Some((bare, end)) => format!("{}{end}", plain(bare, NAME_CHARACTERS_MAX - end.len())),
-        None => plain(&name, NAME_CHARACTERS_MAX),
+        Some((bare, end)) => format!("{}{end}", plain(bare, characters_max.saturating_sub(end.len()))),
+        None => plain(name, characters_max),
     }
 }
 
@@ -256,10 +263,10 @@ pub(crate) fn has_rate(point: &Point) -> bool {
         && spread.median > 0.0
 }
 
-/// What makes its rate doubtful. Few samples make its percentiles doubtful only, and that it is modelled or shortened is said of the whole.
+/// What makes its rate doubtful. Few samples make its percentiles doubtful only, and that it is modelled, emulated or shortened is said of the whole.
 pub(crate) fn doubts(warnings: &[Warning]) -> impl Iterator<Item = Code> + '_ {
     let codes = warnings.iter().map(|w| w.code);
-    codes.filter(|code| !matches!(code, Code::FewSamples | Code::Modelled | Code::Scaled))
+    codes.filter(|code| !matches!(code, Code::FewSamples | Code::Modelled | Code::Emulated | Code::Scaled))
 }
 
 /// Its rate is doubtful.

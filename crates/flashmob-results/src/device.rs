@@ -21,6 +21,9 @@ pub struct Device {
     pub cpus: u32,
     /// Physical memory.
     pub memory_bytes: Option<u64>,
+    /// What emulates the processor, such as `qemu-user on x86_64`; absent on a real one. Counts hold there, times do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<String>,
 }
 
 /// Where the file of a measurement lies.

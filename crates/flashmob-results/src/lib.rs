@@ -20,6 +20,7 @@
 //! - [`read`]: documents from files, with errors that name what is wrong
 
 pub mod capture;
+pub mod clock;
 pub mod cluster;
 pub mod commands;
 pub mod device;
@@ -94,10 +95,18 @@ pub enum Measurement {
     Trace(trace::Trace),
 }
 
+/// What the name of a result ends in whose times are an emulator's.
+pub const EMULATED: &str = " (emulated)";
+
 impl Document {
     /// What to call it in tables and figures: the label if there is one, else the device's model, with what sets it apart.
     #[must_use]
     pub fn name(&self) -> String {
+        let name = self.name_of_subject();
+        if self.is_emulated() { format!("{name}{EMULATED}") } else { name }
+    }
+
+    fn name_of_subject(&self) -> String {
         let base = self.label.clone().unwrap_or_else(|| self.device.name());
         match &self.measurement {
             Measurement::Disk(disk) => match &disk.model {
@@ -169,6 +178,17 @@ impl Document {
             Measurement::Trace(trace) => Some(trace),
             _ => None,
         }
+    }
+
+    /// True if the times in it are those of a program that imitates a processor: what is counted holds, what is timed does not.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        let is_timed_here = match &self.measurement {
+            Measurement::Cluster(cluster) => cluster.setting != cluster::Setting::Simulator,
+            Measurement::Capture(_) => false,
+            Measurement::Disk(_) | Measurement::Net(_) | Measurement::Trace(_) => true,
+        };
+        is_timed_here && self.device.emulated.is_some()
     }
 
     /// True if the device, the medium or the nodes' flash is a model: no figure of it says anything about real hardware.

@@ -1,5 +1,6 @@
 //! Several measurements of one thing become one: what was measured in parts is looked at as a whole.
 
+use crate::clock;
 use crate::cluster::{self, Cluster};
 use crate::disk::{self, Disk};
 use crate::net::{self, Net};
@@ -106,6 +107,15 @@ fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) 
     same(whole.label == part.label, kind, "label")?;
     same(whole.program_version == part.program_version, kind, "version of flashmob")?;
     same(whole.seed == part.seed, kind, "seed")?;
+    // By a clock that was not set nothing lies before or after anything: such a part counts as what came next.
+    if clock::is_set(whole.started_unix_s) != clock::is_set(part.started_unix_s) {
+        let next = |of: &Document| of.started_unix_s.saturating_add(of.elapsed_s.max(0.0) as u64);
+        if clock::is_set(whole.started_unix_s) {
+            part.started_unix_s = next(&whole);
+        } else {
+            whole.started_unix_s = part.started_unix_s.saturating_sub(whole.elapsed_s.max(0.0) as u64);
+        }
+    }
     // Of two beginnings the earlier one counts; what the later one's repetitions lack is added to them.
     let begun = whole.started_unix_s.min(part.started_unix_s);
     for document in [&mut whole, &mut part] {
@@ -276,6 +286,16 @@ mod tests {
         let Measurement::Cluster(cluster) = &mut document.measurement else { panic!("a cluster") };
         change(cluster);
         document
+    }
+
+    #[test]
+    fn a_part_from_before_the_clock_was_set_comes_next_to_the_others() {
+        let at = |started_unix_s| Document { elapsed_s: 30.0, ..document(started_unix_s, Vec::new()) };
+        let later = clock::EARLIEST_UNIX_S + 1_000;
+        for (first, second, begun) in [(5, later, later - 30), (later, 5, later)] {
+            let whole = two(at(first), at(second), "cluster", |_, _| Ok(())).unwrap();
+            assert_eq!((whole.started_unix_s, whole.elapsed_s), (begun, 60.0), "and not 56 years apart");
+        }
     }
 
     #[test]

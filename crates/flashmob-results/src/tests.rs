@@ -167,6 +167,23 @@ fn nodes_with_modelled_flash_on_a_real_network_are_called_modelled() {
 }
 
 #[test]
+fn times_of_an_emulated_processor_are_called_that_and_virtual_time_is_not() {
+    let emulated = |measurement| {
+        let device = device::Device { emulated: Some("qemu-user on x86_64".into()), ..device::Device::default() };
+        Document { label: Some("tablet".into()), device, measurement, warnings: Vec::new(), ..document() }
+    };
+    let cluster = |setting| {
+        let cluster = cluster::Cluster { setting, air: None, flash: None, extent_bytes: 1, points: Vec::new() };
+        emulated(Measurement::Cluster(cluster))
+    };
+    let on_network = cluster(cluster::Setting::Network);
+    assert_eq!((on_network.is_emulated(), on_network.name().as_str()), (true, "tablet (emulated)"));
+    let simulated = cluster(cluster::Setting::Simulator);
+    assert_eq!((simulated.is_emulated(), simulated.name().as_str()), (false, "tablet (simulated)"));
+    assert!(!document().is_emulated());
+}
+
+#[test]
 fn interrupted_repetitions_count_only_if_there_are_no_others() {
     let Measurement::Disk(disk) = document().measurement else { panic!("a disk") };
     let parameters = disk.points[0].parameters.clone();

@@ -46,12 +46,16 @@ pub enum Code {
     Scaled,
     /// A model answered, not a device.
     Modelled,
+    /// The processor was emulated: counts hold, times do not.
+    Emulated,
     /// The model's answers came late: the machine was too busy for its timing.
     Late,
     /// Something was measured in another way than asked for.
     Changed,
     /// Packets are missing from a capture, or could not be read.
     Incomplete,
+    /// The device's clock cannot have been right: figures are, dates are not.
+    ClockNotSet,
 }
 
 impl Warning {

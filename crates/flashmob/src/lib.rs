@@ -2,8 +2,11 @@
 //! [`flashmob_core`].
 
 pub mod admin;
+pub mod android;
 pub mod commands;
 pub mod config;
+pub mod device;
+pub mod discovery;
 pub mod gateway;
 pub mod lab;
 pub mod net;

@@ -13,6 +13,7 @@ use super::limit::{Limit, Stop};
 use super::offsets::{Offsets, Order};
 use super::subject::Opened;
 use super::worker::{self, Model, Reads, Tally, Writes};
+use crate::host::is_android;
 use crate::load::random::Random;
 
 /// How often the one who waits is told how far it is.
@@ -157,6 +158,7 @@ impl<'a> Member<'a> {
         let mut random = Random::new(!seed, thread.into());
         let writes = parameters.operation == Operation::Write;
         let tools = match (parameters.engine, opened) {
+            (Engine::IoUring, Opened::File(_)) if is_android() => return Err(DiskError::UringOnAndroid),
             #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
             (Engine::IoUring, Opened::File(_)) => {
                 let mut ring = super::uring::Ring::new(parameters.depth, block_bytes).map_err(DiskError::Uring)?;

@@ -19,6 +19,9 @@ pub enum DiskError {
         /// What the system says.
         source: io::Error,
     },
+    /// Android ends apps that try it, whatever its kernel has.
+    #[error("Android forbids io_uring; use --engine pread")]
+    UringOnAndroid,
     /// io_uring is not to be had.
     #[error("io_uring cannot be used here: {0}; use --engine pread")]
     Uring(io::Error),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use flashmob_results::device::Device;
 
-use super::{cpuinfo, is_android, is_android_at, text};
+use super::{cpuinfo, emulation, is_android, is_android_at, text};
 
 /// What makers leave in a PC's tables where its name should be.
 const PLACEHOLDERS: [&str; 8] = [
@@ -22,7 +22,11 @@ const PLACEHOLDERS: [&str; 8] = [
 /// This device, as far as it says what it is.
 #[must_use]
 pub fn describe() -> Device {
-    describe_with(Path::new("/"), is_android(), &|name| getprop(name))
+    let device = describe_with(Path::new("/"), is_android(), &|name| getprop(name));
+    let emulated = emulation::emulator();
+    // What the kernel says of processors is said of those below the emulator.
+    let cpu = device.cpu.filter(|_| emulated.is_none());
+    Device { cpu, emulated, ..device }
 }
 
 /// The device whose `/proc`, `/sys`, `/etc` and `/system` lie below `root`. Architecture and processors are this
@@ -47,6 +51,7 @@ fn describe_with(root: &Path, android: bool, live: &dyn Fn(&str) -> Option<Strin
         cpu: text(root.join("proc/cpuinfo")).and_then(|info| cpuinfo::cpu_name(&info)),
         cpus: usable_cpus(),
         memory_bytes: memory_bytes(root),
+        emulated: None,
     }
 }
 

@@ -4,8 +4,9 @@
 //! simply not known (`None`), for kernels differ from 3.1 on an old tablet to today's. What *changes* the host, the
 //! scheduler and the benchmark's own file, does fail, and says what to do. Readers take a root directory, `/` as a rule.
 //!
-//! - [`device`]: what the device is
+//! - [`device`]: what the device is; [`emulation`]: whether its processor is one
 //! - [`place`]: where a file lies: mount, file system, disk
+//! - [`power`]: battery, charger, screen, and the warmest zone
 //! - [`scheduler`]: another I/O scheduler for a while, put back whatever happens
 //! - [`watch`]: heat, slowed processors and other people's I/O during a measurement
 //! - [`cache`]: what of a file is in memory, and getting it out of there or in
@@ -15,14 +16,19 @@ pub mod bench_file;
 pub mod cache;
 mod cpuinfo;
 pub mod device;
+pub mod emulation;
 mod mounts;
+mod names;
 pub mod place;
+pub mod power;
 pub mod scheduler;
 mod thermal;
 pub mod watch;
 
 #[cfg(test)]
 mod tests;
+
+pub use names::{addresses_of, addresses_of_authority};
 
 use std::io::Read;
 use std::path::Path;

@@ -131,6 +131,19 @@ impl Zone {
     }
 }
 
+/// The temperature of the warmest zone in tenths of a degree, and whether any is so hot that it slows the device down.
+pub(super) fn hottest(root: &Path) -> (Option<i16>, bool) {
+    let zones = numbered(root.join("sys/class/thermal"), "thermal_zone");
+    let zones: Vec<Zone> = zones.iter().filter_map(|dir| Zone::read(dir)).collect();
+    let tenths = |zone: &Zone| {
+        let tenths =
+            if zone.temperature.abs() >= 1000 { zone.temperature / 100 } else { zone.temperature.saturating_mul(10) };
+        i16::try_from(tenths).ok()
+    };
+    let is_slowed = zones.iter().any(|zone| zone.trip.is_some_and(|trip| zone.temperature >= trip));
+    (zones.iter().filter_map(tenths).max(), is_slowed)
+}
+
 /// Thousandths of a degree as a rule, whole degrees on some old kernels.
 fn degrees(value: i64) -> String {
     if value.abs() >= 1000 { format!("{} °C", value / 1000) } else { format!("{value} °C") }

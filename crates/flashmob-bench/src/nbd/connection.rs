@@ -5,7 +5,6 @@
 //! per request.
 
 use std::io::{self, Read, Write};
-use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use super::reply::{Replies, ReplyDecoder};
 use super::slots::{Request, Slots};
 use super::uri::{Address, Uri};
 use crate::error::Error;
+use crate::host::addresses_of;
 
 /// Bytes that one receive asks for: some sixty replies of 4 KiB, and still inside a core's cache.
 pub const RECEIVE_BYTES: usize = 256 * 1024;
@@ -371,7 +371,7 @@ fn connect(address: &Address, until: Instant, timeout: Duration) -> io::Result<S
         }
         Address::Tcp { host, port } => {
             let mut failure = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-            for address in (host.as_str(), *port).to_socket_addrs()? {
+            for address in addresses_of(host, *port)? {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     return Err(silent(timeout));

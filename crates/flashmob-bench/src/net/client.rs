@@ -1,7 +1,7 @@
 //! One test, from the connection to what both ends counted.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use super::protocol::{Cookie, RESULTS_BYTES_MAX, State, datagram, stream_id};
 use super::stream::{self, Manner, Socket, Stream, Work};
 use super::traffic::{Counted, Traffic};
 use super::{outcome, setup};
+use crate::host::addresses_of;
 
 /// What the server may take for a step that needs no data to move.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -154,9 +155,9 @@ fn cookie() -> Result<Cookie, NetError> {
 
 /// Connects to the first of the host's addresses that answers, within the time for all of them.
 fn connect(target: &Target, peer: &str) -> Result<(Control, SocketAddr), NetError> {
-    let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port)
-        .to_socket_addrs()
+    let addresses: Vec<SocketAddr> = addresses_of(&target.host, target.port)
         .map_err(|source| NetError::Name { host: target.host.clone(), source })?
+        .into_iter()
         .filter(|address| target.bind.is_none_or(|from| from.is_ipv4() == address.is_ipv4()))
         .collect();
     let until = Instant::now() + target.connect_timeout;

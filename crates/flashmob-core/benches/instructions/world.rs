@@ -307,6 +307,7 @@ fn gateway_config(nodes: usize) -> GatewayConfig {
             connect_timeout: Duration::from_secs(3),
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
+            keep_awake: Some(Duration::from_millis(75)),
             extents: extents.collect(),
         }],
         extent_ids: Vec::new(),

@@ -145,12 +145,16 @@ impl Gateway {
         if link.sent.is_empty() {
             link.progress = now;
         }
+        let is_resting = link.alive.is_resting();
         link.counters.batches += 1;
         link.counters.batches_together += u64::from(is_together);
         link.counters.pieces += pieces.len() as u64;
         let left = pieces.len();
         link.sent.push_back(SentBatch { seq, pieces, left, sent: now, written: false });
         self.batches_out += 1;
+        if is_resting {
+            self.begin_to_keep_alive(now, id);
+        }
         self.mark_link(id);
         true
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::alive::{Alive, TWO_DEVICES};
 use super::queue::Piece;
 use super::request::RequestKey;
 use super::{Action, Event, Gateway};
@@ -64,7 +65,10 @@ pub(super) struct Link {
     /// Attempts at this link so far, which the hello carries.
     attempt: u32,
     /// Failed attempts since it was last ready.
-    failures: u32,
+    pub failures: u32,
+    /// When the last attempt began.
+    pub begun: Option<Time>,
+    pub alive: Alive,
     pub next_seq: u32,
     /// When something was last heard, or the first batch after silence sent.
     pub progress: Time,
@@ -88,6 +92,7 @@ pub(super) struct LinkCounters {
     pub resent: u64,
     pub breaks: u64,
     pub failures: u64,
+    pub welcomes: u64,
 }
 
 impl Link {
@@ -103,6 +108,8 @@ impl Link {
             unresolved: Vec::new(),
             attempt: 0,
             failures: 0,
+            begun: None,
+            alive: Alive::default(),
             next_seq: 0,
             progress: Time::default(),
             answered: Time::default(),
@@ -117,7 +124,7 @@ impl Link {
         match self.state {
             State::Waiting(_) if draining => None,
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
-            State::Ready => None,
+            State::Ready => self.alive.deadline(),
         }
     }
 
@@ -185,6 +192,7 @@ impl Gateway {
             gateway_id: self.config.id,
             session: self.config.session,
             link: link.number,
+            keeps_alive: true,
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),
             extent: node.extent,
@@ -242,6 +250,7 @@ impl Gateway {
     pub fn process_link(&mut self, now: Time, id: LinkId) {
         let mut rx = std::mem::take(&mut self.links[id.0].rx);
         self.links[id.0].progress = now;
+        self.links[id.0].alive.heard();
         let result = self.decode_link(now, id, &mut rx);
         if self.links[id.0].is_connected() {
             self.links[id.0].rx = rx;
@@ -267,6 +276,10 @@ impl Gateway {
                 (State::Greeting(_), FrameKind::Refuse) => self.refused(now, id, &Refuse::decode(frame.meta)?),
                 (State::Ready, FrameKind::Replies) => self.handle_replies(now, id, frame.meta, frame.payload)?,
                 (State::Ready, FrameKind::Times) => self.handle_times(id, frame.meta)?,
+                (State::Ready, FrameKind::Condition) if self.links[id.0].alive.is_known => {
+                    self.handle_condition(now, id, frame.meta)?;
+                }
+                (State::Ready, FrameKind::Alive) if self.links[id.0].alive.is_known => self.handle_alive(frame.meta)?,
                 (_, FrameKind::Error) => {
                     let text = frame::error_text(frame.meta);
                     self.disconnect(now, id, &format!("the node reports: {text}"));
@@ -280,6 +293,9 @@ impl Gateway {
 
     /// The node agrees. Everything that was sent on this link before is over.
     fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        if self.is_of_two_devices(now, id, welcome) {
+            return self.disconnect(now, id, TWO_DEVICES);
+        }
         let became_ready = match self.check_welcome(id, welcome) {
             Ok(became_ready) => became_ready,
             Err(text) => return self.refuse_node(now, id, text),
@@ -290,6 +306,8 @@ impl Gateway {
         self.greeting -= 1;
         link.state = State::Ready;
         link.failures = 0;
+        link.counters.welcomes += 1;
+        link.alive.is_known = welcome.keeps_alive;
         let unresolved = std::mem::take(&mut link.unresolved);
         link.counters.resent += unresolved.len() as u64;
         let (live, gone): (Vec<Piece>, Vec<Piece>) =
@@ -323,17 +341,19 @@ impl Gateway {
         if let Some(expected) = expected.filter(|&e| e != welcome.size_bytes) {
             return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
         }
-        if node.extent_id.is_some_and(|known| known != welcome.extent_id) {
-            return Err(
-                "it serves another extent than the one that this volume knows; was its data replaced, or its card not \
-                 mounted? bring the old one back, or start the gateway with --forget to give its data up"
-                    .to_string(),
-            );
+        if let Some(known) = node.extent_id.filter(|known| *known != welcome.extent_id) {
+            let [known, found] = [known, welcome.extent_id].map(u128::from_be_bytes);
+            return Err(format!(
+                "it serves another extent ({found:032x}) than the one that this volume knows ({known:032x}); was its data \
+                 replaced, its card not mounted, or its address given to another node? bring the old one back, correct \
+                 `extent` in the configuration, or start the gateway with --forget to give its data up"
+            ));
         }
         let extent = node.extent as usize;
         let became_ready = volume.learn_size(extent, welcome.size_bytes).map_err(|error| error.to_string())?;
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
-        if node.extent_id.is_none() {
+        // The first welcome of this start: also an extent that was named beforehand is known to be the right one only now.
+        if node.boot_id.is_none() {
             node.extent_id = Some(welcome.extent_id);
             let node = self.links[id.0].node;
             self.actions.push_back(Action::Remember { node, extent_id: welcome.extent_id });
@@ -397,7 +417,7 @@ impl Gateway {
     }
 
     /// Ends a link from this side.
-    fn disconnect(&mut self, now: Time, id: LinkId, reason: &str) {
+    pub(super) fn disconnect(&mut self, now: Time, id: LinkId, reason: &str) {
         self.break_link(now, id, reason, None);
         self.actions.push_back(Action::Disconnect(id));
     }
@@ -416,6 +436,7 @@ impl Gateway {
         let link = &mut self.links[id.0];
         let until = now + pause;
         link.state = State::Waiting(until);
+        link.alive.link_is_lost();
         link.failures += 1;
         link.counters.breaks += 1;
         link.rx = RxBuf::new();
@@ -452,7 +473,7 @@ impl Gateway {
     }
 
     /// A link wants to be looked at then.
-    fn link_is_due(&mut self, at: Time) {
+    pub(super) fn link_is_due(&mut self, at: Time) {
         self.links_due = Some(self.links_due.map_or(at, |due| due.min(at)));
     }
 
@@ -463,6 +484,7 @@ impl Gateway {
         match link.state {
             State::Waiting(at) if now >= at && !self.draining => {
                 link.attempt += 1;
+                link.begun = Some(now);
                 link.state = State::Connecting(now + spec.connect_timeout);
                 let node = link.node;
                 self.actions.push_back(Action::Connect { link: id, node });
@@ -477,6 +499,7 @@ impl Gateway {
             State::Ready if link.sent.front().is_some_and(|b| now - b.sent >= spec.timeout * 2) => {
                 self.disconnect(now, id, "a batch was never answered");
             }
+            State::Ready => self.keep_alive(now, id),
             _ => {}
         }
     }

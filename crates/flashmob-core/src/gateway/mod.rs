@@ -14,6 +14,7 @@
 //! after the node has confirmed that the earlier attempt is over (see [`crate::wire::hello`]); two changes that
 //! overlap are never on their way together; what is held in memory stays within the budget.
 
+mod alive;
 mod batch;
 mod client;
 mod complete;
@@ -35,11 +36,13 @@ use slab::Slab;
 
 use crate::buffers::{Budget, BufferPool};
 use crate::clocks::ClockRelation;
+use crate::condition::Condition;
 use crate::layout::{Layout, LayoutError, LayoutKind};
 use crate::op::Failure;
 use crate::stages::{GatewayInterval, StageRecorder};
 use crate::units::{KIB, MIB, Time};
 
+pub use alive::USED_FOR;
 use client::Client;
 pub use client::ClientId;
 use link::Link;
@@ -105,6 +108,8 @@ pub struct VolumeSpec {
     pub reconnect_min: Duration,
     /// The longest such pause.
     pub reconnect_max: Duration,
+    /// On a link that was used within the last second, a small frame goes when nothing moved for so long; `None`: never.
+    pub keep_awake: Option<Duration>,
     /// Its extents in the order of the layout.
     pub extents: Vec<ExtentSpec>,
 }
@@ -173,6 +178,12 @@ pub enum Event {
     },
     /// A node has no link, or no longer: its name, why.
     NodeDown(String, String),
+    /// A node tells that limits of its device are crossed: its name, which and what helps.
+    NodeAils(String, String),
+    /// None is any more: its name.
+    NodeWell(String),
+    /// A node did nothing for a while, and tells so: its name, how long and why.
+    NodePaused(String, String),
     /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
     NodeRefused(String, String),
     /// A node's device restarted with changes that were acknowledged but not flushed: its name.
@@ -196,7 +207,7 @@ struct Node {
     next_link: usize,
     limits: BatchLimits,
     way: fairness::Way,
-    /// Known since the first welcome.
+    /// Known beforehand, or since the first welcome.
     extent_id: Option<[u8; 16]>,
     boot_id: Option<[u8; 16]>,
     no_io: bool,
@@ -206,6 +217,8 @@ struct Node {
     /// Why it was last not reached, while it has no link.
     trouble: Option<String>,
     links_up: usize,
+    /// What it told of its device, and when.
+    condition: Option<(Condition, Time)>,
     /// How its clock stands to ours.
     clock: ClockRelation,
     /// In [`Gateway::fed`] already.
@@ -314,6 +327,7 @@ impl Gateway {
                     refusal: None,
                     trouble: None,
                     links_up: 0,
+                    condition: None,
                     clock: ClockRelation::default(),
                     is_fed: false,
                     is_held: false,

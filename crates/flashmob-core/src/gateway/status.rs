@@ -2,8 +2,10 @@
 
 use super::Gateway;
 use super::link::{LinkId, State};
+use crate::condition::Condition;
 use crate::op::Op;
 use crate::stages::{GatewayInterval, StageHistograms};
+use crate::units::Time;
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counters {
@@ -81,6 +83,8 @@ pub struct NodeStatus {
     pub no_io: bool,
     /// It answers as slowly as a modelled flash.
     pub modelled: bool,
+    /// What it told of its device, and when.
+    pub condition: Option<(Condition, Time)>,
     /// Which node, counted over all volumes.
     pub number: usize,
     /// Why it cannot be used until a person helps.
@@ -118,6 +122,8 @@ pub struct LinkStatus {
     pub breaks: u64,
     /// Pieces that the node answered with a failure.
     pub failures: u64,
+    /// Frames that kept it alive.
+    pub alive_frames: u64,
 }
 
 impl Gateway {
@@ -156,6 +162,7 @@ impl Gateway {
             queue_depth: node.queue.len(),
             no_io: node.no_io,
             modelled: node.modelled,
+            condition: node.condition.clone(),
             refusal: node.refusal.clone(),
             links: node.links.clone().map(|link| self.link_status(LinkId(link))).collect(),
         });
@@ -185,6 +192,7 @@ impl Gateway {
             resent: c.resent,
             breaks: c.breaks,
             failures: c.failures,
+            alive_frames: link.alive.frames,
         }
     }
 

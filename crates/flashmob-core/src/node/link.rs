@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::reply::{Done, Replies};
+use super::told::Told;
 use super::{Host, Node, NodeEvent};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::units::Time;
@@ -56,6 +57,7 @@ pub(super) struct NodeLink {
     pub rx_wanted: usize,
     pub frames_received: u64,
     pub pieces_served: u64,
+    pub told: Told,
 }
 
 /// Identifies a link across its attempts.
@@ -91,6 +93,7 @@ impl NodeLink {
             rx_wanted: 0,
             frames_received: 0,
             pieces_served: 0,
+            told: Told::default(),
         }
     }
 
@@ -238,13 +241,16 @@ impl Node {
             size_bytes: self.config.size_bytes,
             no_io: self.config.no_io,
             modelled: self.config.modelled,
+            keeps_alive: hello.keeps_alive,
             hello_received_ns: clock_ns(received),
             // The latest that is known, and surely before it is sent.
             welcome_sent_ns: clock_ns(self.latest.max(received)),
         };
         link.out.append(|out| welcome.encode(out));
+        link.told.is_wanted = hello.keeps_alive;
         // What came behind the hello was left alone until now.
         link.blocked = !link.rx.is_empty();
+        self.tell_newcomer(self.latest.max(received), id);
         self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });
     }
 

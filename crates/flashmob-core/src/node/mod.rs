@@ -17,12 +17,14 @@ mod reply;
 mod serve;
 mod status;
 mod together;
+mod told;
 
 use std::collections::VecDeque;
 
 use slab::Slab;
 
 use crate::buffers::{Budget, OutQueue, RxBuf};
+use crate::condition::Condition;
 use crate::elevator::{Elevator, ElevatorConfig, Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
 use crate::stages::{NodeInterval, StageRecorder};
@@ -36,6 +38,7 @@ pub use link::LinkId;
 use link::{LinkState, NodeLink};
 use serve::{Batch, PieceRef};
 pub use status::{LinkStatus, NodeStatus};
+pub use told::TELL_EVERY;
 
 /// What a node is told when it is made.
 #[derive(Debug, Clone)]
@@ -176,6 +179,8 @@ pub struct Node {
     stages: StageRecorder<NodeInterval>,
     counters: status::Counters,
     draining: bool,
+    /// How the device is, once the shell has said.
+    condition: Option<Condition>,
     /// Bytes of buffers that are in the store.
     store_bytes: u64,
     /// What the operations in the store take of its depth.
@@ -220,6 +225,7 @@ impl Node {
             stages: StageRecorder::new(),
             counters: status::Counters::default(),
             draining: false,
+            condition: None,
             store_bytes: 0,
             store_load: 0,
             holding: 0,
@@ -333,6 +339,7 @@ impl Node {
                         return Ok(());
                     }
                 }
+                (LinkState::Ready, FrameKind::Alive) if link.told.is_wanted => self.accept_alive(id, frame.meta)?,
                 (_, FrameKind::Error) => {
                     let text = frame::error_text(frame.meta);
                     self.close_link(id, format!("the gateway reports: {text}"));

@@ -63,6 +63,12 @@ pub struct LinkStatus {
 }
 
 impl Node {
+    /// Batches received since the start: whether anybody wants anything, at no cost.
+    #[must_use]
+    pub fn batches_received(&self) -> u64 {
+        self.counters.batches
+    }
+
     /// The state now.
     #[must_use]
     pub fn status(&self) -> NodeStatus {

@@ -21,11 +21,15 @@ pub enum FrameKind {
     Error = 6,
     /// Node to gateway: when followed pieces passed the node's stages.
     Times = 7,
+    /// Node to gateway: how its device is.
+    Condition = 8,
+    /// Either way: nothing, so that a radio stays awake, or to show that one is there.
+    Alive = 9,
 }
 
 impl FrameKind {
     /// All of them.
-    pub const ALL: [FrameKind; 7] = [
+    pub const ALL: [FrameKind; 9] = [
         FrameKind::Hello,
         FrameKind::Welcome,
         FrameKind::Refuse,
@@ -33,6 +37,8 @@ impl FrameKind {
         FrameKind::Replies,
         FrameKind::Error,
         FrameKind::Times,
+        FrameKind::Condition,
+        FrameKind::Alive,
     ];
 }
 

@@ -13,8 +13,11 @@ pub struct Hello {
     pub gateway_id: [u8; 16],
     /// Which start of it; a later start has a larger number.
     pub session: u64,
-    /// Which of the gateway's links to this node.
+    /// Which of the gateway's links to this node, at most [`LINK_NUMBER_MAX`].
     pub link: u16,
+    /// The gateway knows frames that keep a link alive and tell a condition. On the wire it is the highest bit of the link's
+    /// number, so that a node from before them takes it for a number and goes on.
+    pub keeps_alive: bool,
     /// Which attempt at this link; a later one has a larger number.
     pub attempt: u32,
     /// The volume's identity.
@@ -42,6 +45,8 @@ pub struct Welcome {
     pub no_io: bool,
     /// The node answers as slowly as a modelled flash would; what it returns is data.
     pub modelled: bool,
+    /// The node knows frames that keep a link alive, and will tell its condition. Only said to a gateway that knows them.
+    pub keeps_alive: bool,
     /// The node's clock, in nanoseconds: read after the hello had come. See [`crate::clocks`].
     pub hello_received_ns: u64,
     /// The same, read before this welcome went.
@@ -95,6 +100,11 @@ pub struct Refuse {
 
 const WELCOME_NO_IO: u8 = 1;
 const WELCOME_MODELLED: u8 = 2;
+const WELCOME_KEEPS_ALIVE: u8 = 4;
+
+/// The largest number of a link.
+pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_ALIVE - 1;
+const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 
 impl Hello {
     /// Appends the frame.
@@ -102,7 +112,8 @@ impl Hello {
         let meta = |meta: &mut Vec<u8>| {
             meta.extend_from_slice(&self.gateway_id);
             meta.extend_from_slice(&self.session.to_le_bytes());
-            meta.extend_from_slice(&self.link.to_le_bytes());
+            let keeps_alive = if self.keeps_alive { HELLO_KEEPS_ALIVE } else { 0 };
+            meta.extend_from_slice(&((self.link & LINK_NUMBER_MAX) | keeps_alive).to_le_bytes());
             meta.extend_from_slice(&self.attempt.to_le_bytes());
             meta.extend_from_slice(&self.extent.to_le_bytes());
             meta.extend_from_slice(&self.extents.to_le_bytes());
@@ -116,10 +127,12 @@ impl Hello {
     /// Decodes the frame's meta.
     pub fn decode(meta: &[u8]) -> Result<Hello, WireError> {
         let mut fields = Fields::new(meta, "hello");
+        let (gateway_id, session, link) = (fields.array()?, fields.u64()?, fields.u16()?);
         let hello = Hello {
-            gateway_id: fields.array()?,
-            session: fields.u64()?,
-            link: fields.u16()?,
+            gateway_id,
+            session,
+            link: link & LINK_NUMBER_MAX,
+            keeps_alive: link & HELLO_KEEPS_ALIVE != 0,
             attempt: fields.u32()?,
             extent: fields.u32()?,
             extents: fields.u32()?,
@@ -143,7 +156,12 @@ impl Welcome {
             meta.extend_from_slice(&self.boot_id);
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
             let flag = |is_set, flag| if is_set { flag } else { 0 };
-            meta.push(flag(self.no_io, WELCOME_NO_IO) | flag(self.modelled, WELCOME_MODELLED));
+            let flags = [
+                flag(self.no_io, WELCOME_NO_IO),
+                flag(self.modelled, WELCOME_MODELLED),
+                flag(self.keeps_alive, WELCOME_KEEPS_ALIVE),
+            ];
+            meta.push(flags.iter().sum());
             meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
             meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
         };
@@ -157,14 +175,18 @@ impl Welcome {
         let flags = fields.u8()?;
         let (hello_received_ns, welcome_sent_ns) = (fields.u64()?, fields.u64()?);
         fields.end()?;
-        if flags & !(WELCOME_NO_IO | WELCOME_MODELLED) != 0 || size_bytes == 0 || size_bytes > i64::MAX as u64 {
+        if flags & !(WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE) != 0
+            || size_bytes == 0
+            || size_bytes > i64::MAX as u64
+        {
             return Err(WireError::Malformed("welcome"));
         }
         if welcome_sent_ns < hello_received_ns {
             return Err(WireError::Malformed("welcome: times"));
         }
         let (no_io, modelled) = (flags & WELCOME_NO_IO != 0, flags & WELCOME_MODELLED != 0);
-        Ok(Welcome { extent_id, boot_id, size_bytes, no_io, modelled, hello_received_ns, welcome_sent_ns })
+        let keeps_alive = flags & WELCOME_KEEPS_ALIVE != 0;
+        Ok(Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns })
     }
 }
 
@@ -204,17 +226,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}") {
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout };
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), keeps_alive: bool, extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}") {
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, times: [u64; 2], reason in 0usize..6, text in "\\PC{0,60}") {
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], reason in 0usize..6, text in "\\PC{0,60}") {
             let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, hello_received_ns, welcome_sent_ns };
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);
@@ -226,6 +248,27 @@ mod tests {
         #[test]
         fn garbage_never_panics(meta in prop::collection::vec(any::<u8>(), 0..120)) {
             let _ = (Hello::decode(&meta), Welcome::decode(&meta), Refuse::decode(&meta));
+        }
+    }
+
+    #[test]
+    fn a_node_from_before_keeping_alive_sees_a_link_number_and_a_gateway_no_flag() {
+        let hello = |keeps_alive| Hello {
+            gateway_id: [1; 16],
+            session: 1,
+            link: 3,
+            keeps_alive,
+            attempt: 1,
+            volume_id: "v".to_string(),
+            extent: 0,
+            extents: 1,
+            layout: "linear".to_string(),
+            size_bytes: 0,
+        };
+        for (keeps_alive, number) in [(false, 3), (true, 0x8003)] {
+            let mut bytes = Vec::new();
+            hello(keeps_alive).encode(&mut bytes);
+            assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
         }
     }
 

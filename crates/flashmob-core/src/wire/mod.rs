@@ -6,6 +6,7 @@
 //! never panics, whatever the bytes.
 
 pub mod batch;
+pub mod condition;
 pub mod frame;
 pub mod hello;
 pub mod replies;

@@ -1,14 +1,12 @@
 //! The clock: whether it can be right, and whether anybody keeps it so.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use flashmob_results::clock;
 
 use super::Finding;
 use crate::view::View;
 
-/// 2026-01-01: this program is younger.
-const EARLIEST_UNIX_S: u64 = 1_767_225_600;
-/// 2100-01-01: who believes it is then has a battery that was empty.
-const LATEST_UNIX_S: u64 = 4_102_444_800;
 /// An ordinary crystal is off by so much.
 const DRIFT_PPM: f64 = 50.0;
 const COST: &str = "times in logs and results of several devices cannot be laid side by side, and a gateway that starts after its clock was set back is refused by its nodes until it has caught up";
@@ -17,7 +15,7 @@ pub(super) fn look(view: &View) -> Finding {
     if !view.is_live() {
         return Finding::unknown("a copied tree does not say what its clock shows");
     }
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now_s = clock::unix_s(SystemTime::now());
     // Android ends apps that ask the kernel for it.
     let is_kept = if view.is_android() { None } else { kernel_says() };
     judge(now_s, is_kept, view.is_android())
@@ -26,7 +24,7 @@ pub(super) fn look(view: &View) -> Finding {
 /// By the time, whether the kernel believes that somebody keeps the clock, and whether this is Android.
 pub(super) fn judge(now_unix_s: u64, is_kept: Option<bool>, is_android: bool) -> Finding {
     let command = "timedatectl set-ntp true";
-    if !(EARLIEST_UNIX_S..LATEST_UNIX_S).contains(&now_unix_s) {
+    if !clock::is_set(now_unix_s) {
         let year = 1970 + now_unix_s / 31_556_952;
         return Finding::severe(
             format!("the clock says that it is the year {year}"),

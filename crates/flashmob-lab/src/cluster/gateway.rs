@@ -65,6 +65,7 @@ impl SimGateway {
             connect_timeout: CONNECT_TIMEOUT,
             reconnect_min: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(10),
+            keep_awake: None,
             extents: (0..settings.nodes).map(extent).collect(),
         };
         let per_request = 2 * u64::from(settings.block_bytes) + 1024;

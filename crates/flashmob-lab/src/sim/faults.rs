@@ -40,10 +40,13 @@ pub enum Fault {
     GatewayRestart(Duration),
     /// A client's connection breaks.
     ClientCut(usize),
+    /// The device dozes: nothing comes through to it or from it, and its process stands still; connections survive. Now and then
+    /// it announces itself when it is back.
+    Doze(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 12;
+pub const FAULT_KINDS: usize = 13;
 
 impl Fault {
     /// The names of all kinds.
@@ -60,6 +63,7 @@ impl Fault {
         "damage",
         "gateway restart",
         "client cut",
+        "doze",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -78,6 +82,7 @@ impl Fault {
             Fault::Damage(..) => 9,
             Fault::GatewayRestart(_) => 10,
             Fault::ClientCut(_) => 11,
+            Fault::Doze(..) => 12,
         }
     }
 }
@@ -120,6 +125,21 @@ pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
         scenario.sizes_configured = true;
         let at = Duration::from_micros(rng.random_range(0..span_us));
         scenario.faults.push((at, Fault::Death(rng.random_range(0..nodes))));
+    }
+}
+
+/// Draws whether devices doze, and when.
+pub(super) fn draw_doze(rng: &mut SmallRng, scenario: &mut Scenario) {
+    if scenario.faults.is_empty() || !rng.random_ratio(1, 6) {
+        return;
+    }
+    let span_us = scenario.span.as_micros() as u64;
+    for _ in 0..rng.random_range(1..3) {
+        // Shorter than a request's timeout, as when a station roams, or much longer.
+        let longest_us = *pick(rng, &[100_000, 3_000_000, 8_000_000]);
+        let lasts = Duration::from_micros(rng.random_range(10_000..longest_us));
+        let node = rng.random_range(0..scenario.extents_bytes.len());
+        scenario.faults.push((Duration::from_micros(rng.random_range(0..span_us)), Fault::Doze(node, lasts)));
     }
 }
 
@@ -180,6 +200,22 @@ impl World {
                 self.net.damage[node] = Damage { until: now + lasts, rate: 0.2 };
             }
             Fault::GatewayRestart(lasts) => self.restart_gateway(lasts),
+            Fault::Doze(node, lasts) => {
+                let until = now + lasts;
+                self.disturb(node, until);
+                self.calm_at = self.calm_at.max(until);
+                let asleep = &mut self.nodes[node];
+                asleep.frozen_until = asleep.frozen_until.max(until);
+                asleep.away_until = asleep.away_until.max(until);
+                let links: Vec<ConnId> = self.net.open_links(node).collect();
+                for conn in links {
+                    (0..2).for_each(|from| self.net.stall(&mut self.ctx, conn, from, until));
+                }
+                if self.ctx.rng.random_bool(0.5) {
+                    let is_elsewhere = self.ctx.rng.random();
+                    self.ctx.at(until, Event::Announce { node, is_elsewhere });
+                }
+            }
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
                     self.net.cut(&mut self.ctx, conn);
@@ -218,6 +254,7 @@ impl World {
             self.nodes[n].store.stalled_until = now;
             self.net.damage[n].until = now;
             self.net.traps[n] = None;
+            self.nodes[n].away_until = now;
             if self.nodes[n].frozen_until > now {
                 self.nodes[n].frozen_until = now;
                 // Its next turn is planned for the old end of the frost.

@@ -78,6 +78,7 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
         connect_timeout: scenario.connect_timeout,
         reconnect_min: scenario.reconnect_min,
         reconnect_max: scenario.reconnect_max,
+        keep_awake: scenario.keep_awake,
         extents: extents.collect(),
     };
     GatewayConfig {
@@ -354,6 +355,15 @@ impl World {
         }
     }
 
+    /// A node says that it is there.
+    pub(super) fn announce(&mut self, node: usize, is_elsewhere: bool) {
+        let now = self.ctx.now;
+        if let Some(core) = self.gateway.core.as_mut() {
+            core.try_node(now, node, is_elsewhere);
+            self.wake_gateway();
+        }
+    }
+
     fn begin_connect(&mut self, link: usize, node: usize) {
         let (ctx, gateway) = (&mut self.ctx, &mut self.gateway);
         ctx.totals.connects += 1;
@@ -368,7 +378,7 @@ impl World {
 
     /// A connect reaches its node.
     pub(super) fn connect_arrives(&mut self, link: usize, node: usize, attempt: u32, session: u64) {
-        match self.nodes[node].answers_connect() {
+        match self.nodes[node].answers_connect(self.ctx.now) {
             None => {}
             Some(false) => self.connect_done(link, attempt, session, None),
             Some(true) => {

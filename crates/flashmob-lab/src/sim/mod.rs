@@ -70,6 +70,7 @@ enum Event {
     ClientTurn { client: usize },
     Fault(usize),
     HalfOpen { conn: ConnId, until: Time },
+    Announce { node: usize, is_elsewhere: bool },
     Watch,
 }
 
@@ -388,6 +389,7 @@ impl World {
                 self.strike(fault);
             }
             Event::HalfOpen { conn, until } => self.half_open(conn, until),
+            Event::Announce { node, is_elsewhere } => self.announce(node, is_elsewhere),
             Event::Watch => {
                 self.watch();
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);

@@ -28,6 +28,8 @@ pub(super) struct SimNode {
     pub epoch: u32,
     pub store: Store,
     pub frozen_until: Time,
+    /// Nothing comes through to it.
+    pub away_until: Time,
     /// It never comes back.
     pub is_dead: bool,
     has_power: bool,
@@ -95,6 +97,7 @@ impl SimNode {
             epoch: 0,
             store,
             frozen_until: Time::default(),
+            away_until: Time::default(),
             is_dead: false,
             has_power: true,
             boots: 0,
@@ -110,8 +113,8 @@ impl SimNode {
     }
 
     /// Whether its kernel accepts connections, refuses them, or says nothing.
-    pub fn answers_connect(&self) -> Option<bool> {
-        self.has_power.then_some(self.core.is_some())
+    pub fn answers_connect(&self, now: Time) -> Option<bool> {
+        (self.has_power && now >= self.away_until).then_some(self.core.is_some())
     }
 }
 

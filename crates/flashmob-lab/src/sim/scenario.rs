@@ -39,6 +39,8 @@ pub struct Scenario {
     pub reconnect_min: Duration,
     /// The longest one.
     pub reconnect_max: Duration,
+    /// Silence after which a link in use carries a small frame.
+    pub keep_awake: Option<Duration>,
     /// The gateway's budget.
     pub gateway_memory_bytes: u64,
     /// The node's unit of rewriting.
@@ -120,6 +122,7 @@ impl Scenario {
             connect_timeout: Duration::from_millis(500),
             reconnect_min: Duration::from_millis(5),
             reconnect_max: Duration::from_millis(500),
+            keep_awake: None,
             gateway_memory_bytes: 64 * MIB,
             align_bytes: 1,
             local_nodes: 0,
@@ -201,6 +204,10 @@ impl Scenario {
         // A generator of its own as well.
         let sampling = &mut SmallRng::seed_from_u64(seed ^ 0x5a_3b1e);
         scenario.sampled_one_in = *pick(sampling, &[0, 0, 0, 1, 3, 20]);
+        // A generator of its own as well.
+        let awake = &mut SmallRng::seed_from_u64(seed ^ 0xa_117e);
+        faults::draw_doze(awake, &mut scenario);
+        scenario.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| sampling.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
         scenario

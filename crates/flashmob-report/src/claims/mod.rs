@@ -149,6 +149,9 @@ const ALL: [(Subject, Judge); 21] = [
     (Subject::Trace, c21::claim),
 ];
 
+/// Claims that go by what is counted, which holds where a processor is emulated; all others go by times.
+const COUNTED: [&str; 2] = ["C9", "C19"];
+
 /// The claims about what there are results of, in order. Without any results: those about single devices.
 #[must_use]
 pub fn judge(entries: &[Entry]) -> Vec<Claim> {
@@ -163,6 +166,12 @@ pub fn judge(entries: &[Entry]) -> Vec<Claim> {
         Subject::Trace => entries.iter().any(may_have_inserts),
     });
     let mut claims: Vec<Claim> = wanted.map(|(_, judge)| judge(entries)).collect();
+    for claim in claims.iter_mut().filter(|claim| !COUNTED.contains(&claim.id)) {
+        let is_emulated = |at: &usize| entries.get(*at).is_some_and(|entry| entry.document.is_emulated());
+        for finding in claim.findings.iter_mut().filter(|finding| finding.entries.iter().any(is_emulated)) {
+            finding.doubts.push(Code::Emulated);
+        }
+    }
     for claim in claims.iter_mut().filter(|claim| claim.subject == Subject::Device) {
         // A device may have several results: what one of them has, it has.
         let measured: Vec<String> =

@@ -2,6 +2,7 @@
 
 use flashmob_results::Document;
 use flashmob_results::trace::{AfterLastWrite, Layer, Role, Run, Workload};
+use flashmob_results::warning::Code;
 
 use super::Verdict::{DoesNotHold, Holds};
 use super::{Claim, Finding, Verdict};
@@ -52,6 +53,17 @@ fn claims_about_inserts_are_there_where_inserts_were_traced() {
     assert!(ids(vec![traced("pc", vec![command.clone()])]).is_empty());
     let page = report(vec![traced("pc", vec![command])]).html().unwrap();
     assert!(!page.contains("id=\"claims\"") && !page.contains("reproduce p5"), "{page}");
+}
+
+#[test]
+fn where_a_processor_is_emulated_counts_are_believed_and_times_are_not() {
+    let emulated = |id| {
+        let mut document = traced("pc", vec![run("ext4")]);
+        document.device.emulated = Some("qemu-user on x86_64".into());
+        of_document(id, document).unwrap().doubts
+    };
+    assert_eq!(emulated("C19"), [], "writes are counted");
+    assert_eq!(emulated("C20"), [Code::Emulated], "gaps are timed");
 }
 
 #[test]

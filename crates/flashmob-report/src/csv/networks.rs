@@ -44,6 +44,7 @@ const COLUMNS: &[Column] = &[
     ("label", |r| text(r.entry.document.label.as_ref())),
     ("device_model", |r| text(r.entry.document.device.model.as_ref())),
     ("kernel", |r| text(r.entry.document.device.kernel.as_ref())),
+    ("emulated", |r| text(r.entry.document.device.emulated.as_ref())),
     ("program_version", |r| r.entry.document.program_version.clone()),
     ("started_unix_s", |r| r.entry.document.started_unix_s.to_string()),
     ("seed", |r| r.entry.document.seed.to_string()),

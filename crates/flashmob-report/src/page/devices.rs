@@ -10,12 +10,13 @@ use crate::words;
 
 type Row = (&'static str, fn(&Entry) -> Option<String>);
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     ("Model", |e| device(e)?.model.clone()),
     ("System", |e| device(e)?.system.clone()),
     ("Kernel", |e| device(e)?.kernel.clone()),
     ("Processor", |e| device(e)?.cpu.clone()),
     ("Architecture", |e| device(e)?.architecture.clone()),
+    ("Emulated by", |e| e.document.device.emulated.clone()),
     ("Processors", |e| Some(device(e)?.cpus.to_string())),
     ("Memory", |e| device(e)?.memory_bytes.map(words::bytes)),
     ("Medium", medium),

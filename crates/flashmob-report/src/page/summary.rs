@@ -40,6 +40,7 @@ pub fn title(entries: &[Entry]) -> String {
 
 pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
     let modelled: Vec<String> = entries.iter().filter(|e| e.document.is_modelled()).map(|e| e.name.clone()).collect();
+    let emulated: Vec<String> = entries.iter().filter(|e| e.document.is_emulated()).map(|e| e.name.clone()).collect();
     let measured = claims.iter().filter(|c| !c.findings.is_empty()).count();
     html! {
         @if entries.is_empty() { p.lead { "There are no results here." } }
@@ -51,6 +52,11 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
         @if !modelled.is_empty() {
             div.note {
                 p { strong { "Modelled: " } (words::list(&modelled)) ". " (what_was_modelled(entries)) ": these figures say how the program and the models behave, and nothing about real hardware." }
+            }
+        }
+        @if !emulated.is_empty() {
+            div.note.emulated {
+                p { strong { "Emulated: " } (words::list(&emulated)) ". " (emulators(entries)) ": counts hold, times do not. Rates, latencies and every claim that rests on them say nothing about a real processor." }
             }
         }
         @if !entries.is_empty() {
@@ -76,6 +82,19 @@ fn papers(claims: &[Claim]) -> String {
     let names: BTreeSet<&str> = claims.iter().filter_map(|c| c.source.split(',').next()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_string).collect();
     format!("the {} {}", if names.len() == 1 { "paper" } else { "papers" }, words::list(&names))
+}
+
+/// What imitated processors, and of which kind.
+fn emulators(entries: &[Entry]) -> String {
+    let emulated = entries.iter().filter(|e| e.document.is_emulated()).map(|e| &e.document.device);
+    let parts: BTreeSet<String> = emulated
+        .map(|device| {
+            let architecture = device.architecture.as_deref().unwrap_or("an unknown processor");
+            let emulator = device.emulated.as_deref().unwrap_or("a program");
+            format!("the processor ({}) was imitated by {}", words::plain(architecture, 40), words::plain(emulator, 60))
+        })
+        .collect();
+    capital(&words::list(&parts.into_iter().collect::<Vec<_>>()))
 }
 
 /// What answered in the place of hardware.
@@ -108,6 +127,8 @@ fn badge(entries: &[Entry], claim: &Claim) -> Markup {
     // Beside a verdict that rests on models alone nobody should have to look further up.
     let modelled = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_modelled());
     let of_models = claim.findings.iter().all(|f| f.entries.iter().any(modelled)) && !claim.findings.is_empty();
+    let emulated = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_emulated());
+    let of_emulated = claim.findings.iter().all(|f| f.entries.iter().any(emulated)) && !claim.findings.is_empty();
     let (class, text) = match overall(claim) {
         Overall::Holds => ("holds", "✓ holds".to_string()),
         Overall::Fails => ("fails", "✗ does not hold".to_string()),
@@ -115,7 +136,7 @@ fn badge(entries: &[Entry], claim: &Claim) -> Markup {
         Overall::Mixed { holding, all } => ("mixed", format!("± holds for {holding} of {all}")),
     };
     let doubtful = claim.findings.iter().any(|f| !f.doubts.is_empty());
-    html! { span class=(format!("verdict {class}")) { (text) @if of_models { " (modelled)" } @if doubtful { " ⚠" } } }
+    html! { span class=(format!("verdict {class}")) { (text) @if of_models { " (modelled)" } @if of_emulated { " (emulated)" } @if doubtful { " ⚠" } } }
 }
 
 /// Of the document and of its points.

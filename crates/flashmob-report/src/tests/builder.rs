@@ -102,6 +102,7 @@ pub fn document(name: &str, rotational: Option<bool>, points: Vec<Point>) -> Doc
             cpu: None,
             cpus: 4,
             memory_bytes: Some(2 << 30),
+            emulated: None,
         },
         preset: Some("p1".into()),
         scale: 1.0,

@@ -108,6 +108,29 @@ fn modelled_shortened_and_interrupted_are_said_first() {
 }
 
 #[test]
+fn an_emulated_processor_is_said_first_and_beside_what_rests_on_times() {
+    let points = || grid(&[4_096], &[1, 2, 4, 8, 16], 100.0, flat_after_four);
+    let mut emulated = document(&"long ".repeat(40), Some(false), points());
+    emulated.device.emulated = Some("qemu-user on x86_64".into());
+    let html = page(vec![emulated.clone()]);
+    let head = &html[..html.find("<main").unwrap()];
+    for words in [
+        "Emulated: ",
+        "The processor (aarch64) was imitated by qemu-user on x86_64",
+        "counts hold, times do not",
+        "(emulated)",
+    ] {
+        assert!(head.contains(words), "{words}: {head}");
+    }
+    assert!(html.contains("Emulated by") && html.contains("doubtful: emulated"), "{html}");
+    let claims = report(vec![emulated]).claims();
+    let findings: Vec<_> = claims.iter().flat_map(|claim| &claim.findings).collect();
+    assert!(!findings.is_empty() && findings.iter().all(|finding| finding.doubts == [Code::Emulated]), "{findings:?}");
+    let real = page(vec![document("a", Some(false), points())]);
+    assert!(!real.to_lowercase().contains("emulated"), "a real device is called emulated");
+}
+
+#[test]
 fn zero_requests_and_huge_values_are_shown_and_break_nothing() {
     let mut points = vec![point(parameters(), &[0.0, 0.0]), point(random(1, 4), &[])];
     points.extend([1, 2, 64].map(|t| steady(random(4_096, t), 1e300)));

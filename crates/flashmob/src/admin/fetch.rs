@@ -1,4 +1,4 @@
-//! Fetches `/status` from a running process: one GET over one plain connection.
+//! Fetches `/status` from a running process, or tells it something: one request over one plain connection.
 //!
 //! It trusts nothing about what answers: the time, the head and the body have limits, and whatever goes wrong is an error that says what to do.
 
@@ -6,7 +6,7 @@
 mod tests;
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// The largest head of an answer.
@@ -66,6 +66,9 @@ pub enum FetchError {
     /// The answer is not HTTP, or not as flashmob speaks it.
     #[error("what answers at {0} is not flashmob's administrative port; name the address that was given with --admin")]
     Foreign(String),
+    /// What was told is not taken.
+    #[error("{0} does not take it: {1}")]
+    Rejected(String, String),
     /// The process says that it cannot answer now.
     #[error("{0} answers that the process is ending or badly overloaded; try again")]
     Busy(String),
@@ -91,15 +94,32 @@ pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
 }
 
 fn fetch_within(target: &str, path: &str, timeout: Duration) -> Result<Vec<u8>, FetchError> {
+    exchange(target, &format!("GET {path}"), None, timeout)
+}
+
+/// Sends JSON to `http://TARGET PATH` and returns the answer's body. Connecting takes at most `timeout`, and the rest as long again.
+///
+/// # Errors
+/// See [`FetchError`].
+pub fn post(target: &str, path: &str, body: &[u8], timeout: Duration) -> Result<Vec<u8>, FetchError> {
+    exchange(target, &format!("POST {path}"), Some(body), timeout)
+}
+
+fn exchange(target: &str, what: &str, body: Option<&[u8]>, timeout: Duration) -> Result<Vec<u8>, FetchError> {
     let authority = authority(target).ok_or_else(|| FetchError::Target(target.to_string()))?;
     let mut stream = connect(authority, timeout)?;
-    let mut conversation = Conversation { authority, timeout, deadline: Instant::now() + timeout };
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: application/json\r\nUser-Agent: flashmob/{}\r\nConnection: close\r\n\r\n",
+    let mut conversation =
+        Conversation { authority, timeout, deadline: Instant::now() + timeout, tells: body.is_some() };
+    let sent = body
+        .map_or(String::new(), |body| format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
+    let mut request = format!(
+        "{what} HTTP/1.1\r\nHost: {authority}\r\nAccept: application/json\r\nUser-Agent: flashmob/{}\r\n{sent}Connection: close\r\n\r\n",
         env!("CARGO_PKG_VERSION")
-    );
+    )
+    .into_bytes();
+    request.extend_from_slice(body.unwrap_or_default());
     stream.set_write_timeout(Some(timeout)).map_err(|e| conversation.failed(e))?;
-    stream.write_all(request.as_bytes()).map_err(|e| conversation.failed(e))?;
+    stream.write_all(&request).map_err(|e| conversation.failed(e))?;
     conversation.read_answer(&mut stream)
 }
 
@@ -117,7 +137,7 @@ fn authority(target: &str) -> Option<&str> {
 
 fn connect(authority: &str, timeout: Duration) -> Result<TcpStream, FetchError> {
     let target = authority.to_string();
-    let addrs = match authority.to_socket_addrs() {
+    let addrs = match flashmob_bench::host::addresses_of_authority(authority) {
         Ok(addrs) => addrs,
         Err(source) => return Err(FetchError::Resolve { target, source }),
     };
@@ -139,6 +159,8 @@ struct Conversation<'a> {
     authority: &'a str,
     timeout: Duration,
     deadline: Instant,
+    /// It tells something, so that a refusal says why.
+    tells: bool,
 }
 
 /// What the head of an answer tells.
@@ -162,12 +184,21 @@ impl Conversation<'_> {
                 return Err(FetchError::Cut(self.authority.to_string()));
             }
         };
+        let target = || self.authority.to_string();
+        let body = bytes.split_off(head.len);
         match head.status {
-            200 => {}
-            503 => return Err(FetchError::Busy(self.authority.to_string())),
-            _ => return Err(FetchError::Foreign(self.authority.to_string())),
+            200 => self.read_body(stream, &head, body),
+            503 => Err(FetchError::Busy(target())),
+            400 | 404 | 429 if self.tells => {
+                let why = self.read_body(stream, &head, body)?;
+                let words = String::from_utf8_lossy(&why).chars().filter(|c| !c.is_control()).take(300).collect();
+                Err(FetchError::Rejected(target(), words))
+            }
+            _ => Err(FetchError::Foreign(target())),
         }
-        let mut body = bytes.split_off(head.len);
+    }
+
+    fn read_body(&mut self, stream: &mut TcpStream, head: &Head, mut body: Vec<u8>) -> Result<Vec<u8>, FetchError> {
         loop {
             if body.len().max(head.body_len.unwrap_or(0)) > BODY_BYTES_MAX {
                 return Err(FetchError::TooLarge(self.authority.to_string()));

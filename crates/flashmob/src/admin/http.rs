@@ -1,7 +1,8 @@
 //! The HTTP server behind `--admin`: `/status`, `/metrics` and a page that names them.
 //!
-//! It only reads: nothing that a client sends changes anything in the process, and no client, however slow or many, may cost
-//! the event loop more than one report at a time or the process more than a fixed amount of memory.
+//! It only reads, with one exception: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
+//! ([`crate::discovery::hear`]). No client, however slow or many, may cost the event loop more than one report or announcement at a time
+//! or the process more than a fixed amount of memory.
 //!
 //! hyper does HTTP/1.1, on a tokio runtime that is confined to one thread of its own. Why these: hyper brings what a port that strangers
 //! may reach needs (a limit on the size and number of headers, a deadline for them), which the smaller tiny_http lacks; both are plain
@@ -27,6 +28,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use self::answer::{Asker, answer};
 use super::Reporter;
+use crate::discovery::hear::Ear;
 
 /// Connections served at once; more wait in the kernel's queue. Enough for a few scrapers and a few people, and little memory.
 pub const CONNECTIONS_MAX: usize = 16;
@@ -61,23 +63,31 @@ pub struct AdminServer {
 /// # Errors
 /// If the address cannot be bound or the thread cannot be started.
 pub fn serve(addr: SocketAddr, reporter: Reporter) -> io::Result<AdminServer> {
-    serve_with(addr, reporter, Timeouts { head: HEAD_TIMEOUT, connection: CONNECTION_TIMEOUT })
+    serve_both(addr, Some(reporter), None)
 }
 
-fn serve_with(addr: SocketAddr, reporter: Reporter, timeouts: Timeouts) -> io::Result<AdminServer> {
+/// In the same way, also for announcements at `/join`; without a reporter for nothing else.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_both(addr: SocketAddr, reporter: Option<Reporter>, ear: Option<Ear>) -> io::Result<AdminServer> {
+    serve_with(addr, Asker::new(reporter, ear), Timeouts { head: HEAD_TIMEOUT, connection: CONNECTION_TIMEOUT })
+}
+
+fn serve_with(addr: SocketAddr, asker: Asker, timeouts: Timeouts) -> io::Result<AdminServer> {
     let listener = TcpListener::bind(addr)?;
     listener.set_nonblocking(true)?;
     let local_addr = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Only `Reporter::ask` blocks, one at a time; the second thread is for one whose asker has been cut off.
+        // Only `Reporter::ask` and `Ear::hear` block, each one at a time; the second thread is for one whose asker has been cut off.
         .max_blocking_threads(2)
         .thread_keep_alive(Duration::from_secs(1))
         .thread_name("admin-ask")
         .build()?;
     let (stop, stopped) = oneshot::channel();
-    let asker = Arc::new(Asker::new(reporter));
+    let asker = Arc::new(asker);
     let thread = std::thread::Builder::new()
         .name("admin".to_string())
         .spawn(move || run(runtime, listener, asker, timeouts, stopped))?;
@@ -150,7 +160,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, timeo
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service_fn(move |request| answer(asker.clone(), request)));
+        .serve_connection(TokioIo::new(stream), service_fn(move |request| answer(asker.clone(), peer, request)));
     // Whoever scrapes sees the failure there; here it would only let strangers fill the log.
     match tokio::time::timeout(timeouts.connection, connection).await {
         Ok(Ok(())) => {}

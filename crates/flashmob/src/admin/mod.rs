@@ -1,5 +1,6 @@
 //! The administrative side: what a running process tells about itself over HTTP, and the command that shows it.
 
+pub mod condition_report;
 pub mod fetch;
 pub mod http;
 pub mod metrics;
@@ -15,6 +16,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use report::Report;
 use trace_report::TraceReport;
 
+use crate::discovery::hear::Ear;
 use crate::net::Wake;
 
 /// Asks the event loop for a report, from any thread.
@@ -26,10 +28,10 @@ pub struct Reporter {
     wake: Wake,
 }
 
-/// Serves reports over HTTP at `addr`, and says so in the log.
-pub fn start(addr: std::net::SocketAddr, reporter: Reporter) -> anyhow::Result<http::AdminServer> {
+/// Serves reports over HTTP at `addr`, takes announcements there if there is an ear for them, and says so in the log.
+pub fn start(addr: std::net::SocketAddr, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
     use anyhow::Context;
-    let server = http::serve(addr, reporter)
+    let server = http::serve_both(addr, Some(reporter), ear)
         .with_context(|| format!("cannot serve /status and /metrics on {addr}; choose another address with --admin"))?;
     log::info!("admin on http://{}/", server.local_addr());
     Ok(server)

@@ -9,8 +9,10 @@ use std::time::Duration;
 use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
+pub use super::condition_report::{ConditionReport, PauseReport};
 pub use super::path_report::{NodeLinkReport, PathLimit, PathReport};
 pub use super::trace_report::TraceCounters;
+use crate::discovery::PlaceInVolume;
 use crate::lab::lateness::LATE_NS;
 use crate::store::ModelStatus;
 
@@ -28,6 +30,9 @@ pub struct Report {
     pub uptime_seconds: f64,
     /// What an operator should know, for people.
     pub warnings: Vec<String>,
+    /// System calls that the system (Android) forbids and that were done without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden_calls: Vec<String>,
     /// What is held in memory for requests and replies.
     pub memory: MemoryReport,
     /// How long requests (gateway) or pieces (node) took from stage to stage.
@@ -135,6 +140,12 @@ pub struct NodeOfVolume {
     /// The true value lies no further than this from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_seconds: Option<f64>,
+    /// Where it was seen, if that is not where the configuration says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_at: Option<String>,
+    /// How its device is, as it last told; absent until it did, or if it is of a version that does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionReport>,
     /// Its links.
     pub links: Vec<LinkReport>,
 }
@@ -169,6 +180,9 @@ pub struct LinkReport {
     /// Pieces that the node answered with a failure.
     #[serde(default)]
     pub failures: u64,
+    /// Frames that kept it alive while it was in use.
+    #[serde(default)]
+    pub alive_frames: u64,
     /// What TCP says of the connection; absent for links inside the process.
     pub tcp: Option<TcpReport>,
     /// What this end's socket knows of its path; absent where `tcp` is.
@@ -223,8 +237,14 @@ pub struct NodeReport {
     /// The modelled flash that it answers as slowly as; absent where the device itself is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelReport>,
+    /// How its device is.
+    #[serde(default)]
+    pub condition: ConditionReport,
     /// The volume that it belongs to, once a gateway claimed it.
     pub volume: Option<String>,
+    /// Its place there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<PlaceInVolume>,
     /// Links open now.
     pub links: usize,
     /// Each of them.

@@ -1,8 +1,8 @@
 //! Reports for tests, with names that try to break what prints them.
 
 use super::report::{
-    GatewayReport, LinkReport, MemoryReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathLimit,
-    PathReport, Report, SCHEMA, StageReport, TcpReport, TraceCounters, VolumeReport,
+    ConditionReport, GatewayReport, LinkReport, MemoryReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
+    PathLimit, PathReport, PauseReport, Report, SCHEMA, StageReport, TcpReport, TraceCounters, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
@@ -61,6 +61,7 @@ pub(super) fn link(number: usize) -> LinkReport {
         resent: 3,
         breaks: 1,
         failures: 2,
+        alive_frames: 14,
         tcp: Some(TcpReport {
             rtt_us: 1800,
             rtt_variation_us: 250,
@@ -92,6 +93,8 @@ pub(super) fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
         refusal: None,
         clock_offset_seconds: Some(-12.25),
         clock_error_seconds: Some(0.000_75),
+        seen_at: None,
+        condition: None,
         links: (0..links).map(link).collect(),
     }
 }
@@ -102,6 +105,7 @@ fn report(stages: &[&str]) -> Report {
         version: "0.1.0".to_string(),
         uptime_seconds: 11_530.4,
         warnings: vec![],
+        forbidden_calls: vec![],
         memory: MemoryReport { used_bytes: 3 * MIB, peak_bytes: 20 * MIB, limit_bytes: 128 * MIB },
         stages: stages.iter().map(|name| stage(name, 64_000)).collect(),
         gateway: None,
@@ -125,6 +129,32 @@ pub(super) fn model() -> ModelReport {
     }
 }
 
+/// A tablet in a drawer, about to fail.
+pub(super) fn condition() -> ConditionReport {
+    ConditionReport {
+        age_seconds: Some(3.5),
+        battery_percent: Some(12),
+        charging: Some(false),
+        celsius: Some(31.5),
+        screen_on: Some(false),
+        doze: Some(false),
+        network: Some("wifi".to_string()),
+        size_bytes: Some(10 << 30),
+        free_bytes: Some(3 << 30),
+        unallocated_bytes: Some(4 << 30),
+        is_battery_low: true,
+        is_space_little: true,
+        warnings: vec!["its battery is at 12 % and not charging: plug it in before it switches off".to_string()],
+        pauses_total: 2,
+        pauses: vec![PauseReport {
+            ended_seconds_ago: Some(60.0),
+            lasted_seconds: 312.4,
+            reason: "the device slept (screen off, not charging, battery 41 %)".to_string(),
+        }],
+        ..ConditionReport::default()
+    }
+}
+
 /// A gateway with one volume: a good node, a refused one, one on its way back, a local one.
 pub(super) fn gateway() -> Report {
     let refused = NodeOfVolume {
@@ -142,13 +172,18 @@ pub(super) fn gateway() -> Report {
     let mut local = node_of_volume("/srv/flash/extent", 1);
     local.no_io = true;
     (local.links[0].tcp, local.links[0].path) = (None, None);
+    let mut first = node_of_volume("tablet-1.lan:7000", 8);
+    first.condition = Some(condition());
+    back.seen_at = Some("192.168.100.7:7000".to_string());
+    back.condition = Some(ConditionReport { free_bytes: Some(50 << 30), ..ConditionReport::default() });
     let volume = VolumeReport {
         name: "tank".to_string(),
         size_bytes: Some(256 * MIB),
-        nodes: vec![node_of_volume("tablet-1.lan:7000", 8), refused, back, local],
+        nodes: vec![first, refused, back, local],
     };
     Report {
         warnings: vec!["whoever reaches 0.0.0.0:10809 can read and write".to_string()],
+        forbidden_calls: vec![],
         gateway: Some(GatewayReport {
             clients: 3,
             in_hand: 64,
@@ -183,7 +218,9 @@ pub(super) fn node() -> Report {
             size_bytes: 10 << 30,
             no_io: false,
             model: None,
+            condition: condition(),
             volume: Some("tank".to_string()),
+            place: None,
             links: 8,
             paths: vec![NodeLinkReport {
                 peer: "192.168.1.2:40112".to_string(),

@@ -2,12 +2,13 @@
 //!
 //! It only asks and prints. What comes from the other end goes to the terminal only after `units::printable`.
 
+mod devices;
 mod page;
 mod paths;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;

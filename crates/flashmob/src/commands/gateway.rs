@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::admin;
-use crate::config::Config;
+use crate::config::{Config, NodeSource};
+use crate::discovery::follow::{self, Follower};
 use crate::gateway::GatewayServer;
 use crate::net::ListenAddr;
 
@@ -33,6 +34,16 @@ pub struct GatewayArgs {
     /// Check the configuration, print it with every default filled in, and end.
     #[arg(long)]
     check: bool,
+    /// Listen by multicast DNS for nodes whose address changed: where nodes have addresses of a network, or never. Those that join
+    /// the admin port are followed in any case.
+    #[arg(long, value_enum, default_value = "auto")]
+    follow: FollowArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FollowArg {
+    Auto,
+    Off,
 }
 
 pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
@@ -43,7 +54,10 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     }
     let mut server = GatewayServer::open(&config, &args.config, args.forget)?;
     let admin = args.admin.or(config.admin);
-    let _admin = admin.map(|addr| admin::start(addr, server.reporter())).transpose()?;
+    let ear = || Some(follow::ear(server.whereabouts()));
+    let _admin = admin.map(|addr| admin::start(addr, server.reporter(), ear())).transpose()?;
+    let follows = args.follow == FollowArg::Auto && has_nodes_elsewhere(&config);
+    let _follower = follows.then(|| Follower::start(server.whereabouts())).flatten();
     let stopper = server.stopper();
     super::on_signal(move || stopper.stop())?;
     for addr in server.local_addrs()? {
@@ -62,4 +76,13 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
     server.run()?;
     log::info!("stopped");
     Ok(())
+}
+
+/// Whether a node may be on another machine: only then its address can change.
+fn has_nodes_elsewhere(config: &Config) -> bool {
+    let is_elsewhere = |source: &NodeSource| match source {
+        NodeSource::Remote { address } => !address.parse::<SocketAddr>().is_ok_and(|addr| addr.ip().is_loopback()),
+        NodeSource::Local { .. } => false,
+    };
+    config.volumes.iter().flat_map(|volume| &volume.nodes).any(|node| is_elsewhere(&node.source))
 }

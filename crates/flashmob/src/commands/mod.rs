@@ -4,6 +4,7 @@ pub mod bench;
 mod cluster;
 mod cluster_args;
 mod demo;
+mod discover;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod gateway;
@@ -14,6 +15,8 @@ mod node;
 #[cfg(target_os = "linux")]
 mod own_runs;
 mod plan;
+#[cfg(target_os = "linux")]
+mod push;
 mod report;
 #[cfg(target_os = "linux")]
 mod reproduce;
@@ -53,6 +56,8 @@ enum Command {
     Node(Box<node::NodeArgs>),
     /// Present volumes over nodes to NBD clients.
     Gateway(gateway::GatewayArgs),
+    /// List the nodes that are there, and write a gateway's configuration over them.
+    Discover(discover::DiscoverArgs),
     /// Show what a running gateway or node does.
     Status(status::StatusArgs),
     /// Measure: a device's flash, a network, a cluster, or any NBD server.
@@ -69,6 +74,9 @@ enum Command {
     Simulate(Box<simulate::SimulateArgs>),
     /// Say how fast a cluster will be, what holds it back, and what would move that. Modelled.
     Plan(Box<plan::PlanArgs>),
+    /// Try it on Android devices over adb: a node, a benchmark, without installing anything.
+    #[cfg(target_os = "linux")]
+    Push(push::PushArgs),
     /// Make a page out of measurements: claims, figures, tables.
     Report(report::ReportArgs),
     /// Measure what a paper measured, and say which of its claims hold.
@@ -88,6 +96,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Node(args) => node::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Discover(args) => discover::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
         Command::Net(args) => net::run(&args),
@@ -97,6 +106,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Plan(args) => plan::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Push(args) => push::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Reproduce(args) => reproduce::run(&args),

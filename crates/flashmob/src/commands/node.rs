@@ -1,14 +1,19 @@
 //! `flashmob node`.
 
+mod care;
+mod finding;
+mod memory;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use flashmob_core::node::MEMORY_BYTES_MIN;
 use flashmob_core::units::Bytes;
 use flashmob_lab::flash::Profile;
 
 use crate::admin;
+use crate::android;
+use crate::discovery::announcer::Announcer;
 use crate::net::Sizing;
 use crate::node::{ExtentConfig, NodeOptions, NodeServer};
 use crate::store::{Engine, Mapping, Model, StoreConfig, THREADS_DEFAULT};
@@ -22,6 +27,10 @@ use crate::store::{Engine, Mapping, Model, StoreConfig, THREADS_DEFAULT};
 Examples:
   flashmob node --data extent.bin --size 10GiB --listen 192.168.1.11:7411
   flashmob node --data /dev/mmcblk0p3 --threads 8
+  flashmob node --data extent.bin --listen 0.0.0.0:7411 --name nexus7-a
+                                                # 'flashmob discover' lists it, by multicast DNS
+  flashmob node --data extent.bin --listen 0.0.0.0:7411 --join 192.168.1.10:7410
+                                                # also where multicast is blocked
   flashmob node --data extent.bin --no-io       # measure the network alone
   flashmob node --data extent.bin --size 10GB --model nexus7-emmc
                                                 # as slow as the flash of a tablet, on any machine")]
@@ -57,9 +66,8 @@ pub struct NodeArgs {
     /// Where the differences between the modelled flash's service times come from.
     #[arg(long, default_value_t = 1, value_name = "N", requires = "model")]
     model_seed: u64,
-    /// Memory that the node may use, at least 16MiB.
-    #[arg(long, value_parser = super::size, default_value = "64MiB", value_name = "SIZE")]
-    memory: u64,
+    #[command(flatten)]
+    memory: memory::MemoryArgs,
     /// Most links at once.
     #[arg(long, default_value_t = 64, value_name = "N")]
     links: usize,
@@ -72,12 +80,16 @@ pub struct NodeArgs {
     /// Address and port for /metrics (Prometheus) and /status (JSON).
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
+    #[command(flatten)]
+    care: care::CareArgs,
     /// Folder for the identity of a block device.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Forget the volume that the extent belongs to, so that another may take it. Its data is then lost to the old one.
     #[arg(long)]
     forget: bool,
+    #[command(flatten)]
+    finding: finding::FindingArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -100,11 +112,7 @@ enum MappedArg {
 }
 
 pub fn run(args: NodeArgs) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        args.memory >= MEMORY_BYTES_MIN,
-        "--memory {} is too little; give at least 16MiB",
-        Bytes(args.memory)
-    );
+    let memory_bytes = args.memory.settle()?;
     anyhow::ensure!((1..=1024).contains(&args.links), "--links must be between 1 and 1024");
     let engine = match args.engine {
         EngineArg::Threads => Engine::Threads,
@@ -123,26 +131,30 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         no_io: args.no_io,
         model: args.model.map(|profile| Model { profile, seed: args.model_seed }),
     };
-    let extent = ExtentConfig {
-        store,
-        state_dir: args.state_dir,
-        forget: args.forget,
-        memory_bytes: args.memory,
-        links_max: args.links,
-    };
+    let extent =
+        ExtentConfig { store, state_dir: args.state_dir, forget: args.forget, memory_bytes, links_max: args.links };
     let sizing = match args.buffers {
         BuffersArg::Path => Sizing::Path,
         BuffersArg::Kernel => Sizing::Kernel,
     };
-    let mut server =
-        NodeServer::open(NodeOptions { extent, listen: args.listen, congestion: args.congestion, sizing })?;
-    let _admin = args.admin.map(|addr| admin::start(addr, server.reporter())).transpose()?;
+    let mut server = NodeServer::open(NodeOptions {
+        extent,
+        listen: args.listen,
+        congestion: args.congestion,
+        sizing,
+        device: args.care.options(),
+    })?;
+    let _admin = args.admin.map(|addr| admin::start(addr, server.reporter(), None)).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());
     warn_if_open(args.listen);
     log::info!("ready, listening on {}", server.local_addr()?);
+    let announcer = finding::start(args.finding, &server)?;
+    let told = android::tell_forbidden_calls(0);
     server.run()?;
+    announcer.into_iter().for_each(Announcer::end);
+    android::tell_forbidden_calls(told);
     log::info!("stopped");
     Ok(())
 }

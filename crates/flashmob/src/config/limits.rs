@@ -121,6 +121,12 @@ pub const RECONNECT_MIN_DEFAULT: Duration = Duration::from_millis(50);
 /// The longest pause, without the key.
 pub const RECONNECT_MAX_DEFAULT: Duration = Duration::from_secs(2);
 
+/// Silence on a link in use after which a small frame keeps the node's radio awake.
+pub const KEEP_AWAKE: Limits<Period> =
+    period(0, 1_000, "0ms sends none, and a radio sleeps long before a second is over");
+/// Without the key: Linux lets a Wi-Fi station sleep after 100 ms, and a frame takes a while to go.
+pub const KEEP_AWAKE_DEFAULT: Duration = Duration::from_millis(75);
+
 /// A socket's buffer for sending or receiving.
 pub const SOCKET_BUFFER: Limits<Size> = size(4 * KIB, GIB, "the kernel keeps a buffer of that size for every link");
 /// Silence on a link after which the kernel asks whether the other end is there; whole seconds, as in tcp(7).

@@ -38,7 +38,8 @@ use toml::de::DeTable;
 
 pub use error::{ConfigError, ToTomlError};
 pub use types::{
-    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
+    Batch, Config, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
+    VolumeConfig,
 };
 
 use gateway::{Reader, read_config};

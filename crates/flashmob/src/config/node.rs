@@ -8,14 +8,16 @@ use super::limits::{NODE_SIZE, THREADS, THREADS_DEFAULT};
 use super::quantity::{Count, Size};
 use super::report::quoted;
 use super::section::Section;
-use super::types::{Engine, Mapping, NodeConfig, NodeSource};
+use super::types::{Engine, ExtentId, Mapping, NodeConfig, NodeSource};
 
 /// Reads one node; `None` if it does not say where it is.
 pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
     let size = section.quantity("size", &NODE_SIZE, &mut reader.findings).map(|Size(bytes)| bytes);
+    let extent = read_extent(section, reader);
+    let whole = |(source, size_bytes)| NodeConfig { source, size_bytes, extent };
     match (section.value("address"), section.value("path")) {
-        (Some(_), None) => read_remote(section, size, reader),
-        (None, Some(_)) => read_local(section, size, reader),
+        (Some(_), None) => read_remote(section, size, reader).map(whole),
+        (None, Some(_)) => read_local(section, size, reader).map(whole),
         (Some(_), Some((_, span))) => {
             reader.findings.add(
                 &span,
@@ -36,7 +38,27 @@ pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Optio
     }
 }
 
-fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
+fn read_extent(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<ExtentId> {
+    let (text, span) = section.text("extent", &mut reader.findings)?;
+    match text.parse::<ExtentId>() {
+        Ok(extent) => {
+            let message = || format!("two nodes have the extent {extent}");
+            let help = "remove one of the two, or correct it: every node serves an extent of its own";
+            reader.sources.claim(format!("extent {extent}"), &span, &mut reader.findings, message, help);
+            Some(extent)
+        }
+        Err(why) => {
+            let message = format!("`extent` is {}, which is no identity of an extent", quoted(text));
+            reader.findings.add(&span, message, why.to_string());
+            None
+        }
+    }
+}
+
+/// Where it is and what size it must have.
+type Source = (NodeSource, Option<u64>);
+
+fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<Source> {
     for key in ["threads", "engine", "direct", "mapped"] {
         if let Some((_, span)) = section.value(key) {
             reader.findings.add(
@@ -54,7 +76,7 @@ fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Read
             // Host names are the same in capitals (RFC 4343).
             let thing = format!("address {}", address.to_ascii_lowercase());
             reader.sources.claim(thing, &span, &mut reader.findings, message, help);
-            Some(NodeConfig { source: NodeSource::Remote { address }, size_bytes })
+            Some((NodeSource::Remote { address }, size_bytes))
         }
         Err(why) => {
             let message = format!("`address` is {}, which is no address of a node", quoted(text));
@@ -64,7 +86,7 @@ fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Read
     }
 }
 
-fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
+fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reader<'_>) -> Option<Source> {
     let findings = &mut reader.findings;
     let threads = section.quantity("threads", &THREADS, findings).map_or(THREADS_DEFAULT, |Count(n)| n) as usize;
     let engines = [("threads", Engine::Threads), ("io_uring", Engine::IoUring)];
@@ -81,7 +103,7 @@ fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reade
             "write size = \"10GiB\", or as much as it shall have, below the path; or correct the path",
         );
     }
-    Some(NodeConfig { source: NodeSource::Local { path, threads, engine, direct, mapped }, size_bytes })
+    Some((NodeSource::Local { path, threads, engine, direct, mapped }, size_bytes))
 }
 
 fn read_path(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {

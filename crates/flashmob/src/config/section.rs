@@ -43,6 +43,7 @@ pub(super) const VOLUME: Schema = Schema {
         "connect_timeout",
         "reconnect_min",
         "reconnect_max",
+        "keep_awake",
         "socket",
         "node",
     ],
@@ -51,8 +52,10 @@ pub(super) const VOLUME: Schema = Schema {
 pub(super) const SOCKET: Schema =
     Schema { title: "[volume.socket]", keys: &["send_buffer", "receive_buffer", "buffers", "congestion", "keepalive"] };
 /// A node of a volume.
-pub(super) const NODE: Schema =
-    Schema { title: "[[volume.node]]", keys: &["address", "path", "size", "threads", "engine", "direct", "mapped"] };
+pub(super) const NODE: Schema = Schema {
+    title: "[[volume.node]]",
+    keys: &["address", "path", "size", "extent", "threads", "engine", "direct", "mapped"],
+};
 
 const SCHEMAS: [&Schema; 4] = [&TOP, &VOLUME, &SOCKET, &NODE];
 /// A key longer than this resembles none.

@@ -7,6 +7,7 @@ use std::time::Duration;
 pub use flashmob_core::gateway::BatchMode as Batch;
 pub use flashmob_core::layout::LayoutKind;
 
+pub use crate::discovery::ExtentId;
 pub use crate::net::{ListenAddr as Listen, Sizing};
 pub use crate::store::{Engine, Mapping};
 
@@ -60,6 +61,8 @@ pub struct VolumeConfig {
     pub reconnect_min: Duration,
     /// The longest pause between attempts to connect; not below the first.
     pub reconnect_max: Duration,
+    /// Silence after which a link that is in use carries a small frame; zero: never.
+    pub keep_awake: Duration,
     /// Options of the sockets towards nodes.
     pub socket: SocketConfig,
     /// The nodes in the order of the volume's addresses; at least one.
@@ -88,6 +91,8 @@ pub struct NodeConfig {
     pub source: NodeSource,
     /// What its extent must have; for a local one that does not exist yet, what it gets.
     pub size_bytes: Option<u64>,
+    /// Which extent it must serve; it is followed to where it announces itself.
+    pub extent: Option<ExtentId>,
 }
 
 /// Where an extent is served.

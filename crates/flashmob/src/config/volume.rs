@@ -8,9 +8,10 @@ use toml::de::DeValue;
 use super::gateway::{Reader, printable_text};
 use super::limits::{
     BATCH, BATCH_BYTES, BATCH_BYTES_DEFAULT, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_DEFAULT,
-    DESCRIPTION_BYTES_MAX, KEEPALIVE, LINKS, LINKS_DEFAULT, NAME_BYTES_MAX, NODES_MAX, OUTSTANDING_BATCHES,
-    OUTSTANDING_BATCHES_DEFAULT_AUTO, OUTSTANDING_BATCHES_DEFAULT_FIXED, RECONNECT, RECONNECT_MAX_DEFAULT,
-    RECONNECT_MIN_DEFAULT, SOCKET_BUFFER, STRIPE, STRIPE_DEFAULT_BYTES, TIMEOUT, TIMEOUT_DEFAULT,
+    DESCRIPTION_BYTES_MAX, KEEP_AWAKE, KEEP_AWAKE_DEFAULT, KEEPALIVE, LINKS, LINKS_DEFAULT, NAME_BYTES_MAX, NODES_MAX,
+    OUTSTANDING_BATCHES, OUTSTANDING_BATCHES_DEFAULT_AUTO, OUTSTANDING_BATCHES_DEFAULT_FIXED, RECONNECT,
+    RECONNECT_MAX_DEFAULT, RECONNECT_MIN_DEFAULT, SOCKET_BUFFER, STRIPE, STRIPE_DEFAULT_BYTES, TIMEOUT,
+    TIMEOUT_DEFAULT,
 };
 use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
@@ -50,6 +51,7 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
         connect_timeout: time(section.quantity("connect_timeout", &CONNECT_TIMEOUT, findings), CONNECT_TIMEOUT_DEFAULT),
         reconnect_min,
         reconnect_max,
+        keep_awake: time(section.quantity("keep_awake", &KEEP_AWAKE, findings), KEEP_AWAKE_DEFAULT),
         socket: socket.map(|socket| read_socket(&socket, findings)).unwrap_or_default(),
         nodes: read_nodes(section, reader),
     }

@@ -103,6 +103,7 @@ fn write_volume(volume: &VolumeConfig, lines: &mut Lines) {
     lines.period("connect_timeout", volume.connect_timeout);
     lines.period("reconnect_min", volume.reconnect_min);
     lines.period("reconnect_max", volume.reconnect_max);
+    lines.period("keep_awake", volume.keep_awake);
     write_socket(&volume.socket, lines);
     volume.nodes.iter().for_each(|node| write_node(node, lines));
 }
@@ -149,5 +150,8 @@ fn write_node(node: &NodeConfig, lines: &mut Lines) {
     }
     if let Some(bytes) = node.size_bytes {
         lines.size("size", bytes);
+    }
+    if let Some(extent) = node.extent {
+        lines.text("extent", &extent.to_string());
     }
 }

@@ -1,9 +1,10 @@
 //! What the state machine asks of the shell, and how events are told to people.
 
 use flashmob_core::gateway::{Action, Event};
-use flashmob_core::units::Bytes;
+use flashmob_core::units::{Bytes, Time};
 
 use super::server::GatewayServer;
+use super::whereabouts::Sighting;
 
 impl GatewayServer {
     /// Does what the state machine asks for.
@@ -32,6 +33,21 @@ impl GatewayServer {
             }
         }
     }
+
+    /// An extent was seen somewhere: the links of the node that serves it try that place.
+    pub(super) fn take_sighting(&mut self, now: Time, sighting: Sighting) {
+        let Sighting { extent_id, addresses, answer } = sighting;
+        let node = (0..self.links.places.len()).find(|&node| self.gateway.extent_id(node) == Some(extent_id));
+        if let Some(node) = node {
+            let moved = self.links.move_node(&self.gateway, now, node, &addresses);
+            if let Some((before, address)) = &moved {
+                log::info!("node at {before}: it is at {address} now");
+            }
+            self.gateway.try_node(now, node, moved.is_some());
+        }
+        // The asker may have given up.
+        let _ = answer.try_send(node.is_some());
+    }
 }
 
 fn tell(event: &Event) {
@@ -52,9 +68,12 @@ fn tell(event: &Event) {
             log::warn!("node {name}: linked, but it runs WITHOUT I/O (--no-io): what it returns is not data");
         }
         Event::NodeDown(name, reason) => {
-            log::warn!("node {name}: no link: {reason}; its requests wait, and it is tried again")
+            log::warn!("node {name}: no link: {}; its requests wait, and it is tried again", harmless(reason))
         }
-        Event::NodeRefused(name, text) => log::error!("node {name}: refused: {text}"),
+        Event::NodeAils(name, text) => log::warn!("node {name}: {text}"),
+        Event::NodeWell(name) => log::info!("node {name}: its device is well again"),
+        Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
+        Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(
             "node {name}: its device restarted with writes that were acknowledged but not flushed; \
              they are lost, and every client's next flush fails to say so"
@@ -69,6 +88,11 @@ fn tell(event: &Event) {
             log::warn!("volume {name}: {count} request{} failed, their node did not answer in time", plural(*count));
         }
     }
+}
+
+/// What a node says in words must not write to the terminal as it likes, nor make up lines of the log.
+fn harmless(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 fn plural(count: usize) -> &'static str {

@@ -2,7 +2,7 @@
 //! configuration. Nodes end what an earlier start of the same gateway left unfinished.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
@@ -43,12 +43,33 @@ pub fn unique_id() -> [u8; 16] {
 /// The number of this start: nanoseconds since 1970, so that later ones are larger.
 #[must_use]
 pub fn session() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
+    session_at(SystemTime::now())
+}
+
+/// By a clock that may not be set: 1 before 1970, and no later than 2100, so that numbers are left for starts after a clock went wrong.
+fn session_at(now: SystemTime) -> u64 {
+    let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let latest = Duration::from_secs(flashmob_results::clock::LATEST_UNIX_S);
+    u64::try_from(since_epoch.min(latest).as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 fn first_half(hash: &[u8]) -> [u8; 16] {
     let mut id = [0; 16];
     id.copy_from_slice(&hash[..16]);
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_not_set_still_numbers_starts() {
+        let at = |unix_s| session_at(SystemTime::UNIX_EPOCH + Duration::from_secs(unix_s));
+        assert_eq!(at(0), 1);
+        assert_eq!(session_at(SystemTime::UNIX_EPOCH - Duration::from_secs(9)), 1);
+        assert_eq!(at(1_790_000_000), 1_790_000_000_000_000_000);
+        assert_eq!(at(40_000_000_000), at(50_000_000_000), "the year 3237 is not believed");
+        assert!(i64::try_from(at(u64::MAX / 2)).is_ok(), "what TOML can keep");
+    }
 }

@@ -1,7 +1,7 @@
 //! The gateway's links: TCP connections to remote nodes, and bytes handed over to nodes in this process.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use flashmob_core::gateway::{Gateway, LinkId, LocalExtents};
@@ -9,6 +9,7 @@ use flashmob_core::node::{LinkId as NodeLinkId, NodeEvent, TryRead};
 use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
+use super::place::{Place, Turn};
 use crate::admin::report::PathReport;
 use crate::net::stream::connect;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
@@ -18,7 +19,7 @@ use crate::node::Extent;
 #[derive(Debug)]
 pub(super) enum NodePlace {
     /// Behind an address `host:port`, with these socket options, and what may be done about buffers.
-    Remote(String, SocketOptions, Means),
+    Remote(Place, SocketOptions, Means),
     /// In this process: which of the extents.
     Local(usize),
 }
@@ -45,6 +46,7 @@ enum Base {
 #[derive(Debug)]
 pub(super) struct Links {
     bases: Vec<Base>,
+    turns: Vec<Turn>,
     pub places: Vec<NodePlace>,
     pub extents: Vec<Extent>,
     first_token: usize,
@@ -79,24 +81,26 @@ impl Links {
     ) -> Links {
         let (answer_to, answers) = channel();
         let bases = (0..count).map(|_| Base::None).collect();
-        Links { bases, places, extents, first_token, questions: 0, answers, answer_to, clock, wake }
+        let turns = vec![Turn::default(); count];
+        Links { bases, turns, places, extents, first_token, questions: 0, answers, answer_to, clock, wake }
     }
 
     /// Begins to connect a link to its node.
     pub fn connect(&mut self, gateway: &mut Gateway, registry: &Registry, now: Time, id: LinkId, node: usize) {
         self.bases[id.0] = Base::None;
-        match &self.places[node] {
+        match &mut self.places[node] {
             NodePlace::Local(extent) => {
                 let link = self.extents[*extent].node.link_opened();
                 self.bases[id.0] = Base::Local { extent: *extent, link };
                 gateway.link_connected(now, id);
             }
-            NodePlace::Remote(address, options, _) => {
+            NodePlace::Remote(place, options, _) => {
+                let address = place.next(&mut self.turns[id.0], gateway.welcomes(id));
                 if let Ok(addr) = address.parse() {
                     let options = options.clone();
                     self.dial(gateway, registry, now, id, addr, &options);
                 } else {
-                    self.resolve(id, address.clone());
+                    self.resolve(id, address);
                 }
             }
         }
@@ -110,8 +114,7 @@ impl Links {
         let resolver = std::thread::Builder::new().name("resolve".to_string()).stack_size(256 * 1024);
         let spawned = resolver.spawn(move || {
             // Attempt by attempt another one of its addresses: the first may be of a family that the node does not serve.
-            let found = address.to_socket_addrs().and_then(|addrs| {
-                let addrs: Vec<SocketAddr> = addrs.collect();
+            let found = flashmob_bench::host::addresses_of_authority(&address).and_then(|addrs| {
                 addrs
                     .get(number as usize % addrs.len().max(1))
                     .copied()
@@ -142,6 +145,33 @@ impl Links {
                     gateway.link_closed(now, id, &format!("the address cannot be found: {error}"));
                 }
             }
+        }
+    }
+
+    /// A remote node was seen at these addresses. Says where it was believed to be and where it is believed to be now, if its links turn there.
+    pub fn move_node(
+        &mut self,
+        gateway: &Gateway,
+        now: Time,
+        node: usize,
+        addresses: &[String],
+    ) -> Option<(String, String)> {
+        let NodePlace::Remote(place, ..) = &mut self.places[node] else { return None };
+        let moved = place.moved_to(now, addresses)?;
+        for (index, turn) in self.turns.iter_mut().enumerate() {
+            let id = LinkId(index);
+            if gateway.node_of(id) == node {
+                place.turn(turn, gateway.welcomes(id));
+            }
+        }
+        Some(moved)
+    }
+
+    /// Where a remote node was seen, if that is not where the configuration says.
+    pub fn seen_at(&self, node: usize) -> Option<&str> {
+        match &self.places[node] {
+            NodePlace::Remote(place, ..) => place.seen(),
+            NodePlace::Local(_) => None,
         }
     }
 
@@ -331,10 +361,10 @@ impl Links {
     pub fn look(&mut self, gateway: &Gateway) {
         for (index, base) in self.bases.iter_mut().enumerate() {
             if let Base::Tcp { stream, connected: true, path, .. } = base
-                && let NodePlace::Remote(address, _, means) = &self.places[gateway.node_of(LinkId(index))]
+                && let NodePlace::Remote(place, _, means) = &self.places[gateway.node_of(LinkId(index))]
                 && let Some(fd) = stream.tcp_fd()
             {
-                path.look(fd, address, means);
+                path.look(fd, place.likeliest(), means);
             }
         }
     }

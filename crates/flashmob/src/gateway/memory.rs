@@ -11,7 +11,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::identity::unique_id;
-use crate::config::{Config, VolumeConfig};
+use crate::config::{Config, ExtentId, NodeSource, VolumeConfig};
 
 /// Where it is kept: beside the configuration, or under the same name in the folder that systemd gives a service whose
 /// configuration it may not write to.
@@ -30,6 +30,8 @@ pub(super) struct ExtentMemory {
     path: PathBuf,
     /// By node, counted over all volumes: volume's identity, number of the extent.
     places: Vec<(String, usize)>,
+    /// By node: the extent that the configuration names.
+    named: Vec<Option<ExtentId>>,
     document: Document,
 }
 
@@ -72,7 +74,39 @@ impl ExtentMemory {
             _ => Document::default(),
         };
         let numbered = |v: &VolumeConfig| (0..v.nodes.len()).map(|n| (v.id.clone(), n)).collect::<Vec<_>>();
-        Ok(ExtentMemory { path, places: config.volumes.iter().flat_map(numbered).collect(), document })
+        let places = config.volumes.iter().flat_map(numbered).collect();
+        let named = config.volumes.iter().flat_map(|v| &v.nodes).map(|node| node.extent).collect();
+        let memory = ExtentMemory { path, places, named, document };
+        memory.refuse_contradiction(config)?;
+        Ok(memory)
+    }
+
+    /// A configuration that names another extent than the one whose data the volume has would lose that data silently.
+    fn refuse_contradiction(&self, config: &Config) -> anyhow::Result<()> {
+        let nodes = config.volumes.iter().flat_map(|v| v.nodes.iter().map(move |node| (v, node)));
+        for ((place, named), (volume, node)) in self.places.iter().zip(&self.named).zip(nodes) {
+            let kept = self.kept(place).map(ExtentId);
+            if let (Some(named), Some(kept)) = (named, kept)
+                && *named != kept
+            {
+                let (path, number) = (self.path.display(), place.1);
+                let place = match &node.source {
+                    NodeSource::Remote { address } => address.clone(),
+                    NodeSource::Local { path, .. } => path.display().to_string(),
+                };
+                anyhow::bail!(
+                    "volume '{}', node {number} ({place}): the configuration names extent {named}, but the volume's data is in extent {kept}, \
+                     as {path} remembers; correct `extent`, or start with --forget to give that data up",
+                    volume.name
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self, (volume, number): &(String, usize)) -> Option<[u8; 16]> {
+        let found = self.document.extents.iter().find(|e| e.volume == *volume && e.number == *number)?;
+        u128::from_str_radix(&found.id, 16).ok().map(u128::to_be_bytes)
     }
 
     /// Who this gateway is (as `named`, or as before, or a new one), and the number of this start: later than all
@@ -87,18 +121,19 @@ impl ExtentMemory {
         (if is_kept { id } else { derived }, self.document.session)
     }
 
-    /// The extents that nodes are known to serve, by node.
+    /// The extents that nodes are known to serve, by node: those that the configuration names, and those remembered.
     pub fn extent_ids(&self) -> Vec<Option<[u8; 16]>> {
-        let known = |(volume, number): &(String, usize)| {
-            let found = self.document.extents.iter().find(|e| e.volume == *volume && e.number == *number)?;
-            u128::from_str_radix(&found.id, 16).ok().map(u128::to_be_bytes)
-        };
-        self.places.iter().map(known).collect()
+        let known = |(named, place): (&Option<ExtentId>, _)| named.map(|id| id.0).or(self.kept(place));
+        self.named.iter().zip(&self.places).map(known).collect()
     }
 
     /// Keeps in mind that a node serves an extent. A folder that cannot be written to is no reason not to serve.
     pub fn remember(&mut self, node: usize, extent_id: [u8; 16]) {
-        let Some((volume, number)) = self.places.get(node).cloned() else { return };
+        let Some(place) = self.places.get(node).cloned() else { return };
+        if self.kept(&place) == Some(extent_id) {
+            return;
+        }
+        let (volume, number) = place;
         let id = format!("{:032x}", u128::from_be_bytes(extent_id));
         self.document.extents.retain(|e| e.volume != volume || e.number != number);
         self.document.extents.push(Remembered { volume, number, id });
@@ -153,6 +188,38 @@ mod tests {
         assert_eq!((same, first), (id, 1000));
         assert_eq!(second, 1001, "later, though the clock was set back");
         assert_eq!(ExtentMemory::load(&config(), &path, true).unwrap().extent_ids(), [None, None], "forgotten");
+    }
+
+    #[test]
+    fn starts_are_numbered_upwards_whatever_the_clock_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gateway.toml");
+        let day = 86_400_000_000_000;
+        // Not set, set by the network, 50 years ahead, right again, in 1970 once more.
+        let clocks = [1, 1, 20_700 * day, 38_900 * day, 20_701 * day, 1];
+        let sessions = clocks.map(|clock| {
+            let mut memory = ExtentMemory::load(&config(), &path, false).unwrap();
+            memory.begin_session(None, [1; 16], clock).1
+        });
+        assert!(sessions.is_sorted_by(|a, b| a < b), "{sessions:?}");
+    }
+
+    #[test]
+    fn an_extent_that_the_configuration_names_is_known_and_must_not_contradict_what_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gateway.toml");
+        let named = |digit: &str| {
+            let text = CONFIG.replace("'b:1'", &format!("'b:1'\nextent = '{}'", digit.repeat(32)));
+            Config::parse(&text, "gateway.toml", Path::new("/")).unwrap()
+        };
+        let mut memory = ExtentMemory::load(&named("7"), &path, false).unwrap();
+        assert_eq!(memory.extent_ids(), [None, Some([0x77; 16])]);
+        memory.remember(1, [0x77; 16]);
+        assert!(ExtentMemory::load(&named("7"), &path, false).is_ok());
+        let text = ExtentMemory::load(&named("8"), &path, false).unwrap_err().to_string();
+        assert!(text.contains("b:1") && text.contains(&"7".repeat(32)) && text.contains("--forget"), "{text}");
+        let forgotten = ExtentMemory::load(&named("8"), &path, true).unwrap();
+        assert_eq!(forgotten.extent_ids(), [None, Some([0x88; 16])]);
     }
 
     #[test]

@@ -7,10 +7,13 @@ mod links;
 mod memory;
 mod native;
 mod open;
+mod place;
 mod report;
 mod server;
 mod surplus;
+mod whereabouts;
 
 pub use inside::{Inside, Resident};
 pub use native::{NativeHandle, NativeResult, Pending};
 pub use server::{GatewayServer, Stopper};
+pub use whereabouts::Whereabouts;

@@ -4,7 +4,8 @@ use anyhow::Context;
 use flashmob_core::gateway::{ExtentSpec, VolumeSpec};
 
 use super::links::NodePlace;
-use crate::config::{NodeConfig, NodeSource, VolumeConfig};
+use super::place::Place;
+use crate::config::{Config, NodeConfig, NodeSource, VolumeConfig};
 use crate::net::{Clock, Means, SocketOptions, Wake};
 use crate::node::{Extent, ExtentConfig};
 use crate::store::StoreConfig;
@@ -37,7 +38,7 @@ pub(super) fn open_place(
                 is_send_set: socket.send_buffer_bytes.is_some(),
                 share_bytes,
             };
-            Ok(NodePlace::Remote(address.clone(), options, means))
+            Ok(NodePlace::Remote(Place::configured(address.clone()), options, means))
         }
         NodeSource::Local { path, threads, engine, direct, mapped } => {
             let store = StoreConfig {
@@ -88,6 +89,12 @@ pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
         connect_timeout: volume.connect_timeout,
         reconnect_min: volume.reconnect_min,
         reconnect_max: volume.reconnect_max,
+        keep_awake: (!volume.keep_awake.is_zero()).then_some(volume.keep_awake),
         extents: extents.collect(),
     }
+}
+
+/// By node, counted over all volumes: the extents that a configuration names.
+pub(super) fn named_extents(config: &Config) -> Vec<Option<[u8; 16]>> {
+    config.volumes.iter().flat_map(|volume| &volume.nodes).map(|node| node.extent.map(|id| id.0)).collect()
 }

@@ -4,7 +4,8 @@ use flashmob_core::gateway::{LinkPhase, LinkStatus, NodeStatus};
 
 use super::server::GatewayServer;
 use crate::admin::report::{
-    GatewayReport, LinkReport, MemoryReport, NodeOfVolume, Report, SCHEMA, TraceCounters, VolumeReport, stage_reports,
+    ConditionReport, GatewayReport, LinkReport, MemoryReport, NodeOfVolume, Report, SCHEMA, TraceCounters,
+    VolumeReport, stage_reports,
 };
 use crate::admin::trace_report::TraceReport;
 
@@ -27,6 +28,7 @@ impl GatewayServer {
             version: env!("CARGO_PKG_VERSION").to_string(),
             uptime_seconds: self.clock.uptime().as_secs_f64(),
             warnings: volumes.iter().flat_map(warnings).collect(),
+            forbidden_calls: crate::android::forbidden_calls(),
             memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
             stages: stage_reports(self.gateway.stages()),
             gateway: Some(GatewayReport {
@@ -71,6 +73,11 @@ impl GatewayServer {
             refusal: node.refusal.clone(),
             clock_offset_seconds: clock.map(|clock| clock.offset_ns as f64 / 1e9),
             clock_error_seconds: clock.map(|clock| clock.error_ns as f64 / 1e9),
+            condition: node.condition.as_ref().map(|(condition, at)| {
+                let age = self.clock.now() - *at;
+                ConditionReport::of(condition, node.size_bytes, Some(age))
+            }),
+            seen_at: self.links.seen_at(node.number).map(str::to_string),
             links,
         }
     }
@@ -96,6 +103,7 @@ impl GatewayServer {
             resent: link.resent,
             breaks: link.breaks,
             failures: link.failures,
+            alive_frames: link.alive_frames,
             tcp: self.links.tcp_info(link.link),
             path: self.links.path_report(link.link),
         }
@@ -117,6 +125,8 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
             None if node.state != "ready" => warnings.push(format!("{place}: not linked, its requests wait")),
             None => {}
         }
+        let ails = node.condition.iter().flat_map(|condition| &condition.warnings);
+        warnings.extend(ails.map(|warning| format!("{place}: {warning}")));
         for link in &node.links {
             let limits = link.path.iter().flat_map(|path| &path.limits);
             warnings.extend(limits.map(|limit| format!("{place}, link {}: {}", link.number, limit.sentence())));

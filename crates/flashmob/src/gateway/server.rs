@@ -18,8 +18,9 @@ use super::inside::{Inside, Resident};
 use super::links::Links;
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
-use super::open::{open_place, volume_spec};
+use super::open::{named_extents, open_place, volume_spec};
 use super::surplus::{Surplus, give_back};
+use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::admin::report::Report;
 use crate::admin::trace_report::TraceReport;
 use crate::admin::{Reporter, reporter};
@@ -67,6 +68,8 @@ pub struct GatewayServer {
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     trace_questions: Receiver<SyncSender<TraceReport>>,
+    whereabouts: Whereabouts,
+    sightings: Receiver<Sighting>,
     stop: Arc<AtomicBool>,
     busy_poll: Duration,
     dirty_clients: Vec<ClientId>,
@@ -146,7 +149,7 @@ impl GatewayServer {
             clients_max: config.connections,
             seed: session,
             volumes: config.volumes.iter().map(volume_spec).collect(),
-            extent_ids: memory.as_ref().map(ExtentMemory::extent_ids).unwrap_or_default(),
+            extent_ids: memory.as_ref().map_or_else(|| named_extents(config), ExtentMemory::extent_ids),
         })?;
         gateway.set_sampling(Sampling { one_in: config.trace_one_in, clock_start_ns: clock.start_monotonic_ns() });
         let links_count = gateway.links_count();
@@ -154,6 +157,7 @@ impl GatewayServer {
         let (native_handle, native_calls) = native(wake.clone(), config.volumes.len());
         let (reporter, questions) = reporter(wake.clone());
         let (reporter, trace_questions) = reporter.with_traces();
+        let (whereabouts, sightings) = whereabouts(wake.clone());
         Ok(GatewayServer {
             gateway,
             links,
@@ -168,6 +172,8 @@ impl GatewayServer {
             reporter,
             questions,
             trace_questions,
+            whereabouts,
+            sightings,
             stop: Arc::new(AtomicBool::new(false)),
             busy_poll: Duration::from_micros(config.busy_poll_us),
             dirty_clients: Vec::new(),
@@ -195,6 +201,12 @@ impl GatewayServer {
     #[must_use]
     pub fn reporter(&self) -> Reporter {
         self.reporter.clone()
+    }
+
+    /// Tells the running loop where extents are.
+    #[must_use]
+    pub fn whereabouts(&self) -> Whereabouts {
+        self.whereabouts.clone()
     }
 
     /// Ends the running loop.
@@ -265,6 +277,9 @@ impl GatewayServer {
         self.note_events(events);
         for listener in std::mem::take(&mut self.accept_again) {
             self.accept_all(listener);
+        }
+        while let Ok(sighting) = self.sightings.try_recv() {
+            self.take_sighting(now, sighting);
         }
         self.links.take_answers(&mut self.gateway, self.poll.registry(), now);
         self.links.read_all(&mut self.gateway, now);

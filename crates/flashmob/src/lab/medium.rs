@@ -327,11 +327,12 @@ fn monotonic_ns() -> u64 {
 
 /// Asks the kernel to run this thread before others, and to wake it at the time that it asks for.
 fn prefer_this_thread() {
-    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    // The kernel's `struct sched_param`: that number alone. musl has more in its own, and answers ENOSYS without asking the kernel.
+    let parameters: libc::c_int = PRIORITY;
     // SAFETY: plain system calls about this thread; the structure lives long enough.
     let refused = unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) != 0
+        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) != 0
     };
     if refused {
         let error = io::Error::last_os_error();

@@ -37,7 +37,7 @@ pub fn open() -> anyhow::Result<OwnedFd> {
     rustix::io::ioctl_fionbio(&file, true)?;
     let mut request = request();
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    ioctl(&file, libc::TUNSETIFF, &mut request).context("cannot make a TAP device")?;
+    ioctl(&file, libc::TUNSETIFF as libc::c_ulong, &mut request).context("cannot make a TAP device")?;
     Ok(file.into())
 }
 
@@ -164,9 +164,10 @@ fn internet_address(ip: Ipv4Addr) -> libc::sockaddr {
     address
 }
 
-fn ioctl<T>(fd: &impl AsRawFd, what: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+/// The numbers of the requests have another type than the function takes, and another one in each C library.
+fn ioctl<T>(fd: &impl AsRawFd, what: libc::c_ulong, argument: &mut T) -> io::Result<()> {
     // SAFETY: every caller passes the structure that the request is documented to take.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), what, std::ptr::from_mut(argument)) } < 0 {
+    if unsafe { libc::ioctl(fd.as_raw_fd(), what as libc::Ioctl, std::ptr::from_mut(argument)) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use flashmob_core::units::Time;
 
+/// The number of its start is asked for so often; the narrowest answer counts.
+const START_TRIES: usize = 5;
+
 /// Turns the monotonic clock into the [`Time`] that state machines are given.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
@@ -16,10 +19,19 @@ impl Clock {
     /// Starts at zero now.
     #[must_use]
     pub fn start() -> Clock {
-        // The two are one clock, but an instant does not tell its number.
-        let before_ns = monotonic_ns();
-        let start = Instant::now();
-        Clock { start, start_monotonic_ns: before_ns.midpoint(monotonic_ns()) }
+        // The two are one clock, but an instant does not tell its number. Whoever is interrupted in between knows it badly, and so does
+        // whoever asks for the first time, if the code for that is only then loaded or translated.
+        let mut best: Option<(u64, Clock)> = None;
+        for _ in 0..START_TRIES {
+            let before_ns = monotonic_ns();
+            let start = Instant::now();
+            let after_ns = monotonic_ns();
+            let width_ns = after_ns.saturating_sub(before_ns);
+            if best.is_none_or(|(narrowest_ns, _)| width_ns < narrowest_ns) {
+                best = Some((width_ns, Clock { start, start_monotonic_ns: before_ns.midpoint(after_ns) }));
+            }
+        }
+        best.map_or_else(|| Clock { start: Instant::now(), start_monotonic_ns: monotonic_ns() }, |(_, clock)| clock)
     }
 
     /// The time now.

@@ -205,6 +205,20 @@ fn boot_id() -> [u8; 16] {
     if digits.len() == 32 {
         return bytes_of_hex(&digits);
     }
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    since_epoch.as_nanos().to_le_bytes()
+    chance_id()
+}
+
+/// An identity that nobody else has. Not made of the time: on a device whose clock begins in 1970 with every start, that comes again.
+fn chance_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    match rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::NONBLOCK) {
+        Ok(16) => id,
+        // Before the kernel has gathered chance, or without the call: how long the device has been up differs too.
+        _ => {
+            let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let (up, now) = ((up.tv_sec as u64) << 30 ^ up.tv_nsec as u64, now.as_nanos() as u64);
+            (u128::from(up) << 64 | u128::from(now)).to_le_bytes()
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! A node's report: the state machine's status, joined with what the kernel knows of each connection.
 
 use super::server::{Conn, NodeServer};
-use crate::admin::report::{MemoryReport, ModelReport, NodeLinkReport, NodeReport, Report, SCHEMA, stage_reports};
+use crate::admin::report::{
+    ConditionReport, MemoryReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, SCHEMA, stage_reports,
+};
+use crate::discovery::PlaceInVolume;
 
 impl NodeServer {
     pub(super) fn report(&mut self) -> Report {
@@ -27,6 +30,8 @@ impl NodeServer {
                 store.path.display()
             ));
         }
+        let condition = self.condition_report();
+        warnings.extend(condition.warnings.iter().map(|warning| format!("this device: {warning}")));
         for link in &paths {
             warnings.extend(link.path.limits.iter().map(|limit| format!("{}: {}", link.peer, limit.sentence())));
         }
@@ -36,6 +41,7 @@ impl NodeServer {
             version: env!("CARGO_PKG_VERSION").to_string(),
             uptime_seconds: self.clock.uptime().as_secs_f64(),
             warnings,
+            forbidden_calls: crate::android::forbidden_calls(),
             memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
             stages,
             gateway: None,
@@ -45,7 +51,13 @@ impl NodeServer {
                 size_bytes: identity.size_bytes(),
                 no_io: store.no_io,
                 model,
+                condition,
                 volume: identity.place().map(|place| place.volume_id.clone()),
+                place: identity.place().map(|place| PlaceInVolume {
+                    index: place.extent_index,
+                    count: place.extent_count,
+                    layout: place.layout.clone(),
+                }),
                 links: status.links.len(),
                 paths,
                 batches: status.batches,
@@ -63,6 +75,15 @@ impl NodeServer {
                 in_store: status.in_store,
             }),
         }
+    }
+}
+
+impl NodeServer {
+    fn condition_report(&self) -> ConditionReport {
+        let condition = self.device.condition();
+        let mut report = ConditionReport::of(&condition, Some(self.extent.identity().size_bytes()), None);
+        report.pauses = self.device.with_pauses(|pauses| pauses.iter().map(PauseReport::of).collect());
+        report
     }
 }
 

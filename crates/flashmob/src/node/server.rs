@@ -15,6 +15,7 @@ use slab::Slab;
 use super::extent::{Extent, ExtentConfig};
 use crate::admin::report::Report;
 use crate::admin::{Reporter, reporter};
+use crate::device::{DeviceOptions, DeviceWatch};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
@@ -47,6 +48,8 @@ pub struct NodeOptions {
     pub congestion: Option<String>,
     /// Who decides about the buffers of links.
     pub sizing: Sizing,
+    /// What to look at of the device.
+    pub device: DeviceOptions,
 }
 
 /// One gateway's connection.
@@ -67,6 +70,7 @@ pub struct NodeServer {
     pub(super) extent: Extent,
     pub(super) options: NodeOptions,
     pub(super) clock: Clock,
+    pub(super) device: DeviceWatch,
     poll: Poll,
     wake: Wake,
     listener: Listener,
@@ -78,6 +82,8 @@ pub struct NodeServer {
     accept_again: bool,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
+    /// When gateways are told what it was too early for.
+    tell_again: Option<Time>,
     /// When a gateway last linked.
     last_linked: Option<Instant>,
     /// Why a gateway was last refused, and when that was told.
@@ -101,10 +107,12 @@ impl NodeServer {
         listener.register(poll.registry(), LISTEN)?;
         let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
+        let device = DeviceWatch::start(options.device.clone(), &options.extent.store.path, wake.clone())?;
         Ok(NodeServer {
             extent,
             options,
             clock,
+            device,
             poll,
             wake,
             listener,
@@ -114,6 +122,7 @@ impl NodeServer {
             stop,
             accept_again: false,
             next_look: Time::default(),
+            tell_again: None,
             last_linked: None,
             last_refusal: None,
         })
@@ -128,6 +137,12 @@ impl NodeServer {
     #[must_use]
     pub fn extent(&self) -> &Extent {
         &self.extent
+    }
+
+    /// Where its bytes are.
+    #[must_use]
+    pub fn store(&self) -> &crate::store::StoreConfig {
+        &self.options.extent.store
     }
 
     /// Asks the running loop for reports.
@@ -160,7 +175,8 @@ impl NodeServer {
                 (false, false) if self.has_strangers() => Some(HELLO_TIMEOUT / 10),
                 (false, false) => None,
             };
-            let due = self.extent.node.next_timeout().map(|at| self.clock.until(at));
+            let due = self.extent.node.next_timeout().into_iter().chain(self.tell_again).min();
+            let due = due.map(|at| self.clock.until(at));
             let timeout = timeout.into_iter().chain(due).min();
             match self.poll.poll(&mut events, timeout) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
@@ -175,6 +191,7 @@ impl NodeServer {
             }
             let now = self.clock.now();
             self.extent.turn(now);
+            self.tell_condition(now);
             self.write_all();
             self.handle_node_events();
             self.close_written();
@@ -191,6 +208,15 @@ impl NodeServer {
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// Tells gateways how the device is, when that is news; those for whom it is too early, later.
+    fn tell_condition(&mut self, now: Time) {
+        let news = self.device.turned(self.extent.node.batches_received());
+        let again = self.tell_again.is_some_and(|at| now >= at).then(|| self.device.condition());
+        if let Some(condition) = news.or(again) {
+            self.tell_again = self.extent.node.set_condition(now, condition);
         }
     }
 
@@ -255,13 +281,13 @@ impl NodeServer {
             match conn.stream.fill(rx, wanted) {
                 Ok(Filled::More(_)) => {}
                 Ok(Filled::Drained(_)) => conn.readiness.drained(),
-                Ok(Filled::End) => ended.push((key, "the gateway closed the link".to_string())),
-                Err(error) => ended.push((key, error.to_string())),
+                Ok(Filled::End) => ended.push((key, "the gateway closed the link".to_string(), true)),
+                Err(error) => ended.push((key, error.to_string(), false)),
             }
             self.extent.process(now, conn.link);
         }
-        for (key, reason) in ended {
-            self.remove(key, &reason);
+        for (key, reason, is_wanted) in ended {
+            self.lose(key, &reason, is_wanted);
         }
     }
 
@@ -280,7 +306,7 @@ impl NodeServer {
             }
         }
         for (key, reason) in broken {
-            self.remove(key, &reason);
+            self.lose(key, &reason, false);
         }
     }
 
@@ -298,6 +324,7 @@ impl NodeServer {
                     };
                     log::log!(level, "{text}");
                     self.last_linked = Some(Instant::now());
+                    self.device.linked();
                 }
                 NodeEvent::Close { link, reason } => {
                     if let Some(key) = self.conn_of(link) {
@@ -355,6 +382,15 @@ impl NodeServer {
         for key in late {
             log::warn!("{}: dropped: it said no hello", self.conns[key].stream.peer());
             self.remove(key, "no hello");
+        }
+    }
+
+    /// A connection is gone; unless the gateway wanted so, the network may be.
+    fn lose(&mut self, key: usize, reason: &str, is_wanted: bool) {
+        let was_greeted = self.conns.get(key).is_some_and(|conn| self.extent.node.is_greeted(conn.link));
+        self.remove(key, reason);
+        if was_greeted && !is_wanted && self.conns.is_empty() {
+            self.device.links_lost(reason);
         }
     }
 

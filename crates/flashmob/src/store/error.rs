@@ -101,6 +101,9 @@ pub enum StoreError {
     /// io_uring is there, but lacks what is used here.
     #[error("io_uring of this kernel is too old (it needs Linux 5.6); use --engine threads")]
     IoUringTooOld,
+    /// Android ends apps that try it, whatever its kernel has.
+    #[error("Android forbids io_uring; use --engine threads")]
+    IoUringOnAndroid,
     /// Not built for this machine.
     #[error("io_uring is built for Linux on x86_64 and aarch64 only; use --engine threads")]
     IoUringAbsent,

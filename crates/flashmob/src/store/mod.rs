@@ -32,7 +32,7 @@ mod modelled;
 mod open;
 mod sys;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod threads;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod uring;
@@ -144,6 +144,7 @@ impl FileEngine {
                 let pool = Pool::start(Arc::clone(medium), Arc::clone(completions), config.threads)?;
                 FileEngine::Threads(pool, config.threads)
             }
+            Engine::IoUring if crate::android::is_android() => return Err(StoreError::IoUringOnAndroid),
             Engine::IoUring => FileEngine::IoUring(Ring::start(medium, completions, config.threads)?),
         })
     }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use flashmob::admin::Reporter;
 use flashmob::config::Config;
-use flashmob::gateway::{GatewayServer, NativeHandle, Stopper};
+use flashmob::gateway::{GatewayServer, NativeHandle, Stopper, Whereabouts};
 use flashmob::net::ListenAddr;
 use flashmob::node::{ExtentConfig, NodeOptions, NodeServer};
 use flashmob::store::StoreConfig;
@@ -34,6 +34,7 @@ pub fn node(path: &Path, size_bytes: u64) -> Node {
         links_max: 16,
     };
     let options = NodeOptions {
+        device: flashmob::device::DeviceOptions::default(),
         extent,
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         congestion: None,
@@ -59,6 +60,8 @@ pub struct Gateway {
     pub handle: NativeHandle,
     /// What it tells about itself.
     pub reporter: Reporter,
+    /// Tells it where extents are.
+    pub whereabouts: Whereabouts,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
 }
@@ -68,8 +71,9 @@ pub fn gateway(config: &str) -> Gateway {
     let config = Config::parse(config, "test.toml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"));
     let mut server = GatewayServer::open_native(&config).expect("a gateway");
     let (handle, reporter, stopper) = (server.native_handle(), server.reporter(), server.stopper());
+    let whereabouts = server.whereabouts();
     let thread = std::thread::spawn(move || server.run().expect("a gateway's loop"));
-    Gateway { handle, reporter, stopper, thread: Some(thread) }
+    Gateway { handle, reporter, whereabouts, stopper, thread: Some(thread) }
 }
 
 impl Drop for Gateway {

@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn remote(address: &str, size_bytes: Option<u64>) -> NodeConfig {
-    NodeConfig { source: NodeSource::Remote { address: address.into() }, size_bytes }
+    NodeConfig { source: NodeSource::Remote { address: address.into() }, size_bytes, extent: None }
 }
 
 fn address(text: &str) -> SocketAddr {
@@ -44,6 +44,7 @@ fn what_is_left_out_has_its_default() {
             connect_timeout: Duration::from_secs(3),
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
+            keep_awake: Duration::from_millis(75),
             socket: SocketConfig::default(),
             nodes: vec![remote("tablet:7411", None)],
         }],
@@ -77,6 +78,7 @@ timeout = "2m"
 connect_timeout = "500ms"
 reconnect_min = "100ms"
 reconnect_max = "1h"
+keep_awake = "0ms"
 
 [volume.socket]
 send_buffer = "1MiB"
@@ -139,6 +141,7 @@ path = "/dev/disk/by-id/flash"
         connect_timeout: Duration::from_millis(500),
         reconnect_min: Duration::from_millis(100),
         reconnect_max: Duration::from_secs(3600),
+        keep_awake: Duration::ZERO,
         socket: SocketConfig {
             send_buffer_bytes: Some(MIB),
             receive_buffer_bytes: Some(2 * MIB),
@@ -146,7 +149,10 @@ path = "/dev/disk/by-id/flash"
             congestion: Some("bbr".into()),
             keepalive: Some(Duration::from_secs(10)),
         },
-        nodes: vec![remote("192.168.1.11:7411", Some(10 * GIB)), NodeConfig { source: local, size_bytes: Some(GIB) }],
+        nodes: vec![
+            remote("192.168.1.11:7411", Some(10 * GIB)),
+            NodeConfig { source: local, size_bytes: Some(GIB), extent: None },
+        ],
     };
     assert_eq!(*pool, expected);
 
@@ -163,7 +169,7 @@ path = "/dev/disk/by-id/flash"
         direct: false,
         mapped: Mapping::Auto,
     };
-    assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None }]);
+    assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None, extent: None }]);
 }
 
 #[test]

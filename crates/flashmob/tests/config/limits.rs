@@ -60,6 +60,7 @@ fn times_keep_their_limits() {
     check("reconnect_max", Some("\"0s\""), "\"1ms\"", "\"1h\"", "\"3600001ms\"", |line| {
         volume(&format!("{line}\nreconnect_min = '1ms'"))
     });
+    check("keep_awake", None, "\"0ms\"", "\"1s\"", "\"1001ms\"", volume);
     check("keepalive", Some("\"999ms\""), "\"1s\"", "\"1h\"", "\"61m\"", socket);
 }
 

@@ -38,7 +38,7 @@ address = "tablet"
 3 | lnks = 4
   | ^^^^
   = help: did you mean `links`?
-  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, socket and node"#,
+  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node"#,
     );
 }
 
@@ -66,7 +66,7 @@ error: there is no key `Batch-Bytes` in [[volume]]
 4 | Batch-Bytes = "1MiB"
   | ^^^^^^^^^^^
   = help: did you mean `batch_bytes`?
-  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, socket and node
+  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
 
 error: gateway.toml has 2 problems"#,
     );
@@ -87,7 +87,7 @@ colour = "red"
 5 | colour = "red"
   | ^^^^^^
   = help: remove it, or comment it out with #
-  = note: the keys there are address, path, size, threads, engine, direct and mapped"#,
+  = note: the keys there are address, path, size, extent, threads, engine, direct and mapped"#,
     );
 }
 
@@ -116,7 +116,7 @@ error: there is no key `admin` in [[volume]]
 4 | admin = "127.0.0.1:1"
   | ^^^^^
   = help: `admin` belongs in the top part of the file: move the line there
-  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, socket and node
+  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
 
 error: there is no key `name` in [[volume.node]]
  --> gateway.toml:7:1
@@ -124,7 +124,7 @@ error: there is no key `name` in [[volume.node]]
 7 | name = "left"
   | ^^^^
   = help: `name` belongs in the top part of the file or [[volume]]: move the line there
-  = note: the keys there are address, path, size, threads, engine, direct and mapped
+  = note: the keys there are address, path, size, extent, threads, engine, direct and mapped
 
 error: gateway.toml has 3 problems"#,
     );
@@ -487,5 +487,39 @@ address = "tablet"
 3 | reconnect_min = "5s"
   |                 ^^^^
   = help: write both, the shorter one as reconnect_min"#,
+    );
+}
+
+#[test]
+fn an_extent_is_32_digits_and_belongs_to_one_node() {
+    check(
+        r#"[[volume]]
+name = "pool"
+[[volume.node]]
+address = "a"
+extent = "abc"
+[[volume.node]]
+address = "b"
+extent = "000102030405060708090a0b0c0d0e0f"
+[[volume.node]]
+address = "c"
+extent = "000102030405060708090A0B0C0D0E0F"
+"#,
+        r#"error: `extent` is 'abc', which is no identity of an extent
+ --> gateway.toml:5:10
+  |
+5 | extent = "abc"
+  |          ^^^^^
+  = help: an extent's identity is 32 hexadecimal digits; its node says it when it starts, and keeps it in its .flashmob file
+
+error: two nodes have the extent 000102030405060708090a0b0c0d0e0f
+  --> gateway.toml:11:10
+   |
+11 | extent = "000102030405060708090A0B0C0D0E0F"
+   |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   = help: remove one of the two, or correct it: every node serves an extent of its own
+   = note: the first is on line 8
+
+error: gateway.toml has 2 problems"#,
     );
 }

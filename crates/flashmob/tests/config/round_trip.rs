@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flashmob::config::{
-    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, ToTomlError,
-    VolumeConfig,
+    Batch, Config, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
+    ToTomlError, VolumeConfig,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -44,7 +44,12 @@ fn node() -> impl Strategy<Value = NodeConfig> {
         "[a-z][a-z0-9]{0,8}(\\.local)?".prop_map(|host| NodeSource::Remote { address: format!("{host}:1") }),
     ];
     let source = prop_oneof![local, remote];
-    (source, option::of(1u64..1 << 50)).prop_map(|(source, size_bytes)| NodeConfig { source, size_bytes })
+    let extent = option::of(any::<[u8; 16]>().prop_map(ExtentId));
+    (source, option::of(1u64..1 << 50), extent).prop_map(|(source, size_bytes, extent)| NodeConfig {
+        source,
+        size_bytes,
+        extent,
+    })
 }
 
 fn socket() -> impl Strategy<Value = SocketConfig> {
@@ -88,6 +93,7 @@ fn volumes() -> impl Strategy<Value = VolumeConfig> {
                 connect_timeout,
                 reconnect_min: one.min(other),
                 reconnect_max: one.max(other),
+                keep_awake: one.min(Duration::from_secs(1)),
                 socket,
                 nodes,
             }
@@ -173,6 +179,7 @@ timeout = "10s"
 connect_timeout = "3s"
 reconnect_min = "50ms"
 reconnect_max = "2s"
+keep_awake = "75ms"
 
 [volume.socket]
 congestion = "bbr"

@@ -3,7 +3,9 @@
 
 mod bench_file;
 mod cache;
+mod emulation;
 mod places;
+mod power;
 mod privileged;
 mod scheduler;
 mod trees;

@@ -1,10 +1,11 @@
 //! From a request to its answer: which path, which method, which form.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
@@ -13,6 +14,8 @@ use tokio::sync::Mutex;
 use super::super::Reporter;
 use super::super::metrics::{Format, render};
 use super::super::report::Report;
+use crate::discovery::announcement::BODY_BYTES_MAX;
+use crate::discovery::hear::{Ear, Unheard};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -26,14 +29,17 @@ const INDEX: &str = concat!(
     "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> shows it to people.</li>\n",
     "<li><a href=\"/metrics\">/metrics</a>: the same for Prometheus.</li>\n",
     "<li><a href=\"/trace\">/trace</a>: requests that a gateway followed, as JSON. <code>flashmob trace cluster</code> shows them to people.</li>\n",
+    "<li>/join: where nodes announce themselves to a gateway.</li>\n",
     "</ul></body></html>\n",
 );
 
-/// Asks the event loop for all connections together, one question at a time.
+/// Asks the event loop for all connections together, one question at a time, and takes announcements, one at a time.
 #[derive(Debug)]
 pub(super) struct Asker {
-    reporter: Reporter,
+    reporter: Option<Reporter>,
     last: Mutex<Option<Asked>>,
+    ear: Option<Arc<Ear>>,
+    hearing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -43,8 +49,8 @@ struct Asked {
 }
 
 impl Asker {
-    pub(super) fn new(reporter: Reporter) -> Asker {
-        Asker { reporter, last: Mutex::new(None) }
+    pub(super) fn new(reporter: Option<Reporter>, ear: Option<Ear>) -> Asker {
+        Asker { reporter, last: Mutex::new(None), ear: ear.map(Arc::new), hearing: Mutex::new(()) }
     }
 
     /// A report no older than this call. Whoever waited while another's question was put shares its answer, also if there was none: a loop that
@@ -58,7 +64,7 @@ impl Asker {
             return asked.report.clone();
         }
         let at = Instant::now();
-        let reporter = self.reporter.clone();
+        let reporter = self.reporter.clone()?;
         let report = tokio::task::spawn_blocking(move || reporter.ask()).await.ok().flatten().map(Arc::new);
         *last = Some(Asked { at, report: report.clone() });
         report
@@ -66,17 +72,30 @@ impl Asker {
 }
 
 /// The answer to any request; what is wrong with one is in the answer's status.
-pub(super) async fn answer(asker: Arc<Asker>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+pub(super) async fn answer(
+    asker: Arc<Asker>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path();
+    if path == "/join" {
+        return Ok(join(&asker, peer, request).await);
+    }
     if !["/", "/status", "/metrics", "/trace"].contains(&path) {
         return Ok(response(StatusCode::NOT_FOUND, TEXT, "Not found. There are /, /status, /metrics and /trace.\n"));
     }
     // hyper itself leaves out the body when the method is HEAD.
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut refusal =
-            response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD: this port changes nothing.\n");
+        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD: this changes nothing.\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(refusal);
+    }
+    if asker.reporter.is_none() && path != "/" {
+        return Ok(response(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "This is flashmob discover: nodes announce themselves at /join.\n",
+        ));
     }
     if path == "/" {
         return Ok(response(StatusCode::OK, HTML, INDEX));
@@ -96,14 +115,53 @@ pub(super) async fn answer(asker: Arc<Asker>, request: Request<Incoming>) -> Res
     Ok(written(content_type, body))
 }
 
+/// A node announces itself.
+async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let Some(ear) = asker.ear.clone() else {
+        let why = "Nobody listens for nodes here: a gateway does, or flashmob discover. Announce it there.\n";
+        return response(StatusCode::NOT_FOUND, TEXT, why);
+    };
+    if request.method() != Method::POST {
+        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only POST.\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return refusal;
+    }
+    // A page in somebody's browser may send texts and forms to any address, but JSON only after asking, which nobody answers.
+    let is_json = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.trim().starts_with(JSON));
+    if !request.headers().get(CONTENT_TYPE).is_some_and(is_json) {
+        return response(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, "The body must be application/json.\n");
+    }
+    if !ear.has_time() {
+        return unheard(&Unheard::TooMany);
+    }
+    let Ok(body) = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await else {
+        return response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, "The body was cut off, or is longer than 4096 bytes.\n");
+    };
+    let _one_at_a_time = asker.hearing.lock().await;
+    let heard = tokio::task::spawn_blocking(move || ear.hear(&body.to_bytes(), peer.ip())).await;
+    match heard {
+        Ok(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
+        Ok(Err(why)) => unheard(&why),
+        Err(_) => busy(),
+    }
+}
+
+fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
+    let status = if *why == Unheard::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST };
+    let mut refusal = response(status, TEXT, format!("The announcement is not taken: {why}\n"));
+    if *why == Unheard::TooMany {
+        refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    refusal
+}
+
 /// The samples. They are asked for one question at a time like reports; nobody shares an answer, for few ask.
 async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
-    if !asker.reporter.has_traces() {
+    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_traces) else {
         let why = "A node keeps no samples: its gateway does. Ask there.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
-    }
+    };
     let _one_at_a_time = asker.last.lock().await;
-    let reporter = asker.reporter.clone();
     match tokio::task::spawn_blocking(move || reporter.ask_traces()).await.ok().flatten() {
         Some(report) => written(JSON, serde_json::to_vec(&report).map_err(|e| e.to_string())),
         None => busy(),

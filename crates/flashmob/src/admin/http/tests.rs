@@ -27,7 +27,8 @@ fn answering(report: Report) -> (Reporter, Arc<AtomicUsize>) {
 }
 
 fn gateway_server(timeouts: Timeouts) -> AdminServer {
-    serve_with(ANY_PORT.parse().unwrap(), answering(samples::gateway()).0, timeouts).unwrap()
+    let asker = Asker::new(Some(answering(samples::gateway()).0), None);
+    serve_with(ANY_PORT.parse().unwrap(), asker, timeouts).unwrap()
 }
 
 fn server() -> AdminServer {
@@ -260,7 +261,7 @@ fn clients_that_do_not_read_their_answer_are_cut() {
     let mut report = samples::gateway();
     // More than the kernel keeps for a reader that does not read.
     report.warnings = vec!["x".repeat(1 << 20); 24];
-    let server = serve_with(ANY_PORT.parse().unwrap(), answering(report).0, SHORT).unwrap();
+    let server = serve_with(ANY_PORT.parse().unwrap(), Asker::new(Some(answering(report).0), None), SHORT).unwrap();
     let deaf: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
             let mut stream = connect(&server);
@@ -319,4 +320,55 @@ fn an_address_in_use_is_an_error() {
     let first = server();
     let error = serve(first.local_addr(), answering(samples::node()).0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
+}
+
+fn listening() -> AdminServer {
+    let ear = Ear::new(|about, _| about.name == "known");
+    serve_both(ANY_PORT.parse().unwrap(), None, Some(ear)).unwrap()
+}
+
+fn post(server: &AdminServer, content_type: &str, body: &str) -> String {
+    let head = format!("POST /join HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\n");
+    exchange(server, &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
+}
+
+#[test]
+fn nodes_announce_themselves_where_somebody_listens() {
+    let server = listening();
+    let body =
+        |name: &str| format!(r#"{{"extent":"{}","address":":7411","size_bytes":1,"name":"{name}"}}"#, "ab".repeat(16));
+    for (name, answer) in [("known", r#"{"known":true}"#), ("other", r#"{"known":false}"#)] {
+        let text = post(&server, "application/json; charset=utf-8", &body(name));
+        assert!(text.starts_with("HTTP/1.1 200") && text.ends_with(answer), "{text}");
+        let target = server.local_addr().to_string();
+        let fetched = fetch::post(&target, "/join", body(name).as_bytes(), Duration::from_secs(20)).unwrap();
+        assert_eq!(fetched, answer.as_bytes());
+    }
+    let (head, _) = get(&server, "/status", "");
+    assert!(head.starts_with("http/1.1 404"), "{head}");
+}
+
+#[test]
+fn what_is_no_announcement_is_refused_and_does_no_harm() {
+    let server = listening();
+    let long = format!("{{\"name\":\"{}\"}}", "n".repeat(5000));
+    for (content_type, body, status) in [
+        ("text/plain", "{}", "415"),
+        ("application/json", "{}", "400"),
+        ("application/json", "no json", "400"),
+        ("application/json", &long, "413"),
+    ] {
+        let text = post(&server, content_type, body);
+        assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{body:.20}: {text}");
+    }
+    assert!(get(&server, "/join", "").0.starts_with("http/1.1 405"));
+    let target = server.local_addr().to_string();
+    let refused = fetch::post(&target, "/join", b"{}", Duration::from_secs(20)).unwrap_err().to_string();
+    assert!(refused.contains("missing field"), "{refused}");
+}
+
+#[test]
+fn a_process_without_an_ear_says_where_to_go() {
+    let text = post(&server(), "application/json", "{}");
+    assert!(text.starts_with("HTTP/1.1 404") && text.contains("flashmob discover"), "{text}");
 }

@@ -1,8 +1,8 @@
 //! Every metric but the stages: its name, what it tells, and where in the report it comes from.
 
 use super::super::report::{
-    GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathReport, Report, TcpReport,
-    VolumeReport,
+    ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathReport,
+    Report, TcpReport, VolumeReport,
 };
 
 /// What Prometheus calls the type.
@@ -111,6 +111,18 @@ fn held_back<'a>(path: &PathReport) -> Points<'a> {
     by.map(|(by, fraction)| (vec![("by", by)], fraction.into())).to_vec()
 }
 
+fn of_condition<'a>(
+    node: &'a NodeOfVolume,
+    points: impl FnOnce(&'a ConditionReport) -> Option<Points<'a>>,
+) -> Points<'a> {
+    node.condition.as_ref().and_then(points).unwrap_or_default()
+}
+
+fn beyond<'a>(c: &ConditionReport) -> Points<'a> {
+    let limits = [("battery", c.is_battery_low), ("heat", c.is_hot), ("space", c.is_space_little)];
+    limits.map(|(limit, is_beyond)| (vec![("limit", limit)], is_beyond.into())).to_vec()
+}
+
 fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
@@ -191,6 +203,31 @@ pub(super) const NODE: &[Series<NodeOfVolume>] = &[
     gauge("flashmob_node_clock_error_seconds", "How far that offset may be from the truth", |n| {
         n.clock_error_seconds.map(one).unwrap_or_default()
     }),
+    gauge(
+        "flashmob_node_battery_fraction",
+        "Charge of the node's battery, 0 to 1; absent where it is not known",
+        |n| of_condition(n, |c| c.battery_percent.map(|percent| one(f64::from(percent) / 100.0))),
+    ),
+    gauge("flashmob_node_charging", "1 if the node's device is being charged or fed from outside", |n| {
+        of_condition(n, |c| c.charging.map(one))
+    }),
+    gauge("flashmob_node_celsius", "Temperature of the node's battery, or of its warmest part", |n| {
+        of_condition(n, |c| c.celsius.map(one))
+    }),
+    gauge("flashmob_node_free_bytes", "Bytes that are free for the node's extent", |n| {
+        of_condition(n, |c| c.free_bytes.map(one))
+    }),
+    gauge(
+        "flashmob_node_unallocated_bytes",
+        "Bytes of the extent that its file system has yet to find room for",
+        |n| of_condition(n, |c| c.unallocated_bytes.map(one)),
+    ),
+    gauge("flashmob_node_beyond_limit", "1 for each limit that the node's device is beyond", |n| {
+        of_condition(n, |c| Some(beyond(c)))
+    }),
+    counter("flashmob_node_pauses_total", "Times that the node was away, since it was started", |n| {
+        of_condition(n, |c| Some(one(u64::from(c.pauses_total))))
+    }),
     gauge("flashmob_node_queue_depth", "Pieces in the node's queue", |n| one(n.queue_depth)),
     gauge("flashmob_node_no_io", "1 if the node answers without touching its store", |n| one(n.no_io)),
     gauge("flashmob_node_modelled", "1 if the node answers as slowly as a modelled flash", |n| one(n.modelled)),
@@ -208,6 +245,7 @@ pub(super) const LINK: &[Series<LinkReport>] = &[
         both(l.bytes_out, l.bytes_in)
     }),
     counter("flashmob_link_node_seconds_total", "Time that answered pieces spent at the node", |l| one(l.node_seconds)),
+    counter("flashmob_link_alive_frames_total", "Frames that kept the link's radio awake", |l| one(l.alive_frames)),
     counter("flashmob_link_resent_pieces_total", "Pieces sent again after a break", |l| one(l.resent)),
     counter("flashmob_link_failed_pieces_total", "Pieces that the node answered with a failure", |l| one(l.failures)),
     counter("flashmob_link_breaks_total", "Times that the link broke or could not be made", |l| one(l.breaks)),
@@ -309,6 +347,27 @@ pub(super) const EXTENT: &[Series<NodeReport>] = &[
             n.model.as_ref().map(quantiles).unwrap_or_default()
         },
     ),
+    gauge("flashmob_extent_battery_fraction", "Charge of the battery, 0 to 1; absent where it is not known", |n| {
+        n.condition.battery_percent.map(|percent| one(f64::from(percent) / 100.0)).unwrap_or_default()
+    }),
+    gauge("flashmob_extent_charging", "1 if the device is being charged or fed from outside", |n| {
+        n.condition.charging.map(one).unwrap_or_default()
+    }),
+    gauge("flashmob_extent_celsius", "Temperature of the battery, or of the warmest part", |n| {
+        n.condition.celsius.map(one).unwrap_or_default()
+    }),
+    gauge("flashmob_extent_free_bytes", "Bytes that are free for the extent", |n| {
+        n.condition.free_bytes.map(one).unwrap_or_default()
+    }),
+    gauge(
+        "flashmob_extent_unallocated_bytes",
+        "Bytes of the extent that its file system has yet to find room for",
+        |n| n.condition.unallocated_bytes.map(one).unwrap_or_default(),
+    ),
+    gauge("flashmob_extent_beyond_limit", "1 for each limit that the device is beyond", |n| beyond(&n.condition)),
+    counter("flashmob_extent_pauses_total", "Times that the node was away", |n| {
+        one(u64::from(n.condition.pauses_total))
+    }),
     gauge("flashmob_extent_links", "Links open", |n| one(n.links)),
     gauge(
         "flashmob_extent_link_held_back_fraction",

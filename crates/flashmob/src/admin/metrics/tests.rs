@@ -56,6 +56,12 @@ fn what_is_scraped_is_what_was_reported() {
             ("flashmob_gateway_timeouts_total", &[], 4.0),
             ("flashmob_volume_size_bytes", &[("volume", "tank")], 268_435_456.0),
             ("flashmob_node_queue_depth", &link[..2], 12.0),
+            ("flashmob_node_battery_fraction", &link[..2], 0.12),
+            ("flashmob_node_charging", &link[..2], 0.0),
+            ("flashmob_node_free_bytes", &link[..2], 3_221_225_472.0),
+            ("flashmob_node_beyond_limit", &[link[0], link[1], ("limit", "battery")], 1.0),
+            ("flashmob_node_beyond_limit", &[link[0], link[1], ("limit", "heat")], 0.0),
+            ("flashmob_node_pauses_total", &link[..2], 2.0),
             ("flashmob_node_state", &[link[0], ("node", "tablet-2.lan:7000"), ("state", "refused")], 1.0),
             ("flashmob_node_state", &[link[0], ("node", "tablet-2.lan:7000"), ("state", "ready")], 0.0),
             ("flashmob_link_batches_total", &link, 1000.0),
@@ -78,6 +84,8 @@ fn what_is_scraped_is_what_was_reported() {
         let samples = scrape(&node(), format);
         let extent = [("extent", "00112233445566778899aabbccddeeff"), ("path", "/data/extent"), ("volume", "tank")];
         assert_eq!(value(&samples, "flashmob_extent_info", &extent), 1.0);
+        assert_eq!(value(&samples, "flashmob_extent_celsius", &[]), 31.5);
+        assert_eq!(value(&samples, "flashmob_extent_pauses_total", &[]), 2.0);
         assert_eq!(value(&samples, "flashmob_extent_fast_reads_total", &[]), 12_345.0);
         assert_eq!(value(&samples, "flashmob_extent_mapped_reads_total", &[]), 11_000.0);
         assert_eq!(value(&samples, "flashmob_extent_mapped_major_faults_total", &[]), 3.0);

@@ -5,10 +5,10 @@ use flashmob_core::units::Bytes;
 use super::super::report::{
     GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
 };
-use super::paths;
 use super::table::Side::{Left, Right};
 use super::table::{Colour, Row, Table};
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
+use super::{devices, paths};
 
 /// Columns of a page.
 pub(super) const WIDTH: usize = 120;
@@ -33,7 +33,7 @@ pub(super) fn page(report: &Report, colour: bool) -> String {
     }
     if let Some(node) = &report.node {
         page.pairs(&node_pairs(node, report));
-        page.paths(paths::of_node(node));
+        page.below(paths::of_node(node));
     }
     page.stages(&report.stages);
     page.text
@@ -104,7 +104,7 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
         ("failures", format!("{} pieces", count(n.failures))),
         memory(report),
     ];
-    first.into_iter().chain(model).chain(others).collect()
+    first.into_iter().chain(model).chain(devices::pairs(&n.condition)).chain(others).collect()
 }
 
 fn model_pair(m: &ModelReport) -> (&'static str, String) {
@@ -184,10 +184,19 @@ impl Page {
                 self.note("modelled", Colour::Doubtful, &text);
             }
         }
-        self.paths(paths::of_volume(volume));
+        for node in &volume.nodes {
+            if let Some(place) = &node.seen_at {
+                self.note("moved", Colour::Doubtful, &format!("{} was seen at {place}", name(&node.name)));
+            }
+            if let Some(pause) = node.condition.as_ref().and_then(devices::last_pause) {
+                self.note("paused", Colour::Doubtful, &format!("{}: {pause}", name(&node.name)));
+            }
+        }
+        self.below(devices::of_volume(volume));
+        self.below(paths::of_volume(volume));
     }
 
-    fn paths(&mut self, table: Option<Table>) {
+    fn below(&mut self, table: Option<Table>) {
         if let Some(table) = table {
             self.line("");
             self.table(&table);

@@ -4,14 +4,14 @@ use super::units::shortened;
 
 /// To which side the cells of a column lean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Left,
     Right,
 }
 
 /// How a cell is drawn where colours can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Colour {
+pub(crate) enum Colour {
     Plain,
     Good,
     Doubtful,
@@ -20,7 +20,7 @@ pub(super) enum Colour {
 
 impl Colour {
     /// `text` in this colour.
-    pub(super) fn paint(self, text: &str) -> String {
+    pub(crate) fn paint(self, text: &str) -> String {
         let code = match self {
             Colour::Plain => return text.to_string(),
             Colour::Good => 32,
@@ -32,10 +32,10 @@ impl Colour {
 }
 
 /// One line of cells.
-pub(super) type Row = Vec<(String, Colour)>;
+pub(crate) type Row = Vec<(String, Colour)>;
 
 /// Rows under a heading. The first column gives way when all of it would be too wide.
-pub(super) struct Table {
+pub(crate) struct Table {
     sides: Vec<Side>,
     rows: Vec<Row>,
 }
@@ -45,21 +45,21 @@ const FIRST_MIN: usize = 8;
 
 impl Table {
     /// A table whose columns lean as `sides` say.
-    pub(super) fn new(sides: &[Side]) -> Table {
+    pub(crate) fn new(sides: &[Side]) -> Table {
         Table { sides: sides.to_vec(), rows: Vec::new() }
     }
 
     /// A row without colours; the heading is one, or two.
-    pub(super) fn plain<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+    pub(crate) fn plain<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.row(cells.into_iter().map(|cell| (cell.into(), Colour::Plain)).collect());
     }
 
-    pub(super) fn row(&mut self, cells: Row) {
+    pub(crate) fn row(&mut self, cells: Row) {
         self.rows.push(cells);
     }
 
     /// The lines, each at most `width` columns as long as the columns but the first leave room for [`FIRST_MIN`].
-    pub(super) fn lines(&self, width: usize, colour: bool) -> Vec<String> {
+    pub(crate) fn lines(&self, width: usize, colour: bool) -> Vec<String> {
         let mut widths: Vec<usize> = (0..self.sides.len())
             .map(|c| {
                 self.rows.iter().filter_map(|row| row.get(c)).map(|(text, _)| text.chars().count()).max().unwrap_or(0)

@@ -88,6 +88,10 @@ fn largest() -> Report {
     (tcp.segments_out, tcp.segments_in, tcp.retransmissions, tcp.rtt_us) = (u64::MAX, u64::MAX, u64::MAX, 999_999_999);
     (tcp.data_segments_out, tcp.bytes_out) = (1, u64::MAX);
     n.links = vec![l; 64];
+    let mut c = crate::admin::samples::condition();
+    (c.free_bytes, c.unallocated_bytes, c.pauses_total) = (Some(u64::MAX), Some(u64::MAX), u32::MAX);
+    (c.celsius, c.pauses[0].reason, c.warnings) = (Some(f64::MAX), long.clone(), vec![long.clone()]);
+    (n.condition, n.seen_at) = (Some(c), Some(long.clone()));
     let g = report.gateway.as_mut().unwrap();
     g.requests = vec![(EVIL.repeat(20), u64::MAX); 6];
     g.volumes = vec![VolumeReport { name: long, size_bytes: Some(u64::MAX), nodes: vec![n; 3] }];
@@ -100,12 +104,24 @@ fn no_line_is_wider_than_the_page_and_nothing_in_it_steers_the_terminal() {
     let n = local.node.as_mut().unwrap();
     (n.path, n.volume, n.extent_id) = (EVIL.repeat(90), Some(EVIL.repeat(90)), EVIL.repeat(90));
     (n.read_bytes, n.batches, n.pieces) = (u64::MAX, 1, u64::MAX);
+    (n.condition.network, n.condition.pauses[0].reason) = (Some(EVIL.repeat(90)), EVIL.repeat(90));
     for report in [gateway(), node(), largest(), local] {
         for line in page(&report, false).lines() {
             assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
             assert!(!line.contains(['\u{1b}', '\u{202e}']) && line.trim_end() == line, "{line:?}");
         }
     }
+}
+
+#[test]
+fn the_table_of_devices_fits_a_phone_and_colours_what_is_beyond_a_limit() {
+    let text = page(&gateway(), true);
+    let table: Vec<&str> = text.lines().skip_while(|line| !line.contains("yet to")).take(4).collect();
+    let plain = page(&gateway(), false);
+    let lines = plain.lines().skip_while(|line| !line.contains("yet to")).take(4);
+    assert!(lines.clone().all(|line| line.chars().count() <= 80), "{:?}", lines.collect::<Vec<_>>());
+    assert!(table[2].contains("\x1b[31m12 %\x1b[0m") && table[2].contains("\x1b[31mon battery\x1b[0m"), "{table:?}");
+    assert!(plain.contains("paused: tablet-1.lan:7000: 312 s: the device slept (screen off"), "{plain}");
 }
 
 #[test]

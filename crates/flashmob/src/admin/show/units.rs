@@ -1,17 +1,17 @@
 //! Figures and names as people read them, each in at most six columns where it goes into a table.
 
 /// A count: `9999`, `12.3k`, `1.23M`.
-pub(super) fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { scaled(n as f64, 1000.0, &["", "k", "M", "G", "T", "P", "E"]) }
 }
 
 /// Bytes: `512`, `64Ki`, `1.5Gi`.
-pub(super) fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     scaled(n as f64, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
 }
 
 /// A mean: `1.5`, `64`, `1448`, `12.3k`; `-` if there is none.
-pub(super) fn mean(x: f64) -> String {
+pub(crate) fn mean(x: f64) -> String {
     if !x.is_finite() || x < 0.0 {
         return "-".to_string();
     }
@@ -19,7 +19,7 @@ pub(super) fn mean(x: f64) -> String {
 }
 
 /// A time: `0`, `420us`, `1.25ms`, `12s`; `-` if it is none.
-pub(super) fn seconds(x: f64) -> String {
+pub(crate) fn seconds(x: f64) -> String {
     if !x.is_finite() || x < 0.0 {
         return "-".to_string();
     }
@@ -36,7 +36,7 @@ pub(super) fn seconds(x: f64) -> String {
 }
 
 /// A long time: `45 s`, `3 h 12 min`, `2 d 3 h`.
-pub(super) fn uptime(x: f64) -> String {
+pub(crate) fn uptime(x: f64) -> String {
     // A cast saturates, and makes 0 of what is no number.
     let s = x as u64;
     match s {
@@ -48,7 +48,7 @@ pub(super) fn uptime(x: f64) -> String {
 }
 
 /// `name` without anything that steers a terminal or turns the direction of writing.
-pub(super) fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     let steers = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -57,7 +57,7 @@ pub(super) fn printable(name: &str) -> String {
 }
 
 /// `text` in at most `width` columns: what stands in the middle gives way, for the ends tell hosts, ports and files apart.
-pub(super) fn shortened(text: &str, width: usize) -> String {
+pub(crate) fn shortened(text: &str, width: usize) -> String {
     let len = text.chars().count();
     if len <= width {
         return text.to_string();
@@ -69,7 +69,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
 }
 
 /// `text` in lines of at most `width` columns, broken between words where it can be.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let mut word: Vec<char> = word.chars().collect();

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use flashmob_bench::host::device;
+use flashmob_bench::host::{device, emulation};
+use flashmob_results::clock;
 use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Parameters, Point, Repetition, Setting};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
@@ -62,22 +63,26 @@ pub fn document(
             point
         })
         .collect();
-    let mut all = of_whole(&cluster, interrupted);
+    let device = device::describe();
+    // The simulator's time is nobody's processor's.
+    let doubt = emulation::doubt(&device).filter(|_| cluster.setting != Setting::Simulator);
+    let mut all: Vec<Warning> = doubt.into_iter().collect();
+    all.extend(of_whole(&cluster, interrupted));
     all.extend(warnings);
     Document {
         format: FORMAT.into(),
         format_version: FORMAT_VERSION,
         program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: when.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        started_unix_s: clock::unix_s(when.started),
         elapsed_s: when.elapsed.as_secs_f64(),
         interrupted,
         label: args.label.clone(),
-        device: device::describe(),
+        device,
         preset: None,
         scale: 1.0,
         seed: sweep.seed,
         measurement: Measurement::Cluster(cluster),
-        warnings: all,
+        warnings: clock::with_doubt(clock::unix_s(when.started), all),
     }
 }
 

@@ -12,7 +12,7 @@ mod text;
 mod treat;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -106,10 +106,9 @@ fn json(diagnosis: &Diagnosis) -> anyhow::Result<String> {
 
 fn resolve(peer: &Peer) -> anyhow::Result<SocketAddr> {
     let port = peer.port.unwrap_or(args::PORT_DEFAULT);
-    let mut addresses = (peer.host.as_str(), port)
-        .to_socket_addrs()
+    let addresses = flashmob_bench::host::addresses_of(&peer.host, port)
         .with_context(|| format!("--peer {}: the name cannot be resolved; give an address", harmless(&peer.text)))?;
-    addresses.next().with_context(|| format!("--peer {}: the name has no address", harmless(&peer.text)))
+    addresses.into_iter().next().with_context(|| format!("--peer {}: the name has no address", harmless(&peer.text)))
 }
 
 /// Whoever reads it may go away; a full disk is another matter.

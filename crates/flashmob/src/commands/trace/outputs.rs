@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use flashmob_bench::host::device;
+use flashmob_bench::host::{device, emulation};
 use flashmob_report::{Input, Report, standalone};
+use flashmob_results::clock;
 use flashmob_results::trace::{Run, Timeline, Trace};
 use flashmob_results::warning::Warning;
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
@@ -85,20 +86,22 @@ impl OutputArgs {
 
     /// The document of these runs.
     pub fn document(&self, runs: Vec<Run>, about: About) -> Document {
+        let device = device::describe();
+        let warnings = emulation::doubt(&device).into_iter().chain(about.warnings).collect();
         Document {
             format: FORMAT.into(),
             format_version: FORMAT_VERSION,
             program_version: env!("CARGO_PKG_VERSION").into(),
-            started_unix_s: about.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            started_unix_s: clock::unix_s(about.started),
             elapsed_s: about.elapsed.as_secs_f64(),
             interrupted: about.is_interrupted,
             label: self.label.clone(),
-            device: device::describe(),
+            device,
             preset: None,
             scale: 1.0,
             seed: about.seed,
             measurement: Measurement::Trace(Trace { runs }),
-            warnings: about.warnings,
+            warnings: clock::with_doubt(clock::unix_s(about.started), warnings),
         }
     }
 

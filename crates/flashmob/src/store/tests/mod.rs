@@ -24,7 +24,7 @@ mod operations;
 pub(super) type Variant = (Engine, bool);
 
 /// Whether the user has said that this machine lacks something.
-pub(super) fn is_left_out(what: &str) -> bool {
+pub(crate) fn is_left_out(what: &str) -> bool {
     let list = std::env::var("FLASHMOB_TEST_WITHOUT").unwrap_or_default();
     let is_left_out = list.split(',').any(|name| name == what);
     if is_left_out {

@@ -16,6 +16,7 @@ use std::time::{Instant, SystemTime};
 use clap::Args;
 use flashmob_bench::disk::{self, Plan, Subject};
 use flashmob_bench::host::device;
+use flashmob_results::clock;
 use flashmob_results::disk::{Disk, Point};
 use flashmob_results::event;
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
@@ -180,7 +181,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         format: FORMAT.into(),
         format_version: FORMAT_VERSION,
         program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        started_unix_s: clock::unix_s(started),
         elapsed_s: begun.elapsed().as_secs_f64(),
         interrupted: swept.interrupted,
         label: job.label,
@@ -193,7 +194,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
             model: subject::model_record(&subject),
             points: swept.points,
         }),
-        warnings: swept.warnings,
+        warnings: clock::with_doubt(clock::unix_s(started), swept.warnings),
     };
     whole::add_warnings(&mut document, job.changed, job.settings.size);
     if let Some(path) = &args.save {

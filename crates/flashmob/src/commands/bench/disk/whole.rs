@@ -1,5 +1,6 @@
 //! What makes a result doubtful as a whole; single points have their own reasons.
 
+use flashmob_bench::host::emulation;
 use flashmob_core::units::Bytes;
 use flashmob_results::disk::{Cache, Disk};
 use flashmob_results::warning::{Code, Warning};
@@ -9,7 +10,7 @@ use flashmob_results::{Document, Measurement};
 /// was asked for.
 pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wanted_bytes: Option<u64>) {
     let Measurement::Disk(disk) = &document.measurement else { return };
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Warning> = emulation::doubt(&document.device).into_iter().collect();
     if let Some(model) = &disk.model {
         let text = format!("modelled: these figures come from the model '{}', not from a device", model.profile);
         warnings.push(Warning::new(Code::Modelled, text));

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use flashmob_bench::host::device;
+use flashmob_bench::host::{device, emulation};
 use flashmob_bench::net::NetError;
 use flashmob_lab::air::{Medium, Profile};
+use flashmob_results::clock;
 use flashmob_results::cluster::Setting;
 use flashmob_results::disk::Spread;
 use flashmob_results::net::{Net, Parameters, Path, Point, Protocol, Repetition};
@@ -46,7 +47,8 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
         point
     });
     let net = Net { setting: subject.setting, server: subject.server, points: points.collect() };
-    let mut warnings = Vec::new();
+    let device = device::describe();
+    let mut warnings: Vec<Warning> = emulation::doubt(&device).into_iter().collect();
     if subject.setting == Setting::Lab {
         let air = net.points.first().and_then(|p| p.parameters.path.as_ref()).map(|path| format!(" by '{}'", path.air));
         let text = format!("modelled: the path{}; these figures come from no real network", air.unwrap_or_default());
@@ -63,16 +65,16 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
         format: FORMAT.into(),
         format_version: FORMAT_VERSION,
         program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: subject.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        started_unix_s: clock::unix_s(subject.started),
         elapsed_s: subject.elapsed.as_secs_f64(),
         interrupted: subject.interrupted || failure.is_some(),
         label: subject.label,
-        device: device::describe(),
+        device,
         preset: None,
         scale: 1.0,
         seed: 0,
         measurement: Measurement::Net(net),
-        warnings,
+        warnings: clock::with_doubt(clock::unix_s(subject.started), warnings),
     }
 }
 

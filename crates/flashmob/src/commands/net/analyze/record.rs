@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use flashmob_bench::host::device;
 use flashmob_results::capture::{Capture, Flow};
+use flashmob_results::clock;
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
@@ -40,7 +41,7 @@ pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Opt
         format: FORMAT.into(),
         format_version: FORMAT_VERSION,
         program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        started_unix_s: clock::unix_s(started),
         elapsed_s: elapsed.as_secs_f64(),
         interrupted: heard.is_interrupted,
         label,
@@ -49,7 +50,7 @@ pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Opt
         scale: 1.0,
         seed: 0,
         measurement: Measurement::Capture(capture),
-        warnings,
+        warnings: clock::with_doubt(clock::unix_s(started), warnings),
     }
 }
 

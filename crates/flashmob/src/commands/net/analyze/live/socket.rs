@@ -13,7 +13,7 @@ pub const KEPT_BYTES: usize = 160;
 /// Room for what comes while nobody looks.
 const BUFFER_BYTES: libc::c_int = 32 << 20;
 /// A wait for a packet ends after this time, so that signals and the time are looked at.
-const WAIT_US: libc::suseconds_t = 50_000;
+const WAIT_US: i32 = 50_000;
 
 /// What came.
 pub enum Heard<'a> {
@@ -61,7 +61,7 @@ impl Socket {
                 let _ = set(&fd, libc::SO_RCVBUF, &BUFFER_BYTES);
             }
         }
-        set(&fd, libc::SO_RCVTIMEO, &libc::timeval { tv_sec: 0, tv_usec: WAIT_US })?;
+        set(&fd, libc::SO_RCVTIMEO, &libc::timeval { tv_sec: 0, tv_usec: WAIT_US.into() })?;
         bind(&fd, index).with_context(|| format!("cannot listen to {interface}"))?;
         let hardware = hardware(interface)?;
         let link = match hardware {

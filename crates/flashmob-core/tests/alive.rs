@@ -1,0 +1,425 @@
+//! A link in use keeps the node's radio awake, an idle one lets it sleep; a node that was away or is elsewhere is found at once.
+
+use std::time::Duration;
+
+use flashmob_core::condition::{Condition, Crossed, LastPause};
+use flashmob_core::gateway::{
+    Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, USED_FOR,
+    VolumeSpec,
+};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::units::Time;
+use flashmob_core::wire::batch::decode_batch;
+use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
+use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame, encode_frame};
+use flashmob_core::wire::hello::Welcome;
+use flashmob_core::wire::replies::RepliesEncoder;
+
+const SIZE_BYTES: u64 = 1 << 30;
+const PACE: Duration = Duration::from_millis(75);
+const TIMEOUT: Duration = Duration::from_secs(10);
+const LINK: LinkId = LinkId(0);
+const MS: Duration = Duration::from_millis(1);
+
+struct Bed {
+    gateway: Gateway,
+    client: ClientId,
+    now: Time,
+    cookie: u64,
+    events: Vec<Event>,
+    /// When the shell was asked to connect.
+    connects: Vec<Time>,
+    /// When it was woken.
+    wakes: usize,
+    /// Kinds of the frames that the link carried.
+    carried: Vec<(Time, FrameKind)>,
+}
+
+impl Bed {
+    fn new(pace: Option<Duration>, keeps_alive: bool) -> Bed {
+        Bed::with_links(pace, keeps_alive, 1)
+    }
+
+    fn with_links(pace: Option<Duration>, keeps_alive: bool, links: u16) -> Bed {
+        let volume = VolumeSpec {
+            name: "v".into(),
+            id: "v".into(),
+            description: String::new(),
+            read_only: false,
+            layout: LayoutKind::Linear,
+            batch: BatchMode::Auto,
+            batch_bytes: 1 << 20,
+            links,
+            outstanding_batches: 2,
+            timeout: TIMEOUT,
+            connect_timeout: Duration::from_secs(3),
+            reconnect_min: Duration::from_millis(50),
+            reconnect_max: Duration::from_secs(2),
+            keep_awake: pace,
+            extents: vec![ExtentSpec { name: "n".into(), size_bytes: Some(SIZE_BYTES), is_local: false }],
+        };
+        let mut gateway = Gateway::new(GatewayConfig {
+            id: [9; 16],
+            session: 1,
+            memory_bytes: 1 << 27,
+            clients_max: 4,
+            seed: 1,
+            volumes: vec![volume],
+            extent_ids: Vec::new(),
+        })
+        .unwrap();
+        let now = Time(1);
+        gateway.handle_timeout(now);
+        while gateway.poll_action().is_some() {}
+        let client = gateway.native_opened(0).unwrap();
+        let mut bed =
+            Bed { gateway, client, now, cookie: 0, events: vec![], connects: vec![], wakes: 0, carried: vec![] };
+        bed.welcome(keeps_alive);
+        bed.pass(MS);
+        assert!(bed.events.iter().all(|e| !matches!(e, Event::NodeDown(..))), "{:?}", bed.events);
+        (bed.events, bed.wakes, bed.carried) = (vec![], 0, vec![]);
+        bed
+    }
+
+    /// The node is reached, and agrees.
+    fn welcome(&mut self, keeps_alive: bool) {
+        self.welcome_on(LINK, keeps_alive, 1);
+    }
+
+    /// The same on some link, by some device.
+    fn welcome_on(&mut self, link: LinkId, keeps_alive: bool, boot: u8) {
+        self.gateway.link_connected(self.now, link);
+        let mut bytes = Vec::new();
+        Welcome {
+            extent_id: [1; 16],
+            boot_id: [boot; 16],
+            size_bytes: SIZE_BYTES,
+            no_io: false,
+            modelled: false,
+            keeps_alive,
+            hello_received_ns: 0,
+            welcome_sent_ns: 0,
+        }
+        .encode(&mut bytes);
+        self.gateway.link_out(link).take_all();
+        self.gateway.link_rx(link).extend(&bytes);
+        self.gateway.process_link(self.now, link);
+        self.look();
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        self.gateway.link_rx(LINK).extend(bytes);
+        self.gateway.process_link(self.now, LINK);
+        self.look();
+    }
+
+    fn read(&mut self) {
+        self.cookie += 1;
+        let spans = vec![(self.cookie * 4096, 1)];
+        let call = NativeCall { cookie: self.cookie, op: Op::Read, flags: OpFlags::NONE, spans, payload: Vec::new() };
+        self.gateway.submit(self.now, self.client, call, &mut NoLocal);
+        self.gateway.turn(self.now, &mut NoLocal);
+    }
+
+    /// What a shell would do: write, note, and do as it was told.
+    fn look(&mut self) {
+        while let Some(action) = self.gateway.poll_action() {
+            match action {
+                Action::Connect { .. } => self.connects.push(self.now),
+                Action::Tell(event) => self.events.push(event),
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes what the link has, and answers its batches if the node is there. Returns what was written.
+    fn serve(&mut self, is_there: bool) -> Vec<FrameKind> {
+        let out = self.gateway.link_out(LINK).take_all();
+        self.gateway.link_wrote(self.now, LINK, 0);
+        let (mut at, mut kinds, mut answers) = (0, vec![], vec![]);
+        while let Ok(Decoded::Frame(frame, taken)) = decode_frame(&out[at..]) {
+            at += taken;
+            kinds.push(frame.kind);
+            self.carried.push((self.now, frame.kind));
+            match frame.kind {
+                FrameKind::Batch => {
+                    let mut pieces = Vec::new();
+                    let seq = decode_batch(frame.meta, frame.payload.len(), &mut pieces).unwrap();
+                    let mut replies = RepliesEncoder::default();
+                    replies.clear();
+                    let indices: Vec<u16> = (0..pieces.len() as u16).collect();
+                    replies.push(seq, &indices, Ok(()), 1);
+                    let meta = replies.finish().to_vec();
+                    let data = vec![0; pieces.iter().map(|p| p.len_bytes as usize).sum()];
+                    let put = |to: &mut Vec<u8>| to.extend_from_slice(&meta);
+                    encode_frame(&mut answers, FrameKind::Replies, put, |to| to.extend_from_slice(&data));
+                }
+                FrameKind::Alive if decode_alive(frame.meta).unwrap() => put_alive(&mut answers, false),
+                _ => {}
+            }
+        }
+        if is_there && !answers.is_empty() {
+            self.receive(&answers);
+        }
+        kinds
+    }
+
+    /// Time goes by, as a shell would let it: it calls when it was told to.
+    fn pass_with(&mut self, time: Duration, is_there: bool) {
+        let end = self.now + time;
+        self.serve(is_there);
+        for turn in 0.. {
+            assert!(turn < 100_000, "it spins");
+            let due = self.gateway.next_timeout().filter(|due| *due <= end);
+            self.wakes += usize::from(due.is_some());
+            self.now = due.unwrap_or(end).max(self.now);
+            self.gateway.handle_timeout(self.now);
+            self.gateway.turn(self.now, &mut NoLocal);
+            self.look();
+            self.serve(is_there);
+            if due.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.pass_with(time, true);
+    }
+
+    fn alive_frames(&self) -> usize {
+        self.carried.iter().filter(|(_, kind)| *kind == FrameKind::Alive).count()
+    }
+
+    fn results(&mut self) -> Vec<Result<(), Failure>> {
+        self.gateway.completions().drain(..).map(|c| c.result.map(|_| ())).collect()
+    }
+}
+
+#[test]
+fn a_link_in_use_is_never_silent_for_longer_than_the_pace_and_falls_silent_after_a_second() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.read();
+    let used = bed.now;
+    bed.pass(Duration::from_secs(60));
+    assert_eq!(bed.results(), [Ok(())]);
+    let times: Vec<Time> = bed.carried.iter().map(|(at, _)| *at).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= PACE + 2 * MS), "{times:?}");
+    assert_eq!(bed.alive_frames(), (USED_FOR.as_millis() / PACE.as_millis()) as usize, "{times:?}");
+    assert!(*times.last().unwrap() <= used + USED_FOR + MS);
+}
+
+#[test]
+fn an_idle_gateway_is_not_woken_at_all() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.read();
+    bed.pass(Duration::from_secs(5));
+    bed.wakes = 0;
+    bed.pass(Duration::from_secs(3600));
+    assert_eq!((bed.wakes, bed.gateway.next_timeout()), (0, None));
+}
+
+#[test]
+fn a_link_that_is_busy_needs_none() {
+    let mut bed = Bed::new(Some(PACE), true);
+    for _ in 0..200 {
+        bed.read();
+        bed.pass(10 * MS);
+    }
+    assert_eq!(bed.alive_frames(), 0);
+}
+
+#[test]
+fn neither_switched_off_nor_to_an_old_node_is_one_sent() {
+    for (pace, keeps_alive) in [(None, true), (Some(PACE), false)] {
+        let mut bed = Bed::new(pace, keeps_alive);
+        bed.read();
+        bed.pass(Duration::from_secs(3));
+        assert_eq!((bed.alive_frames(), bed.results()), (0, vec![Ok(())]));
+    }
+}
+
+#[test]
+fn no_frame_that_keeps_alive_holds_up_a_request() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.read();
+    for _ in 0..50 {
+        bed.pass(PACE + 3 * MS);
+        bed.read();
+        assert_eq!(bed.serve(true), [FrameKind::Batch], "it goes in the turn that it came in");
+    }
+    assert_eq!(bed.results().len(), 51);
+}
+
+#[test]
+fn after_a_doze_of_minutes_requests_have_failed_and_the_node_is_back_within_the_longest_pause() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.read();
+    bed.pass(MS);
+    assert_eq!(bed.results(), [Ok(())]);
+    let asleep = bed.now;
+    bed.read();
+    for _ in 0..300 {
+        // The kernel's connects end in nothing: the gateway gives them up.
+        bed.pass_with(Duration::from_secs(1), false);
+    }
+    assert_eq!(bed.results(), [Err(Failure::Io)], "it has failed, and once");
+    let gone = bed.events.iter().filter(|event| matches!(event, Event::NodeDown(..))).count();
+    assert!((1..=2).contains(&gone), "{:?}", bed.events);
+    let first = bed.connects[0];
+    assert!(first >= asleep + TIMEOUT / 2 && first <= asleep + TIMEOUT / 2 + Duration::from_secs(1), "{first:?}");
+    // Whenever it is back, an attempt is under way or begins within the longest pause.
+    bed.connects.clear();
+    let back = bed.now;
+    while bed.connects.is_empty() {
+        bed.pass_with(10 * MS, false);
+    }
+    assert!(bed.now - back <= Duration::from_secs(3 + 2), "an attempt under way, and a pause");
+    bed.welcome(true);
+    bed.read();
+    bed.pass(MS);
+    assert_eq!(bed.results(), [Ok(())]);
+}
+
+#[test]
+fn a_gap_that_the_connection_survives_costs_nothing_but_the_gap() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.read();
+    // Roaming: nothing is answered for three seconds, then TCP brings everything.
+    let batch = bed.gateway.link_out(LINK).take_all();
+    bed.gateway.link_wrote(bed.now, LINK, 0);
+    bed.pass_with(Duration::from_secs(3), false);
+    assert!(bed.results().is_empty() && bed.connects.is_empty());
+    bed.gateway.link_out(LINK).push_bytes(&batch);
+    bed.serve(true);
+    assert_eq!((bed.results(), bed.connects.len()), (vec![Ok(())], 0));
+}
+
+#[test]
+fn a_node_that_is_announced_is_tried_at_once_but_not_more_often_than_the_shortest_pauses() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.gateway.link_closed(bed.now, LINK, "reset");
+    for _ in 0..8 {
+        bed.pass_with(Duration::from_secs(3), false);
+        bed.gateway.link_closed(bed.now, LINK, "unreachable");
+        bed.look();
+    }
+    bed.connects.clear();
+    bed.pass_with(100 * MS, false);
+    assert!(bed.connects.is_empty(), "it pauses");
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass_with(MS, false);
+    assert_eq!(bed.connects.len(), 1);
+    // A stranger who announces it again and again makes it no faster than that.
+    let begun = bed.now;
+    for _ in 0..1000 {
+        bed.gateway.link_closed(bed.now, LINK, "refused");
+        bed.gateway.try_node(bed.now, 0, true);
+        bed.pass_with(MS, false);
+    }
+    let attempts = bed.connects.len() - 1;
+    assert!((15..=40).contains(&attempts), "{attempts} in {:?}", bed.now - begun);
+}
+
+#[test]
+fn an_attempt_at_the_old_place_is_given_up_for_one_at_the_new() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.gateway.link_closed(bed.now, LINK, "reset");
+    bed.pass_with(Duration::from_millis(100), false);
+    assert_eq!(bed.connects.len(), 1, "it connects");
+    bed.gateway.try_node(bed.now, 0, false);
+    bed.pass_with(100 * MS, false);
+    assert_eq!(bed.connects.len(), 1, "the same place: the attempt goes on");
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass_with(MS, false);
+    assert_eq!(bed.connects.len(), 2);
+}
+
+#[test]
+fn a_ready_link_is_kept_if_it_answers_and_given_up_in_a_second_if_not() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass(Duration::from_secs(5));
+    assert_eq!((bed.alive_frames(), bed.connects.len()), (1, 0), "it answered");
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass_with(Duration::from_millis(999), false);
+    assert!(bed.connects.is_empty());
+    bed.pass_with(2 * MS, false);
+    assert_eq!(bed.connects.len(), 1);
+    assert!(
+        matches!(&bed.events[..], [Event::NodeDown(_, why)] if why.contains("does not answer")),
+        "{:?}",
+        bed.events
+    );
+    // Of an old node nobody asks what it does not know.
+    let mut bed = Bed::new(Some(PACE), false);
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass_with(Duration::from_secs(5), false);
+    assert_eq!((bed.alive_frames(), bed.connects.len()), (0, 0));
+}
+
+#[test]
+fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
+    let mut bed = Bed::new(Some(PACE), true);
+    let tell = |bed: &mut Bed, condition: &Condition| {
+        let mut bytes = Vec::new();
+        put_condition(&mut bytes, condition);
+        bed.receive(&bytes);
+    };
+    let well = Condition { battery_percent: Some(80), ..Condition::default() };
+    tell(&mut bed, &well);
+    assert!(bed.events.is_empty());
+    let crossed = Crossed { low_battery: true, ..Crossed::default() };
+    let low = Condition { battery_percent: Some(9), crossed, ..Condition::default() };
+    tell(&mut bed, &low);
+    tell(&mut bed, &Condition { battery_percent: Some(8), ..low.clone() });
+    assert!(
+        matches!(&bed.events[..], [Event::NodeAils(name, text)] if name == "n" && text.contains("9 %")),
+        "{:?}",
+        bed.events
+    );
+    bed.events.clear();
+    let last_pause = Some(LastPause { lasted_ms: 60_000, reason: "the device slept".to_string() });
+    tell(&mut bed, &Condition { pauses: 1, last_pause: last_pause.clone(), ..well.clone() });
+    tell(&mut bed, &Condition { pauses: 1, last_pause, battery_percent: Some(79), ..well });
+    let expected = [Event::NodeWell("n".into()), Event::NodePaused("n".into(), "paused 60 s: the device slept".into())];
+    assert_eq!(bed.events, expected);
+    assert_eq!(bed.gateway.condition_of(0).map(|(c, _)| c.battery_percent), Some(Some(79)));
+    // A node that did not say that it knows such frames must not send one.
+    let mut bed = Bed::new(Some(PACE), false);
+    tell(&mut bed, &low);
+    assert!(matches!(&bed.events[..], [Event::NodeDown(..)]), "{:?}", bed.events);
+}
+
+#[test]
+fn links_of_a_node_never_lead_to_two_devices_that_show_the_same_extent() {
+    let other = LinkId(1);
+    for (keeps_alive, is_there, expected) in [(true, true, false), (true, false, true), (false, true, true)] {
+        let mut bed = Bed::with_links(Some(PACE), keeps_alive, 2);
+        bed.welcome_on(other, keeps_alive, 2);
+        if keeps_alive {
+            assert_eq!(bed.gateway.welcomes(other), 0, "a link to another device is ready");
+            // If the first one lives, that is a copy of its extent; else it has restarted.
+            bed.pass_with(Duration::from_millis(1500), is_there);
+            bed.connects.clear();
+            bed.pass_with(Duration::from_secs(3), is_there);
+            assert!(!bed.connects.is_empty(), "it is tried again");
+            bed.welcome_on(other, keeps_alive, 2);
+        }
+        assert_eq!(bed.gateway.welcomes(other) == 1, expected, "{keeps_alive} {is_there}");
+        let lost = bed.events.iter().any(|event| matches!(event, Event::NodeDown(..)));
+        assert_eq!(lost, expected, "{:?}", bed.events);
+    }
+}
+
+#[test]
+fn a_dead_link_that_is_asked_is_given_up_although_requests_go_on_it() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.pass_with(Duration::from_secs(5), false);
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass_with(100 * MS, false);
+    bed.read();
+    bed.pass_with(950 * MS, false);
+    assert_eq!(bed.connects.len(), 1, "{:?}", bed.events);
+}

@@ -1,0 +1,30 @@
+//! What Android forbids its apps, and what is done about it.
+//!
+//! Our binaries are built for plain Linux and find out where they are when they run ([`is_android`]). The rule is to make no call that
+//! Android might forbid; [`sigsys`] is for those that the standard library and the C library make by themselves.
+//! docs/android-traps.md says what is forbidden where, and how that is known.
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod names;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod sigsys;
+
+pub use flashmob_bench::host::is_android;
+
+/// Names of the system calls that the system forbade so far and that were answered as if the kernel had none; in order.
+#[must_use]
+pub fn forbidden_calls() -> Vec<String> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return sigsys::answered().into_iter().map(names::of).collect();
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    Vec::new()
+}
+
+/// Says in the log what was forbidden since `told` calls were told, and returns how many have been told now.
+pub fn tell_forbidden_calls(told: usize) -> usize {
+    let calls = forbidden_calls();
+    if calls.len() > told {
+        log::debug!("this system forbids, and it was done without: {}", calls.join(", "));
+    }
+    calls.len()
+}

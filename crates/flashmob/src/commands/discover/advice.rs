@@ -1,0 +1,53 @@
+//! What a person should know of a search beside its list: above all that multicast does not get through, and what
+//! works all the same.
+
+use std::net::SocketAddr;
+
+use super::search::Search;
+use crate::discovery::found::FOUND_MAX;
+
+/// What a search has to say.
+pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let count = search.found.len();
+    notes.extend(multicast_note(search.no_multicast.as_ref().map(ToString::to_string), search.heard_any, count, join));
+    for node in search.found.listed().iter().filter(|node| !node.is_reached()) {
+        notes.push(format!(
+            "{} announces itself at {}, but does not answer there: a firewall, an access point that keeps its clients apart, or a wrong \
+             --advertise",
+            node.about.shown_name(),
+            node.about.address
+        ));
+    }
+    if search.found.turned_away() > 0 {
+        notes.push(format!("more than {FOUND_MAX} nodes announce themselves: some are not listed"));
+    }
+    notes
+}
+
+/// What to say of multicast DNS: nothing, if some node was heard by it.
+pub fn multicast_note(
+    impossible: Option<String>,
+    heard_any: bool,
+    count: usize,
+    join: Option<SocketAddr>,
+) -> Option<String> {
+    if heard_any {
+        return None;
+    }
+    let join = join.map_or("HOST:PORT".to_string(), |addr| addr.to_string());
+    let remedy = format!(
+        "start nodes with --join {join}, which needs no multicast, or write their addresses into the configuration"
+    );
+    Some(match (impossible, count) {
+        (Some(why), _) => format!("multicast DNS does not work here: {why}; {remedy}"),
+        (None, 0) => format!(
+            "no node was found: multicast DNS was sent, and none answered. Either none runs with --listen 0.0.0.0:7411 in this network, or \
+             multicast is blocked on the way (access points often do that, and every router does); {remedy}"
+        ),
+        (None, _) => format!(
+            "no node was heard by multicast DNS, only by --join: multicast is blocked on the way, or they run with --announce off; for \
+             those that are missing: {remedy}"
+        ),
+    })
+}

@@ -1,0 +1,137 @@
+//! `flashmob discover`: which nodes are there, and a configuration out of them.
+
+mod advice;
+mod code;
+mod listing;
+mod probe;
+mod search;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod write;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+
+use self::search::Search;
+use crate::config::quantity::parse_period;
+use crate::discovery::DISCOVER_PORT;
+use crate::discovery::here::addresses;
+use crate::discovery::join::URL_PREFIX;
+
+/// How long to look unless told otherwise.
+const WAIT: Duration = Duration::from_secs(3);
+/// The same while somebody fetches a tablet to scan a code.
+const WAIT_FOR_SCAN: Duration = Duration::from_secs(120);
+
+/// List the nodes that are there: by multicast DNS, and those that announce themselves with --join.
+///
+/// It listens for both at the same time, shows what nodes tell of themselves, and can write a configuration for a gateway.
+/// It reads and writes nothing on any node.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob discover
+  flashmob discover --nodes 8 --write cluster.toml && flashmob gateway cluster.toml
+  flashmob discover --qr                  # for the app: scan it on each tablet; Ctrl-C ends
+  flashmob discover --watch               # who comes and goes
+  flashmob discover --output json | jq -r '.nodes[].address'")]
+pub struct DiscoverArgs {
+    /// How long to look; 3s, and 2m with --qr. Ctrl-C ends it early.
+    #[arg(long, value_name = "TIME", value_parser = period, conflicts_with = "watch")]
+    wait: Option<Duration>,
+    /// End as soon as so many nodes are found; fail if there are fewer.
+    #[arg(long, value_name = "N", conflicts_with = "watch")]
+    nodes: Option<usize>,
+    /// Where nodes that were started with --join announce themselves. Whoever reaches it can be listed.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Write a configuration for a gateway over what was found.
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+    write: Option<PathBuf>,
+    /// Replace FILE if it is there.
+    #[arg(long, requires = "write")]
+    force: bool,
+    /// What to call the volume of nodes that belong to none.
+    #[arg(long, value_name = "NAME", default_value = "pool", requires = "write")]
+    volume: String,
+    /// Show who comes and goes, a line each, until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+    /// Show a QR code with which the app joins.
+    #[arg(long)]
+    qr: bool,
+    /// A table for people, or JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OutputArg {
+    Table,
+    Json,
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    parse_period(text).ok_or_else(|| format!("'{text}' is not a time; write a number and a unit, such as 500ms or 3s"))
+}
+
+pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
+    if let Some(path) = args.write.as_ref().filter(|path| !args.force && path.exists()) {
+        anyhow::bail!("{} is there already; --force replaces it", path.display());
+    }
+    let mut search = Search::start(args.listen)?;
+    let join = join_address(search.listens_at());
+    tell_where_to_join(args, join);
+    if args.watch {
+        return watch::watch(&mut search, args.output == OutputArg::Json, join);
+    }
+    let until = Instant::now() + args.wait.unwrap_or(if args.qr { WAIT_FOR_SCAN } else { WAIT });
+    let is_enough = |count: usize| args.nodes.is_some_and(|wanted| count >= wanted);
+    while Instant::now() < until && !is_enough(search.found.len()) && !search.is_asked_to_end() {
+        search.turn(until);
+    }
+    search.try_all();
+    let notes = advice::notes(&search, join);
+    match args.output {
+        OutputArg::Table => print!("{}", listing::table(&search.found)),
+        OutputArg::Json => println!("{}", listing::document(&search, join, &notes)?),
+    }
+    notes.iter().for_each(|note| log::warn!("{note}"));
+    if let Some(path) = &args.write {
+        write::write(path, args.force, &args.volume, &search, join)?;
+    }
+    if let Some(wanted) = args.nodes.filter(|_| !is_enough(search.found.len())) {
+        anyhow::bail!("{} of {wanted} nodes were found; --wait 10s looks longer", search.found.len());
+    }
+    Ok(())
+}
+
+/// What nodes are to be told: an address of this device, unless it listens at a certain one.
+fn join_address(listen: SocketAddr) -> Option<SocketAddr> {
+    if !listen.ip().is_unspecified() {
+        return Some(listen);
+    }
+    let fits = |ip: &std::net::IpAddr| listen.is_ipv6() || ip.is_ipv4();
+    addresses().into_iter().find(fits).map(|ip| SocketAddr::new(ip, listen.port()))
+}
+
+fn tell_where_to_join(args: &DiscoverArgs, join: Option<SocketAddr>) {
+    let Some(join) = join else {
+        return log::warn!("this device has no address that others could reach: no network is up");
+    };
+    log::info!(
+        "nodes may join here: flashmob node ... --join {join} (port {DISCOVER_PORT} unless --listen says otherwise)"
+    );
+    if args.qr {
+        let url = format!("{URL_PREFIX}{join}");
+        match code::draw(&url, std::env::var_os("NO_COLOR").is_none()) {
+            // Not among the output: that may be JSON, or go elsewhere.
+            Some(code) => eprintln!("{code}\n{url}"),
+            None => log::warn!("{url} does not fit a code"),
+        }
+    }
+}

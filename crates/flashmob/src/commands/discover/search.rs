@@ -1,0 +1,170 @@
+//! The search itself: multicast DNS, announcements over HTTP and trials of ports, all into one list.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::probe::{self, Outcome};
+use crate::admin::http::{AdminServer, serve_both};
+use crate::discovery::found::{FoundNodes, News};
+use crate::discovery::hear::Ear;
+use crate::discovery::here::{NoMulticast, multicast};
+use crate::discovery::mdns::{Heard, Listener};
+use crate::discovery::{Announcement, DISCOVER_PORT};
+use crate::net::Clock;
+
+/// Events that wait at most; those who bring more wait themselves.
+const EVENTS_MAX: usize = 256;
+/// How soon it is noticed that the search is to end.
+const SLICE: Duration = Duration::from_millis(100);
+
+enum Event {
+    Heard(Heard),
+    Joined(Box<Announcement>, SocketAddr),
+    Tried(Vec<Outcome>),
+}
+
+/// A search that goes on.
+pub struct Search {
+    /// What was found so far.
+    pub found: FoundNodes,
+    /// Why multicast DNS cannot be spoken here.
+    pub no_multicast: Option<NoMulticast>,
+    /// Whether any node was heard by multicast DNS.
+    pub heard_any: bool,
+    clock: Clock,
+    events: Receiver<Event>,
+    event_to: SyncSender<Event>,
+    is_trying: bool,
+    end: Arc<AtomicBool>,
+    server: AdminServer,
+}
+
+impl Search {
+    /// Begins to listen in both ways.
+    pub fn start(listen: Option<SocketAddr>) -> anyhow::Result<Search> {
+        let (event_to, events) = sync_channel(EVENTS_MAX);
+        let to = event_to.clone();
+        let hear = move |about, addr| {
+            // What does not fit comes again. A search serves no extent, so none is known.
+            let _ = to.try_send(Event::Joined(Box::new(about), addr));
+            false
+        };
+        let server = serve(listen, hear)?;
+        let no_multicast = multicast().err();
+        let to = event_to.clone();
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = end.clone();
+        let mut listener = Listener::new().context("cannot start to listen for multicast DNS")?;
+        std::thread::Builder::new().name("mdns".to_string()).spawn(move || {
+            while !ended.load(Ordering::SeqCst) {
+                if let Some(heard) = listener.next(SLICE)
+                    && to.send(Event::Heard(heard)).is_err()
+                {
+                    return;
+                }
+            }
+        })?;
+        let asked = end.clone();
+        crate::commands::each_signal(move || {
+            if asked.swap(true, Ordering::SeqCst) {
+                std::process::exit(130);
+            }
+        })?;
+        let (found, clock) = (FoundNodes::default(), Clock::start());
+        Ok(Search { found, no_multicast, heard_any: false, clock, events, event_to, is_trying: false, end, server })
+    }
+
+    /// Where announcements arrive.
+    pub fn listens_at(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// Whether somebody pressed Ctrl-C.
+    pub fn is_asked_to_end(&self) -> bool {
+        self.end.load(Ordering::SeqCst)
+    }
+
+    /// Waits a little, at most until `until`, and takes in what came meanwhile.
+    pub fn turn(&mut self, until: Instant) -> Vec<News> {
+        let pause = SLICE.min(until.saturating_duration_since(Instant::now()));
+        let mut news: Vec<News> = Vec::new();
+        let mut next = self.events.recv_timeout(pause).ok();
+        while let Some(event) = next {
+            self.take(event, &mut news);
+            next = self.events.try_recv().ok();
+        }
+        news.extend(self.found.expire(self.clock.now()));
+        news
+    }
+
+    fn take(&mut self, event: Event, news: &mut Vec<News>) {
+        match event {
+            Event::Heard(Heard::Node(name, about, addrs)) => {
+                self.heard_any = true;
+                news.extend(self.found.heard(name, *about, addrs));
+            }
+            Event::Heard(Heard::Gone(name)) => news.extend(self.found.goodbye(&name)),
+            Event::Joined(about, addr) => news.extend(self.found.joined(self.clock.now(), *about, addr)),
+            Event::Tried(outcomes) => {
+                self.is_trying = false;
+                news.extend(outcomes.into_iter().filter_map(|(extent, answered)| self.found.tried(extent, answered)));
+            }
+        }
+    }
+
+    /// Tries every node's port, and waits for what comes of it.
+    pub fn try_all(&mut self) {
+        for (extent, answered) in probe::try_all(self.found.to_try()) {
+            self.found.tried(extent, answered);
+        }
+    }
+
+    /// The same without waiting, unless the last trial still goes on.
+    pub fn begin_trial(&mut self) -> std::io::Result<()> {
+        let (trials, to) = (self.found.to_try(), self.event_to.clone());
+        if self.is_trying || trials.is_empty() {
+            return Ok(());
+        }
+        self.is_trying = true;
+        std::thread::Builder::new().name("try".to_string()).spawn(move || {
+            // The search may be over.
+            let _ = to.send(Event::Tried(probe::try_all(trials)));
+        })?;
+        Ok(())
+    }
+}
+
+/// Listens where it was told to, or at the usual port, or at any if another search has that.
+fn serve(
+    listen: Option<SocketAddr>,
+    hear: impl Fn(Announcement, SocketAddr) -> bool + Send + Sync + Clone + 'static,
+) -> anyhow::Result<AdminServer> {
+    if let Some(listen) = listen {
+        return serve_both(listen, None, Some(Ear::new(hear)))
+            .with_context(|| format!("cannot listen on {listen}; choose another address with --listen"));
+    }
+    let any = |port| [SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), SocketAddr::from(([0, 0, 0, 0], port))];
+    let mut last = None;
+    // Without IPv6 there is still IPv4.
+    for listen in [any(DISCOVER_PORT), any(0)].as_flattened() {
+        match serve_both(*listen, None, Some(Ear::new(hear.clone()))) {
+            Ok(server) => {
+                if listen.port() == 0 {
+                    log::warn!(
+                        "port {DISCOVER_PORT} is taken, by another search or a gateway perhaps: listening on port {}",
+                        server.local_addr().port()
+                    );
+                }
+                return Ok(server);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.map_or_else(|| anyhow::anyhow!("no address"), anyhow::Error::from))
+        .context("cannot listen for nodes that join; choose an address with --listen")
+}

@@ -1,0 +1,210 @@
+//! A gateway's configuration out of what was found.
+//!
+//! Nodes that belong to a volume keep their place in it: a volume of which one is missing is left out and named, never
+//! put together anew. Free nodes become a new volume, ordered by name. What is written is read back before.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context;
+use flashmob_core::layout::LayoutKind;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::search::Search;
+use crate::admin::show::units::bytes;
+use crate::commands::whole_file;
+use crate::config::Config;
+use crate::config::quantity::{Quantity, Size};
+use crate::discovery::Announcement;
+use crate::discovery::txt::CUT;
+
+/// Writes the file, and says what is in it and what is not.
+pub fn write(
+    path: &Path,
+    force: bool,
+    free_name: &str,
+    search: &Search,
+    join: Option<SocketAddr>,
+) -> anyhow::Result<()> {
+    let found = search.found.listed();
+    let (there, silent): (Vec<_>, Vec<_>) = found.into_iter().partition(|node| node.is_reached());
+    for node in silent {
+        log::warn!("left out: {} at {} does not answer", node.about.shown_name(), node.about.address);
+    }
+    let nodes: Vec<&Announcement> = there.iter().map(|node| &node.about).collect();
+    let (volumes, left_out) = volumes(&nodes, free_name);
+    left_out.iter().for_each(|why| log::warn!("left out: {why}"));
+    anyhow::ensure!(
+        !volumes.is_empty(),
+        "nothing to write into {}: no volume can be made of what was found",
+        path.display()
+    );
+    let text = text(&volumes, join.map(|_| search.listens_at()));
+    Config::parse(&text, &path.display().to_string(), Path::new("/"))
+        .with_context(|| format!("{} is not written: this is an error of flashmob", path.display()))?;
+    put(path, &text, force).with_context(|| format!("cannot write {}", path.display()))?;
+    let count: usize = volumes.iter().map(|volume| volume.nodes.len()).sum();
+    log::info!("wrote {}: {count} nodes; now: flashmob gateway {}", path.display(), path.display());
+    Ok(())
+}
+
+/// Puts the whole file there or nothing. Nothing is replaced without `force`, not even what came meanwhile.
+fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
+    if force {
+        return whole_file::write(path, text);
+    }
+    let (mut file, temporary) = whole_file::create_beside(path)?;
+    let moved = io::Write::write_all(&mut file, text.as_bytes()).and_then(|()| {
+        match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
+            // A file system that cannot promise it.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !path.exists() => fs::rename(&temporary, path),
+            Err(rustix::io::Errno::EXIST | rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is there already; --force replaces it"))
+            }
+            other => other.map_err(io::Error::from),
+        }
+    });
+    if moved.is_err() {
+        // Whatever of it is there is of no use.
+        let _ = fs::remove_file(&temporary);
+    }
+    moved
+}
+
+/// A volume to write.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Volume<'a> {
+    pub name: String,
+    /// As its nodes remember it; nothing for a new one.
+    pub layout: Option<LayoutKind>,
+    /// In order.
+    pub nodes: Vec<&'a Announcement>,
+}
+
+/// The volumes that can be made, and why others cannot. `nodes` are sorted as new volumes shall be.
+pub fn volumes<'a>(nodes: &[&'a Announcement], free_name: &str) -> (Vec<Volume<'a>>, Vec<String>) {
+    let mut taken: BTreeMap<&str, Vec<&'a Announcement>> = BTreeMap::new();
+    let mut free = Vec::new();
+    for node in nodes {
+        match &node.volume {
+            Some(volume) => taken.entry(volume).or_default().push(node),
+            None => free.push(*node),
+        }
+    }
+    let (mut volumes, mut left_out) = (Vec::new(), Vec::new());
+    for (name, members) in taken {
+        match whole(name, members) {
+            Ok(volume) => volumes.push(volume),
+            Err(why) => left_out.push(why),
+        }
+    }
+    if !free.is_empty() {
+        // Nodes remember a volume by its name: a new one must not have that of any that is there.
+        let is_used = |name: &str| nodes.iter().any(|node| node.volume.as_deref() == Some(name));
+        let numbered = (2..).map(|n| format!("{free_name}-{n}"));
+        let name = std::iter::once(free_name.to_string()).chain(numbered).find(|name| !is_used(name));
+        volumes.push(Volume { name: name.unwrap_or_default(), layout: None, nodes: free });
+    }
+    (volumes, left_out)
+}
+
+/// The volume that `members` say they belong to, if they are all of it.
+fn whole<'a>(name: &str, mut members: Vec<&'a Announcement>) -> Result<Volume<'a>, String> {
+    let names = |members: &[&Announcement]| members.iter().map(|m| m.shown_name()).collect::<Vec<_>>().join(", ");
+    if name.ends_with(CUT) {
+        return Err(format!(
+            "the id of volume '{name}' is too long for multicast DNS: write it by hand, or let its nodes --join"
+        ));
+    }
+    let place = members.iter().find_map(|member| member.place.clone());
+    let Some(place) = place else {
+        let names = names(&members);
+        return Err(format!("{names} belong to volume '{name}', but do not say at which place; write them by hand"));
+    };
+    members.sort_by_key(|member| member.place.as_ref().map(|place| place.index));
+    let agrees = |(number, member): (usize, &&Announcement)| {
+        let index = u32::try_from(number).unwrap_or(u32::MAX);
+        member.place.as_ref().is_some_and(|p| (p.index, p.count, &p.layout) == (index, place.count, &place.layout))
+    };
+    let count = place.count as usize;
+    if members.len() != count || !members.iter().enumerate().all(agrees) {
+        return Err(format!(
+            "volume '{name}' has {count} nodes, and not all of them are there, each once: found {} ({})",
+            members.len(),
+            names(&members)
+        ));
+    }
+    let layout = layout(&place.layout).ok_or_else(|| {
+        format!("volume '{name}' has a layout that this version does not know ({}); write it by hand", place.layout)
+    })?;
+    Ok(Volume { name: name.to_string(), layout: Some(layout), nodes: members })
+}
+
+/// A layout out of a gateway's words for it.
+fn layout(text: &str) -> Option<LayoutKind> {
+    match text.split_once(':') {
+        None if text == "linear" => Some(LayoutKind::Linear),
+        Some(("striped", bytes)) => bytes.parse().ok().map(|stripe_bytes| LayoutKind::Striped { stripe_bytes }),
+        _ => None,
+    }
+}
+
+/// The file. `admin`: where nodes were told to join, so that they find the gateway there.
+pub fn text(volumes: &[Volume<'_>], admin: Option<SocketAddr>) -> String {
+    let mut out = String::from(
+        "# Written by 'flashmob discover'. 'flashmob gateway --check' says whether it is still in order after a change.\n\
+         #\n\
+         # NBD clients connect on this machine alone; others may with: listen = \"0.0.0.0:10809\"\n\
+         # There are no keys yet: use a network that you trust.\n\n",
+    );
+    // Writing to a string cannot fail.
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    if let Some(admin) = admin {
+        line("# /status, /metrics, and where nodes announce themselves: those with --join to this port are followed when\n# their address changes.".to_string());
+        line(format!("admin = {}", quoted(&admin.to_string())));
+    }
+    for volume in volumes {
+        line("\n[[volume]]".to_string());
+        line(format!("name = {} # what NBD clients ask for, and what its nodes remember", quoted(&volume.name)));
+        match volume.layout {
+            None => line("layout = \"linear\" # or \"striped\": see examples/striped.toml. It stays as it is once the volume was used.".to_string()),
+            Some(LayoutKind::Linear) => line("layout = \"linear\"".to_string()),
+            Some(LayoutKind::Striped { stripe_bytes }) => {
+                line("layout = \"striped\"".to_string());
+                line(format!("stripe = {}", Size(stripe_bytes).to_toml()));
+            }
+        }
+        line(format!(
+            "# {} nodes. Their order is the order of the volume's addresses: do not change it later.",
+            volume.nodes.len()
+        ));
+        for node in &volume.nodes {
+            line(format!("\n[[volume.node]] # {}", remark(node)));
+            line(format!("address = {}", quoted(&node.address)));
+            line(format!(
+                "extent = {} # no other is taken at that address, and this one is followed",
+                quoted(&node.extent.to_string())
+            ));
+            line(format!("size = {}", Size(node.size_bytes).to_toml()));
+        }
+    }
+    out
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}
+
+fn remark(node: &Announcement) -> String {
+    let mut words = vec![node.shown_name()];
+    words.extend(node.model.clone().filter(|model| *model != node.name));
+    words.push(bytes(node.size_bytes));
+    words.extend(node.reads_per_s.map(|reads| format!("{reads} reads/s of its own, one at a time")));
+    words.join(", ")
+}

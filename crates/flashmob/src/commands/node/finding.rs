@@ -1,0 +1,61 @@
+//! How a node is found: what it tells others of itself, and how.
+
+use clap::{Args, ValueEnum};
+
+use crate::discovery::announcement::{NAME_BYTES_MAX, fitting};
+use crate::discovery::announcer::{Advertise, Announcer, Facts, Wishes, announce};
+use crate::discovery::join::Target;
+use crate::net::ListenAddr;
+use crate::node::NodeServer;
+
+/// The options of `flashmob node` that say how it is found.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Being found")]
+pub struct FindingArgs {
+    /// What people call this device; otherwise its host name or model.
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<String>,
+    /// Announce this node by multicast DNS where that can be sent and --listen is not this machine alone, or never.
+    #[arg(long, value_enum, default_value = "auto")]
+    announce: AnnounceArg,
+    /// Announce this node to 'flashmob discover' or to a gateway's admin port, again and again; may be given several times.
+    /// Works without multicast. What a QR code says is taken too.
+    #[arg(long, value_name = "HOST:PORT")]
+    join: Vec<Target>,
+    /// The address to tell others, in place of those of this device's interfaces.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    advertise: Option<Advertise>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AnnounceArg {
+    Auto,
+    Off,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let fits = !text.is_empty() && fitting(text, NAME_BYTES_MAX) == text;
+    fits.then(|| text.to_string())
+        .ok_or_else(|| format!("a name has 1 to {NAME_BYTES_MAX} bytes, none of them control characters"))
+}
+
+/// Starts to announce `server`, which will run.
+pub fn start(args: FindingArgs, server: &NodeServer) -> anyhow::Result<Option<Announcer>> {
+    let ListenAddr::Tcp(listen) = server.local_addr()? else { return Ok(None) };
+    let identity = server.extent().identity();
+    let store = server.store();
+    let facts = Facts {
+        extent: identity.extent_id().parse()?,
+        size_bytes: identity.size_bytes(),
+        listen,
+        // What answers is not the flash of this device, and its speed would be nobody's.
+        measured: (!store.no_io && store.model.is_none()).then(|| store.path.clone()),
+    };
+    let wishes = Wishes {
+        name: args.name,
+        advertise: args.advertise,
+        joins: args.join,
+        mdns: matches!(args.announce, AnnounceArg::Auto),
+    };
+    Ok(Some(announce(wishes, facts, server.reporter())?))
+}

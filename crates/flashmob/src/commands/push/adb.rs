@@ -1,0 +1,178 @@
+//! The program `adb`, asked one thing at a time: each question has an end, and what it answers wrongly becomes words with a remedy.
+//! It must never be left running, nor get what a terminal sends to this program: Ctrl-C is ours to pass on.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use super::trouble::{Trouble, trouble};
+
+/// For what a device answers at once. The first question may have to start adb's server.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often it is looked whether a question is answered.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How to reach `adb`.
+#[derive(Clone, Debug)]
+pub struct Adb {
+    program: String,
+}
+
+/// A command on the device, as it ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// What it printed, with the carriage returns of old devices' terminals taken out.
+    pub text: String,
+    /// Its exit status.
+    pub status: i32,
+}
+
+impl Adb {
+    /// The program that is called so, or lies there.
+    pub fn new(program: &str) -> Adb {
+        Adb { program: program.to_string() }
+    }
+
+    /// A command of it, in a group of processes of its own.
+    pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).stdin(Stdio::null()).process_group(0);
+        command
+    }
+
+    /// Starts a command; if there is no such program, says where to get it.
+    pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
+        command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow::anyhow!(
+                "'{}' is not installed; install it (Debian, Ubuntu: apt install adb; others: Android's platform tools), or name it with --adb PATH",
+                self.program
+            ),
+            _ => anyhow::anyhow!("cannot run '{}': {error}", self.program),
+        })
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, timeout: Duration) -> anyhow::Result<Output> {
+        let mut command = self.command(args);
+        let mut child = self.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
+        let deadline = Instant::now() + timeout;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                // It may have ended in this moment.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Trouble::Silent { seconds: timeout.as_secs() }.into());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        };
+        Ok(Output { status, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
+    }
+
+    /// As [`Adb::ask`]; a failure is an error in words.
+    pub fn text<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        timeout: Duration,
+    ) -> anyhow::Result<String> {
+        let output = self.ask(args, timeout)?;
+        if output.status.success() {
+            Ok(lines(&output.stdout))
+        } else {
+            Err(trouble(&format!("{}{}", lines(&output.stderr), lines(&output.stdout))).into())
+        }
+    }
+
+    /// Runs a line of shell on the device.
+    ///
+    /// Devices before Android 7 do not say how it ended, so it says so itself.
+    pub fn shell(&self, serial: &str, script: &str, timeout: Duration) -> anyhow::Result<Answer> {
+        let line = format!("{{ {script}\n}} 2>&1; echo {STATUS_MARK}$?");
+        let output = self.ask(["-s", serial, "shell", &line], timeout)?;
+        match answer(&lines(&output.stdout)) {
+            Some(answer) => Ok(answer),
+            None => Err(trouble(&format!("{}{}", lines(&output.stderr), lines(&output.stdout))).into()),
+        }
+    }
+
+    /// As [`Adb::shell`]; what does not succeed is an error in words.
+    pub fn shell_text(&self, serial: &str, script: &str, timeout: Duration) -> anyhow::Result<String> {
+        let answer = self.shell(serial, script, timeout)?;
+        if answer.status == 0 { Ok(answer.text) } else { Err(trouble(&answer.text).into()) }
+    }
+}
+
+/// What stands before the status of a script.
+const STATUS_MARK: &str = "flashmob-status:";
+
+/// Takes the status off the end; none, if it never came to that.
+fn answer(text: &str) -> Option<Answer> {
+    let (before, status) = text.trim_end().rsplit_once(STATUS_MARK)?;
+    Some(Answer { text: before.to_string(), status: status.parse().ok()? })
+}
+
+fn lines(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("\r\n", "\n")
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came until it broke is what there is.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+/// A word for a shell, whatever is in it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Words for a shell.
+pub fn quoted_all<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
+    words.into_iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_the_shell_as_they_are() {
+        for word in ["plain", "", "two words", "it's", "$HOME", "a\"b", "*", "\\", "--size=1GiB", "a\nb"] {
+            let output = Command::new("sh").args(["-c", &format!("printf %s {}", quoted(word))]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+        assert_eq!(quoted("--size=1GiB"), "--size=1GiB");
+    }
+
+    #[test]
+    fn the_status_is_what_stands_last() {
+        let ended = answer("x\nflashmob-status:3\nflashmob-status:0\n").unwrap();
+        assert_eq!((ended.text.as_str(), ended.status), ("x\nflashmob-status:3\n", 0));
+        assert_eq!(answer("no newlineflashmob-status:127\n").unwrap().status, 127);
+        assert!(answer("it was cut off").is_none());
+        assert!(answer("flashmob-status:").is_none());
+    }
+
+    #[test]
+    fn a_question_has_an_end_and_a_missing_program_a_remedy() {
+        let error = Adb::new("sleep").ask(["60"], Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(error.contains("no answer within"), "{error}");
+        let error = Adb::new("/nowhere/adb").ask(["devices"], ANSWER_TIMEOUT).unwrap_err().to_string();
+        assert!(error.contains("apt install adb"), "{error}");
+    }
+}

@@ -1,0 +1,218 @@
+//! Which devices adb knows, what they are, and which of them are meant.
+
+use serde::Serialize;
+
+use super::adb::{ANSWER_TIMEOUT, Adb};
+use super::trouble::Trouble;
+use crate::commands::tell::harmless;
+
+/// A line of `adb devices -l`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    pub serial: String,
+    /// `device` if it can be used.
+    pub state: String,
+    /// As adb calls it, with underscores for blanks.
+    pub model: Option<String>,
+}
+
+/// What a device says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Properties {
+    pub model: Option<String>,
+    /// Its application binary interfaces, the preferred one first.
+    pub abis: Vec<String>,
+    /// The processor by its kernel.
+    pub machine: Option<String>,
+    /// Such as 13.
+    pub android: Option<String>,
+    /// Free space where programs may lie.
+    pub free_bytes: Option<u64>,
+    /// A node that was started with `push node` runs.
+    pub node_runs: bool,
+}
+
+/// The devices that adb knows.
+pub fn attached(adb: &Adb) -> anyhow::Result<Vec<Attached>> {
+    Ok(parse_devices(&adb.text(["devices", "-l"], ANSWER_TIMEOUT)?))
+}
+
+fn parse_devices(text: &str) -> Vec<Attached> {
+    text.lines()
+        .filter(|line| !line.starts_with('*') && !line.starts_with("List of devices"))
+        .filter_map(parse_device)
+        .collect()
+}
+
+/// `SERIAL STATE usb:1-1 product:x model:Nexus_7 device:flo transport_id:1`; the state may be `no permissions (...); see [...]`.
+fn parse_device(line: &str) -> Option<Attached> {
+    let (serial, rest) = line.trim().split_once(char::is_whitespace)?;
+    let rest = rest.trim_start();
+    let state = if rest.starts_with("no permissions") { "no permissions" } else { rest.split_whitespace().next()? };
+    let model = rest
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("model:"))
+        .map(|name| harmless(&name.replace('_', " ")));
+    Some(Attached { serial: harmless(serial), state: state.to_string(), model })
+}
+
+impl Attached {
+    /// Why it cannot be used, if so.
+    pub fn trouble(&self) -> Option<Trouble> {
+        match self.state.as_str() {
+            "device" | "recovery" => None,
+            "unauthorized" => Some(Trouble::Unauthorised),
+            "no permissions" => Some(Trouble::NoPermissions),
+            _ => Some(Trouble::Offline),
+        }
+    }
+
+    /// As it is called where people read it.
+    pub fn name(&self) -> String {
+        match &self.model {
+            Some(model) => format!("{model} ({})", self.serial),
+            None => self.serial.clone(),
+        }
+    }
+}
+
+/// Chooses: the one with a serial number, all, or the only one there is.
+pub fn choose(devices: Vec<Attached>, serial: Option<&str>, all: bool) -> anyhow::Result<Vec<Attached>> {
+    let names = |devices: &[Attached]| devices.iter().map(Attached::name).collect::<Vec<_>>().join(", ");
+    let chosen = match serial {
+        Some(serial) => {
+            let there = names(&devices);
+            let found: Vec<_> = devices.into_iter().filter(|device| device.serial == serial).collect();
+            anyhow::ensure!(
+                !found.is_empty(),
+                "there is no device {serial}; {}",
+                if there.is_empty() { Trouble::NoDevice.to_string() } else { format!("there are: {there}") }
+            );
+            found
+        }
+        None if devices.is_empty() => return Err(Trouble::NoDevice.into()),
+        None if all || devices.len() == 1 => devices,
+        None => {
+            anyhow::bail!("several devices are attached: {}; say which with --serial SERIAL, or --all", names(&devices))
+        }
+    };
+    for device in &chosen {
+        if let Some(trouble) = device.trouble() {
+            return Err(anyhow::Error::from(trouble).context(device.name()));
+        }
+    }
+    Ok(chosen)
+}
+
+/// Asks a device what it is.
+pub fn properties(adb: &Adb, serial: &str, folder: &str) -> anyhow::Result<Properties> {
+    let folder = super::adb::quoted(folder);
+    let script = format!(
+        "for name in ro.product.model ro.product.cpu.abilist ro.product.cpu.abi ro.build.version.release; do echo \"$name=$(getprop $name)\"; done\n\
+         echo \"machine=$(uname -m)\"\n{}\necho \"node=$node\"\necho df=; df -k {folder}; true",
+        super::node::NODE_OF.replace("FOLDER", &folder)
+    );
+    Ok(parse_properties(&adb.shell_text(serial, &script, ANSWER_TIMEOUT)?))
+}
+
+fn parse_properties(text: &str) -> Properties {
+    let (values, df) = text.split_once("\ndf=\n").unwrap_or((text, ""));
+    let value = |name: &str| {
+        let found = values.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::trim);
+        // A shell without the command says so in its place.
+        found.filter(|value| !value.is_empty() && !value.contains("not found")).map(harmless)
+    };
+    let list = value("ro.product.cpu.abilist").or_else(|| value("ro.product.cpu.abi")).unwrap_or_default();
+    Properties {
+        model: value("ro.product.model"),
+        abis: list.split(',').map(str::trim).filter(|abi| !abi.is_empty()).map(str::to_string).collect(),
+        machine: value("machine"),
+        android: value("ro.build.version.release"),
+        free_bytes: parse_df(df),
+        node_runs: value("node").is_some(),
+    }
+}
+
+/// Free bytes: the column `Available` in KiB; or of Android 5 and older `Free`, such as 9.8G.
+fn parse_df(text: &str) -> Option<u64> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("Filesystem"));
+    let titles: Vec<_> = lines.next()?.split_whitespace().collect();
+    // A long name of a file system has a line of its own.
+    let values: Vec<_> = lines.flat_map(str::split_whitespace).collect();
+    if let Some(column) = titles.iter().position(|title| title.starts_with("Avail")) {
+        return values.get(column)?.parse::<u64>().ok()?.checked_mul(1024);
+    }
+    let value = values.get(titles.iter().position(|title| *title == "Free")?)?;
+    let unit = match value.chars().last()? {
+        'K' => 1024.0,
+        'M' => 1024.0 * 1024.0,
+        'G' => 1024.0 * 1024.0 * 1024.0,
+        _ => return value.parse().ok(),
+    };
+    Some((value[..value.len() - 1].parse::<f64>().ok()? * unit) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "* daemon started successfully\nList of devices attached\n\
+        0a1b2c3d               device usb:1-1 product:razor model:Nexus_7 device:flo transport_id:1\n\
+        127.0.0.1:5555         unauthorized transport_id:2\n\
+        R58M                   no permissions (user in plugdev group; are your udev rules wrong?); see [http://developer.android.com/tools/device.html] usb:1-2 transport_id:3\n\
+        emulator-5554          offline transport_id:4\n\n";
+
+    #[test]
+    fn devices_are_listed_with_their_states() {
+        let devices = parse_devices(LIST);
+        let states: Vec<_> = devices.iter().map(|d| (d.serial.as_str(), d.state.as_str())).collect();
+        let expected = [
+            ("0a1b2c3d", "device"),
+            ("127.0.0.1:5555", "unauthorized"),
+            ("R58M", "no permissions"),
+            ("emulator-5554", "offline"),
+        ];
+        assert_eq!(states, expected);
+        assert_eq!(devices[0].name(), "Nexus 7 (0a1b2c3d)");
+        let troubles: Vec<_> = devices.iter().map(Attached::trouble).collect();
+        assert_eq!(troubles, [None, Some(Trouble::Unauthorised), Some(Trouble::NoPermissions), Some(Trouble::Offline)]);
+    }
+
+    #[test]
+    fn one_is_chosen_or_it_is_said_which_there_are() {
+        let devices = parse_devices(LIST);
+        let message = |devices, serial, all| format!("{:#}", choose(devices, serial, all).unwrap_err());
+        assert!(message(vec![], None, false).contains("USB debugging"));
+        assert!(message(devices.clone(), None, false).contains("Nexus 7 (0a1b2c3d), 127.0.0.1:5555"));
+        assert!(message(devices.clone(), Some("nobody"), false).contains("there are: Nexus 7"));
+        assert!(message(devices.clone(), Some("127.0.0.1:5555"), false).contains("unlock it and accept"));
+        assert!(message(devices.clone(), None, true).contains("127.0.0.1:5555"), "all of them means all of them");
+        assert_eq!(choose(devices.clone(), Some("0a1b2c3d"), false).unwrap().len(), 1);
+        assert_eq!(choose(devices[..1].to_vec(), None, false).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn properties_of_new_and_old_devices_are_read() {
+        let new = parse_properties(
+            "ro.product.model=Pixel 8\nro.product.cpu.abilist=arm64-v8a\nro.product.cpu.abi=arm64-v8a\nro.build.version.release=15\n\
+             machine=aarch64\nnode=123\ndf=\nFilesystem       1K-blocks     Used Available Use% Mounted on\n/dev/block/dm-9  112000000 50000000  61000000  46% /data\n",
+        );
+        assert_eq!((new.model.as_deref(), new.android.as_deref(), new.node_runs), (Some("Pixel 8"), Some("15"), true));
+        assert_eq!(new.free_bytes, Some(61_000_000 * 1024));
+        let old = parse_properties(
+            "ro.product.model=Nexus 7\nro.product.cpu.abilist=\nro.product.cpu.abi=armeabi-v7a\nro.build.version.release=4.4.4\n\
+             machine=/system/bin/sh: uname: not found\nnode=\ndf=\nFilesystem               Size     Used     Free   Blksize\n/data/local/tmp         12.5G     2.7G     9.8G   4096\n",
+        );
+        assert_eq!(
+            (old.abis.as_slice(), old.machine, old.node_runs),
+            (["armeabi-v7a".to_string()].as_slice(), None, false)
+        );
+        assert_eq!(old.free_bytes, Some((9.8 * 1024.0 * 1024.0 * 1024.0) as u64));
+        assert_eq!(parse_df("df: /data/local/tmp: Permission denied\n"), None);
+        assert_eq!(
+            parse_df("Filesystem 1K-blocks Used Available\n/dev/a/very/long/name\n 100 50 40\n"),
+            Some(40 * 1024)
+        );
+        assert_eq!(parse_properties(""), Properties::default());
+    }
+}

@@ -1,0 +1,247 @@
+//! `flashmob push node` and `push stop`: a node on a device, its port here, and its end.
+//!
+//! The node writes to a file there and not into adb's connection, so that it lives on with `--background` and its last words are there
+//! when it dies.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::adb::{ANSWER_TIMEOUT, quoted, quoted_all};
+use super::devices::Attached;
+use super::session::{LOOK_AGAIN, Session, Stopped};
+use super::{Form, PushNode};
+
+/// Sets the variable `node` to the process of a node in FOLDER, if it runs. The number alone may be somebody else's by now.
+pub const NODE_OF: &str = "node=; if [ -f FOLDER/flashmob.d/node.pid ]; then read p <FOLDER/flashmob.d/node.pid; case \"$(cat /proc/$p/cmdline 2>&1)\" in *flashmob*) node=$p;; esac; fi 2>/dev/null";
+/// How long a node may take until it is ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a device is asked whether its node lives.
+const ALIVE_AGAIN: Duration = Duration::from_secs(1);
+/// What a node may take to end as it was asked to.
+const STOP_SECONDS: u32 = 10;
+
+/// A node that runs, and how to reach it.
+#[derive(Debug, Serialize)]
+struct Running {
+    serial: String,
+    model: Option<String>,
+    /// Where it listens on the device.
+    listening: String,
+    /// Where a gateway of this machine reaches it, over adb.
+    address: String,
+    pid: u32,
+}
+
+/// Starts a node on each, says how to reach them, and waits until it is asked to end them.
+pub fn run(sessions: &[Session], args: &PushNode) -> anyhow::Result<()> {
+    let mut running = Vec::new();
+    let started = sessions.iter().try_for_each(|session| {
+        running.push((session, start(session, args)?));
+        Ok::<(), anyhow::Error>(())
+    });
+    let outcome = started.and_then(|()| {
+        tell(&running, args.output)?;
+        if args.background { Ok(()) } else { watch(&running) }
+    });
+    if args.background && outcome.is_ok() {
+        return Ok(());
+    }
+    for (session, _) in &running {
+        // The first trouble is the one to tell.
+        if let Err(error) = stop(session) {
+            log::warn!("{error:#}");
+        }
+    }
+    match outcome {
+        Err(error) if error.is::<Stopped>() => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
+    let data = session.kept("node.extent");
+    let mut words = vec!["node".to_string(), "--data".into(), data, "--listen".into(), args.listen.clone()];
+    if let Some(size) = &args.size {
+        words.extend(["--size".into(), size.clone()]);
+    }
+    words.extend(args.extra.iter().cloned());
+    let folder = quoted(&session.folder);
+    let before = format!(
+        "{NODE_OF}\n[ -z \"$node\" ] || {{ echo \"a node runs already, as process $node; end it with: flashmob push stop\"; exit 1; }}\n\
+         cd FOLDER/flashmob.d && rm -f node.log"
+    )
+    .replace("FOLDER", &folder);
+    // What a terminal's end would send is not for the node: on old devices there is a terminal.
+    let script = format!(
+        "{before} && {{ trap '' HUP; {program} {words} >node.log 2>&1 </dev/null & echo $! >node.pid; }}",
+        program = session.program(),
+        words = quoted_all(&words),
+    );
+    session.shell(&format!("( {script}\n)"))?;
+    let (listening, pid) = ready(session)?;
+    let address = forward(session, &listening)?;
+    let (serial, model) = (session.device.serial.clone(), session.properties.model.clone());
+    Ok(Running { serial, model, listening, address, pid })
+}
+
+/// Waits until it serves: where, and as which process.
+fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    let script = format!("{NODE_OF}\necho \"node=$node\"; cat FOLDER/flashmob.d/node.log")
+        .replace("FOLDER", &quoted(&session.folder));
+    loop {
+        let text = session.shell(&script)?;
+        let (first, log) = text.split_once('\n').unwrap_or((&text, ""));
+        let pid = first.strip_prefix("node=").and_then(|pid| pid.parse().ok());
+        if let (Some(listening), Some(pid)) = (listening_on(log), pid) {
+            return Ok((listening, pid));
+        }
+        let late = Instant::now() >= deadline;
+        if pid.is_none() || late || session.stopping() {
+            // It must not come up after all.
+            let _ = stop(session);
+            anyhow::ensure!(!session.stopping(), Stopped);
+            let why = if late { "was not ready in time" } else { "ended at once" };
+            anyhow::bail!("{}: the node {why}; it said:\n{}", session.name(), last_words(log));
+        }
+        std::thread::sleep(LOOK_AGAIN * 5);
+    }
+}
+
+/// The address in a node's log.
+fn listening_on(log: &str) -> Option<String> {
+    let address = log.split_once("ready, listening on ")?.1.split_whitespace().next()?;
+    address.parse::<std::net::SocketAddr>().ok().map(|address| address.to_string())
+}
+
+/// The end of a log, indented.
+fn last_words(log: &str) -> String {
+    let lines: Vec<_> = log.lines().map(crate::commands::tell::harmless).collect();
+    lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A port of this machine that leads to the node's.
+fn forward(session: &Session, listening: &str) -> anyhow::Result<String> {
+    let port = listening.rsplit(':').next().unwrap_or_default();
+    let text =
+        session.adb.text(["-s", &session.device.serial, "forward", "tcp:0", &format!("tcp:{port}")], ANSWER_TIMEOUT)?;
+    let here: u16 = text.trim().parse().map_err(|_| {
+        anyhow::anyhow!("{}: adb names no port for its forward ('{}'); a newer adb does", session.name(), text.trim())
+    })?;
+    Ok(format!("127.0.0.1:{here}"))
+}
+
+fn tell(running: &[(&Session, Running)], form: Form) -> anyhow::Result<()> {
+    if form == Form::Json {
+        let nodes: Vec<_> = running.iter().map(|(_, node)| node).collect();
+        println!("{}", serde_json::to_string_pretty(&nodes)?);
+        return Ok(());
+    }
+    println!("# For cluster.toml, while these devices are attached by adb:");
+    for (session, node) in running {
+        println!("[[volume.node]]\naddress = \"{}\"   # {}", node.address, session.name());
+    }
+    Ok(())
+}
+
+/// Until Ctrl-C, or a node dies.
+fn watch(running: &[(&Session, Running)]) -> anyhow::Result<()> {
+    log::info!(
+        "{} on adb; Ctrl-C ends {}",
+        if running.len() == 1 { "a node" } else { "nodes" },
+        if running.len() == 1 { "it" } else { "them" }
+    );
+    loop {
+        for (session, node) in running {
+            let script = format!("{NODE_OF}\n[ -n \"$node\" ] && echo alive || cat FOLDER/flashmob.d/node.log")
+                .replace("FOLDER", &quoted(&session.folder));
+            let text = session.shell(&script)?;
+            anyhow::ensure!(
+                text.trim() == "alive",
+                "{}: the node (process {}) ended; it said last:\n{}",
+                session.name(),
+                node.pid,
+                last_words(&text)
+            );
+        }
+        let again = Instant::now() + ALIVE_AGAIN;
+        while Instant::now() < again {
+            anyhow::ensure!(!running.iter().any(|(session, _)| session.stopping()), Stopped);
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// Ends the node on a device, cleanly if it lets itself, and takes back its port here. True if there was one.
+pub fn stop(session: &Session) -> anyhow::Result<bool> {
+    let script = format!(
+        "{NODE_OF}\n[ -n \"$node\" ] || {{ rm -f FOLDER/flashmob.d/node.pid; echo none; exit 0; }}\n\
+         kill -TERM $node; left={STOP_SECONDS}\n\
+         while {NODE_OF}; [ -n \"$node\" ] && [ $left -gt 0 ]; do left=$((left - 1)); sleep 1; done\n\
+         [ -z \"$node\" ] || {{ kill -KILL $node; echo killed; }}\n\
+         rm -f FOLDER/flashmob.d/node.pid; cat FOLDER/flashmob.d/node.log"
+    )
+    .replace("FOLDER", &quoted(&session.folder));
+    let text = session.shell(&format!("( {script}\n)"))?;
+    if let Some(listening) = listening_on(&text) {
+        take_back(session, &listening)?;
+    }
+    match text.trim() {
+        "none" => return Ok(false),
+        text if text.starts_with("killed") => {
+            log::warn!("{}: the node did not end within {STOP_SECONDS} s and was killed", session.name())
+        }
+        _ => log::info!("{}: the node has ended", session.name()),
+    }
+    Ok(true)
+}
+
+/// Removes what forwards to a port of the device.
+fn take_back(session: &Session, listening: &str) -> anyhow::Result<()> {
+    let list = session.adb.text(["forward", "--list"], ANSWER_TIMEOUT)?;
+    for here in forwards(&list, &session.device, listening) {
+        session.adb.text(["-s", &session.device.serial, "forward", "--remove", &here], ANSWER_TIMEOUT)?;
+    }
+    Ok(())
+}
+
+/// The near ends in `adb forward --list`: lines of SERIAL NEAR FAR.
+fn forwards(list: &str, device: &Attached, listening: &str) -> Vec<String> {
+    let far = format!("tcp:{}", listening.rsplit(':').next().unwrap_or_default());
+    let of_device = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        (words.len() == 3 && words[0] == device.serial && words[2] == far).then(|| words[1].to_string())
+    };
+    list.lines().filter_map(of_device).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_it_listens_stands_in_its_log() {
+        let log =
+            "[2026-11-22T07:00:00Z INFO ] extent 1\n[2026-11-22T07:00:00Z INFO ] ready, listening on 127.0.0.1:7411\n";
+        assert_eq!(listening_on(log).as_deref(), Some("127.0.0.1:7411"));
+        assert_eq!(listening_on("ready, listening on [::]:7411\n").as_deref(), Some("[::]:7411"));
+        assert_eq!(listening_on("ready, listening on 127.0."), None, "half a line");
+        assert_eq!(listening_on("error: cannot listen"), None);
+    }
+
+    #[test]
+    fn only_the_nodes_own_forward_is_taken_back() {
+        let device = Attached { serial: "A".into(), state: "device".into(), model: None };
+        let list = "A tcp:40001 tcp:7411\nB tcp:40002 tcp:7411\nA tcp:40003 tcp:9999\n\n";
+        assert_eq!(forwards(list, &device, "127.0.0.1:7411"), ["tcp:40001"]);
+        assert_eq!(forwards(list, &device, "[::]:7411"), ["tcp:40001"]);
+    }
+
+    #[test]
+    fn a_log_ends_with_its_last_lines() {
+        let log = (0..30).map(|i| format!("line {i}\n")).collect::<String>();
+        let words = last_words(&log);
+        assert!(words.starts_with("  line 20\n") && words.ends_with("  line 29"));
+    }
+}

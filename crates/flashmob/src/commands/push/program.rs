@@ -1,0 +1,201 @@
+//! `flashmob push run` and `push bench`: the program on a device in the foreground, with what it says and how it ended.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::adb::{quoted, quoted_all};
+use super::session::{LOOK_AGAIN, Session};
+use super::trouble::Trouble;
+use crate::commands::{tell, whole_file};
+
+/// What a program may take to end as it was asked to; a benchmark finishes what is in hand.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Runs it with these arguments; its exit status.
+pub fn run(session: &Session, args: &[String]) -> anyhow::Result<u8> {
+    let (pid, status) = (quoted(&session.kept("run.pid")), quoted(&session.kept("run.status")));
+    // In the background of its shell, so that its number is known; the status goes to a file, for old devices do not tell it.
+    let script = format!(
+        "rm -f {status} {pid}; cd {folder} && {{ {program} {args} & p=$!; echo $p >{pid}; wait $p; echo $? >{status}; }}",
+        folder = quoted(&session.kept("")),
+        program = session.program(),
+        args = quoted_all(args),
+    );
+    let mut command = session.adb.command(["-s", &session.device.serial, "shell", &script]);
+    let mut child = session.adb.spawn(&mut command)?;
+    let ended = see_to_its_end(session, &mut child, &pid);
+    if ended.is_err() {
+        // The device may be gone, and adb must not be left behind. It may have ended in this moment.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    ended?;
+    let answer = session.try_shell(&format!("cat {status} && rm -f {status} {pid}"))?;
+    // Without a status its shell never came to the end: the connection broke.
+    let code: u8 =
+        answer.text.trim().parse().map_err(|_| anyhow::Error::from(Trouble::Vanished).context(session.name()))?;
+    // Asked to stop before it listened for that, it ends as its system has it.
+    Ok(if session.stopping() { tell::STATUS_INTERRUPTED } else { code })
+}
+
+/// Waits for adb's end, and passes on what Ctrl-C asks for; `pid`: the file with the program's number, as a word.
+fn see_to_its_end(session: &Session, child: &mut Child, pid: &str) -> anyhow::Result<()> {
+    let mut deadline: Option<Instant> = None;
+    while child.try_wait()?.is_none() {
+        match deadline {
+            None if session.stopping() => {
+                deadline = Some(Instant::now() + END_TIMEOUT);
+                session.try_shell(&format!("kill -TERM $(cat {pid})"))?;
+            }
+            Some(at) if Instant::now() >= at => {
+                session.try_shell(&format!("kill -KILL $(cat {pid})"))?;
+                let _ = child.kill();
+            }
+            _ => {}
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// Runs a benchmark on each, and brings its results here.
+pub fn bench(sessions: &[Session], args: &[String]) -> anyhow::Result<ExitCode> {
+    let (args, named) = without_save(args)?;
+    anyhow::ensure!(
+        named.is_none() || sessions.len() == 1,
+        "--save names one file, and there are {} devices: leave it out, then each has a file of its own",
+        sessions.len()
+    );
+    let mut code = 0;
+    for session in sessions {
+        let here = named.clone().unwrap_or_else(|| PathBuf::from(default_name(session, &args)));
+        tell::check_writable(&here, None)?;
+        log::info!("{}: flashmob bench {}", session.name(), args.join(" "));
+        let there = session.kept("results.json");
+        session.shell(&format!("rm -f {}", quoted(&there)))?;
+        let status = run(session, &on_device(session, &args, &there))?;
+        code = if code == 0 { status } else { code };
+        // A benchmark that was stopped or had failures has results all the same.
+        if session.try_shell(&format!("[ -s {} ]", quoted(&there)))?.status == 0 {
+            bring(session, &there, &here)?;
+        } else if status == 0 {
+            anyhow::bail!("{}: it left no results", session.name());
+        }
+        if session.stopping() {
+            break;
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn bring(session: &Session, there: &str, here: &Path) -> anyhow::Result<()> {
+    let folder = here.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temporary = folder.join(format!(".flashmob-push.{}.json", std::process::id()));
+    let outcome = session.fetch(there, &temporary).and_then(|()| {
+        let text = std::fs::read_to_string(&temporary).with_context(|| format!("{}: its results", session.name()))?;
+        serde_json::from_str::<flashmob_results::Document>(&text)
+            .with_context(|| format!("{}: what came is no result", session.name()))?;
+        whole_file::write(here, &text).with_context(|| format!("the result cannot be saved as {}", here.display()))
+    });
+    // It may never have been made.
+    let _ = std::fs::remove_file(&temporary);
+    outcome?;
+    session.shell(&format!("rm -f {}", quoted(there)))?;
+    log::info!(
+        "{}: results in {here}; flashmob report {here} makes a page of them",
+        session.name(),
+        here = here.display()
+    );
+    Ok(())
+}
+
+/// The arguments there: a file to measure unless one is named or none is needed, a name for the device, and where results go.
+fn on_device(session: &Session, args: &[String], there: &str) -> Vec<String> {
+    let mut words = vec!["bench".to_string()];
+    words.extend(args.iter().cloned());
+    let has = |option: &str| args.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
+    if args.first().is_some_and(|kind| kind == "disk") {
+        if !has("--model") && !args.iter().any(|word| word.starts_with('/')) {
+            words.insert(2, session.kept("bench"));
+        }
+        if let Some(model) = session.properties.model.as_ref().filter(|_| !has("--label")) {
+            words.extend(["--label".to_string(), model.clone()]);
+        }
+    }
+    words.extend(["--save".to_string(), there.to_string()]);
+    words
+}
+
+/// Takes `--save FILE` out: it names a file of this machine.
+fn without_save(args: &[String]) -> anyhow::Result<(Vec<String>, Option<PathBuf>)> {
+    let (mut rest, mut save) = (Vec::new(), None);
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        if word == "--save" {
+            save = Some(words.next().context("--save needs the name of a file")?.into());
+        } else if let Some(name) = word.strip_prefix("--save=") {
+            save = Some(name.into());
+        } else {
+            rest.push(word.clone());
+        }
+    }
+    Ok((rest, save))
+}
+
+/// Such as `nexus-7-0a1b2c3d-disk.json`.
+fn default_name(session: &Session, args: &[String]) -> String {
+    let kind = args.first().map_or("bench", String::as_str);
+    let text = format!("{} {} {kind}", session.properties.model.as_deref().unwrap_or("device"), session.device.serial)
+        .to_lowercase();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    format!("{}.json", words.collect::<Vec<_>>().join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::adb::Adb;
+    use super::super::devices::{Attached, Properties};
+    use super::*;
+
+    fn session() -> Session {
+        Session {
+            adb: Adb::new("adb"),
+            device: Attached { serial: "127.0.0.1:5555".into(), state: "device".into(), model: None },
+            properties: Properties { model: Some("Nexus 7 (2013)".into()), ..Properties::default() },
+            folder: "/data/local/tmp".into(),
+            stop: Default::default(),
+        }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn the_file_to_save_is_one_of_this_machine() {
+        let (rest, save) = without_save(&words("disk --preset p1 --save tablet.json --scale 0.1")).unwrap();
+        assert_eq!((rest, save), (words("disk --preset p1 --scale 0.1"), Some("tablet.json".into())));
+        assert_eq!(without_save(&words("disk --save=x.json")).unwrap().1, Some("x.json".into()));
+        assert!(without_save(&words("disk --save")).is_err());
+        assert_eq!(default_name(&session(), &words("disk --preset p1")), "nexus-7-2013-127-0-0-1-5555-disk.json");
+    }
+
+    #[test]
+    fn a_disk_is_measured_by_a_file_on_the_device() {
+        let there = "/data/local/tmp/flashmob.d/results.json";
+        let mut expected = words("bench disk /data/local/tmp/flashmob.d/bench --preset p1 --label");
+        expected.extend(["Nexus 7 (2013)".to_string(), "--save".into(), there.into()]);
+        assert_eq!(on_device(&session(), &words("disk --preset p1"), there), expected);
+        let own = on_device(&session(), &words("disk /sdcard/x --label mine"), there);
+        assert_eq!(own, words(&format!("bench disk /sdcard/x --label mine --save {there}")));
+        let modelled = on_device(&session(), &words("disk --model ufs --label=a"), there);
+        assert_eq!(modelled, words(&format!("bench disk --model ufs --label=a --save {there}")));
+        assert_eq!(
+            on_device(&session(), &words("net --connect 10.0.0.1"), there),
+            words(&format!("bench net --connect 10.0.0.1 --save {there}"))
+        );
+    }
+}

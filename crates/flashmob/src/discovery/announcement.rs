@@ -1,0 +1,309 @@
+//! What a node tells of itself, and the limits within which it is believed: the body of `/join`, and the source of a
+//! TXT record.
+//!
+//! Whoever reaches a port can send anything. What comes out of here is short, printable, and names an address by its
+//! numbers, so that nobody makes a gateway look names up.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use super::ExtentId;
+
+/// The longest body of `/join`.
+pub const BODY_BYTES_MAX: usize = 4096;
+/// The longest name and model, in bytes.
+pub const NAME_BYTES_MAX: usize = 63;
+/// The longest version, in bytes.
+pub const VERSION_BYTES_MAX: usize = 32;
+/// The longest identity of a volume, in bytes; that of nodes' own files.
+pub const VOLUME_BYTES_MAX: usize = crate::store::identity::VOLUME_ID_BYTES_MAX;
+/// The longest description of a layout, in bytes: those that exist have 32 at most.
+pub const LAYOUT_BYTES_MAX: usize = 63;
+/// The largest extent that is believed: that of a configuration.
+const SIZE_BYTES_MAX: u64 = 1 << 60;
+
+/// What a node tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// Which extent it serves.
+    pub extent: ExtentId,
+    /// Where: an IP address and a port; only `:PORT` if it is the address that the message comes from.
+    pub address: String,
+    /// How large it is.
+    pub size_bytes: u64,
+    /// What people call the device.
+    #[serde(default)]
+    pub name: String,
+    /// What the device is.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Its flashmob's version.
+    #[serde(default)]
+    pub version: String,
+    /// What it measured of its flash when it started: 4 KiB reads in a second, one at a time, past the page cache.
+    #[serde(default)]
+    pub reads_per_s: Option<u64>,
+    /// What these reads went over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_over: Option<MeasuredOver>,
+    /// The volume that it belongs to, once a gateway claimed it.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// Its place there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<PlaceInVolume>,
+    /// What is left in its battery, if it has one and may look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub battery_percent: Option<u8>,
+}
+
+/// What was read to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasuredOver {
+    /// The data of the extent.
+    Extent,
+    /// The program's own file, on the same file system: the extent holds nothing yet, and holes are not flash.
+    Program,
+}
+
+/// An extent's place in its volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceInVolume {
+    /// Which extent, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+    /// How the volume's addresses are spread, in its gateway's words.
+    pub layout: String,
+}
+
+/// The answer to `/join`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinAnswer {
+    /// Whether the extent is one that whoever answers serves.
+    pub known: bool,
+}
+
+/// Why an announcement is not taken. The text says what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAnnouncement {
+    /// Longer than any.
+    #[error("it has more than {BODY_BYTES_MAX} bytes")]
+    TooLong,
+    /// Not of the form.
+    #[error("it is not as docs/finding-nodes.md says: {0}")]
+    Form(String),
+    /// No address that a gateway could go to.
+    #[error("'address' must be an IP address and a port, such as 192.168.1.11:7411, or only :7411")]
+    Address,
+    /// A text with too many bytes, or with some that nobody can read.
+    #[error("'{0}' is longer than {1} bytes or holds control characters")]
+    Text(&'static str, usize),
+    /// A number that cannot be.
+    #[error("'{0}' is no number that it can be")]
+    Number(&'static str),
+}
+
+impl Announcement {
+    /// What a message from `peer` says. An address without a host becomes that of `peer`.
+    ///
+    /// # Errors
+    /// If it is not within the limits.
+    pub fn parse(body: &[u8], peer: IpAddr) -> Result<(Announcement, SocketAddr), BadAnnouncement> {
+        if body.len() > BODY_BYTES_MAX {
+            return Err(BadAnnouncement::TooLong);
+        }
+        let mut announcement: Announcement = serde_json::from_slice(body).map_err(|error| {
+            // What serde quotes is what somebody sent.
+            let words: String = error.to_string().chars().filter(|c| !c.is_control()).take(160).collect();
+            BadAnnouncement::Form(words)
+        })?;
+        let addr = announcement.addr(peer).ok_or(BadAnnouncement::Address)?;
+        announcement.address = addr.to_string();
+        announcement.check()?;
+        Ok((announcement, addr))
+    }
+
+    /// Where the node is, if `address` says something that one can connect to.
+    fn addr(&self, peer: IpAddr) -> Option<SocketAddr> {
+        let addr = match self.address.strip_prefix(':') {
+            Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => SocketAddr::new(peer, port.parse().ok()?),
+            Some(_) => return None,
+            None => self.address.parse().ok()?,
+        };
+        let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+        is_usable(addr).then_some(addr)
+    }
+
+    /// Whether all of it is within the limits.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn check(&self) -> Result<(), BadAnnouncement> {
+        let texts = [
+            ("name", Some(&self.name), NAME_BYTES_MAX),
+            ("model", self.model.as_ref(), NAME_BYTES_MAX),
+            ("version", Some(&self.version), VERSION_BYTES_MAX),
+            ("volume", self.volume.as_ref(), VOLUME_BYTES_MAX),
+            ("layout", self.place.as_ref().map(|place| &place.layout), LAYOUT_BYTES_MAX),
+        ];
+        for (key, text, max) in texts {
+            if text.is_some_and(|text| text.len() > max || text.chars().any(char::is_control)) {
+                return Err(BadAnnouncement::Text(key, max));
+            }
+        }
+        let is_place = |place: &PlaceInVolume| place.index < place.count && place.count <= 4096;
+        if !self.place.as_ref().is_none_or(is_place) {
+            return Err(BadAnnouncement::Number("place"));
+        }
+        if self.size_bytes == 0 || self.size_bytes > SIZE_BYTES_MAX {
+            return Err(BadAnnouncement::Number("size_bytes"));
+        }
+        if self.battery_percent.is_some_and(|percent| percent > 100) {
+            return Err(BadAnnouncement::Number("battery_percent"));
+        }
+        Ok(())
+    }
+
+    /// What people call the node: its name, or the beginning of its identity.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        if self.name.trim().is_empty() { self.extent.short() } else { self.name.clone() }
+    }
+}
+
+/// Whether one can connect there at all.
+#[must_use]
+pub fn is_usable(addr: SocketAddr) -> bool {
+    let is_broadcast = matches!(addr.ip(), IpAddr::V4(ip) if ip.is_broadcast());
+    addr.port() != 0 && !addr.ip().is_unspecified() && !addr.ip().is_multicast() && !is_broadcast
+}
+
+/// IPv4 first, for it is what people recognise; addresses that need an interface's number last.
+#[must_use]
+pub fn rank(addr: &SocketAddr) -> u8 {
+    match addr.ip() {
+        IpAddr::V4(ip) if !ip.is_link_local() => 0,
+        IpAddr::V6(ip) if !ip.is_unicast_link_local() => 1,
+        IpAddr::V4(_) => 2,
+        IpAddr::V6(_) => 3,
+    }
+}
+
+/// The text without control characters, and no longer than `max` bytes.
+#[must_use]
+pub fn fitting(text: &str, max: usize) -> String {
+    let mut fitted: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+    while fitted.len() > max {
+        fitted.pop();
+    }
+    fitted
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 168, 1, 11));
+
+    pub(crate) fn sample() -> Announcement {
+        Announcement {
+            extent: ExtentId([0xab; 16]),
+            address: "192.168.1.11:7411".to_string(),
+            size_bytes: 10 << 30,
+            name: "nexus7-a".to_string(),
+            model: Some("Nexus 7".to_string()),
+            version: "0.1.0".to_string(),
+            reads_per_s: Some(1234),
+            measured_over: Some(MeasuredOver::Extent),
+            volume: Some("pool".to_string()),
+            place: Some(PlaceInVolume { index: 2, count: 8, layout: "striped:65536".to_string() }),
+            battery_percent: Some(81),
+        }
+    }
+
+    fn parse(json: &serde_json::Value) -> Result<(Announcement, SocketAddr), BadAnnouncement> {
+        Announcement::parse(json.to_string().as_bytes(), PEER)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let (read, addr) = parse(&serde_json::to_value(sample()).unwrap()).unwrap();
+        assert_eq!((read, addr.to_string()), (sample(), "192.168.1.11:7411".to_string()));
+    }
+
+    #[test]
+    fn little_is_needed_and_more_is_no_harm() {
+        let least = serde_json::json!({
+            "extent": "ab".repeat(16), "address": ":7411", "size_bytes": 4096, "reads_per_s": null, "new_key": [1]
+        });
+        let (read, addr) = parse(&least).unwrap();
+        assert_eq!(addr.to_string(), "192.168.1.11:7411", "the address that it came from");
+        assert_eq!(read.shown_name(), "abababab");
+        assert_eq!(read.volume, None);
+    }
+
+    #[test]
+    fn an_address_that_was_mapped_into_ipv6_is_as_people_know_it() {
+        let mapped: IpAddr = "::ffff:192.168.1.11".parse().unwrap();
+        let json = serde_json::json!({"extent": "ab".repeat(16), "address": ":1", "size_bytes": 1}).to_string();
+        assert_eq!(Announcement::parse(json.as_bytes(), mapped).unwrap().1.to_string(), "192.168.1.11:1");
+    }
+
+    #[test]
+    fn what_is_beyond_the_limits_is_refused_by_name() {
+        let with = |key: &str, value: serde_json::Value| {
+            let mut json = serde_json::to_value(sample()).unwrap();
+            json[key] = value;
+            parse(&json).unwrap_err().to_string()
+        };
+        for address in
+            ["", "tablet:7411", "192.168.1.11", "0.0.0.0:7411", "192.168.1.11:0", ":0", ":+1", ":99999", "224.0.0.1:1"]
+        {
+            assert!(with("address", address.into()).contains("'address'"), "{address}");
+        }
+        assert!(with("extent", "ab".into()).contains("32 hexadecimal digits"));
+        assert!(with("name", "n".repeat(64).into()).contains("'name'"));
+        assert!(with("model", "a\u{1b}[31m".into()).contains("'model'"));
+        assert!(with("volume", "v".repeat(257).into()).contains("'volume'"));
+        assert!(with("size_bytes", 0.into()).contains("'size_bytes'"));
+        assert!(with("size_bytes", "1GiB".into()).contains("docs/finding-nodes.md"));
+        assert!(with("battery_percent", 101.into()).contains("'battery_percent'"));
+        assert!(with("place", serde_json::json!({"index": 8, "count": 8, "layout": "linear"})).contains("'place'"));
+        let long = vec![b' '; BODY_BYTES_MAX + 1];
+        assert_eq!(Announcement::parse(&long, PEER), Err(BadAnnouncement::TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_does_harm(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Err(error) = Announcement::parse(&body, PEER) {
+                prop_assert!(!error.to_string().contains(|c: char| c.is_control()), "{error}");
+            }
+        }
+
+        #[test]
+        fn what_is_taken_is_short_printable_and_taken_again(
+            name in ".{0,70}", model in proptest::option::of(".{0,70}"), volume in proptest::option::of(".{0,300}"),
+            address in "(:|[0-9.]{0,15}:|\\[[0-9a-f:]{0,20}\\]:)[0-9]{0,6}", size_bytes in any::<u64>(),
+        ) {
+            let told = Announcement { name, model, volume, address, size_bytes, ..sample() };
+            if let Ok((read, addr)) = parse(&serde_json::to_value(told).unwrap()) {
+                prop_assert!(is_usable(addr));
+                prop_assert_eq!(&read.address, &addr.to_string());
+                prop_assert!(read.name.len() <= NAME_BYTES_MAX && !read.name.chars().any(char::is_control));
+                prop_assert_eq!(parse(&serde_json::to_value(&read).unwrap()), Ok((read, addr)));
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_where_a_character_ends() {
+        assert_eq!(fitting("  a\u{1b}b\n ", 9), "ab");
+        assert_eq!(fitting("ééé", 5), "éé");
+    }
+}

@@ -1,0 +1,303 @@
+//! What a node does to be found: threads beside its loop, one for multicast DNS and one for each that it joins.
+//!
+//! They ask the loop for its state like any other reader of `/status`, and touch neither extent nor links.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::announcement::{Announcement, NAME_BYTES_MAX, VERSION_BYTES_MAX, fitting, is_usable};
+use super::here::{NoMulticast, addresses, multicast, towards};
+use super::join::{Pace, Target, tell};
+use super::mdns::{Offer, instance_name};
+use super::speed::{Speed, measure};
+use super::{ExtentId, JOIN_EVERY};
+use crate::admin::Reporter;
+
+/// How often it is looked whether this device has another address: one system call.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often it is looked whether there is something new to tell by multicast DNS, and whether that works.
+const MDNS_EVERY: Duration = JOIN_EVERY;
+/// The same while the extent is free: somebody is about to claim it, and others should know soon.
+const MDNS_EVERY_FREE: Duration = LOOK_EVERY;
+
+/// An address to tell others: `ADDR` or `ADDR:PORT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Advertise {
+    ip: IpAddr,
+    port: Option<u16>,
+}
+
+impl FromStr for Advertise {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Advertise, String> {
+        let bare = |text: &str| text.parse().ok().map(|ip| Advertise { ip, port: None });
+        let whole = |addr: SocketAddr| Advertise { ip: addr.ip(), port: Some(addr.port()) };
+        let found = text.parse().ok().map(whole).or_else(|| bare(text));
+        let is_good = |a: &Advertise| is_usable(SocketAddr::new(a.ip, a.port.unwrap_or(1)));
+        found.filter(is_good).ok_or_else(|| {
+            format!("'{text}' is no address that others can go to; write one such as 192.168.1.11 or 192.168.1.11:7411")
+        })
+    }
+}
+
+/// How a node wants to be found.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// What people call it; else what the device calls itself.
+    pub name: Option<String>,
+    /// The address to tell.
+    pub advertise: Option<Advertise>,
+    /// Whom to tell by themselves.
+    pub joins: Vec<Target>,
+    /// Whether to use multicast DNS where that works.
+    pub mdns: bool,
+}
+
+/// What does not change while a node runs.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// Which extent.
+    pub extent: ExtentId,
+    /// How large.
+    pub size_bytes: u64,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The data to measure; nothing where the flash is not what answers.
+    pub measured: Option<PathBuf>,
+}
+
+/// The threads. [`Announcer::end`] says goodbye.
+#[derive(Debug)]
+pub struct Announcer {
+    stops: Vec<SyncSender<()>>,
+    mdns: Option<JoinHandle<()>>,
+}
+
+/// Starts to announce a node as it wishes; says in the log what it does and why not more.
+pub fn announce(wishes: Wishes, facts: Facts, reporter: Reporter) -> std::io::Result<Announcer> {
+    let mut announcer = Announcer { stops: Vec::new(), mdns: None };
+    let is_local = facts.listen.ip().is_loopback();
+    let mdns = wishes.mdns && !is_local;
+    if wishes.mdns && is_local {
+        log::info!("not announced: nobody else reaches {}", facts.listen);
+    }
+    if !mdns && wishes.joins.is_empty() {
+        return Ok(announcer);
+    }
+    let joins = wishes.joins.clone();
+    let teller = Arc::new(Teller { wishes, facts, reporter, last: Mutex::default(), speed: Mutex::default() });
+    if mdns {
+        let teller = teller.clone();
+        announcer.mdns = Some(announcer.thread("mdns".to_string(), move |stop| offer(&teller, &stop))?);
+    }
+    for target in joins {
+        let teller = teller.clone();
+        announcer.thread(format!("join {target}"), move |stop| join(&teller, &target, &stop))?;
+    }
+    Ok(announcer)
+}
+
+impl Announcer {
+    fn thread(
+        &mut self,
+        name: String,
+        run: impl FnOnce(Receiver<()>) + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let (stop, stopped) = sync_channel(1);
+        self.stops.push(stop);
+        // The kernel keeps 15 letters of it.
+        std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || run(stopped))
+    }
+
+    /// Stops, and tells by multicast DNS that the node is going.
+    pub fn end(self) {
+        // A thread that has ended already needs no word.
+        drop(self.stops);
+        if let Some(thread) = self.mdns
+            && thread.join().is_err()
+        {
+            log::error!("the thread for multicast DNS panicked");
+        }
+    }
+}
+
+/// What all threads tell.
+struct Teller {
+    wishes: Wishes,
+    facts: Facts,
+    reporter: Reporter,
+    /// The last, for when the loop does not answer.
+    last: Mutex<Option<Announcement>>,
+    speed: Mutex<Option<Option<Speed>>>,
+}
+
+impl Teller {
+    /// The port that others use.
+    fn port(&self) -> u16 {
+        self.wishes.advertise.and_then(|a| a.port).unwrap_or(self.facts.listen.port())
+    }
+
+    /// The only address to use, if there is one.
+    fn fixed(&self) -> Option<SocketAddr> {
+        let listen = self.facts.listen.ip();
+        let ip = self.wishes.advertise.map(|a| a.ip).or((!listen.is_unspecified()).then_some(listen))?;
+        Some(SocketAddr::new(ip, self.port()))
+    }
+
+    /// What the node tells now.
+    fn about(&self) -> Announcement {
+        let speed = {
+            let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+            *speed.get_or_insert_with(|| self.facts.measured.as_deref().and_then(measure))
+        };
+        let node = self.reporter.ask().and_then(|report| report.node);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let about = last.get_or_insert_with(|| self.unchanging(speed));
+        if let Some(node) = node {
+            (about.volume, about.place) = (node.volume, node.place);
+            // In steps, or multicast would be busy with every percent.
+            about.battery_percent = node.condition.battery_percent.map(|percent| percent / 5 * 5);
+        }
+        about.clone()
+    }
+
+    fn unchanging(&self, speed: Option<Speed>) -> Announcement {
+        let model = flashmob_bench::host::device::describe_at(std::path::Path::new("/")).model;
+        let model = model.map(|model| fitting(&model, NAME_BYTES_MAX)).filter(|model| !model.is_empty());
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        // Every Android device is called so.
+        let host = Some(host).filter(|host| host != "localhost" && !host.is_empty());
+        let name = self.wishes.name.clone().or(host).or(model.clone()).unwrap_or_default();
+        Announcement {
+            extent: self.facts.extent,
+            address: self.fixed().map_or(format!(":{}", self.port()), |addr| addr.to_string()),
+            size_bytes: self.facts.size_bytes,
+            name: fitting(&name, NAME_BYTES_MAX),
+            model,
+            version: fitting(env!("CARGO_PKG_VERSION"), VERSION_BYTES_MAX),
+            reads_per_s: speed.map(|speed| speed.reads_per_s),
+            measured_over: speed.map(|speed| speed.over),
+            volume: None,
+            place: None,
+            battery_percent: None,
+        }
+    }
+}
+
+/// Whether the time is over without a word to stop.
+fn goes_on(stop: &Receiver<()>, pause: Duration) -> bool {
+    stop.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
+}
+
+/// Offers the node by multicast DNS until told to stop, and says goodbye.
+fn offer(teller: &Teller, stop: &Receiver<()>) {
+    let mut offer = match Offer::new() {
+        Ok(offer) => offer,
+        Err(error) => return log::warn!("not announced by multicast DNS: {error}; {REMEDY}"),
+    };
+    let mut told = None;
+    let mut state: Option<Result<(), NoMulticast>> = None;
+    let mut here = Vec::new();
+    loop {
+        let about = teller.about();
+        if told.as_ref() != Some(&about) {
+            if let Err(error) = offer.tell(&about, teller.facts.listen, teller.fixed()) {
+                log::warn!("not announced by multicast DNS: {error}; {REMEDY}");
+            }
+            told = Some(about.clone());
+        }
+        // To find out sends a message, for which every radio in the room wakes: only where something may have changed.
+        let was_here = std::mem::replace(&mut here, addresses());
+        if state.as_ref().is_none_or(Result::is_err) || was_here != here {
+            let now = multicast();
+            if state.as_ref() != Some(&now) {
+                say(teller, &about, &now);
+                state = Some(now);
+            }
+        }
+        let pause = if about.volume.is_none() { MDNS_EVERY_FREE } else { MDNS_EVERY };
+        if !goes_on(stop, pause) {
+            return offer.end();
+        }
+    }
+}
+
+const REMEDY: &str = "--join HOST:PORT announces the node to a gateway or to 'flashmob discover' without it";
+
+fn say(teller: &Teller, about: &Announcement, works: &Result<(), NoMulticast>) {
+    match works {
+        Ok(()) => {
+            let ips = || addresses().into_iter().map(|ip| SocketAddr::new(ip, teller.port())).collect();
+            let addrs: Vec<SocketAddr> = teller.fixed().map_or_else(ips, |addr| vec![addr]);
+            let addrs: Vec<String> = addrs.iter().map(ToString::to_string).collect();
+            log::info!("announced by multicast DNS as '{}' at {}", instance_name(about), addrs.join(", "));
+        }
+        Err(why) => log::warn!("not announced by multicast DNS: {why}; {REMEDY}"),
+    }
+}
+
+/// Announces the node to one target, again and again, until told to stop.
+fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
+    let mut pace = Pace::default();
+    // A name is asked for at each telling and not in between.
+    let numbers: Option<SocketAddr> = target.to_string().parse().ok();
+    let here = || numbers.and_then(|addr| towards(addr).ok());
+    loop {
+        let from = here();
+        let (pause, is_news) = match tell(target, &teller.about()) {
+            Ok(answer) => {
+                let (pause, is_news) = pace.succeeded(answer);
+                if is_news && answer.known {
+                    log::info!("joined {target}: the extent is one of its volumes'");
+                } else if is_news {
+                    log::info!(
+                        "joined {target}: it is told that this node is here; a gateway serves it once its configuration names it"
+                    );
+                }
+                (pause, is_news)
+            }
+            Err(error) => {
+                let (pause, is_news) = pace.failed();
+                if is_news {
+                    log::warn!(
+                        "cannot join {target}: {error}; trying again. It must be the port of 'flashmob discover', or a gateway's 'admin' at an address that this device reaches"
+                    );
+                }
+                (pause, is_news)
+            }
+        };
+        log::debug!("{target}: told; next in {pause:?}{}", if is_news { ", news" } else { "" });
+        let due = Instant::now() + pause;
+        while Instant::now() < due && here() == from {
+            if !goes_on(stop, LOOK_EVERY.min(due.saturating_duration_since(Instant::now()))) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_tell_may_lack_its_port() {
+        for (text, ip, port) in [
+            ("192.168.1.11", "192.168.1.11", None),
+            ("192.168.1.11:7500", "192.168.1.11", Some(7500)),
+            ("fd00::1", "fd00::1", None),
+            ("[fd00::1]:1", "fd00::1", Some(1)),
+        ] {
+            assert_eq!(text.parse(), Ok(Advertise { ip: ip.parse().unwrap(), port }), "{text}");
+        }
+        for bad in ["", "0.0.0.0", "224.0.0.1", "tablet", "192.168.1.11:0", "192.168.1"] {
+            assert!(bad.parse::<Advertise>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which extent: 16 bytes that its node drew when it made it, written as 32 hexadecimal digits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// An extent's identity.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ExtentId(pub [u8; 16]);
+
+/// Not 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an extent's identity is 32 hexadecimal digits; its node says it when it starts, and keeps it in its .flashmob file"
+)]
+pub struct BadExtentId;
+
+impl ExtentId {
+    /// The first eight digits: enough for people to tell a few dozen apart.
+    #[must_use]
+    pub fn short(self) -> String {
+        self.to_string()[..8].to_string()
+    }
+}
+
+impl FromStr for ExtentId {
+    type Err = BadExtentId;
+
+    fn from_str(text: &str) -> Result<ExtentId, BadExtentId> {
+        // `from_str_radix` alone would take a sign.
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(BadExtentId);
+        }
+        u128::from_str_radix(text, 16).map(|id| ExtentId(id.to_be_bytes())).map_err(|_| BadExtentId)
+    }
+}
+
+impl TryFrom<String> for ExtentId {
+    type Error = BadExtentId;
+
+    fn try_from(text: String) -> Result<ExtentId, BadExtentId> {
+        text.parse()
+    }
+}
+
+impl From<ExtentId> for String {
+    fn from(id: ExtentId) -> String {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for ExtentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for ExtentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_32_digits_and_nothing_else() {
+        let text = "0011223344556677889900aabbccddee";
+        let id: ExtentId = text.parse().unwrap();
+        assert_eq!(id.to_string(), text);
+        assert_eq!(id.short(), "00112233");
+        assert_eq!(text.to_uppercase().parse(), Ok(id));
+        for bad in ["", "00", &text[1..], &format!("+{}", &text[1..]), &format!("{text}0"), &text.replace('a', "g")] {
+            assert_eq!(bad.parse::<ExtentId>(), Err(BadExtentId), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a gateway does with announcements: an extent that it serves is followed to where it is now.
+//!
+//! An announced address costs an attempt to connect and nothing else: the welcome there must show the extent's
+//! identity before any data is used, and a link that answers is kept. Extents that no volume knows are noted, for a
+//! line in the log, and never connected to.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::found::{FOUND_MAX, FoundNodes, News};
+use super::hear::Ear;
+use super::here::multicast;
+use super::mdns::{Heard, Listener};
+use super::{Announcement, ExtentId};
+use crate::gateway::Whereabouts;
+use crate::net::Clock;
+
+/// How soon the listener finds out that it is to end: it wakes the processor so often for that.
+const LISTEN_FOR: Duration = Duration::from_secs(5);
+
+/// Strangers that were told of, each once.
+struct Strangers {
+    clock: Clock,
+    found: Mutex<FoundNodes>,
+}
+
+impl Strangers {
+    fn note(&self, about: Announcement, addr: SocketAddr) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        found.expire(now);
+        let (name, address) = (about.shown_name(), about.address.clone());
+        let extent = about.extent;
+        if let Some(News::New(_)) = found.joined(now, about, addr) {
+            log::info!(
+                "node '{name}' at {address} announces extent {extent}, which is in no volume here; 'flashmob discover --write FILE' makes a configuration"
+            );
+        }
+    }
+}
+
+/// Takes what nodes announce over HTTP.
+#[must_use]
+pub fn ear(whereabouts: Whereabouts) -> Ear {
+    let strangers = Strangers { clock: Clock::start(), found: Mutex::default() };
+    Ear::new(move |about, addr| {
+        let is_known = whereabouts.seen(about.extent.0, vec![addr.to_string()]);
+        if !is_known {
+            strangers.note(about, addr);
+        }
+        is_known
+    })
+}
+
+/// Listens by multicast DNS for nodes that are elsewhere now, until dropped.
+#[derive(Debug)]
+pub struct Follower {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    /// Starts to listen. Where multicast does not work that is said, and `None`.
+    #[must_use]
+    pub fn start(whereabouts: Whereabouts) -> Option<Follower> {
+        let remedy = "nodes whose address changes are followed if they were started with --join ADDR:PORT of 'admin'";
+        if let Err(why) = multicast() {
+            log::info!("no multicast DNS here: {why}; {remedy}");
+            return None;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = stop.clone();
+        let thread = std::thread::Builder::new().name("follow".to_string()).stack_size(256 * 1024);
+        let thread = thread.spawn(move || match Listener::new() {
+            Ok(mut listener) => follow(&mut listener, &whereabouts, &asked),
+            Err(error) => log::info!("no multicast DNS here: {error}; {remedy}"),
+        });
+        thread.ok().map(|thread| Follower { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // It ends when it next looks, which nobody has to wait for: it holds nothing.
+        if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished)
+            && thread.join().is_err()
+        {
+            log::error!("the thread that follows nodes panicked");
+        }
+    }
+}
+
+fn follow(listener: &mut Listener, whereabouts: &Whereabouts, stop: &AtomicBool) {
+    let mut heard = Addresses::default();
+    while !stop.load(Ordering::SeqCst) {
+        if let Some(Heard::Node(_, about, addrs)) = listener.next(LISTEN_FOR) {
+            let addrs = heard.newest(about.extent, &addrs).iter().map(ToString::to_string).collect();
+            // Whether it is known matters to nobody here.
+            let _ = whereabouts.seen(about.extent.0, addrs);
+        }
+    }
+}
+
+/// The addresses that were last heard of each extent.
+#[derive(Debug, Default)]
+struct Addresses(HashMap<ExtentId, Vec<SocketAddr>>);
+
+impl Addresses {
+    /// Of several addresses those that are new: records of the old ones live on for a while. All of them if none is, or if nothing was
+    /// heard before: a device may have several addresses, and the one in use is then as good as any.
+    fn newest(&mut self, extent: ExtentId, addrs: &[SocketAddr]) -> Vec<SocketAddr> {
+        if self.0.len() >= FOUND_MAX && !self.0.contains_key(&extent) {
+            self.0.clear();
+        }
+        let before = self.0.insert(extent, addrs.to_vec()).unwrap_or_default();
+        let new: Vec<SocketAddr> = addrs.iter().filter(|addr| !before.contains(addr)).copied().collect();
+        if new.is_empty() { addrs.to_vec() } else { new }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_addresses_the_new_one_is_tried() {
+        let [old, new, other] = [1, 2, 3].map(|host| SocketAddr::from(([10, 0, 0, host], 7411)));
+        let mut heard = Addresses::default();
+        let extent = ExtentId([1; 16]);
+        assert_eq!(heard.newest(extent, &[old, other]), [old, other], "the gateway may use either");
+        assert_eq!(heard.newest(extent, &[old]), [old]);
+        assert_eq!(heard.newest(extent, &[old, new]), [new]);
+        assert_eq!(heard.newest(extent, &[new]), [new], "the old one is gone");
+        assert_eq!(heard.newest(extent, &[other, new]), [other]);
+        assert_eq!(heard.newest(extent, &[]), []);
+        for id in 0..2 * FOUND_MAX {
+            heard.newest(ExtentId((id as u128).to_be_bytes()), &[old]);
+        }
+        assert!(heard.0.len() <= FOUND_MAX);
+    }
+}

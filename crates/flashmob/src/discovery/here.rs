@@ -1,0 +1,104 @@
+//! Where this device is: its addresses, and whether multicast can leave it.
+//!
+//! Android denies apps the list of interfaces (from 11 on). What works there is to ask the kernel which address it
+//! would use towards somebody: a datagram socket that is connected and never sends.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use socket2::{Domain, Socket, Type};
+
+/// Where multicast DNS is spoken.
+const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), 5353);
+/// A message of multicast DNS that asks nothing: all that shows whether one can be sent.
+const EMPTY_QUERY: [u8; 12] = [0; 12];
+/// An address that is nobody's (RFC 5737): the way there is the way to everybody.
+const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
+
+/// The address that this device has towards `target`.
+pub fn towards(target: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(target)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// Addresses at which others may reach this device, best first; the likeliest alone where they cannot be listed.
+#[must_use]
+pub fn addresses() -> Vec<IpAddr> {
+    let listed = if_addrs::get_if_addrs().unwrap_or_default();
+    let mut found: Vec<IpAddr> = listed.iter().filter(|i| i.is_oper_up()).map(|i| i.ip()).collect();
+    if found.iter().all(IpAddr::is_loopback) {
+        found.extend(towards(ELSEWHERE));
+    }
+    let is_local = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        // Without a scope it is no address for others.
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    found.retain(|ip| !ip.is_loopback() && !ip.is_unspecified() && !is_local(ip));
+    found.sort_by_key(|ip| (ip.is_ipv6(), usual_last(ip)));
+    found.dedup();
+    found
+}
+
+/// Addresses that machines give to bridges of their own come after those of homes and offices.
+fn usual_last(ip: &IpAddr) -> bool {
+    matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 172 && (17..=31).contains(&ip.octets()[1]))
+}
+
+/// Why multicast DNS does not work here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoMulticast {
+    /// As on Android.
+    #[error("this system does not let programs list its network interfaces, as Android does not ({0})")]
+    NotListed(String),
+    /// Only loopback, or nothing that is up.
+    #[error("no network interface is up but loopback")]
+    NoInterface,
+    /// The kernel does not send it.
+    #[error("multicast cannot be sent from any interface ({0})")]
+    NotSent(String),
+}
+
+/// Whether multicast DNS can be spoken from here: a message that asks nothing is sent to find out.
+pub fn multicast() -> Result<(), NoMulticast> {
+    let listed = if_addrs::get_if_addrs().map_err(|error| NoMulticast::NotListed(error.to_string()))?;
+    let mut last = NoMulticast::NoInterface;
+    for interface in listed.iter().filter(|i| i.is_oper_up() && !i.is_loopback()) {
+        let IpAddr::V4(ip) = interface.ip() else { continue };
+        match send_from(ip) {
+            Ok(()) => return Ok(()),
+            Err(error) => last = NoMulticast::NotSent(format!("{}: {error}", interface.name)),
+        }
+    }
+    Err(last)
+}
+
+fn send_from(ip: Ipv4Addr) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    socket.set_multicast_if_v4(&ip)?;
+    // Nobody but this link hears it, ourselves included.
+    socket.set_multicast_ttl_v4(255)?;
+    socket.set_multicast_loop_v4(false)?;
+    socket.bind(&SocketAddr::new(ip.into(), 0).into())?;
+    socket.send_to(&EMPTY_QUERY, &GROUP.into()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_which_address_it_would_use() {
+        assert!(towards(([127, 0, 0, 1], 9).into()).unwrap().is_loopback());
+    }
+
+    #[test]
+    fn homes_come_before_bridges_of_this_machine() {
+        let mut ips: Vec<IpAddr> =
+            ["fd00::1", "172.17.0.1", "192.168.1.2"].iter().map(|text| text.parse().unwrap()).collect();
+        ips.sort_by_key(|ip| (ip.is_ipv6(), usual_last(ip)));
+        assert_eq!(ips.iter().map(ToString::to_string).collect::<Vec<_>>(), ["192.168.1.2", "172.17.0.1", "fd00::1"]);
+    }
+}

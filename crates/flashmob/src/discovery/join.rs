@@ -1,0 +1,130 @@
+//! A node tells somebody that it is here: one POST to the administrative port of a gateway or of `flashmob discover`.
+//!
+//! It works wherever a connection does: no multicast, no list of interfaces, and no name service if the address is
+//! written in numbers.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::announcement::{Announcement, JoinAnswer};
+use super::{DISCOVER_PORT, JOIN_EVERY};
+use crate::admin::fetch::{FetchError, post};
+
+/// What a QR code says before the address.
+pub const URL_PREFIX: &str = "flashmob://join/";
+/// A telling takes at most this, twice.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// The first pause after a failure; it doubles.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest: a gateway that comes back is told as soon as one that was there all the time.
+const PAUSE_MAX: Duration = JOIN_EVERY;
+
+/// Whom to tell: `HOST:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target(String);
+
+/// Not `HOST:PORT`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is not HOST:PORT; write where 'flashmob discover' or a gateway's admin port listens, such as 192.168.1.10:{DISCOVER_PORT}"
+)]
+pub struct BadTarget(String);
+
+impl FromStr for Target {
+    type Err = BadTarget;
+
+    /// What is in a QR code is taken too.
+    fn from_str(text: &str) -> Result<Target, BadTarget> {
+        let bad = || BadTarget(text.to_string());
+        let place = text.trim().strip_prefix(URL_PREFIX).unwrap_or(text.trim()).trim_end_matches('/');
+        let (_, port) = place.rsplit_once(':').ok_or_else(bad)?;
+        // A port in the end, and not the last group of an address without brackets.
+        let has_port = port.parse::<u16>().is_ok_and(|port| port != 0);
+        crate::config::address::parse_node_address(place).ok().filter(|_| has_port).map(Target).ok_or_else(bad)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Tells once.
+///
+/// # Errors
+/// If nobody answers as flashmob does.
+pub fn tell(target: &Target, announcement: &Announcement) -> Result<JoinAnswer, FetchError> {
+    let foreign = |_| FetchError::Foreign(target.to_string());
+    let body = serde_json::to_vec(announcement).map_err(foreign)?;
+    serde_json::from_slice(&post(&target.0, "/join", &body, TIMEOUT)?).map_err(foreign)
+}
+
+/// When to tell whom, and what of it is worth a line in the log. It knows no clock.
+#[derive(Debug, Default)]
+pub struct Pace {
+    failures: u32,
+    told: Option<Told>,
+}
+
+/// What the log last said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Success { known: bool },
+    Failure,
+}
+
+impl Pace {
+    /// After a success: the pause until the next telling, and whether it is news.
+    pub fn succeeded(&mut self, answer: JoinAnswer) -> (Duration, bool) {
+        self.failures = 0;
+        (JOIN_EVERY, self.is_news(Told::Success { known: answer.known }))
+    }
+
+    /// After a failure, in the same way.
+    pub fn failed(&mut self) -> (Duration, bool) {
+        self.failures += 1;
+        let pause = PAUSE_MIN * 2u32.saturating_pow(self.failures.min(16) - 1);
+        (pause.min(PAUSE_MAX), self.is_news(Told::Failure))
+    }
+
+    fn is_news(&mut self, now: Told) -> bool {
+        self.told.replace(now) != Some(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_has_a_port_and_may_be_what_a_code_says() {
+        for (text, target) in [
+            ("192.168.1.10:7410", "192.168.1.10:7410"),
+            (" flashmob://join/192.168.1.10:10810 ", "192.168.1.10:10810"),
+            ("flashmob://join/[fd00::1]:7410/", "[fd00::1]:7410"),
+            ("gateway.local:7410", "gateway.local:7410"),
+        ] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), target);
+        }
+        for bad in ["", "192.168.1.10", "192.168.1.10:0", "http://x:1", "fd00::1:7410", "[fd00::1]", "a b:1"] {
+            assert!(bad.parse::<Target>().unwrap_err().to_string().contains("HOST:PORT"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn news_is_told_once_and_pauses_grow() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.failed(), (PAUSE_MIN, true));
+        assert_eq!(pace.failed(), (2 * PAUSE_MIN, false));
+        for _ in 0..100 {
+            pace.failed();
+        }
+        assert_eq!(pace.failed(), (PAUSE_MAX, false));
+        assert_eq!(pace.succeeded(JoinAnswer { known: false }), (JOIN_EVERY, true));
+        assert_eq!(pace.succeeded(JoinAnswer { known: false }), (JOIN_EVERY, false));
+        assert_eq!(pace.succeeded(JoinAnswer { known: true }), (JOIN_EVERY, true));
+        assert_eq!(pace.failed(), (PAUSE_MIN, true));
+    }
+}

@@ -1,0 +1,208 @@
+//! Multicast DNS: a node offered to whoever listens, and listening for nodes.
+//!
+//! The crate answers for names within its own lifetimes (120 s for addresses, 75 minutes for the rest, as RFC 6762
+//! recommends), so that whoever was killed stays known for a while. Whether somebody is still there is not to be
+//! learnt here: who needs to know asks the node itself.
+
+use std::net::{SocketAddr, SocketAddrV6};
+use std::time::{Duration, Instant};
+
+use mdns_sd::{
+    IfKind, Receiver, RecvTimeoutError, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo,
+};
+
+use super::announcement::{Announcement, fitting, is_usable, rank};
+use super::{SERVICE, txt};
+
+/// The longest name of an instance, in bytes (RFC 6763, section 4.1.1).
+const INSTANCE_BYTES_MAX: usize = 63;
+/// How long the last words may take to leave.
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Answers over IPv6 and IPv4 come one after the other: an address that needs the number of an interface is not told before the other had
+/// time to come.
+const BETTER_ADDRESS_WITHIN: Duration = Duration::from_millis(250);
+const RANK_LAST: u8 = 3;
+/// The entry with an address to use in place of those of interfaces.
+const ADDRESS_KEY: &str = "addr";
+
+/// A daemon without loopback: nobody else is there, and its address would be told as one of the device.
+fn daemon() -> Result<ServiceDaemon, mdns_sd::Error> {
+    let daemon = ServiceDaemon::new()?;
+    daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
+    Ok(daemon)
+}
+
+/// A node that is offered. [`Offer::end`] says goodbye; whoever only drops it leaves that to time.
+pub struct Offer {
+    daemon: ServiceDaemon,
+    fullname: Option<String>,
+}
+
+impl Offer {
+    /// Offers nothing yet.
+    pub fn new() -> Result<Offer, mdns_sd::Error> {
+        Ok(Offer { daemon: daemon()?, fullname: None })
+    }
+
+    /// Offers the node, or tells of it anew. `fixed`: the only address to use; else those of interfaces at which `listen` is
+    /// reached, with its port.
+    pub fn tell(
+        &mut self,
+        announcement: &Announcement,
+        listen: SocketAddr,
+        fixed: Option<SocketAddr>,
+    ) -> Result<(), mdns_sd::Error> {
+        let mut entries = txt::entries(announcement);
+        entries.extend(fixed.map(|addr| (ADDRESS_KEY, addr.to_string())));
+        // A name of the device for each extent: two nodes of one device must not take each other's for theirs.
+        let host = format!("flashmob-{}.local.", announcement.extent.short());
+        let name = instance_name(announcement);
+        let mut info = ServiceInfo::new(SERVICE, &name, &host, "", listen.port(), &entries[..])?.enable_addr_auto();
+        if listen.is_ipv4() {
+            info.set_interfaces(vec![IfKind::IPv4]);
+        }
+        self.fullname = Some(info.get_fullname().to_string());
+        self.daemon.register(info)
+    }
+
+    /// Says goodbye: listeners forget the node at once.
+    pub fn end(self) {
+        // What cannot be sent any more, time will tell.
+        if let Some(Ok(done)) = self.fullname.as_ref().map(|name| self.daemon.unregister(name)) {
+            let _ = done.recv_timeout(GOODBYE_TIMEOUT);
+        }
+        if let Ok(done) = self.daemon.shutdown() {
+            let _ = done.recv_timeout(GOODBYE_TIMEOUT);
+        }
+    }
+}
+
+/// What people see in a browser of services: the name, and enough of the identity to make it the only one.
+#[must_use]
+pub fn instance_name(announcement: &Announcement) -> String {
+    let id = announcement.extent.short();
+    let name = fitting(&announcement.name, INSTANCE_BYTES_MAX - id.len() - 3);
+    if name.is_empty() { id } else { format!("{name} ({id})") }
+}
+
+/// Listens for nodes; it asks for them too. Dropping it ends that.
+pub struct Listener {
+    daemon: ServiceDaemon,
+    events: Receiver<ServiceEvent>,
+    /// Nodes of which only an address was heard that people do not want, until when that is waited for.
+    held: Vec<(Instant, Heard)>,
+}
+
+/// What was heard.
+#[derive(Debug)]
+pub enum Heard {
+    /// A node tells of itself, under that name; addresses best first.
+    Node(String, Box<Announcement>, Vec<SocketAddr>),
+    /// Nobody answers for the name any more.
+    Gone(String),
+}
+
+impl Listener {
+    /// Begins to listen.
+    pub fn new() -> Result<Listener, mdns_sd::Error> {
+        let daemon = daemon()?;
+        let events = daemon.browse(SERVICE)?;
+        Ok(Listener { daemon, events, held: Vec::new() })
+    }
+
+    /// What is heard next, within `timeout`.
+    pub fn next(&mut self, timeout: Duration) -> Option<Heard> {
+        let until = Instant::now() + timeout;
+        loop {
+            let now = Instant::now();
+            if let Some(due) = self.held.iter().position(|(at, _)| *at <= now) {
+                return Some(self.held.swap_remove(due).1);
+            }
+            let wait_until = self.held.iter().map(|(at, _)| *at).chain([until]).min().unwrap_or(until);
+            let event = match self.events.recv_timeout(wait_until.saturating_duration_since(now)) {
+                Ok(ServiceEvent::ServiceResolved(service)) => heard(&service),
+                Ok(ServiceEvent::ServiceRemoved(_, name)) => Some(Heard::Gone(name.to_lowercase())),
+                Ok(_) => None,
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return None,
+                Err(RecvTimeoutError::Timeout) => continue,
+                // The daemon ended: nothing will come, and whoever asks again must not be busy with it.
+                Err(RecvTimeoutError::Disconnected) => {
+                    std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                    return None;
+                }
+            };
+            let Some(event) = event else { continue };
+            self.held.retain(|(_, held)| held.name() != event.name());
+            match &event {
+                Heard::Node(_, _, addrs) if addrs.first().is_some_and(|addr| rank(addr) == RANK_LAST) => {
+                    self.held.push((Instant::now() + BETTER_ADDRESS_WITHIN, event));
+                }
+                _ => return Some(event),
+            }
+        }
+    }
+}
+
+impl Heard {
+    fn name(&self) -> &str {
+        match self {
+            Heard::Node(name, ..) | Heard::Gone(name) => name,
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // It ends with its thread in any case.
+        let _ = self.daemon.shutdown();
+    }
+}
+
+fn heard(service: &ResolvedService) -> Option<Heard> {
+    let value = |key: &str| service.get_property_val_str(key);
+    let mut addrs: Vec<SocketAddr> = match value(ADDRESS_KEY).map(str::parse) {
+        Some(Ok(addr)) => vec![addr],
+        _ => service.addresses.iter().filter_map(|ip| scoped(ip, service.port)).collect(),
+    };
+    addrs.retain(|addr| is_usable(*addr));
+    addrs.sort_by_key(|addr| (rank(addr), *addr));
+    match txt::read(addrs.first()?.to_string(), value) {
+        Ok(announcement) => Some(Heard::Node(service.fullname.to_lowercase(), Box::new(announcement), addrs)),
+        Err(error) => {
+            log::debug!("multicast DNS: {}: {error}", fitting(&service.fullname, 100));
+            None
+        }
+    }
+}
+
+fn scoped(ip: &ScopedIp, port: u16) -> Option<SocketAddr> {
+    match ip {
+        ScopedIp::V6(v6) if v6.addr().is_unicast_link_local() => {
+            Some(SocketAddrV6::new(*v6.addr(), port, 0, v6.scope_id().index).into())
+        }
+        other => Some(SocketAddr::new(other.to_ip_addr(), port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::announcement::tests::sample;
+    use super::*;
+
+    #[test]
+    fn an_instance_has_a_name_for_people_that_is_its_own() {
+        assert_eq!(instance_name(&sample()), "nexus7-a (abababab)");
+        let long = Announcement { name: "é".repeat(31), ..sample() };
+        assert!(instance_name(&long).len() <= INSTANCE_BYTES_MAX);
+        assert_eq!(instance_name(&Announcement { name: String::new(), ..sample() }), "abababab");
+    }
+
+    #[test]
+    fn addresses_that_people_know_come_first() {
+        let mut addrs: Vec<SocketAddr> =
+            ["[fe80::1%3]:1", "169.254.1.1:1", "[fd00::1]:1", "10.0.0.1:1"].map(|text| text.parse().unwrap()).to_vec();
+        addrs.sort_by_key(rank);
+        assert_eq!(addrs[0].to_string(), "10.0.0.1:1");
+        assert_eq!(addrs[3].to_string(), "[fe80::1%3]:1");
+    }
+}

@@ -1,0 +1,64 @@
+//! What devices tell: a node at `/join` and by multicast DNS, which anybody on the network may imitate, and an app in its file.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, UNIX_EPOCH};
+
+use flashmob::device::state_file;
+use flashmob::discovery::announcement::{Announcement, BODY_BYTES_MAX, is_usable};
+use flashmob::discovery::txt;
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 1, 11));
+
+/// The first byte says what the rest is.
+pub fn run(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else { return };
+    match kind % 3 {
+        0 => joined(rest),
+        1 => named(rest),
+        _ => told(rest),
+    }
+}
+
+fn joined(body: &[u8]) {
+    let Ok((announcement, addr)) = Announcement::parse(body, PEER) else { return };
+    assert!(body.len() <= BODY_BYTES_MAX);
+    assert!(is_usable(addr), "{addr}");
+    assert_eq!(announcement.address, addr.to_string());
+    assert_eq!(announcement.check(), Ok(()));
+    let again = serde_json::to_vec(&announcement).expect("what was read can be written");
+    if again.len() <= BODY_BYTES_MAX {
+        assert_eq!(Announcement::parse(&again, PEER), Ok((announcement, addr)));
+    }
+}
+
+/// Lines of `key=value`.
+fn named(text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    let value = |key: &str| text.lines().filter_map(|line| line.split_once('=')).find(|(k, _)| *k == key).map(|(_, v)| v);
+    let Ok(announcement) = txt::read("192.168.1.11:7411".to_string(), value) else { return };
+    assert_eq!(announcement.check(), Ok(()));
+    let entries = txt::entries(&announcement);
+    assert!(entries.iter().all(|(key, value)| key.len() + 1 + value.len() <= 255));
+    let same = |key: &str| entries.iter().find(|(k, _)| *k == key).map(|(_, value)| value.as_str());
+    let again = txt::read(announcement.address.clone(), same).expect("what was written can be read");
+    assert_eq!(again.extent, announcement.extent);
+    assert_eq!(again.volume.is_some(), announcement.volume.is_some(), "a node that belongs somewhere seems free");
+}
+
+fn told(text: &[u8]) {
+    let now = UNIX_EPOCH + Duration::from_secs(1_763_800_000);
+    if let Ok(condition) = state_file::parse(text, Some(now), now) {
+        assert!(condition.battery_percent.is_none_or(|percent| percent <= 100));
+        assert!(condition.celsius_tenths.is_none_or(|tenths| tenths.abs() <= 1500));
+    }
+}
+
+/// One of each kind.
+#[must_use]
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let join = r#"{"extent":"0123456789abcdef0123456789abcdef","address":":7411","size_bytes":17179869184,"name":"nexus7-a","model":"Nexus 7","version":"0.1.0","reads_per_s":1234,"measured_over":"program","volume":"pool","place":{"index":1,"count":8,"layout":"linear"},"battery_percent":85}"#;
+    let txt = "txtvers=1\nid=0123456789abcdef0123456789abcdef\nsize=17179869184\nname=nexus7-a\nver=0.1.0\nreads=1234\nover=extent\nvolume=pool\nplace=1/8\nlayout=linear\nbattery=85";
+    let state = r#"{"written_at_unix_ms":1763800000000,"battery_percent":81,"charging":true,"battery_celsius":31.5,"screen_on":false,"thermal_status":0,"power_save":false,"doze":false,"battery_exempt":true,"network":"wifi"}"#;
+    let seed = |kind: u8, text: &str| [&[kind][..], text.as_bytes()].concat();
+    vec![("join", seed(0, join)), ("txt", seed(1, txt)), ("state", seed(2, state))]
+}
