@@ -20,12 +20,15 @@ ONLY ?=
 # Where rustup puts cargo, for shells that do not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
+# Where `make cross` leaves the ARM binaries.
+CROSS := $(or $(CARGO_TARGET_DIR),target)/cross
 
 # program:package. The second list is for the tests alone.
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
   chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind \
-  iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux strace:strace mkfs.xfs:xfsprogs
+  iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux strace:strace mkfs.xfs:xfsprogs \
+  dpkg-deb:dpkg nsenter:util-linux strip:binutils adb:adb zbarimg:zbar-tools
 # What flashmob is measured beside.
 PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-storage-daemon:qemu-system-common \
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
@@ -33,7 +36,10 @@ PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-s
 PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio dpkg-deb:dpkg apt-get:apt mkfs.ext4:e2fsprogs mkfs.f2fs:f2fs-tools \
   mkfs.xfs:xfsprogs jq:jq
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-net bench-lab bench-growth test-mmc deny install clean deps-demo deps-test deps-lab deps-peers deps-vm fuzz-tools
+# The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
+PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
+
+.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -52,6 +58,7 @@ build: ## the one binary, optimised
 	@echo "built: $(BINARY)"
 
 test: deps-test ## everything that must hold: format, lints, unit and property tests, instructions, simulation, fuzzing, real clients
+	@$(MAKE) msrv
 	@$(MAKE) fmt-check
 	@$(MAKE) clippy
 	@$(MAKE) unit
@@ -59,6 +66,21 @@ test: deps-test ## everything that must hold: format, lints, unit and property t
 	@$(MAKE) simulate
 	@$(MAKE) fuzz-short
 	@$(MAKE) e2e
+	@$(MAKE) arm
+
+cross: deps-cross ## for ARM, static and stripped: target/cross/flashmob-aarch64 and flashmob-armv7 (ROUTE=rustup|source|debian; docs/cross-building.md)
+	@packaging/cross/build
+
+test-arm: deps-test build ## on both ARM architectures under qemu-user: suites of core, node and gateway, end-to-end tests with ARM nodes, measurements
+	@packaging/cross/test all
+
+arm: deps-test build ## the part of test-arm that is in make test: a 32-bit ARM node behind a gateway of this machine's (FLASHMOB_REQUIRE_ARM=1: it must run)
+	@echo '== a 32-bit ARM node'
+	@packaging/cross/test chosen
+
+# cargo itself refuses older compilers; this is about the other direction, a version that nobody compiles with.
+msrv: ## the minimum Rust version is one that CI compiles with
+	@.ci/minimum-rust
 
 fmt-check: ## formatting
 	@echo '== format'
@@ -92,7 +114,7 @@ fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 
 e2e: build ## real clients, real processes, real faults (tests/run NAME... for some)
 	@echo '== end to end'
-	@$(CARGO) build --release --quiet -p flashmob-bench --example fairness
+	@$(CARGO) build --release --quiet -p flashmob-bench --example fairness --example android-filter
 	@tests/run
 
 bench-peers: deps-peers build ## flashmob beside other servers in one run, under 20 minutes (QUICK=1: under 3)
@@ -118,6 +140,29 @@ bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's 
 test-mmc: deps-vm build ## flashmob trace on a real MMC driver: Debian's kernel and an emulated SD card in a virtual machine, 1 minute
 	@tests/mmc/run
 
+# Termux's word for an architecture, and the binary of `make cross` for it.
+TERMUX := aarch64=$(CROSS)/flashmob-aarch64 arm=$(CROSS)/flashmob-armv7
+
+termux: ## Termux's packages for aarch64 and arm, out of what `make cross` built
+	@for pair in $(TERMUX); do [ -f "$${pair#*=}" ] || { $(MAKE) cross; break; }; done
+	@for pair in $(TERMUX); do packaging/termux/build "$${pair%%=*}" "$${pair#*=}" $(dir $(CROSS))termux; done
+
+test-termux: deps-termux build ## both packages in a prefix like Termux's, and adb, with the ARM binaries under qemu-user, 2 minutes
+	@for pair in $(TERMUX); do [ -f "$${pair#*=}" ] || { $(MAKE) cross; break; }; done
+	@TERMUX_BINARIES='$(TERMUX)' PUSH_BINARY='$(lastword $(TERMUX))' VERBOSE=1 LIMIT_S=600 tests/run termux push
+
+android-syscalls: deps-test build ## the system calls of the ARM binaries of 'make cross', under qemu-user, compared with what is known (ACCEPT=1 accepts them)
+	@ACCEPT=$(ACCEPT) tests/android/syscalls
+
+# The ARM binaries come from `make cross`; BINARIES=FOLDER takes flashmob-aarch64 and flashmob-armv7 from elsewhere.
+apk: deps-android ## the Android app for both ARM architectures, signed with a test key and checked (first: make cross)
+	@packaging/android/build
+
+# Python is the fake node's. REAL_NODE=PROGRAM also runs that one under the app's service.
+test-app: deps-android ## the Android app's tests on Robolectric (Android 6 and 14), and pictures of its screen; fetches 600 MB once
+	@.ci/deps python3:python3
+	@packaging/android/test-app
+
 deny: ## licences, sources and advisories of everything it depends on
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	@$(CARGO) deny check licenses bans sources
@@ -137,11 +182,21 @@ deps-demo: ## what the demo needs
 deps-test: ## what the tests need
 	@.ci/deps --rust $(PROGRAMS_DEMO) $(PROGRAMS_TEST) python-module-nbd:python3-libnbd python-module-ensurepip:python3-venv
 
+# A build script is linked for this machine; zig comes into a virtual environment of Python's.
+deps-cross:
+	@.ci/deps cc:gcc python3:python3 python-module-ensurepip:python3-venv
+
+deps-android:
+	@.ci/deps $(PROGRAMS_ANDROID)
+
 deps-lab:
 	@.ci/deps nbdkit:nbdkit
 
 deps-vm:
 	@.ci/deps $(PROGRAMS_VM)
+
+deps-termux:
+	@.ci/deps dpkg-deb:dpkg nsenter:util-linux nbdcopy:libnbd-bin jq:jq strip:binutils adb:adb qemu-aarch64-static:qemu-user-static qemu-arm-static:qemu-user-static
 
 # A peer that cannot be installed is named in the results; the others are measured.
 deps-peers:

@@ -4,7 +4,8 @@
 # the directory removed on every way out. Ports are always chosen by the kernel and read from the log.
 # Nothing here may sleep for a fixed time where a condition can be waited for.
 #
-# Variables: FLASHMOB names the binary (default: the release build), KEEP=1 keeps $DIR.
+# Variables: FLASHMOB names the binary (default: the release build), KEEP=1 keeps $DIR. NODE_BINARIES names the programs that nodes are,
+# one after the other, in place of FLASHMOB: programs of other processors under an emulator, say.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -19,7 +20,7 @@ PATH=$PATH:/usr/sbin:/sbin
 NOT_RUN=77
 
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/flashmob-$NAME.XXXXXX")
-declare -A PID=() ADDR=() NODE_ARGS=()
+declare -A PID=() ADDR=() NODE_ARGS=() NODE_PROGRAM=()
 CLEANUP=()
 NODES=()          # names of the nodes of the cluster, in the order of the volume
 NODE_OPTIONS=()   # further arguments for every node that is started
@@ -131,6 +132,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 [ -x "$FLASHMOB" ] || fail "$FLASHMOB does not exist; run: cargo build --release"
+read -ra NODE_BINARIES <<<"${NODE_BINARIES:-$FLASHMOB}"
+for program in "${NODE_BINARIES[@]}"; do
+    [ -x "$program" ] || fail "NODE_BINARIES: $program is no program"
+done
 
 # start NAME COMMAND...: in the background; stdout to NAME.out, stderr to NAME.log, an earlier log is kept as NAME.log.N.
 start() {
@@ -165,9 +170,10 @@ start_node() {
 
 # run_node NAME: starts a node again, with the arguments and at the address it had.
 run_node() {
-    local name=$1
+    local name=$1 number=${#NODE_PROGRAM[@]}
+    : "${NODE_PROGRAM[$name]:=${NODE_BINARIES[number % ${#NODE_BINARIES[@]}]}}"
     # shellcheck disable=SC2086 # the arguments are words, and $DIR has no blanks
-    start "$name" "$FLASHMOB" node ${NODE_ARGS[$name]} --listen "${ADDR[$name]:-127.0.0.1:0}"
+    start "$name" "${NODE_PROGRAM[$name]}" node ${NODE_ARGS[$name]} --listen "${ADDR[$name]:-127.0.0.1:0}"
     started "$name" 'ready'
     started "$name" 'listening on 127\.0\.0\.1:[0-9]+'
     ADDR[$name]=$(sed -nE 's/.*listening on (127\.0\.0\.1:[0-9]+).*/\1/p' "$DIR/$name.log" | head -n 1)
