@@ -21,7 +21,7 @@ ONLY ?=
 export PATH := $(PATH):$(HOME)/.cargo/bin
 BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
 # Where `make cross` leaves the ARM binaries.
-CROSS := $(or $(CARGO_TARGET_DIR),target)/cross
+CROSS := $(abspath $(or $(CARGO_TARGET_DIR),target)/cross)
 
 # program:package. The second list is for the tests alone.
 PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
