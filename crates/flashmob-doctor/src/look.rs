@@ -1,8 +1,9 @@
 //! One look at everything.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use flashmob_bench::host::device;
+use flashmob_results::clock;
 use flashmob_results::diagnosis::{Check, Diagnosis, FORMAT, FORMAT_VERSION, Path};
 
 use crate::change::Change;
@@ -43,7 +44,7 @@ pub fn look(view: &View, program_version: &str, wanted: &dyn Fn(&str) -> bool) -
         format: FORMAT.into(),
         format_version: FORMAT_VERSION,
         program_version: program_version.into(),
-        looked_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        looked_unix_s: clock::unix_s(SystemTime::now()),
         device,
         path: view.path.as_ref().map(|found| {
             let rate = found.rate.map(Rate::bits_per_second);
