@@ -16,6 +16,7 @@ pub mod layout;
 pub mod nbd;
 pub mod node;
 pub mod op;
+pub mod planted;
 pub mod request;
 pub mod stages;
 pub mod units;

@@ -12,5 +12,17 @@ use clap::Parser;
 static BEFORE_MAIN: extern "C" fn() = flashmob::android::sigsys::install_first;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "planted")]
+    plant();
     flashmob::commands::run(flashmob::commands::Cli::parse())
+}
+
+/// Plants the bug that FLASHMOB_PLANTED names: for the canaries of slow tests.
+#[cfg(feature = "planted")]
+fn plant() {
+    use flashmob_core::planted::{Bug, plant};
+    let Ok(name) = std::env::var("FLASHMOB_PLANTED") else { return };
+    let bug = Bug::named(&name);
+    assert!(bug.is_some() || name.is_empty(), "FLASHMOB_PLANTED={name}: there is no such bug");
+    plant(bug);
 }

@@ -31,6 +31,10 @@ struct Args {
     /// Stop after so many failures.
     #[arg(long, default_value_t = 5)]
     failures_max: u64,
+    /// Plant this bug, to see that it is found; `list` prints the names.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    plant: Option<String>,
 }
 
 /// A seed that runs longer than this many seconds spins in one event; healthy ones take milliseconds.
@@ -49,6 +53,10 @@ struct Shared {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    #[cfg(feature = "planted")]
+    if !plant(args.plant.as_deref()) {
+        return ExitCode::from(2);
+    }
     let (first, count) = args.seed.map_or((args.first, args.seeds), |seed| (seed, 1));
     if args.trace {
         println!("{:#?}", Scenario::from_seed(first));
@@ -93,6 +101,18 @@ fn main() -> ExitCode {
     println!("{:.0} seeds/s, {seconds:.1} s on {jobs} threads", (passed + failed) as f64 / seconds);
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Plants a bug; false if there is none of that name.
+#[cfg(feature = "planted")]
+fn plant(name: Option<&str>) -> bool {
+    use flashmob_core::planted::{Bug, plant};
+    let Some(name) = name else { return true };
+    plant(Bug::named(name));
+    if Bug::named(name).is_none() {
+        Bug::ALL.iter().for_each(|bug| println!("{}", bug.name()));
+    }
+    Bug::named(name).is_some()
 }
 
 thread_local! {

@@ -1,0 +1,94 @@
+//! Bugs planted on purpose, to show that a check finds them: a check that no bug fails shows nothing.
+//!
+//! Without the feature `planted` every question is answered `false` at compile time, and no code of a bug is left. No released
+//! binary has the feature. With it, one bug at a time is chosen for the whole process at run time ([`plant`]).
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A bug that can be planted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// The node forgets one reply of a batch.
+    NodeLosesReply = 1,
+    /// The gateway does not pass on the answer to one piece.
+    GatewayLosesReply,
+    /// The gateway gives the answer to a read to the piece beside it in the batch.
+    AnswerToWrongRequest,
+    /// Pieces of a linear volume end one byte behind their extent.
+    ExtentEndOffByOne,
+    /// Pieces of a striped volume end one byte behind their stripe.
+    StripeEndOffByOne,
+    /// A piece's bytes lie one byte beside their place in the request's buffer.
+    BufferPlaceOffByOne,
+    /// A flush does not wait for the writes that it covers.
+    FlushOvertakesWrite,
+    /// A flush is answered without the store.
+    FlushWithoutStore,
+    /// The node does not write through for FUA.
+    FuaDropped,
+    /// Changes of a broken link are sent again at once, not after the next welcome.
+    ChangesResentAtOnce,
+    /// The node welcomes a link before what came over its earlier attempts is over.
+    NodeDoesNotFence,
+    /// A welcome from another start of the node, or from a copy of it, wins over links that live.
+    NewestStartWins,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 12] = [
+        Bug::NodeLosesReply,
+        Bug::GatewayLosesReply,
+        Bug::AnswerToWrongRequest,
+        Bug::ExtentEndOffByOne,
+        Bug::StripeEndOffByOne,
+        Bug::BufferPlaceOffByOne,
+        Bug::FlushOvertakesWrite,
+        Bug::FlushWithoutStore,
+        Bug::FuaDropped,
+        Bug::ChangesResentAtOnce,
+        Bug::NodeDoesNotFence,
+        Bug::NewestStartWins,
+    ];
+
+    /// Its name on command lines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Bug::NodeLosesReply => "node-loses-reply",
+            Bug::GatewayLosesReply => "gateway-loses-reply",
+            Bug::AnswerToWrongRequest => "answer-to-wrong-request",
+            Bug::ExtentEndOffByOne => "extent-end-off-by-one",
+            Bug::StripeEndOffByOne => "stripe-end-off-by-one",
+            Bug::BufferPlaceOffByOne => "buffer-place-off-by-one",
+            Bug::FlushOvertakesWrite => "flush-overtakes-write",
+            Bug::FlushWithoutStore => "flush-without-store",
+            Bug::FuaDropped => "fua-dropped",
+            Bug::ChangesResentAtOnce => "changes-resent-at-once",
+            Bug::NodeDoesNotFence => "node-does-not-fence",
+            Bug::NewestStartWins => "newest-start-wins",
+        }
+    }
+
+    /// The bug of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Bug> {
+        Bug::ALL.into_iter().find(|bug| bug.name() == name)
+    }
+}
+
+/// The one that is planted; 0: none.
+static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+/// Plants a bug in this process in place of the last one, or none. Without the feature `planted` nothing comes of it.
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
+}
+
+/// Whether this bug is planted.
+#[inline(always)]
+#[must_use]
+pub fn is(bug: Bug) -> bool {
+    cfg!(feature = "planted") && PLANTED.load(Ordering::Relaxed) == bug as u8
+}
