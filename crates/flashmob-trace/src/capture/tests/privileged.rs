@@ -96,7 +96,10 @@ fn markers_have_the_time_at_which_they_were_written() {
 #[ignore = "needs root and tracefs"]
 fn an_instance_whose_marker_is_still_open_goes_when_it_is_closed() {
     let session = Session::open(&own(&WRITES)).unwrap();
-    let path = session.marker().unwrap().to_path_buf();
+    // Through a mount of the test's own: where tracefs is not mounted, the session's ends with the session.
+    let tracefs = Tracefs::find().unwrap();
+    let instance = session.marker().unwrap().parent().unwrap().file_name().unwrap().to_owned();
+    let path = tracefs.instances().join(instance).join("trace_marker");
     let marker = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     drop(session);
     assert!(path.exists());
@@ -163,7 +166,9 @@ fn waiting(script: &str) -> std::process::Child {
 fn names_of_files_are_known_of_children_too() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a name with blanks");
-    let switch = Tracefs::find().unwrap().root().join("events").join(EVENT.0).join(EVENT.1).join("enable");
+    // Kept to the end: where tracefs is not mounted, the path leads through its descriptor.
+    let tracefs = Tracefs::find().unwrap();
+    let switch = tracefs.root().join("events").join(EVENT.0).join(EVENT.1).join("enable");
     let before = tracefs::read(&switch).unwrap();
     let mut child = waiting(&format!("echo >'{0}'; rm '{0}'; true", path.display()));
     let mut wanted = own(&["sys_enter_openat", "sys_exit_openat", "sys_enter_unlinkat", "sys_exit_unlinkat"]);
