@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use flashmob_core::condition::{Condition, Crossed, LastPause};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, USED_FOR,
-    VolumeSpec,
+    Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall, NoLocal,
+    USED_FOR, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::op::{Failure, Op, OpFlags};
@@ -392,24 +392,104 @@ fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
     assert!(matches!(&bed.events[..], [Event::NodeDown(..)]), "{:?}", bed.events);
 }
 
+const OTHER: LinkId = LinkId(1);
+
+fn is_told_of_two_devices(bed: &Bed) -> bool {
+    bed.events.iter().any(|event| matches!(event, Event::NodeAils(_, text) if text.contains("another device")))
+}
+
+fn is_lost(bed: &Bed) -> bool {
+    bed.events.iter().any(|event| matches!(event, Event::NodeDown(..)))
+}
+
 #[test]
-fn links_of_a_node_never_lead_to_two_devices_that_show_the_same_extent() {
-    let other = LinkId(1);
-    for (keeps_alive, is_there, expected) in [(true, true, false), (true, false, true), (false, true, true)] {
-        let mut bed = Bed::with_links(Some(PACE), keeps_alive, 2);
-        bed.welcome_on(other, keeps_alive, 2);
-        if keeps_alive {
-            assert_eq!(bed.gateway.welcomes(other), 0, "a link to another device is ready");
-            // If the first one lives, that is a copy of its extent; else it has restarted.
-            bed.pass_with(Duration::from_millis(1500), is_there);
-            bed.connects.clear();
-            bed.pass_with(Duration::from_secs(3), is_there);
-            assert!(!bed.connects.is_empty(), "it is tried again");
-            bed.welcome_on(other, keeps_alive, 2);
-        }
-        assert_eq!(bed.gateway.welcomes(other) == 1, expected, "{keeps_alive} {is_there}");
-        let lost = bed.events.iter().any(|event| matches!(event, Event::NodeDown(..)));
-        assert_eq!(lost, expected, "{:?}", bed.events);
+fn a_second_device_with_a_copy_of_an_extent_is_refused_while_the_first_lives() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    for round in 0..3 {
+        bed.connects.clear();
+        bed.welcome_on(OTHER, true, 2);
+        assert_eq!(bed.gateway.welcomes(OTHER), 0, "it waits until the first has shown whether it lives");
+        bed.pass(Duration::from_millis(1500));
+        assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false), "{:?}", bed.events);
+        assert!(is_told_of_two_devices(&bed), "round {round}: {:?}", bed.events);
+        bed.pass(Duration::from_secs(3));
+        assert!(!bed.connects.is_empty(), "it is tried again");
+    }
+    let told = bed.events.iter().filter(|event| matches!(event, Event::NodeAils(..))).count();
+    assert_eq!(told, 1, "now and then is enough");
+}
+
+#[test]
+fn a_restarted_device_takes_the_place_of_a_silent_link_within_a_second_and_in_one_attempt() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    bed.welcome_on(OTHER, true, 2);
+    bed.connects.clear();
+    bed.pass_with(Duration::from_millis(999), false);
+    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false));
+    bed.pass_with(2 * MS, false);
+    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (1, true), "{:?}", bed.events);
+    assert!(!is_told_of_two_devices(&bed), "{:?}", bed.events);
+    assert!(bed.events.iter().any(|event| matches!(event, Event::NodeUp { .. })), "{:?}", bed.events);
+    // The link that was given up belongs to the new start now.
+    bed.pass_with(Duration::from_secs(1), false);
+    assert!(!bed.connects.is_empty());
+    bed.welcome_on(LINK, true, 2);
+    assert_eq!(bed.gateway.welcomes(LINK), 2);
+    bed.read();
+    bed.pass(MS);
+    assert_eq!(bed.results(), [Ok(())]);
+}
+
+#[test]
+fn a_restarted_device_takes_the_place_of_a_link_that_closes_at_once() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    bed.welcome_on(OTHER, true, 2);
+    bed.gateway.link_closed(bed.now, LINK, "reset");
+    bed.look();
+    assert_eq!(bed.gateway.welcomes(OTHER), 1);
+    // Of an old node nobody can ask whether it lives, so the newer link is taken.
+    let mut bed = Bed::with_links(Some(PACE), false, 2);
+    bed.welcome_on(OTHER, false, 2);
+    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (1, true));
+}
+
+#[test]
+fn a_first_device_that_is_busy_for_longer_than_it_may_take_to_answer_is_kept() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    bed.welcome_on(OTHER, true, 2);
+    bed.pass_with(500 * MS, false);
+    // Something of it is heard, though not yet the answer.
+    let mut bytes = Vec::new();
+    put_condition(&mut bytes, &Condition::default());
+    bed.receive(&bytes);
+    bed.pass_with(600 * MS, false);
+    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false), "{:?}", bed.events);
+    assert!(!is_told_of_two_devices(&bed), "that is no proof: it may have been under way: {:?}", bed.events);
+}
+
+#[test]
+fn frames_behind_a_welcome_that_waits_are_read_when_it_is_taken() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    bed.welcome_on(OTHER, true, 2);
+    let mut bytes = Vec::new();
+    put_condition(&mut bytes, &Condition { battery_percent: Some(9), ..Condition::default() });
+    bed.gateway.link_rx(OTHER).extend(&bytes);
+    bed.gateway.process_link(bed.now, OTHER);
+    assert!(bed.gateway.condition_of(0).is_none());
+    bed.pass_with(Duration::from_millis(1001), false);
+    assert_eq!(bed.gateway.condition_of(0).and_then(|(condition, _)| condition.battery_percent), Some(9));
+}
+
+#[test]
+fn what_a_node_may_send_behind_a_welcome_that_waits_is_bounded() {
+    // 64 KiB.
+    for (len, is_kept) in [(65_535, true), (65_536, true), (65_537, false)] {
+        let mut bed = Bed::with_links(Some(PACE), true, 2);
+        bed.welcome_on(OTHER, true, 2);
+        bed.gateway.link_rx(OTHER).extend(&vec![0; len]);
+        bed.gateway.process_link(bed.now, OTHER);
+        let phase = bed.gateway.status().volumes[0].nodes[0].links[1].phase;
+        assert_eq!(phase == LinkPhase::Greeting, is_kept, "{len}: {phase:?}");
     }
 }
 

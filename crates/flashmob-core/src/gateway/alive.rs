@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::link::{Link, LinkId, State};
 use super::{Event, Gateway};
 use crate::condition::Condition;
+use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::condition::{decode_alive, decode_condition, put_alive};
 use crate::wire::frame::WireError;
@@ -40,6 +41,8 @@ pub(super) struct Alive {
     sent: Time,
     /// An answer was asked for and is awaited until then.
     probe: Option<Time>,
+    /// Something was heard since then.
+    is_heard: bool,
     /// Frames sent.
     pub frames: u64,
 }
@@ -52,7 +55,7 @@ impl Alive {
 
     /// Bytes came: whoever sends them lives.
     pub fn heard(&mut self) {
-        self.probe = None;
+        self.is_heard = true;
     }
 
     /// What was begun ends with the link; the next welcome says anew what the node knows.
@@ -96,6 +99,12 @@ impl Gateway {
     #[cold]
     pub(super) fn keep_alive(&mut self, now: Time, id: LinkId) {
         let link = &mut self.links[id.0];
+        if link.alive.probe.is_some_and(|until| now >= until) && link.alive.is_heard {
+            // It lives, and will answer when it is done with what came before.
+            link.alive.probe = None;
+            let node = link.node;
+            return self.refuse_held(now, node, false);
+        }
         if link.alive.probe.is_some_and(|until| now >= until) {
             self.disconnect(now, id, "it does not answer, and the node was announced anew");
             return self.try_link(now, id);
@@ -140,54 +149,86 @@ impl Gateway {
             let link = &mut self.links[id.0];
             match link.state {
                 State::Waiting(_) => self.try_link(now, id),
-                State::Connecting(_) | State::Greeting(_) if is_elsewhere => {
+                State::Connecting(_) | State::Greeting(_) | State::Held(_) if is_elsewhere => {
                     self.disconnect(now, id, "the node is elsewhere now");
                     self.try_link(now, id);
                 }
-                State::Connecting(_) | State::Greeting(_) => {}
-                State::Ready => self.ask_link(now, id),
+                State::Connecting(_) | State::Greeting(_) | State::Held(_) => {}
+                State::Ready => self.ask_link(now, id, PROBE_PATIENCE),
             }
         }
     }
 
     /// Asks a ready link whether it lives, where its node knows that question.
-    fn ask_link(&mut self, now: Time, id: LinkId) {
+    fn ask_link(&mut self, now: Time, id: LinkId, patience: Duration) {
         let link = &mut self.links[id.0];
         if link.state == State::Ready && link.alive.is_known && link.alive.probe.is_none() {
-            let until = now + PROBE_PATIENCE;
+            let until = now + patience;
             link.alive.probe = Some(until);
+            link.alive.is_heard = false;
             self.send_alive(now, id, true);
             self.link_is_due(until);
         }
     }
 
-    /// Whether a welcome comes from another device, or another start of it, than the one that the node's other links lead to. A copy of
-    /// an extent shows the same identity: with links to both, reads would miss what was written. The other links are asked whether they
-    /// live; those of a start that is over are given up soon, and then the new one is taken.
-    pub(super) fn is_of_two_devices(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> bool {
-        let node_index = self.links[id.0].node;
-        let node = &self.nodes[node_index];
+    /// Whether a welcome comes from another start of the node than the one that its other links lead to: the device has restarted, or a
+    /// second device shows a copy of the extent. With links to both, reads would miss what was written.
+    pub(super) fn is_of_another_start(&self, id: LinkId, welcome: &Welcome) -> bool {
+        let node = &self.nodes[self.links[id.0].node];
         // Another extent is refused as such.
-        let is_same_extent = node.extent_id == Some(welcome.extent_id);
-        if node.links_up == 0 || !is_same_extent || node.boot_id.is_none_or(|known| known == welcome.boot_id) {
-            return false;
-        }
-        for other in node.links.clone().map(LinkId) {
+        node.links_up > 0
+            && node.extent_id == Some(welcome.extent_id)
+            && node.boot_id.is_some_and(|known| known != welcome.boot_id)
+            && !planted::is(Bug::NewestStartWins)
+    }
+
+    /// Holds such a welcome until the node's other links have shown whether they live. A boot id has no order, and names no device, so the
+    /// later welcome says nothing about which of the two has the data. If one of the other links answers, there are two devices, and the
+    /// new one is refused; if none does, the device has restarted, and the new link takes the place of those at once.
+    pub(super) fn hold_welcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        let node = &self.nodes[self.links[id.0].node];
+        let links = node.links.clone();
+        let patience = PROBE_PATIENCE.min(self.volumes[node.volume].spec.timeout / 4);
+        let until = now + patience * 2;
+        self.greeting -= usize::from(matches!(self.links[id.0].state, State::Greeting(_)));
+        let link = &mut self.links[id.0];
+        link.state = State::Held(until);
+        link.held = Some(Box::new(welcome.clone()));
+        self.link_is_due(until);
+        for other in links.map(LinkId) {
             let link = &self.links[other.0];
             if link.state == State::Ready && !link.alive.is_known {
                 // An old node cannot be asked.
                 self.disconnect(now, other, "its node seems to have started anew");
             } else {
-                self.ask_link(now, other);
+                self.ask_link(now, other, patience);
             }
         }
-        let node = &self.nodes[node_index];
-        let (is_so, name) = (node.links_up > 0, node.name.clone());
-        // A restart explains it for a second; and people need to read it only now and then.
-        if is_so && self.links[id.0].failures % 8 == 7 {
-            self.tell(Event::NodeAils(name, TWO_DEVICES.to_string()));
+    }
+
+    /// The node has no other link left: what was held is taken.
+    pub(super) fn release_held(&mut self, now: Time, node: usize) {
+        for id in self.nodes[node].links.clone().map(LinkId) {
+            if let Some(welcome) = self.links[id.0].held.take() {
+                self.welcomed(now, id, &welcome);
+                if self.links[id.0].state == State::Ready {
+                    // What came behind it.
+                    self.process_link(now, id);
+                }
+            }
         }
-        is_so
+    }
+
+    /// Another link of the node lives, so a welcome that was held came from a second device. People need to read that only now and then.
+    fn refuse_held(&mut self, now: Time, node: usize, is_proven: bool) {
+        for id in self.nodes[node].links.clone().map(LinkId) {
+            if matches!(self.links[id.0].state, State::Held(_)) {
+                if is_proven && self.links[id.0].failures % 8 == 0 {
+                    self.tell(Event::NodeAils(self.nodes[node].name.clone(), TWO_DEVICES.to_string()));
+                }
+                self.disconnect(now, id, TWO_DEVICES);
+            }
+        }
     }
 
     /// How often a link was welcomed: with that, its place is known to be the right one.
@@ -229,11 +270,15 @@ impl Gateway {
         Ok(())
     }
 
-    /// A node shows that it lives, which its bytes did already.
+    /// A node shows that it lives.
     #[cold]
     #[inline(never)]
-    pub(super) fn handle_alive(&mut self, meta: &[u8]) -> Result<(), WireError> {
-        decode_alive(meta).map(|_| ())
+    pub(super) fn handle_alive(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
+        decode_alive(meta)?;
+        if self.links[id.0].alive.probe.take().is_some() {
+            self.refuse_held(now, self.links[id.0].node, true);
+        }
+        Ok(())
     }
 
     /// The extent that a node (counted over all volumes) serves, once it is known.

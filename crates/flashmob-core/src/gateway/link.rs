@@ -9,6 +9,7 @@ use super::request::RequestKey;
 use super::{Action, Event, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::clocks::Exchange;
+use crate::planted::{self, Bug};
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
@@ -25,6 +26,9 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// ([`crate::node`]), and than TCP needs to repeat what was lost three times running.
 const STUCK_FOR: Duration = Duration::from_secs(2);
 
+/// Most bytes that a node may send behind a welcome that is held: some frames that tell of its device, and no answers.
+const HELD_BYTES_MAX: usize = 64 << 10;
+
 /// Where a link is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -34,6 +38,9 @@ pub(super) enum State {
     Connecting(Time),
     /// The hello was sent, the welcome is awaited, until then at most.
     Greeting(Time),
+    /// The welcome came from another start of the node than the one that its other links lead to. They show whether they live, until then
+    /// at most.
+    Held(Time),
     /// Batches travel.
     Ready,
 }
@@ -69,6 +76,8 @@ pub(super) struct Link {
     /// When the last attempt began.
     pub begun: Option<Time>,
     pub alive: Alive,
+    /// The welcome that is held.
+    pub held: Option<Box<Welcome>>,
     pub next_seq: u32,
     /// When something was last heard, or the first batch after silence sent.
     pub progress: Time,
@@ -110,6 +119,7 @@ impl Link {
             failures: 0,
             begun: None,
             alive: Alive::default(),
+            held: None,
             next_seq: 0,
             progress: Time::default(),
             answered: Time::default(),
@@ -123,7 +133,7 @@ impl Link {
     pub fn deadline(&self, draining: bool) -> Option<Time> {
         match self.state {
             State::Waiting(_) if draining => None,
-            State::Waiting(at) | State::Connecting(at) | State::Greeting(at) => Some(at),
+            State::Waiting(at) | State::Connecting(at) | State::Greeting(at) | State::Held(at) => Some(at),
             State::Ready => self.alive.deadline(),
         }
     }
@@ -157,7 +167,7 @@ impl Link {
     }
 
     fn is_connected(&self) -> bool {
-        matches!(self.state, State::Greeting(_) | State::Ready)
+        matches!(self.state, State::Greeting(_) | State::Held(_) | State::Ready)
     }
 }
 
@@ -262,7 +272,7 @@ impl Gateway {
     }
 
     fn decode_link(&mut self, now: Time, id: LinkId, rx: &mut RxBuf) -> Result<(), WireError> {
-        while self.links[id.0].is_connected() {
+        while matches!(self.links[id.0].state, State::Greeting(_) | State::Ready) {
             let (frame, taken) = match frame::decode_frame(rx.data())? {
                 Decoded::NeedMore(total) => {
                     self.links[id.0].rx_wanted = total - rx.len();
@@ -279,7 +289,9 @@ impl Gateway {
                 (State::Ready, FrameKind::Condition) if self.links[id.0].alive.is_known => {
                     self.handle_condition(now, id, frame.meta)?;
                 }
-                (State::Ready, FrameKind::Alive) if self.links[id.0].alive.is_known => self.handle_alive(frame.meta)?,
+                (State::Ready, FrameKind::Alive) if self.links[id.0].alive.is_known => {
+                    self.handle_alive(now, id, frame.meta)?
+                }
                 (_, FrameKind::Error) => {
                     let text = frame::error_text(frame.meta);
                     self.disconnect(now, id, &format!("the node reports: {text}"));
@@ -288,13 +300,16 @@ impl Gateway {
             }
             rx.consume(taken);
         }
+        if matches!(self.links[id.0].state, State::Held(_)) && rx.len() > HELD_BYTES_MAX {
+            return Err(WireError::Malformed("more than a node says before it is asked"));
+        }
         Ok(())
     }
 
     /// The node agrees. Everything that was sent on this link before is over.
-    fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
-        if self.is_of_two_devices(now, id, welcome) {
-            return self.disconnect(now, id, TWO_DEVICES);
+    pub(super) fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        if self.is_of_another_start(id, welcome) {
+            return self.hold_welcome(now, id, welcome);
         }
         let became_ready = match self.check_welcome(id, welcome) {
             Ok(became_ready) => became_ready,
@@ -303,7 +318,7 @@ impl Gateway {
         let node_index = self.links[id.0].node;
         self.relate_clock(now, id, welcome);
         let link = &mut self.links[id.0];
-        self.greeting -= 1;
+        self.greeting -= usize::from(matches!(link.state, State::Greeting(_)));
         link.state = State::Ready;
         link.failures = 0;
         link.counters.welcomes += 1;
@@ -437,6 +452,7 @@ impl Gateway {
         let until = now + pause;
         link.state = State::Waiting(until);
         link.alive.link_is_lost();
+        link.held = None;
         link.failures += 1;
         link.counters.breaks += 1;
         link.rx = RxBuf::new();
@@ -445,7 +461,8 @@ impl Gateway {
         self.batches_out -= link.sent.len();
         let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
         // Reads and flushes may go again at once, on any link; changes only when this one is welcomed anew.
-        let (changes, mut others): (Vec<Piece>, Vec<Piece>) = open.into_iter().partition(|p| p.op.mutates());
+        let (changes, mut others): (Vec<Piece>, Vec<Piece>) =
+            open.into_iter().partition(|p| p.op.mutates() && !planted::is(Bug::ChangesResentAtOnce));
         others.retain(|p| self.requests.get(p.request).is_some());
         link.unresolved.extend(changes);
         link.counters.resent += others.len() as u64;
@@ -459,6 +476,9 @@ impl Gateway {
             node.trouble = Some(reason.to_string());
             let event = Event::NodeDown(node.name.clone(), reason.to_string());
             self.tell(event);
+        }
+        if was_ready && self.nodes[node_index].links_up == 0 {
+            self.release_held(now, node_index);
         }
     }
 
@@ -491,6 +511,7 @@ impl Gateway {
             }
             State::Connecting(at) if now >= at => self.disconnect(now, id, "no connection in time"),
             State::Greeting(at) if now >= at => self.disconnect(now, id, "no answer to the hello in time"),
+            State::Held(at) if now >= at => self.disconnect(now, id, TWO_DEVICES),
             // Half of what a request may take, so that another attempt has the other half.
             State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout / 2 => {
                 self.disconnect(now, id, "no answer in time");

@@ -178,7 +178,7 @@ impl Gateway {
             phase: match link.state {
                 State::Waiting(_) => LinkPhase::Waiting,
                 State::Connecting(_) => LinkPhase::Connecting,
-                State::Greeting(_) => LinkPhase::Greeting,
+                State::Greeting(_) | State::Held(_) => LinkPhase::Greeting,
                 State::Ready => LinkPhase::Ready,
             },
             outstanding_batches: link.sent.len(),

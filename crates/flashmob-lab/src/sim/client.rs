@@ -100,6 +100,16 @@ enum Answer<'a> {
     Error(u32),
 }
 
+/// What a native call's failure is as an NBD error, so that both kinds of clients are judged alike.
+fn errno_of(failure: Failure) -> u32 {
+    match failure {
+        Failure::Io => EIO,
+        Failure::NoSpace => ENOSPC,
+        // None that a client may see here.
+        other => 1000 + other as u32,
+    }
+}
+
 impl World {
     pub(super) fn wake_client(&mut self, c: usize) {
         let at = self.ctx.now + Duration::from_nanos(self.ctx.rng.random_range(0..WAKE_NS_MAX));
@@ -310,7 +320,7 @@ impl World {
         let answer = match &result {
             Ok(data) if is_read => Answer::Read(data),
             Ok(_) => Answer::Done,
-            Err(failure) => Answer::Error(*failure as u32),
+            Err(failure) => Answer::Error(errno_of(*failure)),
         };
         if let Err(text) = self.client_answered(c, cookie, &answer) {
             self.ctx.fail(format!("client {c}: {text}"));
@@ -358,7 +368,6 @@ impl World {
     /// Errors are allowed only where a fault can be the reason.
     fn check_error(&mut self, c: usize, cookie: u64, pending: &Pending, errno: u32) -> Result<(), String> {
         let is_known = errno == EIO || (errno == ENOSPC && pending.op.mutates());
-        let is_known = is_known || (self.clients[c].plan.native && errno <= Failure::NoSpace as u32);
         let is_excused = self.touched(&pending.spans).any(|n| self.is_excused(n, pending.at));
         // A flush that a store failed is told to every client once, whenever it asks next.
         let store_failed = || self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::StoreErrors(..)));

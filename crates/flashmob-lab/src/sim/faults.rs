@@ -43,10 +43,12 @@ pub enum Fault {
     /// The device dozes: nothing comes through to it or from it, and its process stands still; connections survive. Now and then
     /// it announces itself when it is back.
     Doze(usize, Duration),
+    /// A second device with a copy of the node's bytes appears at its address, and a link breaks: attempts reach one or the other.
+    Copy(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 13;
+pub const FAULT_KINDS: usize = 14;
 
 impl Fault {
     /// The names of all kinds.
@@ -64,6 +66,7 @@ impl Fault {
         "gateway restart",
         "client cut",
         "doze",
+        "copy",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -83,6 +86,7 @@ impl Fault {
             Fault::GatewayRestart(_) => 10,
             Fault::ClientCut(_) => 11,
             Fault::Doze(..) => 12,
+            Fault::Copy(..) => 13,
         }
     }
 }
@@ -141,6 +145,19 @@ pub(super) fn draw_doze(rng: &mut SmallRng, scenario: &mut Scenario) {
         let node = rng.random_range(0..scenario.extents_bytes.len());
         scenario.faults.push((Duration::from_micros(rng.random_range(0..span_us)), Fault::Doze(node, lasts)));
     }
+}
+
+/// Draws whether a copy of a device appears. Nothing else goes wrong then: a gateway that has no link to a device takes whoever shows its
+/// extent, so a copy does no harm only while the device itself is there.
+pub(super) fn draw_copy(rng: &mut SmallRng, scenario: &mut Scenario) {
+    if !scenario.faults.is_empty() || scenario.local_nodes != 0 || !rng.random_ratio(1, 3) {
+        return;
+    }
+    scenario.links = scenario.links.max(2);
+    let span_us = scenario.span.as_micros() as u64;
+    let at = Duration::from_micros(rng.random_range(span_us / 4..span_us * 3 / 4));
+    let lasts = Duration::from_micros(rng.random_range(5_000..2_000_000));
+    scenario.faults.push((at, Fault::Copy(rng.random_range(0..scenario.extents_bytes.len()), lasts)));
 }
 
 impl World {
@@ -216,6 +233,7 @@ impl World {
                     self.ctx.at(until, Event::Announce { node, is_elsewhere });
                 }
             }
+            Fault::Copy(node, lasts) => self.copy_appears(node, lasts),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
                     self.net.cut(&mut self.ctx, conn);
@@ -243,12 +261,14 @@ impl World {
     pub(super) fn is_excused(&self, node: usize, asked: Time) -> bool {
         let s = &self.scenario;
         let recovery = s.timeout + s.reconnect_max + s.connect_timeout * 2 + Duration::from_millis(500);
-        self.scenario.slowness[node] > 1 || self.disturbed_until[node].is_some_and(|until| until + recovery >= asked)
+        let is_slow = s.slowness.get(node).is_some_and(|&slowness| slowness > 1);
+        is_slow || self.disturbed_until[node].is_some_and(|until| until + recovery >= asked)
     }
 
     /// Ends all faults that last, but for deaths.
     pub(super) fn heal(&mut self) {
         let now = self.ctx.now;
+        self.copies_disappear();
         for n in 0..self.nodes.len() {
             self.nodes[n].store.ill_until = now;
             self.nodes[n].store.stalled_until = now;
@@ -267,7 +287,7 @@ impl World {
         }
     }
 
-    fn random_link(&mut self, node: usize) -> Option<ConnId> {
+    pub(super) fn random_link(&mut self, node: usize) -> Option<ConnId> {
         let links: Vec<ConnId> = self.net.open_links(node).collect();
         (!links.is_empty()).then(|| links[self.ctx.rng.random_range(0..links.len())])
     }

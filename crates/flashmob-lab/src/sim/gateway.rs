@@ -12,6 +12,7 @@ use flashmob_core::units::Time;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+use super::faults::Fault;
 use super::net::{ConnId, ConnKind};
 use super::node::SimNode;
 use super::trace::What;
@@ -93,6 +94,13 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
 }
 
 impl SimGateway {
+    /// How many links of a node are ready.
+    pub fn links_ready(&self, node: usize) -> usize {
+        let Some(core) = &self.core else { return 0 };
+        let status = core.status();
+        status.volumes[0].nodes[node].links.iter().filter(|link| link.phase == LinkPhase::Ready).count()
+    }
+
     /// The nodes that have all their links up.
     pub fn linked(&self) -> Vec<bool> {
         let Some(core) = &self.core else { return Vec::new() };
@@ -350,6 +358,13 @@ impl World {
                 Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
                 Action::CloseClient(id, None) => self.gateway.closing.push(id),
                 Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
+                Action::Tell(Told::NodeAils(name, text)) if text.contains("another device") => {
+                    // A device that restarted must not be taken for two.
+                    let has_copy = self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::Copy(..)));
+                    if !has_copy {
+                        self.ctx.fail(format!("{name} was said to be two devices"));
+                    }
+                }
                 Action::Tell(_) => {}
             }
         }
@@ -378,6 +393,7 @@ impl World {
 
     /// A connect reaches its node.
     pub(super) fn connect_arrives(&mut self, link: usize, node: usize, attempt: u32, session: u64) {
+        let node = self.who_answers(node);
         match self.nodes[node].answers_connect(self.ctx.now) {
             None => {}
             Some(false) => self.connect_done(link, attempt, session, None),

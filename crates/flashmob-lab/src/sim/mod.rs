@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `scenario.rs` | what a run is made of, drawn from a seed |
 //! | `faults.rs` | what goes wrong, and which errors that excuses |
+//! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
 //! | `store.rs` | the nodes' storage: live bytes against durable ones |
 //! | `node.rs`, `gateway.rs` | loops around the state machines |
@@ -17,6 +18,7 @@
 //! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
 
 mod client;
+mod copy;
 mod faults;
 mod finish;
 mod gateway;
@@ -71,6 +73,7 @@ enum Event {
     Fault(usize),
     HalfOpen { conn: ConnId, until: Time },
     Announce { node: usize, is_elsewhere: bool },
+    CopiesDisappear,
     Watch,
 }
 
@@ -390,6 +393,7 @@ impl World {
             }
             Event::HalfOpen { conn, until } => self.half_open(conn, until),
             Event::Announce { node, is_elsewhere } => self.announce(node, is_elsewhere),
+            Event::CopiesDisappear => self.copies_disappear(),
             Event::Watch => {
                 self.watch();
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);

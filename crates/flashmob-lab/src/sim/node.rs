@@ -18,6 +18,9 @@ use super::{Event, World};
 /// How long a node's loop needs to notice something, at most, in nanoseconds.
 const WAKE_NS_MAX: u64 = 40_000;
 
+/// More starts than any device of a run has: the boot ids of a copy are its own.
+const COPY_BOOTS: u64 = 1 << 32;
+
 #[derive(Debug)]
 pub(super) struct SimNode {
     config: NodeConfig,
@@ -34,6 +37,8 @@ pub(super) struct SimNode {
     pub is_dead: bool,
     has_power: bool,
     boots: u64,
+    /// Of which node it is a copy.
+    pub copy_of: Option<usize>,
     /// The volume that it serves, once it was told.
     adopted: Option<(String, u32)>,
     is_awake: bool,
@@ -101,6 +106,7 @@ impl SimNode {
             is_dead: false,
             has_power: true,
             boots: 0,
+            copy_of: None,
             adopted: None,
             is_awake: false,
             has_timer: false,
@@ -110,6 +116,14 @@ impl SimNode {
             closing: Vec::new(),
             done: Vec::new(),
         }
+    }
+
+    /// A second device with the same bytes, which never started together with the first.
+    pub fn copied(&self, number: usize, scenario: &super::Scenario) -> SimNode {
+        let mut copy = SimNode::new(number, self.store.live().to_vec(), scenario);
+        (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
+        copy.adopted = self.adopted.clone();
+        copy
     }
 
     /// Whether its kernel accepts connections, refuses them, or says nothing.

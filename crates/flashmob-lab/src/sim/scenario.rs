@@ -207,6 +207,7 @@ impl Scenario {
         // A generator of its own as well.
         let awake = &mut SmallRng::seed_from_u64(seed ^ 0xa_117e);
         faults::draw_doze(awake, &mut scenario);
+        faults::draw_copy(&mut SmallRng::seed_from_u64(seed ^ 0x0c_0b1e5), &mut scenario);
         scenario.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| sampling.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
