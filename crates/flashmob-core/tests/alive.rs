@@ -494,6 +494,35 @@ fn what_a_node_may_send_behind_a_welcome_that_waits_is_bounded() {
 }
 
 #[test]
+fn when_one_link_is_given_up_for_its_silence_the_others_show_whether_they_live() {
+    for other_lives in [true, false] {
+        let mut bed = Bed::with_links(Some(PACE), true, 2);
+        bed.welcome_on(OTHER, true, 1);
+        bed.read();
+        bed.pass_with(TIMEOUT / 2 + Duration::from_millis(60), false);
+        assert_eq!(bed.connects.len(), 0);
+        bed.look();
+        let asked = if bed.gateway.link_out(OTHER).is_empty() { LINK } else { OTHER };
+        let out = bed.gateway.link_out(asked).take_all();
+        let mut kinds = Vec::new();
+        let mut at = 0;
+        while let Ok(Decoded::Frame(frame, taken)) = decode_frame(&out[at..]) {
+            kinds.push(frame.kind);
+            at += taken;
+        }
+        assert!(kinds.contains(&FrameKind::Alive), "{kinds:?}");
+        if other_lives {
+            let mut bytes = Vec::new();
+            put_alive(&mut bytes, false);
+            bed.gateway.link_rx(asked).extend(&bytes);
+            bed.gateway.process_link(bed.now, asked);
+        }
+        bed.pass_with(TIMEOUT / 4, false);
+        assert_eq!(is_lost(&bed), !other_lives, "a quarter of the timeout is left for another attempt");
+    }
+}
+
+#[test]
 fn a_dead_link_that_is_asked_is_given_up_although_requests_go_on_it() {
     let mut bed = Bed::new(Some(PACE), true);
     bed.pass_with(Duration::from_secs(5), false);

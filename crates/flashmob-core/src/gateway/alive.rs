@@ -231,6 +231,15 @@ impl Gateway {
         }
     }
 
+    /// A link of this node was given up because nothing was heard on it. Its other links may be as dead, and a request that is sent again on
+    /// one of those would run out of time: they show now whether they live.
+    pub(super) fn ask_others(&mut self, now: Time, node: usize) {
+        let patience = self.volumes[self.nodes[node].volume].spec.timeout / 4;
+        for id in self.nodes[node].links.clone().map(LinkId) {
+            self.ask_link(now, id, patience);
+        }
+    }
+
     /// How often a link was welcomed: with that, its place is known to be the right one.
     #[must_use]
     pub fn welcomes(&self, id: LinkId) -> u64 {

@@ -514,7 +514,9 @@ impl Gateway {
             State::Held(at) if now >= at => self.disconnect(now, id, TWO_DEVICES),
             // Half of what a request may take, so that another attempt has the other half.
             State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout / 2 => {
+                let node = link.node;
                 self.disconnect(now, id, "no answer in time");
+                self.ask_others(now, node);
             }
             // It answers, but not this: whoever waits behind it must not wait for ever.
             State::Ready if link.sent.front().is_some_and(|b| now - b.sent >= spec.timeout * 2) => {
