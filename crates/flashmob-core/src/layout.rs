@@ -35,6 +35,7 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
+use crate::planted::{self, Bug};
 use crate::units::GIB;
 
 /// The most extents that a volume may have.
@@ -276,13 +277,14 @@ impl Layout {
                 Run {
                     extent: (offset_bytes / extent_bytes) as u32,
                     extent_offset_bytes,
-                    left_bytes: extent_bytes - extent_offset_bytes,
+                    left_bytes: extent_bytes - extent_offset_bytes + u64::from(planted::is(Bug::ExtentEndOffByOne)),
                 }
             }
             Map::LinearUnequal { starts_bytes } => {
                 let extent = starts_bytes.partition_point(|&start| start <= offset_bytes) - 1;
                 let extent_offset_bytes = offset_bytes - starts_bytes[extent];
-                let left_bytes = self.extent_sizes_bytes[extent] - extent_offset_bytes;
+                let left_bytes = self.extent_sizes_bytes[extent] - extent_offset_bytes
+                    + u64::from(planted::is(Bug::ExtentEndOffByOne));
                 Run { extent: extent as u32, extent_offset_bytes, left_bytes }
             }
             Map::Striped(stripes) => stripes.run_at(offset_bytes),
@@ -362,12 +364,13 @@ impl Stripes {
         let stripe_bytes = 1 << self.shift;
         let in_stripe_bytes = in_zone_bytes & (stripe_bytes - 1);
         let stripe = in_zone_bytes >> self.shift;
+        let stripe_left_bytes = stripe_bytes - in_stripe_bytes + u64::from(planted::is(Bug::StripeEndOffByOne));
         let row = zone.first_row + stripe / zone.members;
         Run {
             extent: self.order[(stripe % zone.members) as usize],
             extent_offset_bytes: (row << self.shift) + in_stripe_bytes,
             // One extent alone: its stripes lie end to end.
-            left_bytes: if zone.members == 1 { zone.end_bytes - offset_bytes } else { stripe_bytes - in_stripe_bytes },
+            left_bytes: if zone.members == 1 { zone.end_bytes - offset_bytes } else { stripe_left_bytes },
         }
     }
 

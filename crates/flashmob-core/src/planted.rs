@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {
-    /// The node forgets one reply of a batch.
+    /// The node forgets the reply to the third piece of a batch.
     NodeLosesReply = 1,
-    /// The gateway does not pass on the answer to one piece.
+    /// The gateway does not pass on the answer to one piece in 61.
     GatewayLosesReply,
-    /// The gateway gives the answer to a read to the piece beside it in the batch.
+    /// The node gives each part of a merged read the bytes of the first.
     AnswerToWrongRequest,
-    /// Pieces of a linear volume end one byte behind their extent.
+    /// Pieces of a linear volume end one byte behind the end of their extent.
     ExtentEndOffByOne,
-    /// Pieces of a striped volume end one byte behind their stripe.
+    /// Pieces of a striped volume end one byte behind the end of their stripe.
     StripeEndOffByOne,
-    /// A piece's bytes lie one byte beside their place in the request's buffer.
+    /// The bytes of a request's second piece lie one byte before their place in its buffer.
     BufferPlaceOffByOne,
     /// A flush does not wait for the writes that it covers.
     FlushOvertakesWrite,
@@ -69,6 +69,12 @@ impl Bug {
             Bug::NodeDoesNotFence => "node-does-not-fence",
             Bug::NewestStartWins => "newest-start-wins",
         }
+    }
+
+    /// Whether the simulator can find it. The others are for canaries of tests with real processes.
+    #[must_use]
+    pub fn is_for_simulator(self) -> bool {
+        self as u8 <= Bug::NewestStartWins as u8
     }
 
     /// The bug of a name.

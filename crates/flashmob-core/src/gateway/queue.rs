@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::request::RequestKey;
 use crate::op::{Op, OpFlags};
+use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::batch::WirePiece;
 use lanes::{Lanes, Room};
@@ -196,7 +197,7 @@ impl NodeQueue {
     }
 
     fn has_unfinished_before(&self, flush: &Piece) -> bool {
-        self.unfinished.first().is_some_and(|&serial| serial < flush.serial)
+        self.unfinished.first().is_some_and(|&serial| serial < flush.serial) && !planted::is(Bug::FlushOvertakesWrite)
     }
 
     /// A change has ended, or is known never to be executed: what waited for it may go on.

@@ -8,6 +8,7 @@ use super::reply::Done;
 use super::{Host, InStore, LINK_PIECES_MAX, Node, PIECE_COST_BYTES, StoreDone, StoreOp, TryRead};
 use crate::elevator::{Entry, Issue};
 use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
 use crate::stages::NodeInterval;
 use crate::units::{KIB, MIB, Time};
 use crate::wire::batch::{WirePiece, decode_batch, is_together};
@@ -263,7 +264,14 @@ impl Node {
                 self.answer(tag, Err(Failure::Invalid), None, None);
                 continue;
             }
-            let WirePiece { op, flags, offset_bytes, len_bytes } = piece;
+            let WirePiece { op, mut flags, offset_bytes, len_bytes } = piece;
+            if planted::is(Bug::FlushWithoutStore) && op == Op::Flush {
+                self.answer(tag, Ok(()), None, None);
+                continue;
+            }
+            if planted::is(Bug::FuaDropped) {
+                flags = OpFlags::NONE;
+            }
             self.elevator.push(Entry { op, flags, offset_bytes, len_bytes, tag });
         }
         self.fast_missed = missed;
@@ -345,7 +353,8 @@ impl Node {
             } else if single {
                 Some(std::mem::take(&mut done.data))
             } else {
-                let at = (part.offset_bytes - op.issue.offset_bytes) as usize;
+                let is_first = planted::is(Bug::AnswerToWrongRequest);
+                let at = if is_first { 0 } else { (part.offset_bytes - op.issue.offset_bytes) as usize };
                 Some(done.data[at..at + part.len_bytes as usize].to_vec())
             };
             self.answer(part.tag, done.result, data, Some(done.finished));
@@ -371,7 +380,9 @@ impl Node {
                 unused_bytes = 0;
             }
             link.pieces_served += 1;
-            if batch.together {
+            if planted::is(Bug::NodeLosesReply) && tag.index == 2 {
+                // The third of each batch.
+            } else if batch.together {
                 self.hold(tag.batch, done);
             } else {
                 link.push_answer(done);

@@ -1,0 +1,79 @@
+//! How many seeds the simulator needs to find bugs that are planted on purpose: a table, and a failure if one is never found.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Parser;
+use flashmob_core::planted::{Bug, plant};
+use flashmob_lab::sim::{self, Scenario};
+
+/// Plants each bug, and counts the seeds that the simulator needs to find it, over disjoint ranges of seeds.
+#[derive(Parser)]
+struct Args {
+    /// Ranges of seeds.
+    #[arg(long, default_value_t = 5)]
+    ranges: u64,
+    /// Most seeds of each.
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// The first seed of the first range; each of the others begins a million later.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Only the bugs with this in their names.
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// The distance between ranges.
+const APART: u64 = 1_000_000;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    // Panics are findings here.
+    panic::set_hook(Box::new(|_| ()));
+    println!("| bug | seeds to find it, median of {} ranges | each range | missed |", args.ranges);
+    println!("|---|---:|---|---:|");
+    let mut missed_all = 0;
+    for bug in Bug::ALL.into_iter().filter(|bug| bug.is_for_simulator() && bug.name().contains(&args.only)) {
+        plant(Some(bug));
+        let mut found: Vec<Option<u64>> =
+            (0..args.ranges).map(|range| seeds_until_found(args.first + range * APART, args.seeds)).collect();
+        plant(None);
+        let each: Vec<String> =
+            found.iter().map(|seeds| seeds.map_or("missed".to_string(), |n| n.to_string())).collect();
+        let missed = found.iter().filter(|seeds| seeds.is_none()).count();
+        // A miss counts as more than any number.
+        found.sort_unstable_by_key(|seeds| seeds.unwrap_or(u64::MAX));
+        let median = found.get(found.len() / 2).copied().flatten();
+        let median = median.map_or(format!("more than {}", args.seeds), |n| n.to_string());
+        println!("| {} | {median} | {} | {missed} |", bug.name(), each.join(", "));
+        missed_all += u64::from(missed as u64 == args.ranges);
+    }
+    if missed_all == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Which seed of a range finds the bug, counted from 1.
+fn seeds_until_found(first: u64, seeds: u64) -> Option<u64> {
+    let next = AtomicU64::new(first);
+    let found = AtomicU64::new(u64::MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    // Threads may finish in another order: those before the first that was found are run to their end.
+                    if seed >= first + seeds || seed > found.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let outcome = panic::catch_unwind(AssertUnwindSafe(|| sim::run(Scenario::from_seed(seed), false)));
+                    if outcome.map_or(true, |outcome| outcome.violation.is_some()) {
+                        found.fetch_min(seed, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner();
+    (found != u64::MAX).then(|| found - first + 1)
+}
