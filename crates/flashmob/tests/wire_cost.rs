@@ -182,7 +182,7 @@ fn a_hundred_reads_of_a_byte_take_eight_bytes_out_and_four_back_and_one_segment_
 
 #[test]
 fn smaller_batches_cost_what_the_document_says() {
-    // docs/wire-protocol.md, "What a read costs": bytes of a frame out and back.
+    // docs/wire-protocol.md, "Cost of a read": bytes of a frame out and back.
     for (k, out, back) in [(1, 44, 36), (10, 94, 45)] {
         for cost in measure(k, &[100]) {
             assert_eq!(cost.out, vec![out; 100 / k], "k = {k}");
