@@ -10,6 +10,8 @@
 //! Every structure has a limit ([`Limits`]): memory does not grow with the capture. Bytes come from anybody: nothing panics, whatever they are.
 //! It knows no command line and prints nothing.
 
+#![forbid(unsafe_code)]
+
 mod analyzer;
 mod connection;
 mod limits;

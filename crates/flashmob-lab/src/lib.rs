@@ -14,6 +14,8 @@
 //!
 //! The models know nothing of who uses them.
 
+#![forbid(unsafe_code)]
+
 pub mod air;
 pub mod cluster;
 pub mod flash;

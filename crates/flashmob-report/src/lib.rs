@@ -14,6 +14,8 @@
 //! - `command`: the command line that measures a result again
 //! - `csv`: one row for each repetition
 
+#![forbid(unsafe_code)]
+
 pub mod claims;
 mod command;
 pub mod comparison;

@@ -19,6 +19,8 @@
 //! - [`warning`]: reasons to doubt a figure
 //! - [`read`]: documents from files, with errors that name what is wrong
 
+#![forbid(unsafe_code)]
+
 pub mod capture;
 pub mod clock;
 pub mod cluster;
