@@ -8,18 +8,18 @@
 //!
 //! - [`nbd`]: the client, from the URI to the pipelined connection
 //! - [`load`]: random and sequential loads with their results
-//! - [`host`]: the device, the disk and the file of a benchmark of this machine's own flash
+//! - [`bench_file`]: the file that a benchmark of this machine's own flash reads
 //! - [`copy`]: an image into an export and back
 //! - [`blocking`]: one request at a time, for tests
 //! - [`modelled`]: a modelled disk that makes the calling threads wait as a real one would
 //! - [`net`]: the network between two devices, in iperf3's protocol
 //! - [`progress`]: a line for people who wait
 
+pub mod bench_file;
 pub mod blocking;
 pub mod copy;
 pub mod disk;
 pub mod error;
-pub mod host;
 pub mod load;
 pub mod modelled;
 pub mod nbd;

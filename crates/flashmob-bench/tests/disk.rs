@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use flashmob_bench::bench_file;
 use flashmob_bench::disk::limit::Stop;
 use flashmob_bench::disk::plan::Grid;
 use flashmob_bench::disk::{self, DiskError, FileSubject, ModelSubject, Plan, Subject, Swept};
-use flashmob_bench::host::bench_file;
 use flashmob_results::disk::{Cache, Engine, Operation, Pattern, Sync};
 use flashmob_results::warning::Code;
 

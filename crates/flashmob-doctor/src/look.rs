@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use flashmob_bench::host::device;
+use flashmob_host::device;
 use flashmob_results::clock;
 use flashmob_results::diagnosis::{Check, Diagnosis, FORMAT, FORMAT_VERSION, Path};
 

@@ -12,6 +12,7 @@ pub mod lab;
 pub mod net;
 pub mod node;
 mod process;
+pub mod status;
 pub mod store;
 mod volume;
 

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 
-use crate::admin::Reporter;
 use crate::config::{Config, ConfigError};
 use crate::gateway::{GatewayServer, NativeHandle, Pending, Stopper};
+use crate::status::Reporter;
 
 /// How long [`Volume::open`] waits for nodes whose size it must learn.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use flashmob::admin::report::NodeOfVolume;
+use flashmob::status::report::NodeOfVolume;
 use flashmob_core::op::{Op, OpFlags};
 
 const SIZE_BYTES: u64 = 1 << 20;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use flashmob::admin::report::{LinkReport, Report};
+use flashmob::status::report::{LinkReport, Report};
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::units::GIB;
 use flashmob_core::wire::{Decoded, FrameKind, decode_frame};

@@ -13,8 +13,8 @@ use super::limit::{Limit, Stop};
 use super::offsets::{Offsets, Order};
 use super::subject::Opened;
 use super::worker::{self, Model, Reads, Tally, Writes};
-use crate::host::is_android;
 use crate::load::random::Random;
+use flashmob_host::is_android;
 
 /// How often the one who waits is told how far it is.
 const TICK: Duration = Duration::from_millis(100);

@@ -30,7 +30,7 @@ pub enum DiskError {
     Thread(io::Error),
     /// The I/O scheduler is not as it should be.
     #[error(transparent)]
-    Scheduler(#[from] crate::host::scheduler::SchedulerError),
+    Scheduler(#[from] flashmob_host::scheduler::SchedulerError),
     /// No such model, or not of that size.
     #[error(transparent)]
     Model(#[from] flashmob_lab::flash::ProfileError),

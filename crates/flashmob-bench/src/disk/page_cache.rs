@@ -10,7 +10,7 @@ use flashmob_results::warning::{Code, Warning};
 use super::error::DiskError;
 use super::subject::Opened;
 use super::sweep::Subject;
-use crate::host::cache;
+use flashmob_host::cache;
 
 /// Part of a file that may lack blocks on the disk.
 const MISSING_FRACTION_MAX: f64 = 0.01;

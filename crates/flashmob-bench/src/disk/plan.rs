@@ -9,7 +9,7 @@ use flashmob_results::disk::{Cache, Engine, Operation, Parameters, Pattern, Sync
 use super::error::DiskError;
 use super::limit::Stop;
 use super::offsets::HEAD_DISTANCE_BYTES;
-use crate::host::bench_file::HEADER_BYTES;
+use crate::bench_file::HEADER_BYTES;
 
 /// Largest request.
 pub const BLOCK_BYTES_MAX: u64 = 64 * MIB;

@@ -5,7 +5,7 @@ use flashmob_results::warning::{Code, Warning};
 
 use super::subject::ModelSubject;
 use super::sweep::Subject;
-use crate::host::scheduler::SchedulerGuard;
+use flashmob_host::scheduler::SchedulerGuard;
 
 /// The schedulers of `points` that cannot be had, each with the reason. Each is tried once.
 pub(super) fn refused(subject: &Subject, points: &[Parameters]) -> Vec<(String, String)> {

@@ -12,8 +12,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::DiskError;
-use crate::host::place::Disk;
 use crate::modelled::ModelledDisk;
+use flashmob_host::place::Disk;
 
 /// A file that exists and may be used as the plan says.
 #[derive(Debug)]

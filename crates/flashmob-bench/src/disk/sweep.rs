@@ -14,10 +14,10 @@ use super::error::DiskError;
 use super::offsets::Order;
 use super::subject::{FileSubject, ModelSubject, Opened};
 use super::{commands, crew, doubts, page_cache, plan, schedulers};
-use crate::host::place;
-use crate::host::scheduler::SchedulerGuard;
-use crate::host::watch::Watch;
 use crate::load::random::{GOLDEN, mix64};
+use flashmob_host::place;
+use flashmob_host::scheduler::SchedulerGuard;
+use flashmob_host::watch::Watch;
 
 /// How often heat is looked for.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use super::reply::{Replies, ReplyDecoder};
 use super::slots::{Request, Slots};
 use super::uri::{Address, Uri};
 use crate::error::Error;
-use crate::host::addresses_of;
+use flashmob_host::addresses_of;
 
 /// Bytes that one receive asks for: some sixty replies of 4 KiB, and still inside a core's cache.
 pub const RECEIVE_BYTES: usize = 256 * 1024;

@@ -17,7 +17,7 @@ use super::protocol::{Cookie, RESULTS_BYTES_MAX, State, datagram, stream_id};
 use super::stream::{self, Manner, Socket, Stream, Work};
 use super::traffic::{Counted, Traffic};
 use super::{outcome, setup};
-use crate::host::addresses_of;
+use flashmob_host::addresses_of;
 
 /// What the server may take for a step that needs no data to move.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! Whether heat or a weak supply slows this device down at this moment.
 
-use flashmob_bench::host::watch;
+use flashmob_host::watch;
 
 use super::Finding;
 use crate::view::View;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use flashmob_bench::host::place::{self, Located};
+use flashmob_host::place::{self, Located};
 
 use super::View;
 

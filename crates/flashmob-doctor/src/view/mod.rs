@@ -43,7 +43,7 @@ impl View {
         View {
             root: "/".into(),
             is_live: true,
-            is_android: flashmob_bench::host::is_android(),
+            is_android: flashmob_host::is_android(),
             target: Target::default(),
             path: None,
             data: None,

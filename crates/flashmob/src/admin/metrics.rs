@@ -20,7 +20,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use self::series::{EXTENT, GATEWAY, Kind, LINK, Labels, NODE, PROCESS, Series, VOLUME, Value};
-use super::report::{Report, StageReport};
+use crate::status::report::{Report, StageReport};
 
 /// The form of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Reports for tests, with names that try to break what prints them.
 
-use super::report::{
+use crate::status::report::{
     ConditionReport, GatewayReport, LinkReport, MemoryReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
     PathLimit, PathReport, PauseReport, Report, SCHEMA, StageReport, TcpReport, TraceCounters, VolumeReport,
 };

@@ -17,8 +17,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use self::page::page;
-use super::fetch::fetch_status;
-use super::report::{Report, SCHEMA};
+use crate::net::fetch::fetch_status;
+use crate::status::report::{Report, SCHEMA};
 
 /// Most often that `--watch` asks.
 const WATCH_MIN: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ mod names;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod sigsys;
 
-pub use flashmob_bench::host::is_android;
+pub use flashmob_host::is_android;
 
 /// Names of the system calls that the system forbade so far and that were answered as if the kernel had none; in order.
 #[must_use]

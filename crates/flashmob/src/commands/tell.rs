@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use flashmob_bench::host::bench_file;
+use flashmob_bench::bench_file;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_results::event::Event;
 use flashmob_results::{Document, FORMAT_VERSION};

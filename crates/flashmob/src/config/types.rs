@@ -7,8 +7,8 @@ use std::time::Duration;
 pub use flashmob_core::gateway::BatchMode as Batch;
 pub use flashmob_core::layout::LayoutKind;
 
-pub use crate::discovery::ExtentId;
 pub use crate::net::{ListenAddr as Listen, Sizing};
+pub use crate::store::ExtentId;
 pub use crate::store::{Engine, Mapping};
 
 /// All that a gateway is told.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use flashmob_bench::host::power::{Power, power};
 use flashmob_core::condition::Condition;
+use flashmob_host::power::{Power, power};
 
 use super::limits::{Beside, Limits};
 use super::pauses::{Cause, LATE_MIN, Moment, Pauses, gap};

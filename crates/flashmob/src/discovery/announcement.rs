@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::ExtentId;
+use crate::store::{ExtentId, PlaceInVolume};
 
 /// The longest body of `/join`.
 pub const BODY_BYTES_MAX: usize = 4096;
@@ -66,17 +66,6 @@ pub enum MeasuredOver {
     Extent,
     /// The program's own file, on the same file system: the extent holds nothing yet, and holes are not flash.
     Program,
-}
-
-/// An extent's place in its volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlaceInVolume {
-    /// Which extent, from 0.
-    pub index: u32,
-    /// Of how many.
-    pub count: u32,
-    /// How the volume's addresses are spread, in its gateway's words.
-    pub layout: String,
 }
 
 /// The answer to `/join`.

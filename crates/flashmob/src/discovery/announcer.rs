@@ -16,7 +16,7 @@ use super::join::{Pace, Target, tell};
 use super::mdns::{Offer, instance_name};
 use super::speed::{Speed, measure};
 use super::{ExtentId, JOIN_EVERY};
-use crate::admin::Reporter;
+use crate::status::Reporter;
 
 /// How often it is looked whether this device has another address: one system call.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -168,7 +168,7 @@ impl Teller {
     }
 
     fn unchanging(&self, speed: Option<Speed>) -> Announcement {
-        let model = flashmob_bench::host::device::describe_at(std::path::Path::new("/")).model;
+        let model = flashmob_host::device::describe_at(std::path::Path::new("/")).model;
         let model = model.map(|model| fitting(&model, NAME_BYTES_MAX)).filter(|model| !model.is_empty());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         // Every Android device is called so.

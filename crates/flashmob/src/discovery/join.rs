@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::announcement::{Announcement, JoinAnswer};
 use super::{DISCOVER_PORT, JOIN_EVERY};
-use crate::admin::fetch::{FetchError, post};
+use crate::net::fetch::{FetchError, post};
 
 /// What a QR code says before the address.
 pub const URL_PREFIX: &str = "flashmob://join/";

@@ -7,7 +7,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `extent_id`, `announcement`, `txt` | what is told: its form in JSON and in a TXT record, and its limits |
+//! | `announcement`, `txt` | what is told: its form in JSON and in a TXT record, and its limits |
 //! | `here` | addresses of this device, and whether it can send multicast |
 //! | `mdns` | multicast DNS: offering a node, and listening for nodes |
 //! | `join` | telling a gateway or `flashmob discover` over HTTP |
@@ -19,7 +19,6 @@
 
 pub mod announcement;
 pub mod announcer;
-pub mod extent_id;
 pub mod follow;
 pub mod found;
 pub mod hear;
@@ -29,8 +28,8 @@ pub mod mdns;
 pub mod speed;
 pub mod txt;
 
-pub use announcement::{Announcement, BadAnnouncement, JoinAnswer, MeasuredOver, PlaceInVolume};
-pub use extent_id::ExtentId;
+pub use crate::store::{ExtentId, PlaceInVolume};
+pub use announcement::{Announcement, BadAnnouncement, JoinAnswer, MeasuredOver};
 
 /// The service's type in multicast DNS.
 pub const SERVICE: &str = "_flashmob._tcp.local.";

@@ -3,7 +3,8 @@
 //! A record has to fit a packet beside others: this one takes at most about 700 bytes, 150 as a rule. The address is
 //! not in it, for the records beside it tell that.
 
-use super::announcement::{Announcement, BadAnnouncement, MeasuredOver, PlaceInVolume, fitting};
+use super::announcement::{Announcement, BadAnnouncement, MeasuredOver, fitting};
+use crate::store::PlaceInVolume;
 
 /// The version of this form; the first key, as RFC 6763, section 6.7 asks.
 const FORM: &str = "1";
@@ -61,7 +62,7 @@ pub fn read<'a>(address: String, value: impl Fn(&str) -> Option<&'a str>) -> Res
         extent: value("id")
             .unwrap_or_default()
             .parse()
-            .map_err(|error: super::extent_id::BadExtentId| BadAnnouncement::Form(error.to_string()))?,
+            .map_err(|error: crate::store::extent_id::BadExtentId| BadAnnouncement::Form(error.to_string()))?,
         address,
         size_bytes: number("size")?.ok_or(BadAnnouncement::Number("size"))?,
         name: text("name").unwrap_or_default(),

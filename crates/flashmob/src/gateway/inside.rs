@@ -9,7 +9,7 @@ use flashmob_core::gateway::{Gateway, LinkId, LocalExtents};
 use flashmob_core::units::Time;
 
 use super::links::Links;
-use crate::admin::report::TcpReport;
+use crate::net::report::TcpReport;
 
 /// What lives inside. While it does, [`Gateway::completions`] are its own: native calls get none.
 pub trait Resident {

@@ -10,7 +10,7 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use super::place::{Place, Turn};
-use crate::admin::report::PathReport;
+use crate::net::report::PathReport;
 use crate::net::stream::connect;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
@@ -114,7 +114,7 @@ impl Links {
         let resolver = std::thread::Builder::new().name("resolve".to_string()).stack_size(256 * 1024);
         let spawned = resolver.spawn(move || {
             // Attempt by attempt another one of its addresses: the first may be of a family that the node does not serve.
-            let found = flashmob_bench::host::addresses_of_authority(&address).and_then(|addrs| {
+            let found = flashmob_host::addresses_of_authority(&address).and_then(|addrs| {
                 addrs
                     .get(number as usize % addrs.len().max(1))
                     .copied()
@@ -378,7 +378,7 @@ impl Links {
     }
 
     /// What the kernel knows of a link's connection.
-    pub fn tcp_info(&self, id: LinkId) -> Option<crate::admin::report::TcpReport> {
+    pub fn tcp_info(&self, id: LinkId) -> Option<crate::net::report::TcpReport> {
         match &self.bases[id.0] {
             Base::Tcp { stream, connected: true, .. } => stream.tcp_info(),
             _ => None,

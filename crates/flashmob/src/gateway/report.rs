@@ -3,11 +3,11 @@
 use flashmob_core::gateway::{LinkPhase, LinkStatus, NodeStatus};
 
 use super::server::GatewayServer;
-use crate::admin::report::{
+use crate::status::report::{
     ConditionReport, GatewayReport, LinkReport, MemoryReport, NodeOfVolume, Report, SCHEMA, TraceCounters,
     VolumeReport, stage_reports,
 };
-use crate::admin::trace_report::TraceReport;
+use crate::status::trace::TraceReport;
 
 impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {

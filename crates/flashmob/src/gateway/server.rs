@@ -21,13 +21,13 @@ use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
 use super::surplus::{Surplus, give_back};
 use super::whereabouts::{Sighting, Whereabouts, whereabouts};
-use crate::admin::report::Report;
-use crate::admin::trace_report::TraceReport;
-use crate::admin::{Reporter, reporter};
 use crate::config::Config;
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, Wake};
+use crate::status::report::Report;
+use crate::status::trace::TraceReport;
+use crate::status::{Reporter, reporter};
 
 const WAKE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;

@@ -7,9 +7,8 @@ use flashmob_results::cluster::Lateness;
 use flashmob_results::latency;
 use hdrhistogram::Histogram;
 
-/// A frame that is moved later than this is late, in nanoseconds. A round trip with an aggregate over modelled Wi-Fi takes a
-/// few milliseconds, one read of modelled flash about half of one: lateness below this is lost among them.
-pub const LATE_NS: u64 = 1_000_000;
+pub use crate::store::LATE_NS;
+
 /// The part of the frames that may be late. Then 99 of 100 round trips, of which most have some frames on their way together,
 /// have none that was.
 pub const LATE_FRACTION_MAX: f64 = 0.02;

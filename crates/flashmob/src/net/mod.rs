@@ -2,9 +2,11 @@
 //! Nothing here knows a protocol.
 
 pub mod clock;
+pub mod fetch;
 pub mod listen;
 pub mod path;
 pub mod patience;
+pub mod report;
 pub mod stream;
 pub mod tcp_info;
 pub mod wake;

@@ -13,7 +13,7 @@ use flashmob_path::buffers::{self, Buffer};
 use flashmob_path::congestion;
 use flashmob_path::tcp_info::{TcpInfo, tcp_info};
 
-use crate::admin::report::{PathLimit, PathReport};
+use super::report::{PathLimit, PathReport};
 
 /// Between two looks at a path: the least. Shorter ones would take a burst for a rate.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -155,7 +155,7 @@ impl Stream {
 
     /// What the kernel knows of the connection; `None` if it is not TCP.
     #[must_use]
-    pub fn tcp_info(&self) -> Option<crate::admin::report::TcpReport> {
+    pub fn tcp_info(&self) -> Option<crate::net::report::TcpReport> {
         match self {
             Stream::Tcp(s) => super::tcp_info::tcp_info(s.as_fd()),
             Stream::Unix(_) => None,

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::admin::report::TcpReport;
+use crate::net::report::TcpReport;
 
 /// The kernel's counters of the connection; `None` if it gives none.
 #[must_use]

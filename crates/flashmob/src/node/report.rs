@@ -1,10 +1,10 @@
 //! A node's report: the state machine's status, joined with what the kernel knows of each connection.
 
 use super::server::{Conn, NodeServer};
-use crate::admin::report::{
+use crate::status::report::{
     ConditionReport, MemoryReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, SCHEMA, stage_reports,
 };
-use crate::discovery::PlaceInVolume;
+use crate::store::PlaceInVolume;
 
 impl NodeServer {
     pub(super) fn report(&mut self) -> Report {

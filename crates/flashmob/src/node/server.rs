@@ -13,14 +13,14 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 
 use super::extent::{Extent, ExtentConfig};
-use crate::admin::report::Report;
-use crate::admin::{Reporter, reporter};
 use crate::device::{DeviceOptions, DeviceWatch};
 use crate::net::path::LOOK_EVERY;
 use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{
     Clock, Filled, ListenAddr, Listener, Means, PathWatch, Readiness, Sizing, SocketOptions, Stream, Wake,
 };
+use crate::status::report::Report;
+use crate::status::{Reporter, reporter};
 
 const WAKE: Token = Token(0);
 const LISTEN: Token = Token(1);

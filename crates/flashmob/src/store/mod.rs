@@ -25,6 +25,7 @@ use flashmob_core::units::Time;
 mod completions;
 mod direct;
 mod error;
+pub mod extent_id;
 pub mod identity;
 mod mapped;
 mod medium;
@@ -42,11 +43,12 @@ mod uring;
 
 use completions::Completions;
 pub use error::StoreError;
+pub use extent_id::{ExtentId, PlaceInVolume};
 pub use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 pub use mapped::MappedStatus;
 use medium::Medium;
 use modelled::Modelled;
-pub use modelled::{Model, ModelStatus};
+pub use modelled::{LATE_NS, Model, ModelStatus};
 use threads::Pool;
 use uring::Ring;
 

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use flashmob::admin::Reporter;
 use flashmob::config::Config;
 use flashmob::gateway::{GatewayServer, NativeHandle, Stopper, Whereabouts};
 use flashmob::net::ListenAddr;
 use flashmob::node::{ExtentConfig, NodeOptions, NodeServer};
+use flashmob::status::Reporter;
 use flashmob::store::StoreConfig;
 
 /// A node that serves a file.

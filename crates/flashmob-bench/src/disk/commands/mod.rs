@@ -11,7 +11,7 @@ use flashmob_trace::capture::{Event, Scope, Session, Wanted};
 
 use super::subject::Opened;
 use super::sweep::Subject;
-use crate::host::place::Disk;
+use flashmob_host::place::Disk;
 
 /// Events of one repetition are kept until its end: some 80 bytes for each, two for each command.
 const MEMORY_BYTES: u64 = 256 << 20;

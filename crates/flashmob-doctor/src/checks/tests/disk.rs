@@ -96,7 +96,7 @@ fn with_space(size: u64, free: u64, inodes: u64, free_inodes: u64, hole_bytes: u
     let space = Space { size_bytes: size, free_bytes: free, inodes, free_inodes };
     view.data = Some(Data {
         path: "/data".into(),
-        located: flashmob_bench::host::place::Located::default(),
+        located: flashmob_host::place::Located::default(),
         space: Some(space),
         hole_bytes,
     });

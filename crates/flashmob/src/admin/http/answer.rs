@@ -13,9 +13,9 @@ use tokio::sync::Mutex;
 
 use super::super::Reporter;
 use super::super::metrics::{Format, render};
-use super::super::report::Report;
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
+use crate::status::report::Report;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";

@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use super::*;
 use crate::admin::metrics::{Format, strict};
-use crate::admin::report::Report;
-use crate::admin::{fetch, reporter, samples};
+use crate::admin::samples;
+use crate::net::fetch;
+use crate::status::report::Report;
+use crate::status::reporter;
 
 const SHORT: Timeouts = Timeouts { head: Duration::from_millis(400), connection: Duration::from_millis(800) };
 const ANY_PORT: &str = "127.0.0.1:0";

@@ -1,6 +1,6 @@
 //! Every metric but the stages: its name, what it tells, and where in the report it comes from.
 
-use super::super::report::{
+use crate::status::report::{
     ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathReport,
     Report, TcpReport, VolumeReport,
 };

@@ -2,13 +2,13 @@
 
 use flashmob_core::units::Bytes;
 
-use super::super::report::{
-    GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
-};
 use super::table::Side::{Left, Right};
 use super::table::{Colour, Row, Table};
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
 use super::{devices, paths};
+use crate::status::report::{
+    GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
+};
 
 /// Columns of a page.
 pub(super) const WIDTH: usize = 120;

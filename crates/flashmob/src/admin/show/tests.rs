@@ -4,9 +4,9 @@ use std::thread;
 use super::page::WIDTH;
 use super::*;
 use crate::admin::http::{AdminServer, serve};
-use crate::admin::report::VolumeReport;
 use crate::admin::samples::{EVIL, gateway, link, model, node, node_of_volume};
-use crate::admin::{Reporter, reporter};
+use crate::status::report::VolumeReport;
+use crate::status::{Reporter, reporter};
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ fn nothing_known_yet_is_a_page_too() {
     g.volumes[0].nodes = vec![node_of_volume("tablet", 1)];
     let n = &mut g.volumes[0].nodes[0];
     (n.state, n.size_bytes) = ("connecting".to_string(), None);
-    n.links[0] = crate::admin::report::LinkReport {
+    n.links[0] = crate::status::report::LinkReport {
         state: "waiting".to_string(),
         batches: 0,
         pieces: 0,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use flashmob_bench::host::{device, emulation};
+use flashmob_host::{device, emulation};
 use flashmob_results::clock;
 use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Parameters, Point, Repetition, Setting};
 use flashmob_results::warning::{Code, Warning};

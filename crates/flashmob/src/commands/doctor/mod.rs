@@ -106,7 +106,7 @@ fn json(diagnosis: &Diagnosis) -> anyhow::Result<String> {
 
 fn resolve(peer: &Peer) -> anyhow::Result<SocketAddr> {
     let port = peer.port.unwrap_or(args::PORT_DEFAULT);
-    let addresses = flashmob_bench::host::addresses_of(&peer.host, port)
+    let addresses = flashmob_host::addresses_of(&peer.host, port)
         .with_context(|| format!("--peer {}: the name cannot be resolved; give an address", harmless(&peer.text)))?;
     addresses.into_iter().next().with_context(|| format!("--peer {}: the name has no address", harmless(&peer.text)))
 }

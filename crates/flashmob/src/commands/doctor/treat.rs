@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use flashmob_bench::host;
 use flashmob_doctor::change::{self, Change};
 use flashmob_doctor::look::Looked;
 use flashmob_doctor::treat::{PutBack, Set, put_all_back, set};
 use flashmob_doctor::undo::journal::{Journal, JournalError};
+use flashmob_host as host;
 
 use super::args::{DoctorArgs, Output};
 use super::{STATUS_WRONG, say};

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use flashmob_bench::host::{device, emulation};
+use flashmob_host::{device, emulation};
 use flashmob_report::{Input, Report, standalone};
 use flashmob_results::clock;
 use flashmob_results::trace::{Run, Timeline, Trace};

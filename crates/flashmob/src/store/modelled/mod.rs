@@ -33,6 +33,9 @@ use super::threads::STACK_BYTES;
 use super::{FileEngine, StoreOp, TryRead};
 use under_way::UnderWay;
 
+/// What is answered, or moved in the lab, later than this after the model's time is late, in nanoseconds. A round trip with an aggregate
+/// over modelled Wi-Fi takes a few milliseconds, one read of modelled flash about half of one: lateness below this is lost among them.
+pub const LATE_NS: u64 = 1_000_000;
 /// The worker sleeps until it is called.
 const UNTIL_CALLED: Time = Time(u64::MAX);
 

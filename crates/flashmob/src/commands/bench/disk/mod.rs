@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime};
 
 use clap::Args;
 use flashmob_bench::disk::{self, Plan, Subject};
-use flashmob_bench::host::device;
+use flashmob_host::device;
 use flashmob_results::clock;
 use flashmob_results::disk::{Disk, Point};
 use flashmob_results::event;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use flashmob_bench::bench_file::{self, BenchFileError};
 use flashmob_bench::disk::{DiskError, FileSubject, ModelSubject, Subject};
-use flashmob_bench::host::bench_file::{self, BenchFileError};
-use flashmob_bench::host::place;
+use flashmob_host::place;
 use flashmob_results::disk::{Engine, File, Model, Operation};
 
 use super::settings::SIZE_BYTES_DEFAULT;

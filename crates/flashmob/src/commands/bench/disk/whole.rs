@@ -1,7 +1,7 @@
 //! What makes a result doubtful as a whole; single points have their own reasons.
 
-use flashmob_bench::host::emulation;
 use flashmob_core::units::Bytes;
+use flashmob_host::emulation;
 use flashmob_results::disk::{Cache, Disk};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};

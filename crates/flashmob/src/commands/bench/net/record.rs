@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use flashmob_bench::host::{device, emulation};
 use flashmob_bench::net::NetError;
+use flashmob_host::{device, emulation};
 use flashmob_lab::air::{Medium, Profile};
 use flashmob_results::clock;
 use flashmob_results::cluster::Setting;

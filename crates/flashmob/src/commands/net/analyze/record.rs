@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use flashmob_bench::host::device;
+use flashmob_host::device;
 use flashmob_results::capture::{Capture, Flow};
 use flashmob_results::clock;
 use flashmob_results::warning::{Code, Warning};

@@ -14,9 +14,9 @@ use flashmob_trace::join::join;
 use flashmob_trace::surroundings::{Extent, NamedFile, Surroundings};
 
 use super::gather::fetch;
-use crate::admin::trace_report::{NodeClockReport, PieceReport, WayReport};
 use crate::commands::trace::surroundings::{self as around, Below};
 use crate::net::clock::monotonic_ns;
+use crate::status::trace::{NodeClockReport, PieceReport, WayReport};
 
 /// Systems of events that tell of the block layer and of drivers.
 const SYSTEMS: [&str; 5] = ["block", "mmc", "nvme", "scsi", "ufs"];

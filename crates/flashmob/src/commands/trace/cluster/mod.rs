@@ -17,9 +17,9 @@ use flashmob_trace::view::{self, RunParts};
 
 use super::outputs::{About, Form, OutputArgs, print};
 use super::text;
-use crate::admin::trace_report::TraceReport;
 use crate::commands::tell::{self, STATUS_INTERRUPTED};
 use crate::config::quantity::parse_period;
+use crate::status::trace::TraceReport;
 use blocks::{Blocks, Lower};
 use gather::{Gathered, gather};
 
@@ -180,7 +180,7 @@ fn warnings(gathered: &Gathered) -> Vec<Warning> {
 /// Each node's clock, for people.
 fn clocks(report: &TraceReport) -> String {
     let us = |ns: f64| format!("{:.1} us", ns / 1e3);
-    let line = |node: &crate::admin::trace_report::NodeClockReport| match (node.clock_offset_ns, node.clock_error_ns) {
+    let line = |node: &crate::status::trace::NodeClockReport| match (node.clock_offset_ns, node.clock_error_ns) {
         (Some(offset), Some(error)) => {
             format!(
                 "  {}: {} ahead of the gateway's, within {}\n",

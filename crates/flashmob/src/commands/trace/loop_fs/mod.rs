@@ -2,7 +2,7 @@
 //!
 //! Nothing of it has a name that could stay behind: the image is a file without one, the mount is in a namespace of the thread that made it, and
 //! the kernel frees the loop device with its last user. So a process that is killed leaves nothing either; only the device's scheduler
-//! is put back by somebody else ([`flashmob_bench::host::scheduler`]).
+//! is put back by somebody else ([`flashmob_host::scheduler`]).
 
 mod device;
 mod make;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use flashmob_bench::host::place::Disk;
-use flashmob_bench::host::scheduler::SchedulerGuard;
+use flashmob_host::place::Disk;
+use flashmob_host::scheduler::SchedulerGuard;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 
 use device::LoopDevice;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use flashmob_bench::host::place::{self, Disk};
+use flashmob_host::place::{self, Disk};
 use flashmob_results::trace::System;
 use flashmob_trace::capture::{Event, Scope};
 use flashmob_trace::layers;

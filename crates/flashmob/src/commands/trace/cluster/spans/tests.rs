@@ -1,5 +1,5 @@
 use super::*;
-use crate::admin::trace_report::AtOnceReport;
+use crate::status::trace::AtOnceReport;
 
 fn nodes() -> Vec<NodeClockReport> {
     let node = |name: &str| NodeClockReport {

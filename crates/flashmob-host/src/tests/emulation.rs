@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use flashmob_results::device::Device;
 use flashmob_results::warning::Code;
 
-use crate::host::emulation::{doubt, emulator, emulator_of};
+use crate::emulation::{doubt, emulator, emulator_of};
 
 const ARM: u16 = 40;
 

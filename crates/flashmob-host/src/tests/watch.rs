@@ -4,8 +4,8 @@ use flashmob_results::warning::Code;
 use proptest::prelude::*;
 
 use super::trees;
-use crate::host::place::Disk;
-use crate::host::watch::{Moved, Observed, Watch, parse_io, parse_stat};
+use crate::place::Disk;
+use crate::watch::{Moved, Observed, Watch, parse_io, parse_stat};
 
 fn card(tree: &trees::Tree) -> Option<Disk> {
     Some(Disk { name: "mmcblk0".into(), sysfs: tree.path("sys/devices/mmc0/mmcblk0") })

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation};
 
 use super::open::io_error;
 use super::{BenchFileError, header};
-use crate::host::is_android;
+use flashmob_host::is_android;
 
 /// The names of what is half made now, for those who end this process at once.
 static NAMES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -144,7 +144,7 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Takes the name with an empty file, and puts the real one over it.
-pub(in crate::host) fn rename_over_placeholder(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn rename_over_placeholder(from: &Path, to: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(to)?;
     std::fs::rename(from, to).inspect_err(|_| {
         let _ = std::fs::remove_file(to);

@@ -1,16 +1,14 @@
-//! Loop devices and full file systems: all of it needs root.
+//! Loop devices: all of it needs root.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::scheduler::wait_for_line;
 use super::{again, child_path};
-use crate::host::bench_file::{BenchFileError, make, make_named, open_for_reading, open_for_writing};
-use crate::host::cache::{drop_range, resident_bytes};
-use crate::host::place::{Disk, locate};
-use crate::host::scheduler::{SchedulerError, SchedulerGuard};
+use crate::cache::{drop_range, resident_bytes};
+use crate::place::{Disk, locate};
+use crate::scheduler::{SchedulerError, SchedulerGuard};
 
 /// A command that must succeed; its output without the newline.
 fn shell(script: &str) -> String {
@@ -115,69 +113,13 @@ fn child_with_a_guard() {
 
 #[test]
 #[ignore = "needs root and a loop device"]
-fn a_block_device_is_read_and_never_written() {
+fn the_page_cache_of_a_block_device_is_filled_and_emptied() {
     let dir = tempfile::tempdir().unwrap();
     let device = Loop::new(dir.path());
-    let opened = open_for_reading(&device.0).unwrap();
-    assert_eq!((opened.size_bytes, opened.header, opened.is_block_device), (16 << 20, None, true));
-    crate::host::cache::warm(&opened.file, 0..1 << 20).unwrap();
-    assert!(resident_bytes(&opened.file, 0..1 << 20).unwrap().unwrap() > 1 << 19);
-    assert_eq!(drop_range(&opened.file, 0..16 << 20).unwrap().resident_after_bytes, Some(0));
-    for allow in [false, true] {
-        assert!(matches!(open_for_writing(&device.0, allow), Err(BenchFileError::IsDevice { .. })));
-    }
-}
-
-/// In a mount namespace of its own, so that nothing stays mounted whatever happens.
-fn mounted(mount: &str, name: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let script = format!("{mount} \"$FLASHMOB_TEST_CHILD_PATH\"; exec \"$@\"");
-    let output = again(&["unshare", "-m", "sh", "-ec", &script, "sh"], name, dir.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
-}
-
-#[test]
-#[ignore = "needs root to mount a small file system"]
-fn full_and_read_only_file_systems_are_named() {
-    mounted("mount -t tmpfs -o size=8m none", "privileged::child_on_a_small_file_system");
-    mounted("mount -t tmpfs -o ro none", "privileged::child_on_a_read_only_file_system");
-}
-
-#[test]
-#[ignore = "started by full_and_read_only_file_systems_are_named"]
-fn child_on_a_small_file_system() {
-    let Some(dir) = child_path() else { return };
-    let (path, other) = (dir.join("file"), dir.join("other"));
-    let cancel = AtomicBool::new(false);
-    let error = make(&path, 9 << 20, 1, |_| {}, &cancel).unwrap_err();
-    assert!(error.to_string().contains("lacks 1 MiB for a file of 9 MiB: 8 MiB are free"), "{error}");
-    for is_named in [false, true] {
-        // Others fill it meanwhile.
-        let fill = |_: &crate::progress::Progress| {
-            let _ = std::fs::write(&other, vec![1; 6 << 20]);
-        };
-        let made = if is_named {
-            make_named(&path, 6 << 20, 1, fill, &cancel)
-        } else {
-            make(&path, 6 << 20, 1, fill, &cancel)
-        };
-        let error = made.unwrap_err();
-        assert!(matches!(error, BenchFileError::NoSpace { .. }), "{error}");
-        std::fs::remove_file(&other).unwrap();
-        assert_eq!(dir.read_dir().unwrap().count(), 0, "nothing stays");
-    }
-    make(&path, 7 << 20, 1, |_| {}, &cancel).unwrap();
-    let located = locate(&path);
-    assert_eq!((located.place.filesystem.as_deref(), located.disk), (Some("tmpfs"), None));
-}
-
-#[test]
-#[ignore = "started by full_and_read_only_file_systems_are_named"]
-fn child_on_a_read_only_file_system() {
-    let Some(dir) = child_path() else { return };
-    let error = make(&dir.join("file"), 1 << 20, 1, |_| {}, &AtomicBool::new(false)).unwrap_err();
-    assert!(matches!(error, BenchFileError::ReadOnly { .. }), "{error}");
+    let file = std::fs::File::open(&device.0).unwrap();
+    crate::cache::warm(&file, 0..1 << 20).unwrap();
+    assert!(resident_bytes(&file, 0..1 << 20).unwrap().unwrap() > 1 << 19);
+    assert_eq!(drop_range(&file, 0..16 << 20).unwrap().resident_after_bytes, Some(0));
 }
 
 #[test]
@@ -211,12 +153,8 @@ fn child_without_rights() {
     // mincore says "all of it" to a stranger. Whatever is said here must be true, or nothing.
     let told = resident_bytes(&file, 0..1 << 20).unwrap();
     assert!(matches!(told, None | Some(0)), "{told:?}");
-    let lie = crate::host::cache::by_mincore(&file, &(0..1 << 20)).unwrap();
+    let lie = crate::cache::by_mincore(&file, &(0..1 << 20)).unwrap();
     println!("cachestat or nothing: {told:?}, mincore: {lie}");
     let dropped = drop_range(&file, 0..1 << 20).unwrap();
     assert_eq!(dropped.remedy.is_some(), dropped.resident_after_bytes != Some(0), "{dropped:?}");
-    assert!(matches!(
-        make(&dir.join("new"), 1 << 20, 1, |_| {}, &AtomicBool::new(false)),
-        Err(BenchFileError::Io { .. })
-    ));
 }

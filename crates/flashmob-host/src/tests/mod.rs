@@ -1,7 +1,6 @@
 //! Made-up hosts, and what is done for real. What needs root is ignored unless asked for:
-//! `cargo test -p flashmob-bench --lib host -- --ignored`.
+//! `cargo test -p flashmob-host --lib -- --ignored`.
 
-mod bench_file;
 mod cache;
 mod emulation;
 mod places;
@@ -27,6 +26,6 @@ fn again(before: &[&str], name: &str, path: &Path) -> Command {
     let mut words = before.iter().map(std::ffi::OsString::from).chain([this.into_os_string()]);
     let mut command = Command::new(words.next().unwrap());
     command.args(words);
-    command.args(["--exact", &format!("host::tests::{name}"), "--ignored", "--nocapture"]).env(CHILD_PATH, path);
+    command.args(["--exact", &format!("tests::{name}"), "--ignored", "--nocapture"]).env(CHILD_PATH, path);
     command
 }

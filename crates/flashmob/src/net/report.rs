@@ -1,8 +1,39 @@
-//! What a process tells of the paths of its links: part of [`super::report`].
+//! The paths of a process's links as data.
 
 use serde::{Deserialize, Serialize};
 
-use super::report::TcpReport;
+/// From the kernel's TCP_INFO, of the present connection, as seen from this end.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TcpReport {
+    /// Smoothed round-trip time.
+    pub rtt_us: u64,
+    /// Its variation.
+    pub rtt_variation_us: u64,
+    /// The least round-trip time seen.
+    pub min_rtt_us: u64,
+    /// Segments sent, acknowledgements included.
+    pub segments_out: u64,
+    /// Segments received, acknowledgements included.
+    pub segments_in: u64,
+    /// Segments sent with data in them.
+    pub data_segments_out: u64,
+    /// Segments received with data in them.
+    pub data_segments_in: u64,
+    /// Bytes of data sent, retransmitted ones included.
+    pub bytes_out: u64,
+    /// Bytes of data received.
+    pub bytes_in: u64,
+    /// Mean bytes of data in a segment sent that has any.
+    pub mean_segment_out_bytes: f64,
+    /// Mean bytes of data in a segment received that has any.
+    pub mean_segment_in_bytes: f64,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Congestion window, in segments.
+    pub congestion_window_segments: u64,
+    /// Maximum segment size for sending.
+    pub mss_bytes: u64,
+}
 
 /// A link's path as this end's socket knows it. Rates and fractions are of the time between the last two looks, which is a second or more;
 /// fractions go from 0 to 1.

@@ -9,12 +9,10 @@ use std::time::Duration;
 use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
-pub use super::condition_report::{ConditionReport, PauseReport};
-pub use super::path_report::{NodeLinkReport, PathLimit, PathReport};
-pub use super::trace_report::TraceCounters;
-use crate::discovery::PlaceInVolume;
-use crate::lab::lateness::LATE_NS;
-use crate::store::ModelStatus;
+pub use super::condition::{ConditionReport, PauseReport};
+pub use super::trace::TraceCounters;
+pub use crate::net::report::{NodeLinkReport, PathLimit, PathReport, TcpReport};
+use crate::store::{LATE_NS, ModelStatus, PlaceInVolume};
 
 /// The version of this form.
 pub const SCHEMA: u32 = 1;
@@ -188,39 +186,6 @@ pub struct LinkReport {
     /// What this end's socket knows of its path; absent where `tcp` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathReport>,
-}
-
-/// From the kernel's TCP_INFO, of the present connection, as seen from this end.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct TcpReport {
-    /// Smoothed round-trip time.
-    pub rtt_us: u64,
-    /// Its variation.
-    pub rtt_variation_us: u64,
-    /// The least round-trip time seen.
-    pub min_rtt_us: u64,
-    /// Segments sent, acknowledgements included.
-    pub segments_out: u64,
-    /// Segments received, acknowledgements included.
-    pub segments_in: u64,
-    /// Segments sent with data in them.
-    pub data_segments_out: u64,
-    /// Segments received with data in them.
-    pub data_segments_in: u64,
-    /// Bytes of data sent, retransmitted ones included.
-    pub bytes_out: u64,
-    /// Bytes of data received.
-    pub bytes_in: u64,
-    /// Mean bytes of data in a segment sent that has any.
-    pub mean_segment_out_bytes: f64,
-    /// Mean bytes of data in a segment received that has any.
-    pub mean_segment_in_bytes: f64,
-    /// Segments sent again.
-    pub retransmissions: u64,
-    /// Congestion window, in segments.
-    pub congestion_window_segments: u64,
-    /// Maximum segment size for sending.
-    pub mss_bytes: u64,
 }
 
 /// A node's state.

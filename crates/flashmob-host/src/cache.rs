@@ -4,10 +4,10 @@
 //! everything here looks afterwards and tells what it saw. Ranges are in bytes and are widened to whole pages.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -168,9 +168,23 @@ pub fn warm(file: &File, range: Range<u64>) -> io::Result<Warmed> {
     Ok(warmed)
 }
 
+/// The length of a file or block device.
+pub fn size_of(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    if metadata.file_type().is_block_device() {
+        // Moves a position that nobody here reads from.
+        let mut file = file;
+        return file.seek(SeekFrom::End(0));
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"))
+}
+
 /// `range` cut to the file and widened to whole pages, and its length before that; `None` if nothing is left.
 fn pages_of(file: &File, range: Range<u64>) -> io::Result<Option<(Range<u64>, u64)>> {
-    let size = super::bench_file::size_of(file)?;
+    let size = size_of(file)?;
     let (start, end) = (range.start, range.end.min(size));
     if start >= end {
         return Ok(None);
@@ -186,7 +200,7 @@ fn steps(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
 }
 
 /// What to do about a file whose home is memory; `None` for any other.
-pub(crate) fn no_disk(file: &File) -> Option<&'static str> {
+pub fn no_disk(file: &File) -> Option<&'static str> {
     is_memory(file).then_some("the file lies in memory (tmpfs), there is no disk to measure; put it elsewhere")
 }
 

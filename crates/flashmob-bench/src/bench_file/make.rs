@@ -33,7 +33,7 @@ pub fn make(
 
 /// As [`make`] does it on file systems without links.
 #[cfg(test)]
-pub(in crate::host) fn make_named(
+pub(super) fn make_named(
     path: &Path,
     size_bytes: u64,
     seed: u64,

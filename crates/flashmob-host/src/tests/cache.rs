@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use crate::host::cache::{How, by_mincore, drop_range, drop_range_with, resident_bytes, warm};
+use crate::cache::{How, by_mincore, drop_range, drop_range_with, resident_bytes, warm};
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 64 * MIB;

@@ -17,6 +17,17 @@ pub struct ExtentId(pub [u8; 16]);
 )]
 pub struct BadExtentId;
 
+/// An extent's place in its volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceInVolume {
+    /// Which extent, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+    /// How the volume's addresses are spread, in its gateway's words.
+    pub layout: String,
+}
+
 impl ExtentId {
     /// The first eight digits: enough for people to tell a few dozen apart.
     #[must_use]

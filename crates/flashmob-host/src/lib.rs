@@ -1,8 +1,8 @@
-//! What a benchmark of a disk must know of its host, and what it must put back.
+//! The device that this program runs on, and what must be put back there.
 //!
 //! Nothing here fails because a file in `/sys` or `/proc` is missing, unreadable or odd: such a thing is
-//! simply not known (`None`), for kernels differ from 3.1 on an old tablet to today's. What *changes* the host, the
-//! scheduler and the benchmark's own file, does fail, and says what to do. Readers take a root directory, `/` as a rule.
+//! simply not known (`None`), for kernels differ from 3.1 on an old tablet to today's. A change of the host, such as of the
+//! scheduler, does fail, and says what to do. Readers take a root directory, `/` as a rule.
 //!
 //! - [`device`]: what the device is; [`emulation`]: whether its processor is one
 //! - [`place`]: where a file lies: mount, file system, disk
@@ -10,9 +10,7 @@
 //! - [`scheduler`]: another I/O scheduler for a while, put back whatever happens
 //! - [`watch`]: heat, slowed processors and other people's I/O during a measurement
 //! - [`cache`]: what of a file is in memory, and getting it out of there or in
-//! - [`bench_file`]: the file that the benchmark reads
 
-pub mod bench_file;
 pub mod cache;
 mod cpuinfo;
 pub mod device;

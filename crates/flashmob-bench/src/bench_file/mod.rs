@@ -13,12 +13,11 @@ mod partial;
 pub use header::{HEADER_BYTES, Header, fill, header_of, recognise};
 pub use make::make;
 #[cfg(test)]
-pub(super) use make::make_named;
-pub(super) use open::size_of;
+use make::make_named;
 pub use open::{Opened, open_for_reading, open_for_writing};
 pub use partial::abandon;
 #[cfg(test)]
-pub(super) use partial::rename_over_placeholder;
+use partial::rename_over_placeholder;
 
 use std::io;
 use std::path::PathBuf;
@@ -130,3 +129,6 @@ pub enum BenchFileError {
 
 /// A header, and as much to read.
 pub const SIZE_BYTES_MIN: u64 = 2 * HEADER_BYTES;
+
+#[cfg(test)]
+mod tests;

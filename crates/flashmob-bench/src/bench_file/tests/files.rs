@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 
-use super::scheduler::wait_for_line;
 use super::{again, child_path};
-use crate::host::bench_file::{
+use crate::bench_file::{
     BenchFileError, HEADER_BYTES, Header, abandon, fill, make, make_named, open_for_reading, open_for_writing,
     recognise, rename_over_placeholder,
 };
@@ -34,6 +33,11 @@ fn names(dir: &Path) -> Vec<String> {
         dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+fn wait_for_line(child: &mut std::process::Child, text: &str) {
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert!(lines.map_while(Result::ok).any(|line| line.contains(text)), "the child ended early");
 }
 
 #[test]
@@ -107,7 +111,7 @@ fn nothing_is_replaced() {
 fn what_a_killed_process_left_goes_and_what_is_others_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (path, partial) = (dir.path().join("file"), dir.path().join(".file.flashmob-partial"));
-    let mut child = again(&[], "bench_file::child_that_makes_a_file", &path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = again(&[], "files::child_that_makes_a_file", &path).stdout(Stdio::piped()).spawn().unwrap();
     wait_for_line(&mut child, "half made");
     let busy = simply(&path, SIZE);
     assert!(matches!(busy, Err(BenchFileError::Busy { .. })), "{busy:?}");
@@ -133,7 +137,7 @@ fn what_a_killed_process_left_goes_and_what_is_others_stays() {
 #[test]
 fn who_ends_at_once_leaves_nothing_either() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = again(&[], "bench_file::child_that_ends_at_once", &dir.path().join("file")).spawn().unwrap();
+    let mut child = again(&[], "files::child_that_ends_at_once", &dir.path().join("file")).spawn().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(77));
     assert_eq!(names(dir.path()), [""; 0]);
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::trees::{self, Tree};
-use crate::host::device::{describe, describe_at};
-use crate::host::place::{Located, is_accounted, locate, locate_at, parse_schedulers};
+use crate::device::{describe, describe_at};
+use crate::place::{Located, is_accounted, locate, locate_at, parse_schedulers};
 
 fn at(tree: &Tree, path: &str, dev: (u32, u32)) -> Located {
     locate_at(tree.root(), Path::new(path), dev, false)

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::trees::{self, Tree};
 use super::{again, child_path};
-use crate::host::place::Disk;
-use crate::host::scheduler::{SchedulerError, SchedulerGuard};
+use crate::place::Disk;
+use crate::scheduler::{SchedulerError, SchedulerGuard};
 
 fn disk(root: &Path) -> Disk {
     Disk { name: "mmcblk0".into(), sysfs: root.join("sys/devices/mmc0/mmcblk0") }

@@ -1,7 +1,7 @@
 //! Opening what is to be measured.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn open(path: &Path, is_writing: bool) -> Result<Opened, BenchFileError> {
     let mut file = options.read(true).write(is_writing).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     check(path, metadata.file_type(), is_writing)?;
-    let size_bytes = size_of(&file).map_err(failed)?;
+    let size_bytes = flashmob_host::cache::size_of(&file).map_err(failed)?;
     if size_bytes == 0 {
         return Err(BenchFileError::Empty { path: path.into() });
     }
@@ -61,20 +61,6 @@ fn check(path: &Path, kind: std::fs::FileType, is_writing: bool) -> Result<(), B
         () if kind.is_block_device() => Ok(()),
         () => Err(BenchFileError::NotAFile { path: path() }),
     }
-}
-
-/// The length of a file or block device.
-pub(in crate::host) fn size_of(file: &File) -> io::Result<u64> {
-    let metadata = file.metadata()?;
-    if metadata.is_file() {
-        return Ok(metadata.len());
-    }
-    if metadata.file_type().is_block_device() {
-        // Moves a position that nobody here reads from.
-        let mut file = file;
-        return file.seek(SeekFrom::End(0));
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"))
 }
 
 /// Opens a regular file for reading, and nothing else: some devices act when they are opened.

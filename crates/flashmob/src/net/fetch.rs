@@ -137,7 +137,7 @@ fn authority(target: &str) -> Option<&str> {
 
 fn connect(authority: &str, timeout: Duration) -> Result<TcpStream, FetchError> {
     let target = authority.to_string();
-    let addrs = match flashmob_bench::host::addresses_of_authority(authority) {
+    let addrs = match flashmob_host::addresses_of_authority(authority) {
         Ok(addrs) => addrs,
         Err(source) => return Err(FetchError::Resolve { target, source }),
     };
