@@ -10,6 +10,7 @@ pub mod buffers;
 pub mod checksum;
 pub mod clocks;
 pub mod condition;
+pub mod device_model;
 pub mod elevator;
 pub mod gateway;
 pub mod layout;

@@ -22,13 +22,16 @@
 
 pub mod cache;
 pub mod model;
+mod modelled;
 pub mod profile;
 pub mod request;
 pub mod scheduler;
 mod service;
 
 pub use cache::{Lookup, PageCache};
-pub use model::{Counters, FlashModel, Start};
+pub use flashmob_core::device_model::Counters;
+pub use model::{FlashModel, Start};
+pub use modelled::Model;
 pub use profile::{Cost, Profile, ProfileError, Rotation};
 pub use request::{Completion, Op, Request, RequestError};
 pub use scheduler::{Scheduler, SchedulerError};

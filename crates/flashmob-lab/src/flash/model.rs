@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use flashmob_core::device_model::Counters;
 use flashmob_core::units::Time;
 
 use super::profile::{Profile, ProfileError};
@@ -15,41 +16,6 @@ use super::service::Service;
 pub const WAITING_MAX: usize = 65_536;
 /// How often the drive may take a nearer request before one that it already holds. Chosen.
 const PASSED_MAX: u32 = 32;
-
-/// What happened since the start or since [`FlashModel::reset_counters`].
-///
-/// Reads, writes and steps count when a slot begins to serve; `served` when it is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Requests that are done.
-    pub served: u64,
-    /// Reads begun.
-    pub reads: u64,
-    /// Writes begun.
-    pub writes: u64,
-    /// Flushes begun.
-    pub flushes: u64,
-    /// Requests whose first block lies above the one after the last request's.
-    pub upward: u64,
-    /// Requests whose first block lies below that: also where the last one is read again.
-    pub downward: u64,
-    /// Requests that begin where the last one ended.
-    pub sequential: u64,
-    /// How long at least one slot was busy, in nanoseconds, up to the last event.
-    pub busy_ns: u64,
-    /// How long all slots were busy, added up, counted when a slot begins.
-    pub service_ns: u64,
-}
-
-impl Counters {
-    /// Steps that did not go down, of all steps: 0 to 1; 0 where there was none.
-    #[must_use]
-    pub fn upward_fraction(&self) -> f64 {
-        let up = self.upward + self.sequential;
-        let steps = up + self.downward;
-        if steps == 0 { 0.0 } else { up as f64 / steps as f64 }
-    }
-}
 
 /// In a slot. Ordered by the end of service; those that end together by the order in which they began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use flashmob_core::units::Time;
 use super::blocks_touched;
 use super::profile::{Cost, Profile, Rotation};
 use super::request::{Op, Request};
-use super::{BLOCK_BYTES, model::Counters};
+use super::{BLOCK_BYTES, Counters};
 use crate::random::Random;
 
 /// Where the device stands, and what its numbers make of that.

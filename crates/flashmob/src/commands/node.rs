@@ -6,17 +6,19 @@ mod memory;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use flashmob_core::device_model::DeviceModel;
 use flashmob_core::units::Bytes;
-use flashmob_lab::flash::Profile;
+use flashmob_lab::flash::{Model, Profile};
 
 use crate::admin;
 use crate::android;
 use crate::discovery::announcer::Announcer;
 use crate::net::Sizing;
 use crate::node::{ExtentConfig, NodeOptions, NodeServer};
-use crate::store::{Engine, Mapping, Model, StoreConfig, THREADS_DEFAULT};
+use crate::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 
 /// Serve a file or partition of this device to gateways.
 ///
@@ -129,7 +131,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
             MappedArg::Off => Mapping::Off,
         },
         no_io: args.no_io,
-        model: args.model.map(|profile| Model { profile, seed: args.model_seed }),
+        model: args.model.map(|profile| Arc::new(Model { profile, seed: args.model_seed }) as Arc<dyn DeviceModel>),
     };
     let extent =
         ExtentConfig { store, state_dir: args.state_dir, forget: args.forget, memory_bytes, links_max: args.links };

@@ -276,12 +276,12 @@ impl ModelReport {
     /// What `status` says after so long a time.
     #[must_use]
     pub fn new(status: &ModelStatus, uptime: Duration) -> ModelReport {
-        let ModelStatus { profile, counters, lateness_ns } = status;
+        let ModelStatus { name, description, counters, lateness_ns } = status;
         let busy = Duration::from_nanos(counters.busy_ns);
         let late_us = |quantile| lateness_ns.value_at_quantile(quantile) as f64 / 1e3;
         ModelReport {
-            profile: profile.name.to_string(),
-            description: profile.description.to_string(),
+            profile: name.clone(),
+            description: description.clone(),
             served: counters.served,
             busy_seconds: busy.as_secs_f64(),
             busy_fraction: (busy.as_secs_f64() / uptime.as_secs_f64().max(1e-9)).min(1.0),

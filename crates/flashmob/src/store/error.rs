@@ -15,8 +15,8 @@ use rustix::io::Errno;
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum StoreError {
     /// The flash cannot be modelled.
-    #[error(transparent)]
-    Model(#[from] flashmob_lab::flash::ProfileError),
+    #[error("{0}")]
+    Model(String),
     /// There is no file yet, and nobody said how large it is to be.
     #[error("{path} does not exist yet; give its size, such as --size 10GiB, to have it made")]
     SizeRequired { path: PathBuf },

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use flashmob_core::device_model::DeviceModel;
 use flashmob_core::op::Op;
 use flashmob_core::units::Time;
 
@@ -48,7 +49,7 @@ pub use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 pub use mapped::MappedStatus;
 use medium::Medium;
 use modelled::Modelled;
-pub use modelled::{LATE_NS, Model, ModelStatus};
+pub use modelled::{LATE_NS, ModelStatus};
 use threads::Pool;
 use uring::Ring;
 
@@ -94,7 +95,7 @@ pub struct StoreConfig {
     /// Answer everything at once without touching the file: reads give zeros, writes are dropped.
     pub no_io: bool,
     /// Let everything take as long as it would on this flash. Nothing is answered at once then. Not with `no_io`.
-    pub model: Option<Model>,
+    pub model: Option<Arc<dyn DeviceModel>>,
 }
 
 impl StoreConfig {
@@ -179,7 +180,7 @@ impl Store {
         let medium = Arc::new(medium);
         let completions = Arc::new(Completions::new(start, wake));
         let start_engine = |completions: &Arc<Completions>| FileEngine::start(&config, &medium, completions);
-        let engine = match config.model {
+        let engine = match &config.model {
             _ if config.no_io => {
                 log::warn!(
                     "{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED",
@@ -188,13 +189,11 @@ impl Store {
                 Running::NoIo
             }
             Some(model) => {
-                let Model { profile, seed } = model;
-                let engine = Modelled::start(model, &medium, &completions, start_engine)?;
+                let engine = Modelled::start(Arc::clone(model), &medium, &completions, start_engine)?;
+                let (name, description, seed) = (model.name(), model.description(), model.seed());
                 log::warn!(
-                    "{}: modelled: it answers as slowly as '{}' would ({}); seed {seed}",
-                    path.display(),
-                    profile.name,
-                    profile.description
+                    "{}: modelled: it answers as slowly as '{name}' would ({description}); seed {seed}",
+                    path.display()
                 );
                 Running::Modelled(Box::new(engine))
             }

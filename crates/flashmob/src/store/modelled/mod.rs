@@ -1,7 +1,7 @@
 //! The engine behind `node --model`: everything is done on the real file, and answered when a modelled flash says so.
 //!
 //! An operation goes two ways at once. One of the usual engines carries it out on the file (a read that the page cache
-//! has is done on the spot), and the model ([`flashmob_lab::flash`]) says when a device would have been done with it. It
+//! has is done on the spot), and the model ([`flashmob_core::device_model`]) says when a device would have been done with it. It
 //! is answered when both are: never before the model. Nothing is ever answered at once, for a page cache is what the
 //! model stands in front of.
 //!
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use flashmob_core::device_model::{Counters, DeviceModel};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
-use flashmob_lab::flash::{Counters, Profile};
 use hdrhistogram::Histogram;
 
 use super::completions::{Completions, lock};
@@ -39,27 +39,13 @@ pub const LATE_NS: u64 = 1_000_000;
 /// The worker sleeps until it is called.
 const UNTIL_CALLED: Time = Time(u64::MAX);
 
-/// A flash to be modelled.
-#[derive(Clone, Copy, Debug)]
-pub struct Model {
-    /// The device.
-    pub profile: Profile,
-    /// Where differences between service times come from.
-    pub seed: u64,
-}
-
-impl Model {
-    /// How many operations keep the device busy.
-    pub(super) fn depth(&self) -> usize {
-        self.profile.store_depth()
-    }
-}
-
 /// What a modelled flash did so far.
 #[derive(Clone, Debug)]
 pub struct ModelStatus {
-    /// The device.
-    pub profile: Profile,
+    /// The device's name.
+    pub name: String,
+    /// What it stands for.
+    pub description: String,
     /// What it served, and how long it was busy.
     pub counters: Counters,
     /// How long after the model's time operations were handed back, in nanoseconds.
@@ -73,7 +59,7 @@ pub(super) struct Modelled {
     on_file: Option<FileEngine>,
     to_file: Vec<StoreOp>,
     shared: Arc<Shared>,
-    model: Model,
+    model: Arc<dyn DeviceModel>,
     worker: Option<JoinHandle<()>>,
 }
 
@@ -107,12 +93,12 @@ struct State {
 impl Modelled {
     /// Starts the worker. `start_engine` starts what works on the file, to bring its results to the completions it is given.
     pub fn start(
-        model: Model,
+        model: Arc<dyn DeviceModel>,
         medium: &Arc<Medium>,
         completions: &Arc<Completions>,
         start_engine: impl FnOnce(&Arc<Completions>) -> Result<FileEngine, StoreError>,
     ) -> Result<Modelled, StoreError> {
-        let under_way = UnderWay::new(&model, medium.size_bytes())?;
+        let under_way = UnderWay::new(&*model, medium.size_bytes())?;
         let bell = Arc::new(Bell {
             state: Mutex::new(State { under_way, sleeps_until: Time::default(), closing: false }),
             rung: Condvar::new(),
@@ -173,7 +159,8 @@ impl Modelled {
     pub fn status(&self) -> ModelStatus {
         let state = lock(&self.shared.bell.state);
         ModelStatus {
-            profile: self.model.profile,
+            name: self.model.name().to_string(),
+            description: self.model.description().to_string(),
             counters: state.under_way.counters(),
             lateness_ns: state.under_way.lateness_ns().clone(),
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flashmob_core::op::OpFlags;
+use flashmob_lab::flash::{Model, Profile};
 
 use super::super::tests::{Rig, bare, config, pattern, read, variants, with, write};
 use super::super::{Engine, StoreConfig};
@@ -12,9 +13,9 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-fn model(name: &str) -> Option<Model> {
+fn model(name: &str) -> Option<Arc<dyn DeviceModel>> {
     // Without jitter a lower bound can be computed.
-    Some(Model { profile: Profile { jitter_percent: 0, ..Profile::named(name).unwrap() }, seed: 1 })
+    Some(Arc::new(Model { profile: Profile { jitter_percent: 0, ..Profile::named(name).unwrap() }, seed: 1 }))
 }
 
 fn modelled(path: &Path, name: &str) -> StoreConfig {

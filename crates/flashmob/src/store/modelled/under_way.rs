@@ -1,16 +1,14 @@
 //! What the model and the file have each done of every operation, and what both have.
 
+use flashmob_core::device_model::{Counters, DeviceModel, Done, RunningModel};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
-use flashmob_lab::flash::request::REQUEST_BYTES_MAX;
-use flashmob_lab::flash::{BLOCK_BYTES, Completion, Counters, FlashModel, Op as FlashOp, Request, Scheduler};
 use hdrhistogram::Histogram;
 use slab::Slab;
 
 use super::super::error::StoreError;
 use super::super::medium::is_durable;
 use super::super::{StoreDone, StoreOp};
-use super::Model;
 
 /// Lateness is recorded up to this, in nanoseconds; what is later counts as this late: a minute.
 const LATENESS_MAX_NS: u64 = 60_000_000_000;
@@ -33,7 +31,7 @@ struct Entry {
 /// All operations, and the model.
 #[derive(Debug)]
 pub(super) struct UnderWay {
-    model: FlashModel,
+    model: Box<dyn RunningModel>,
     entries: Slab<Entry>,
     /// Done by both.
     finished: Vec<usize>,
@@ -41,14 +39,14 @@ pub(super) struct UnderWay {
     behind: usize,
     lateness_ns: Histogram<u64>,
     // Used again and again, so that nothing is allocated for them.
-    completions: Vec<Completion>,
+    completions: Vec<Done>,
 }
 
 impl UnderWay {
     /// Nothing is under way. Operations reach the device in the order in which they are submitted: sorting is the node's part.
-    pub fn new(model: &Model, size_bytes: u64) -> Result<UnderWay, StoreError> {
+    pub fn new(model: &dyn DeviceModel, size_bytes: u64) -> Result<UnderWay, StoreError> {
         Ok(UnderWay {
-            model: FlashModel::new(&model.profile, Scheduler::None, size_bytes, model.seed)?,
+            model: model.start(size_bytes).map_err(StoreError::Model)?,
             entries: Slab::new(),
             finished: Vec::new(),
             behind: 0,
@@ -62,31 +60,18 @@ impl UnderWay {
     pub fn begin(&mut self, now: Time, op: &StoreOp) -> usize {
         let entry = Entry { id: op.id, flush_follows: is_durable(op), started: None, due: None, result: None };
         let key = self.entries.insert(entry);
-        if self.model.submit(now, self.request(key, op)).is_err() {
+        if !self.model.submit(now, key as u64, op.op, op.offset_bytes, op.len_bytes.into()) {
             // No device would see it: it is beyond the end, or empty. What is wrong the file's engine says.
             self.model_done(key, now, now);
         }
         key
     }
 
-    fn request(&self, key: usize, op: &StoreOp) -> Request {
-        let (flash_op, len_bytes) = match op.op {
-            Op::Read => (FlashOp::Read, u64::from(op.len_bytes)),
-            Op::Write => (FlashOp::Write, u64::from(op.len_bytes)),
-            Op::Flush => (FlashOp::Flush, 0),
-            // A device notes that the blocks are empty, which is a write of a block, however many they are.
-            Op::Trim | Op::WriteZeroes => (FlashOp::Write, u64::from(op.len_bytes).min(BLOCK_BYTES)),
-        };
-        let offset_bytes = if op.op == Op::Flush { 0 } else { op.offset_bytes };
-        let len_bytes = len_bytes.min(REQUEST_BYTES_MAX);
-        Request { id: key as u64, submitter: 0, op: flash_op, offset_bytes, len_bytes }
-    }
-
     /// Moves the model on.
     pub fn advance(&mut self, now: Time) {
         let mut completions = std::mem::take(&mut self.completions);
         self.model.advance(now, &mut completions);
-        for Completion { id, started, at, .. } in completions.drain(..) {
+        for Done { id, started, at } in completions.drain(..) {
             self.model_done(usize::try_from(id).unwrap_or(usize::MAX), started, at);
         }
         self.completions = completions;
@@ -96,8 +81,7 @@ impl UnderWay {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let started = *entry.started.get_or_insert(started);
         if std::mem::take(&mut entry.flush_follows) {
-            let flush = Request { id: key as u64, submitter: 0, op: FlashOp::Flush, offset_bytes: 0, len_bytes: 0 };
-            if self.model.submit(at, flush).is_ok() {
+            if self.model.submit(at, key as u64, Op::Flush, 0, 0) {
                 return;
             }
         }

@@ -1,0 +1,80 @@
+//! A flash as the device of a store: [`DeviceModel`] over [`FlashModel`].
+
+use std::time::Duration;
+
+use flashmob_core::device_model::{Counters, DeviceModel, Done, RunningModel};
+use flashmob_core::op;
+use flashmob_core::units::Time;
+
+use super::request::REQUEST_BYTES_MAX;
+use super::{BLOCK_BYTES, Completion, FlashModel, Op, Profile, Request, Scheduler};
+
+/// A flash to be modelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Model {
+    /// The device.
+    pub profile: Profile,
+    /// The random seed of differences between service times.
+    pub seed: u64,
+}
+
+/// One at work.
+#[derive(Debug)]
+struct Running {
+    model: FlashModel,
+    // Used again and again, so that nothing is allocated for them.
+    completions: Vec<Completion>,
+}
+
+impl DeviceModel for Model {
+    fn name(&self) -> &str {
+        self.profile.name
+    }
+
+    fn description(&self) -> &str {
+        self.profile.description
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn depth(&self) -> usize {
+        self.profile.store_depth()
+    }
+
+    /// Operations reach the device in the order in which they are submitted: sorting is the node's part.
+    fn start(&self, size_bytes: u64) -> Result<Box<dyn RunningModel>, String> {
+        let model = FlashModel::new(&self.profile, Scheduler::None, size_bytes, self.seed);
+        let model = model.map_err(|error| error.to_string())?;
+        Ok(Box::new(Running { model, completions: Vec::new() }))
+    }
+}
+
+impl RunningModel for Running {
+    fn submit(&mut self, now: Time, id: u64, op: op::Op, offset_bytes: u64, len_bytes: u64) -> bool {
+        let (op, len_bytes) = match op {
+            op::Op::Read => (Op::Read, len_bytes),
+            op::Op::Write => (Op::Write, len_bytes),
+            op::Op::Flush => (Op::Flush, 0),
+            // A device notes that the blocks are empty, which is a write of a block, however many they are.
+            op::Op::Trim | op::Op::WriteZeroes => (Op::Write, len_bytes.min(BLOCK_BYTES)),
+        };
+        let offset_bytes = if op == Op::Flush { 0 } else { offset_bytes };
+        let len_bytes = len_bytes.min(REQUEST_BYTES_MAX);
+        self.model.submit(now, Request { id, submitter: 0, op, offset_bytes, len_bytes }).is_ok()
+    }
+
+    fn advance(&mut self, now: Time, done: &mut Vec<Done>) {
+        self.model.advance(now, &mut self.completions);
+        done.extend(self.completions.drain(..).map(|Completion { id, started, at, .. }| Done { id, started, at }));
+    }
+
+    fn next_event_in(&self, now: Time) -> Option<Duration> {
+        self.model.next_event_in(now)
+    }
+
+    fn counters(&self) -> Counters {
+        self.model.counters()
+    }
+}
