@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that nodes start and serve under the filters of system calls that Android 8, 10, 13 and 15 put over 64-bit apps, that bench and status work there, and that a node has no child.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq nbdcopy strace

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench cluster` measures real nodes in every combination of nodes, links and batches, that its figures hang together, and that wrong arguments get a clear answer.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that no way out of `flashmob bench disk` leaves a half-made file or another I/O scheduler: Ctrl-C, SIGTERM, SIGKILL, a full disk.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq losetup mkfs.ext4

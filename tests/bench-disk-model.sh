@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that on a modelled tablet what the papers saw appears (C1, C2, C3, C10, C11, C12), that it is called modelled everywhere, and that this machine's own disk is judged by its own figures.
+# Tier: slow
 . "$(dirname "$0")/lib.sh"
 need jq
 

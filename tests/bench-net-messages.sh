@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench net` sweeps over lists, in every form of its result, that messages are answered between two flashmobs and a plain iperf3 is told apart, and that both ends say what TCP did.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq iperf3 ss

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that 50 clients killed with requests in flight cost the gateway nothing: it lives, it leaks no descriptor and no memory, others go on.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob demo` runs from beginning to end, prints its table, and leaves neither processes nor files.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need mkfs.ext4

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that nodes in eight network namespaces are found within 3 s by two who look, that those who leave disappear, that --join works where multicast is blocked, and that a gateway follows a node to another address.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq ip nbdcopy curl zbarimg python3
 need_root 'network namespaces'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that doctor finds planted faults and only them, and that --fix and --undo restore every value.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'network namespaces, loop devices, control groups'

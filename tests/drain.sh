@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that SIGTERM under load ends a gateway and a node with status 0 within seconds, and that nothing acknowledged is lost.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq
 

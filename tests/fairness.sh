@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a greedy client does not keep a modest one waiting, and a slow node no requests to others.
+# Tier: slow
 . "$(dirname "$0")/lib.sh"
 need jq nbdcopy
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a node frozen for 3 s under load holds up only its own requests, loses none, and is used again when it wakes.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a node killed with -9 under load holds up only its own requests: no wrong byte, no error if it is back in time, EIO if not, and service resumes by itself.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq
 

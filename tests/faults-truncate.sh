@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a file cut short under a node gives EIO there and never zeros, under reads alone and under writes as well, while the rest goes on.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq curl

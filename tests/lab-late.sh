@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a lab which could not keep the air's time says so, and that one which could does not.
+# Tier: slow
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'a lab for root'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that nothing of a lab is left, however it ends: no process, namespace, interface, mount or file.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'to see the namespaces of all processes'

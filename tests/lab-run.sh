@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a command in a lab has a volume that works, behind the modelled air that was asked for.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'a lab for root; lab-unprivileged shows one for others'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that the lab, with real processes and TCP stacks, and the simulator agree: requests and packets within 10 % for 1, 4 and 8 nodes and batches of 1, 10 and 100.
+# Tier: slow
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'a lab for root; lab-unprivileged shows one for others'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that two labs run side by side, and neither knows of the other.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'a lab for root; lab-unprivileged shows one for others'

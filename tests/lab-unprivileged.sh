@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a lab needs no root where users may make namespaces, and that it says what is missing where they may not.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'to become another user'

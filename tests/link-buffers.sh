@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a link whose buffers are too small for its path is named in status with the remedy, that flashmob sizes them itself where it may, and that links have the congestion control that was chosen.
+# Tier: slow
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need_root 'a lab whose network can be configured'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a gateway serves files of its own machine at once, and reads what is not in the page cache, whatever its size.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdcopy cmp

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that nodes and gateway stay inside their memory: idle, under 8 links with 1,024 outstanding reads of 32 KiB, under a flood of 32 MiB requests, and with 64 connections.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that net analyze finds planted causes in captures of tcpdump, whichever end they come from, counts as tshark does, and says what is wrong with bad input.
+# Tier: slow
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need tcpdump tshark jq

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that every mode of P1 gives the right bytes: batches of 1, 10, 100 and auto, one link and three, reads of 1 byte and of 4 KiB, blocks that straddle stripes.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

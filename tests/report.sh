@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a report, of devices, clusters, networks and captures, stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need chromium jq

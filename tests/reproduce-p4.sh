@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob reproduce p4` measures two hosts over modelled paths, that C14 to C17 are judged with figures, that what it kept makes a report again, and that wrong arguments and Ctrl-C are answered.
+# Tier: slow
 . "$(dirname "$0")/lib.sh"
 need jq
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob reproduce p5` measures INSERTs on several file systems, judges C18 to C21, says which writes vanish with other settings, names the file system that the kernel lacks, and works without rights.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq setpriv mkfs.ext4

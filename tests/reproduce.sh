@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob reproduce p1 --in simulator --quick` judges C4 to C9 with figures, keeps a result that report reads, overwrites none, keeps what there is on Ctrl-C, and explains wrong arguments.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

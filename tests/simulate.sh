@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob simulate` gives every combination in virtual time in the published form, the same for the same seed, readable by report; that Ctrl-C keeps what is there; wrong arguments are explained.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

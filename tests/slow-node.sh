@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a node that is slow but answers makes a copy slow and fails nothing of it, however much is outstanding.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need nbdcopy
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that Termux's package installs, serves, is supervised, logs, is upgraded and goes, in a prefix like Termux's.
+# Tier: slow
 # Runs beside others.
 #
 # It is this machine's binary unless TERMUX_BINARIES names others, as 'aarch64=PATH arm=PATH' (make test-termux): those run under qemu-user.

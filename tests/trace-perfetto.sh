@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a trace for Perfetto has every span on the track of its place, layer and file, nested, with its arrows, as Perfetto's own definitions read it, and equal to the CSV; by its trace processor as well where that can be had.
+# Tier: slow
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need python3 jq

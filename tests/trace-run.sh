@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that trace run sees a command's I/O in every layer, by name, with its markers and its SQLite, and that it gives the command back its status.
+# Tier: test
 # Runs beside others.
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"

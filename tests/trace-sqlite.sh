@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that trace sqlite counts system calls as strace does and block events as the kernel's own text does, that all of an INSERT's time is in some layer, and that nothing stays of it.
+# Tier: test
 # Runs beside others.
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
