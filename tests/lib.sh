@@ -270,6 +270,13 @@ stop() {
     finish "$name" 30
 }
 
+# freeze NAME: stops it where it is, and waits until no thread of it runs any more.
+freeze() {
+    kill -STOP "${PID[$1]}"
+    wait_for 5 "$1 to stand still" stands_still "$1"
+}
+stands_still() { ! sed 's/.*) //' "/proc/${PID[$1]}/task"/*/stat | grep -qv '^[Tt]'; }
+
 # finish NAME SECONDS: waits for its end; the exit status is left in STATUS.
 finish() {
     wait_for "$2" "the end of $1" ended "$1"

@@ -26,6 +26,9 @@ load_seconds() { wait_for $((${2%.*} + 30)) "$2 s of $1" jq -e ".phase_seconds >
 # extent_served NAME EXTENT COUNT: waits until an extent has that many good answers in the phase of a load.
 extent_served() { wait_for 30 "$3 answers of extent $2" jq -e ".phase_extents[$2].good >= $3" "$DIR/$1.progress"; }
 
+# extent_failed NAME EXTENT COUNT: waits until so many requests of an extent have failed in the phase of a load.
+extent_failed() { wait_for 30 "$3 errors of extent $2" jq -e ".phase_extents[$2].errors >= $3" "$DIR/$1.progress"; }
+
 # end_load NAME: asks a load to end, expects its result.
 end_load() {
     kill -TERM "${PID[$1]}" 2>/dev/null || true

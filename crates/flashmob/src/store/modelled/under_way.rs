@@ -1,6 +1,7 @@
 //! What the model and the file have each done of every operation, and what both have.
 
 use flashmob_core::op::{Failure, Op};
+use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
 use flashmob_lab::flash::request::REQUEST_BYTES_MAX;
 use flashmob_lab::flash::{BLOCK_BYTES, Completion, Counters, FlashModel, Op as FlashOp, Request, Scheduler};
@@ -47,8 +48,12 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// Nothing is under way. Operations reach the device in the order in which they are submitted: sorting is the node's part.
     pub fn new(model: &Model, size_bytes: u64) -> Result<UnderWay, StoreError> {
+        let mut profile = model.profile.clone();
+        if planted::is(Bug::ServiceTimeDoubled) {
+            profile.read.access_ns *= 2;
+        }
         Ok(UnderWay {
-            model: FlashModel::new(&model.profile, Scheduler::None, size_bytes, model.seed)?,
+            model: FlashModel::new(&profile, Scheduler::None, size_bytes, model.seed)?,
             entries: Slab::new(),
             finished: Vec::new(),
             behind: 0,
