@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that either end of `flashmob bench net` may be a real iperf3: in every mode both report the same sums, within 3 %.
 # Tier: slow
+# Canary: bytes-overcounted
 . "$(dirname "$0")/lib.sh"
 need jq iperf3 ss
 
