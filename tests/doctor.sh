@@ -3,7 +3,7 @@
 # Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'network namespaces, loop devices, control groups'
+need_netns 'loop devices and control groups, too'
 need jq ip losetup mkfs.ext4 python3 unshare
 
 UNDO=$DIR/undo.json
@@ -102,6 +102,8 @@ at_end 'umount "$DIR/disk" 2>/dev/null; losetup -d "$LOOP" 2>/dev/null'
 mkfs.ext4 -q -N 1024 "$LOOP"
 mount "$LOOP" "$DIR/disk"
 queue=/sys/block/${LOOP#/dev/}/queue
+SCHEDULER=$(sed 's/.*\[\(.*\)\].*/\1/' "$queue/scheduler")
+at_end 'echo "$SCHEDULER" >"$queue/scheduler"'
 echo 128 >"$queue/read_ahead_kb"
 echo none >"$queue/scheduler"
 at_data=("${doctor[@]}" --data "$DIR/disk/data")

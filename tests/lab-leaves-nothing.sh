@@ -3,7 +3,7 @@
 # Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'to see the namespaces of all processes'
+need_netns 'to see the namespaces of all processes'
 need python3
 
 mkdir "$DIR/tmp"

@@ -3,7 +3,7 @@
 # Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'to become another user'
+need_netns 'to become another user'
 need setpriv unshare
 
 # The other user needs the program where he may read it.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Shows that net analyze finds planted causes in captures of tcpdump, whichever end they come from, counts as tshark does, and says what is wrong with bad input.
 # Tier: slow
+# Canary: none-in-code
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need tcpdump tshark jq
-need_root 'it captures in the lab'
+need_netns 'it captures in the lab'
 
 # NAME|CAUSE|AIR|OPTIONS OF THE RECEIVER|OF THE SENDER. What the path holds is at least twice what the small buffers let under way.
 PLANTED=(

@@ -40,8 +40,6 @@ for _ in 1 2 3 4 5 6; do
     awake
 done
 end_load load
-no_wrong_byte load
-expect_result load 'no request failed or went unanswered' '.errors == {} and .unanswered == 0 and .disconnects == 0'
 
 # gaps EXTENTS PHASE...: the longest silence of these extents in each phase, in seconds.
 gaps() {
@@ -59,3 +57,5 @@ done
 pass 'the silenced extent itself was silent for more than 2 s each time'
 sign_test 'beside a frozen node others are silent for at most 1 s' 1 "${frozen_gaps[@]}"
 sign_test 'beside a killed node others are silent for at most 1 s' 1 "${killed_gaps[@]}"
+no_wrong_byte load
+expect_result load 'no request failed or went unanswered' '.errors == {} and .unanswered == 0 and .disconnects == 0'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows that less than 3 % of the time of INSERTs lies in no layer, of a command with markers and of trace sqlite in every journal mode and level.
 # Tier: slow
-# Canary: system-calls-untraced
+# Canary: requests-untraced
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'tracefs, loop devices'

@@ -55,8 +55,8 @@ pub enum Bug {
     BytesOvercounted,
     /// A modelled host has the receive maximum of this machine, whatever was asked for.
     ReceiveMaxNeverSet,
-    /// Tracing leaves system calls out, and shows the time in them as nobody's.
-    SystemCallsUntraced,
+    /// Tracing leaves requests of the block layer and the journal's work out, so that nobody knows what a thread waits for.
+    RequestsUntraced,
 }
 
 impl Bug {
@@ -85,7 +85,7 @@ impl Bug {
         Bug::LatenessUntold,
         Bug::BytesOvercounted,
         Bug::ReceiveMaxNeverSet,
-        Bug::SystemCallsUntraced,
+        Bug::RequestsUntraced,
     ];
 
     /// Its name on command lines.
@@ -115,7 +115,7 @@ impl Bug {
             Bug::LatenessUntold => "lateness-untold",
             Bug::BytesOvercounted => "bytes-overcounted",
             Bug::ReceiveMaxNeverSet => "receive-max-never-set",
-            Bug::SystemCallsUntraced => "system-calls-untraced",
+            Bug::RequestsUntraced => "requests-untraced",
         }
     }
 
@@ -145,7 +145,7 @@ pub fn is(bug: Bug) -> bool {
 #[inline(always)]
 pub fn leak(bug: Bug, bytes: usize) {
     if is(bug) {
-        // Written to, or it would never be there.
-        std::mem::forget(vec![1_u8; bytes]);
+        // Written to, or it would never be there; and seen, or the compiler would leave the writing out.
+        std::mem::forget(std::hint::black_box(vec![1_u8; bytes]));
     }
 }

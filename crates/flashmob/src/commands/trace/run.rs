@@ -190,7 +190,7 @@ fn wanted(args: &RunArgs, places: &[Below]) -> Wanted {
         places.iter().flat_map(surroundings::events).collect()
     };
     for event in all {
-        if planted::is(Bug::SystemCallsUntraced) && event.system == "syscalls" {
+        if planted::is(Bug::RequestsUntraced) && surroundings::is_of_requests(&event) {
             continue;
         }
         if seen.insert((event.system.clone(), event.name.clone())) {

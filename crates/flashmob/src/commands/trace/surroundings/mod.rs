@@ -89,8 +89,13 @@ pub fn events(below: &Below) -> Vec<Event> {
     };
     let mut events = layers::table().events();
     events.retain(is_wanted);
-    events.retain(|event| !planted::is(Bug::SystemCallsUntraced) || event.system != "syscalls");
+    events.retain(|event| !planted::is(Bug::RequestsUntraced) || !is_of_requests(event));
     events
+}
+
+/// What [`Bug::RequestsUntraced`] leaves out.
+pub(super) fn is_of_requests(event: &Event) -> bool {
+    matches!(event.system.as_str(), "block" | "jbd2")
 }
 
 /// Devices whose events count.
