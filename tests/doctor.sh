@@ -288,7 +288,7 @@ check "killed with -9 in the middle $killed times, every value came back" [ "$ki
 
 refused 'nobody to answer' 'add --yes' ip netns exec "$NET" "${doctor[@]}" --fix
 # With a terminal: no to all but one; Ctrl-C at a question.
-ask() { in_net timeout 20 "$PYTHON" -IS - "$1" "${doctor[@]}" --only send-buffer,window-scaling --fix <<'EOF'
+ask() { in_net timeout 200 "$PYTHON" -IS - "$1" "${doctor[@]}" --only send-buffer,window-scaling --fix <<'EOF'
 import os, pty, sys
 answers, command = sys.argv[1], sys.argv[2:]
 pid, fd = pty.fork()

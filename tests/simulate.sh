@@ -9,7 +9,7 @@ need jq
 simulate() {
     local name=$1
     shift
-    timeout 60 "$FLASHMOB" simulate "$@" --output json >"$DIR/$name.json" 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "simulate $*"; }
+    timeout 280 "$FLASHMOB" simulate "$@" --output json >"$DIR/$name.json" 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "simulate $*"; }
 }
 # holds NAME WHAT FILTER: passes if the filter is true of a result.
 holds() {

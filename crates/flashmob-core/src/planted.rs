@@ -33,6 +33,7 @@ pub enum Bug {
     NodeDoesNotFence,
     /// A welcome from another start of the node, or from a copy of it, wins over links that live.
     NewestStartWins,
+    // From here on: for the canaries of slow end-to-end tests, which judge time and memory. In virtual time they are not seen.
     /// Nobody bounds what one client has of a turn or a batch while another asks for little, and all reads wait in one lane.
     FairnessOff,
     /// While one node does not answer, nothing is sent to the others.
