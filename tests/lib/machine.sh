@@ -63,19 +63,22 @@ own_left() {
     [ "$(id -u)" -ne 0 ] || traced ls /sys/kernel/tracing/instances 2>/dev/null | grep -E -- "-$OWN(-|\$)" | sed 's/^/tracing instance: /'
 }
 
+# of_this_test: leaves out what bears the directory or the number of another test; what bears those of this one `own_left` names.
+of_this_test() { grep -vE '/flashmob-[a-z0-9-]+\.[A-Za-z0-9]{6}(/| |$)|(/run/netns/|network namespace: )[a-z]+[0-9]+(-| |$)'; }
+
 # machine_left: what is left, one line each; nothing if all is as it was.
 machine_left() {
     own_left 2>/dev/null
     [ -f "$DIR/machine.before" ] || return 0
     # What is there and was not, and settings that were otherwise. A loop device that was made meanwhile has no earlier setting.
-    machine_state 2>/dev/null | sort | comm -13 "$DIR/machine.before" - | while read -r line; do
+    machine_state 2>/dev/null | sort | comm -13 "$DIR/machine.before" - | of_this_test | while read -r line; do
         case $line in
             /sys/block/*) grep -q "^${line%% *}" "$DIR/machine.before" || continue ;;
         esac
         echo "$line"
     done
-    # What was there and is gone. Settings were named above, and what others clean up is theirs.
-    machine_state 2>/dev/null | sort | comm -23 "$DIR/machine.before" - | grep -E '^(mount|network namespace|tracing instance|loop device):' | sed 's/^/gone: /'
+    # What was mounted and is not any more.
+    machine_state 2>/dev/null | sort | comm -23 "$DIR/machine.before" - | of_this_test | grep '^mount:' | sed 's/^/gone: /'
 }
 
 # machine_check: 0 if nothing is left; else it is named. Kernel and children take a moment to end things.
