@@ -17,6 +17,10 @@ traced() {
     if [ -d /sys/kernel/tracing/instances ]; then "$@"; else unshare --mount sh -c 'mount -t tracefs none /sys/kernel/tracing && "$@"' sh "$@"; fi
 }
 
+# loop_devices: one line each. One that was detached while somebody else still had it goes by itself: a mount namespace that another test
+# made meanwhile has a copy of every mount.
+loop_devices() { losetup --list --noheadings --output NAME,AUTOCLEAR,BACK-FILE 2>/dev/null | awk '$2 == 0 { print "loop device: " $1, $3 }'; }
+
 # machine_settings: one line for each setting that a test may change.
 machine_settings() {
     local queue
@@ -35,7 +39,7 @@ machine_settings() {
 machine_state() {
     # `ip netns` mounts its folder once, on a machine that never had a namespace.
     grep -v ' /run/netns ' /proc/mounts | sed 's/^/mount: /'
-    losetup --list --noheadings --output NAME,BACK-FILE 2>/dev/null | sed 's/^/loop device: /'
+    loop_devices
     ip netns list 2>/dev/null | sed 's/ .*//; s/^/network namespace: /'
     find "$TMPDIR_OF_TESTS" -maxdepth 1 -name '*flashmob*' ! -path "$DIR" 2>/dev/null | sed 's/^/file: /'
     if [ "$(id -u)" -eq 0 ]; then
@@ -58,7 +62,7 @@ own_left() {
         [[ $words == *"$DIR"* ]] && echo "process: $pid ${words:0:160}"
     done
     grep -F "$DIR" /proc/mounts | sed 's/^/mount: /'
-    losetup --list --noheadings --output NAME,BACK-FILE 2>/dev/null | grep -F "$DIR" | sed 's/^/loop device: /'
+    loop_devices | grep -F "$DIR"
     ip netns list 2>/dev/null | grep -E "^[a-z]+$OWN(-|\$| )" | sed 's/^/network namespace: /'
     [ "$(id -u)" -ne 0 ] || traced ls /sys/kernel/tracing/instances 2>/dev/null | grep -E -- "-$OWN(-|\$)" | sed 's/^/tracing instance: /'
 }
