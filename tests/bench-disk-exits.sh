@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that no way out of `flashmob bench disk` leaves a half-made file or another I/O scheduler: Ctrl-C, SIGTERM, SIGKILL, a full disk.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq losetup mkfs.ext4
@@ -16,7 +17,12 @@ QUEUE=/sys/block/${LOOP#/dev/}/queue/scheduler
 scheduler() { sed 's/.*\[\(.*\)\].*/\1/' "$QUEUE"; }
 is_scheduler() { [ "$(scheduler)" = "$1" ]; }
 nothing_but() { [ "$(find "$DIR/mnt" -mindepth 1 ! -name lost+found | sed "s|$DIR/mnt/||" | sort | tr '\n' ' ')" = "$1" ]; }
+WAS=$(scheduler)
+# A loop device keeps its scheduler for whoever uses it next.
+at_end 'echo "$WAS" >"$QUEUE" 2>/dev/null'
 echo none >"$QUEUE" 2>/dev/null || true
+# reads_done COUNT: so many reads of the device since it was made.
+reads_done() { [ "$(awk '{ print $1 }' "/sys/block/${LOOP#/dev/}/stat")" -ge "$1" ]; }
 BEFORE=$(scheduler)
 OTHER=mq-deadline
 [ "$BEFORE" != mq-deadline ] || OTHER=none
@@ -29,7 +35,7 @@ check 'a normal end puts the scheduler back' is_scheduler "$BEFORE"
 for signal in INT TERM HUP KILL; do
     start "sweep-$signal" "$FLASHMOB" bench disk "$DIR/mnt/bench" --scheduler $OTHER --time 60 --repeat 1 --save "$DIR/$signal.json"
     wait_for 20 "scheduler $OTHER" is_scheduler $OTHER
-    sleep 0.5 # some reads have to be done
+    wait_for 20 'some reads' reads_done $(($(awk '{ print $1 }' "/sys/block/${LOOP#/dev/}/stat") + 100))
     stop "sweep-$signal" $signal
     wait_for 10 "the scheduler after SIG$signal" is_scheduler "$BEFORE"
     pass "SIG$signal puts the scheduler back"

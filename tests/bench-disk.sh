@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench disk` makes a real file, measures it cold, warm and direct and says which it was, in every form of output, and refuses what it must not do.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq
 

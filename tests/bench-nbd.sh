@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench nbd` measures nbdkit, nbd-server, qemu-nbd and a gateway, finds a planted wrong byte, asks before it writes, and stops on Ctrl-C with figures.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
-need nbdkit nbd-server qemu-nbd jq nbdcopy
+need curl nbdkit nbd-server qemu-nbd jq nbdcopy
 
 SIZE=16777216
 head -c $SIZE /dev/urandom >"$DIR/image"
@@ -72,7 +73,10 @@ bench 0 "$URI" --verify "$DIR/image" --pattern sequential --requests 4096
 holds 'the volume is as it was' '.result.wrong_bytes == 0 and .result.verified_bytes == 4096 * 4096'
 
 start load "$FLASHMOB" bench nbd "$URI" --time 600 --output json
-sleep 0.5 # some reads have to be done
+admin_address
+reads_served() { curl -fsS "http://$ADMIN/status" | jq -e '[.stages[] | select(.name == "total").count] | add >= $least' --argjson least "$1"; }
+served=$(curl -fsS "http://$ADMIN/status" | jq '[.stages[] | select(.name == "total").count] | add')
+wait_for 20 'some reads' reads_served $((served + 100))
 stop load INT
 [ "$STATUS" -eq 130 ] || fail "stopped by Ctrl-C it ended with status $STATUS, not 130"
 expect_result load 'Ctrl-C gives the figures so far' '.result.interrupted and .result.reads > 0'

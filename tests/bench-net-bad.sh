@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench net` says within its timeout what is wrong with the other end: nobody, silence, a firewall, a busy server, strangers, an end in the middle; and that its server survives all of them.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Shows that either end of `flashmob bench net` may be a real iperf3: in every mode both report the same sums, within 3 %.
+# Tier: slow
+# Canary: bytes-overcounted
 . "$(dirname "$0")/lib.sh"
 need jq iperf3 ss
 
@@ -19,9 +21,9 @@ client() {
     port=$(free_port)
     start server iperf3 -s -1 -J -p "$port"
     wait_for 10 'iperf3 to listen' listens "$port"
-    timeout 30 "$FLASHMOB" bench net --connect 127.0.0.1 --port "$port" --time 1 "$@" --output json >"$DIR/ours.json" 2>"$DIR/client.log" ||
+    timeout 120 "$FLASHMOB" bench net --connect 127.0.0.1 --port "$port" --time 1 "$@" --output json >"$DIR/ours.json" 2>"$DIR/client.log" ||
         { cat "$DIR/client.log" >&2; fail "$what: flashmob failed"; }
-    finish server 20
+    finish server 30
     jq -e '.measurement.points[0].repetitions[0].peer == "iperf3"' "$DIR/ours.json" >/dev/null || fail "$what: the other end was not known as iperf3"
     # What the server counted itself: what it received on the way up, what it sent on the way down.
     jq -en --slurpfile f "$DIR/ours.json" --slurpfile i "$DIR/server.out" --arg way "$way" '
@@ -32,7 +34,7 @@ client() {
         elif $way == "down" then close(own("down").sent_bytes; $e.sum_sent.bytes)
         else close(own("up").received_bytes; [$e.streams[].receiver | select(.sender | not).bytes] | add)
             and close(own("down").sent_bytes; [$e.streams[].sender | select(.sender).bytes] | add) end' >/dev/null ||
-        { jq -c .end.streams "$DIR/server.out" >&2; fail "$what: flashmob says $(ours "$DIR/ours.json")"; }
+        { jq -c .end.streams "$DIR/server.out" >&2; judged_fail "$what: flashmob says $(ours "$DIR/ours.json")"; }
     pass "flashmob to iperf3, $what: $(ours "$DIR/ours.json" | jq -r '[.[] | "\(.way) \(.received / 1e6 | floor) MB"] | join(", ")')"
 }
 
@@ -43,8 +45,8 @@ server() {
     start flashmob "$FLASHMOB" bench net --server --one-off --bind 127.0.0.1 --port 0
     started flashmob 'listening on 127\.0\.0\.1:[0-9]+'
     port=$(sed -nE 's/.*listening on 127\.0\.0\.1:([0-9]+).*/\1/p' "$DIR/flashmob.log" | head -n 1)
-    timeout 30 iperf3 -c 127.0.0.1 -p "$port" -t 1 -J "$@" >"$DIR/theirs.json" || { jq -r .error "$DIR/theirs.json" >&2; fail "$what: iperf3 failed"; }
-    finish flashmob 20
+    timeout 120 iperf3 -c 127.0.0.1 -p "$port" -t 1 -J "$@" >"$DIR/theirs.json" || { jq -r .error "$DIR/theirs.json" >&2; fail "$what: iperf3 failed"; }
+    finish flashmob 30
     [ "$STATUS" -eq 0 ] || fail "$what: flashmob's server ended with status $STATUS"
     # What the log says flashmob counted, as rates in Mbit/s.
     local line received sent
@@ -58,10 +60,11 @@ server() {
         if $way == "up" then close($received | tonumber; got($e.sum_received)) and $e.sum_received.bytes > 0
         elif $way == "down" then close($sent | tonumber; got($e.sum_sent)) and $e.sum_received.bytes > 0
         else close($received | tonumber; got($e.sum_received)) and close($sent | tonumber; got($e.sum_sent_bidir_reverse)) and $e.sum_received_bidir_reverse.bytes > 0 end' >/dev/null ||
-        { jq -c '.end | {sum_sent, sum_received, sum_sent_bidir_reverse, sum_received_bidir_reverse}' "$DIR/theirs.json" >&2; fail "$what: iperf3 says otherwise than flashmob: $line"; }
+        { jq -c '.end | {sum_sent, sum_received, sum_sent_bidir_reverse, sum_received_bidir_reverse}' "$DIR/theirs.json" >&2; judged_fail "$what: iperf3 says otherwise than flashmob: $line"; }
     pass "iperf3 to flashmob, $what: ${received:+received $received Mbit/s }${sent:+sent $sent Mbit/s}"
 }
 
+busy_begin
 client 'TCP' up
 client 'TCP -R' down -R
 client '-P 4' up -P 4

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench net` sweeps over lists, in every form of its result, that messages are answered between two flashmobs and a plain iperf3 is told apart, and that both ends say what TCP did.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq iperf3 ss
@@ -10,7 +11,7 @@ started server 'listening on 127\.0\.0\.1:[0-9]+'
 PORT=$(sed -nE 's/.*listening on 127\.0\.0\.1:([0-9]+).*/\1/p' "$DIR/server.log" | head -n 1)
 # net OPTION...: measures with JSON into $DIR/net.json.
 net() {
-    timeout 60 "$FLASHMOB" bench net --connect "127.0.0.1:$PORT" "$@" --output json >"$DIR/net.json" 2>"$DIR/net.log" || { cat "$DIR/net.log" >&2; fail "bench net $*"; }
+    timeout 280 "$FLASHMOB" bench net --connect "127.0.0.1:$PORT" "$@" --output json >"$DIR/net.json" 2>"$DIR/net.log" || { cat "$DIR/net.log" >&2; fail "bench net $*"; }
 }
 holds() {
     jq -e "$2" "$DIR/net.json" >/dev/null || { jq -c 'del(.. | .histogram?, .percentiles?, .intervals?)' "$DIR/net.json" | cut -c1-3000 >&2; fail "$1"; }
@@ -28,7 +29,7 @@ listens() { ss -Hltn "sport = :$1" | grep -q .; }
 start plain iperf3 -s -p "$FREE"
 wait_for 10 'iperf3 to listen' listens "$FREE"
 refused 'a plain iperf3 knows no messages' 'plain iperf3: messages need flashmob at both ends' "$FLASHMOB" bench net -c "127.0.0.1:$FREE" --messages 1:1:1
-check 'and it was left in order: it serves the next' timeout 20 "$FLASHMOB" bench net -c "127.0.0.1:$FREE" --time 0.2
+check 'and it was left in order: it serves the next' timeout 200 "$FLASHMOB" bench net -c "127.0.0.1:$FREE" --time 0.2
 stop plain
 
 net --direction up,down,both --streams 1,2 --congestion reno,cubic --time 0.2 --label home --save "$DIR/saved.json"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that an error in the configuration or on the command line ends the program at once, and names file, line, value and remedy.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 

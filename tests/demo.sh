@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob demo` runs from beginning to end, prints its table, and leaves neither processes nor files.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need mkfs.ext4
@@ -16,7 +17,7 @@ leftovers() {
     done | grep -x flashmob
 }
 status=0
-timeout 180 "$FLASHMOB" demo --seconds 1 >"$DIR/demo.out" 2>"$DIR/demo.log" || status=$?
+timeout 280 "$FLASHMOB" demo --seconds 1 >"$DIR/demo.out" 2>"$DIR/demo.log" || status=$?
 [ $status -eq 0 ] || { tail -n 20 "$DIR/demo.out" >&2; fail "the demo ended with $status"; }
 pass 'the demo ended with 0'
 for word in 'auto' '100' 'p99' 'reads/s'; do

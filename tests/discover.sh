@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Shows that nodes in eight network namespaces are found within 3 s by two who look, that those who leave disappear, that --join works where multicast is blocked, and that a gateway follows a node to another address.
+# Shows that nodes in eight network namespaces are found by two who look, that those who leave disappear, that --join works where multicast is blocked, and that a gateway follows a node to another address.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq ip nbdcopy curl zbarimg python3
-need_root 'network namespaces'
+need_netns 'a switch and ten hosts'
 
 NET=fd$$
 COUNT=8
@@ -55,17 +56,11 @@ look() {
 milliseconds() { echo $((${EPOCHREALTIME/./} / 1000)); }
 listed() { jq -S '[.nodes[] | {extent, address, name, size_bytes, found_by, answers}]' "$DIR/$1.json"; }
 
-# Both look at the same time. A busy machine gets three tries.
-for round in 1 2 3; do
-    rm -f "$DIR/cluster.toml"
-    begin=$(milliseconds)
-    look $OTHER second --nodes $COUNT --wait 10s &
-    look $GATEWAY first --nodes $COUNT --wait 10s --write "$DIR/cluster.toml" || { cat "$DIR/first.err" >&2; fail "the first search"; }
-    wait $! || { cat "$DIR/second.err" >&2; fail "the second search"; }
-    took=$(($(milliseconds) - begin))
-    [ "$took" -gt 3000 ] || break
-done
-at_most "8 nodes in 8 namespaces are found by two (round $round)" "$took" 3000 ms
+# Both look at the same time. How soon they have found all is for discover-soon.sh.
+look $OTHER second --nodes $COUNT --wait 60s &
+look $GATEWAY first --nodes $COUNT --wait 60s --write "$DIR/cluster.toml" || { cat "$DIR/first.err" >&2; fail "the first search"; }
+wait $! || { cat "$DIR/second.err" >&2; fail "the second search"; }
+pass "8 nodes in 8 namespaces are found by two"
 [ "$(listed first)" = "$(listed second)" ] || { diff <(listed first) <(listed second) >&2; fail 'the two see different nodes'; }
 check 'both see the same: name, size, address, by multicast DNS, and that it answers' jq -e --arg host "$HOST" '
     (.nodes | length == 8) and ([.nodes[].name] == [range(1; 9) | "tab\(.)"]) and
@@ -110,7 +105,7 @@ for i in 1 2; do wait_for 10 "tab$i is back" sh -c "[ \$(grep -c '^found *tab$i 
 stop watch
 # taken: whether all say to which place of the volume they belong.
 taken() {
-    look $OTHER taken --nodes $COUNT --wait 10s --write "$DIR/again.toml" --force &&
+    look $OTHER taken --nodes $COUNT --wait 60s --write "$DIR/again.toml" --force &&
         jq -e '[.nodes[] | [.volume, .place.index, .place.count]] == [range(8) | ["pool", ., 8]]' "$DIR/taken.json"
 }
 wait_for 15 'nodes to tell their volume' taken

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Shows that doctor finds planted faults and only them, and that --fix and --undo restore every value.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'network namespaces, loop devices, control groups'
+need_netns 'loop devices and control groups, too'
 need jq ip losetup mkfs.ext4 python3 unshare
 
 UNDO=$DIR/undo.json
@@ -101,6 +102,8 @@ at_end 'umount "$DIR/disk" 2>/dev/null; losetup -d "$LOOP" 2>/dev/null'
 mkfs.ext4 -q -N 1024 "$LOOP"
 mount "$LOOP" "$DIR/disk"
 queue=/sys/block/${LOOP#/dev/}/queue
+SCHEDULER=$(sed 's/.*\[\(.*\)\].*/\1/' "$queue/scheduler")
+at_end 'echo "$SCHEDULER" >"$queue/scheduler"'
 echo 128 >"$queue/read_ahead_kb"
 echo none >"$queue/scheduler"
 at_data=("${doctor[@]}" --data "$DIR/disk/data")
@@ -285,7 +288,7 @@ check "killed with -9 in the middle $killed times, every value came back" [ "$ki
 
 refused 'nobody to answer' 'add --yes' ip netns exec "$NET" "${doctor[@]}" --fix
 # With a terminal: no to all but one; Ctrl-C at a question.
-ask() { in_net timeout 20 "$PYTHON" -IS - "$1" "${doctor[@]}" --only send-buffer,window-scaling --fix <<'EOF'
+ask() { in_net timeout 200 "$PYTHON" -IS - "$1" "${doctor[@]}" --only send-buffer,window-scaling --fix <<'EOF'
 import os, pty, sys
 answers, command = sys.argv[1], sys.argv[2:]
 pid, fd = pty.fork()

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Shows that SIGTERM under load ends a gateway and a node with status 0 within seconds, and that nothing acknowledged is lost.
+# Shows that SIGTERM under load ends a gateway and a node with status 0 without waiting for clients, and that nothing acknowledged is lost.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq
 
@@ -8,7 +9,8 @@ drained() {
     local begun=${EPOCHREALTIME/./}
     stop "$1" "$2"
     [ "$STATUS" -eq 0 ] || fail "$1 ended with status $STATUS on SIG$2"
-    at_most "$1 drained on SIG$2 with status 0" $(((${EPOCHREALTIME/./} - begun) / 1000)) 5000 ms
+    # It takes well below a second. Ten times a patient 5 s: no clients or links may keep it from leaving, which would be for ever.
+    at_most "$1 drained on SIG$2 with status 0" $(((${EPOCHREALTIME/./} - begun) / 1000)) 50000 ms
 }
 
 start_cluster 3 8MiB
@@ -16,7 +18,7 @@ for signal in TERM INT; do
     start_load load --extents 3 --connections 4 --depth 16 --reads 30 --model "$DIR/model"
     load_seconds load 1
     drained gateway $signal
-    finish load 20
+    finish load 30
     [ -s "$DIR/load.out" ] || fail 'the load did not end by itself'
     no_wrong_byte load
     expect_result load "requests were answered rightly or not at all, $(result load .uncertain) writes are open" '(.errors | keys - ["ESHUTDOWN"]) == [] and .disconnects == 4'

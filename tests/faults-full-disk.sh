@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a node whose disk is full answers writes with ENOSPC and reads with the right bytes, and takes writes again when there is space.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

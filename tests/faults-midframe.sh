@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that links cut in the middle of a frame, again and again, cost no byte and no request: everything is sent again and answered once.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

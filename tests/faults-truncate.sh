@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a file cut short under a node gives EIO there and never zeros, under reads alone and under writes as well, while the rest goes on.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq curl
@@ -16,7 +17,7 @@ mapped_reads() { [ "$(mapped_count "$1")" -gt 100 ]; }
 
 # truncated WHAT PERCENT-OF-READS: the second half of node1's file disappears under load.
 truncated() {
-    local what=$1 reads=$2 mapped=$3
+    local what=$1 reads=$2 mapped=$3 extent
     DATA_DIR=$DIR/$mapped-$reads
     NODE_OPTIONS=(--mapped "$mapped" --admin 127.0.0.1:0)
     mkdir "$DATA_DIR"
@@ -24,7 +25,7 @@ truncated() {
     check "$what: the volume is filled" "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DATA_DIR/model"
     # Extents of 4 MiB: the fourth of six is what will be lost.
     start_load load --extents 6 --connections 2 --depth 8 --reads "$reads" --model "$DATA_DIR/model"
-    load_seconds load 1
+    for extent in 0 1 2 3 4 5; do extent_served load $extent 200; done
     if [ "$mapped" = auto ]; then
         # Several reads in each region before it is asked about.
         wait_for 20 'mapped reads of node1' mapped_reads node1
@@ -35,7 +36,8 @@ truncated() {
     cp "$DATA_DIR/node1.img" "$DATA_DIR/node1.kept"
     truncate -s 4M "$DATA_DIR/node1.img"
     next_phase load
-    load_seconds load 2
+    extent_failed load 3 100
+    for extent in 0 1 4 5; do extent_served load $extent 200; done
     end_load load
     no_wrong_byte load
     expect_result load "$what: the lost half answers EIO" '.phases[1].extents[3].errors.EIO > 0 and (.phases[1].extents[3].errors | keys) == ["EIO"]'
@@ -53,7 +55,7 @@ truncated() {
         cp "$DATA_DIR/node1.kept" "$DATA_DIR/node1.img"
         run_node node1
         start_load again --extents 6 --connections 2 --depth 8 --reads 100 --model "$DATA_DIR/model"
-        load_seconds again 2
+        for extent in 0 1 2 3 4 5; do extent_served again $extent 100; done
         end_load again
         no_wrong_byte again
         expect_result again "$what: restored and started again, the node serves as before" '[.phases[0].extents[] | .errors == {} and .good > 50] | all'

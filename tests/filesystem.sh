@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a real file system with a SQLite database lives on the volume: nbdfuse, loop, ext4; unmounted, checked, and read again after a restart.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdfuse losetup mkfs.ext4 fsck.ext4 sqlite3 fusermount3

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that fio's NBD engine verifies what it wrote at random, over four connections at once.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need fio jq

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a peer that speaks garbage to the gateway or to a node is dropped with one log line, while the service goes on.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a node that belongs to another volume, to another place in it, or that changed its size is refused with a message that says which and why.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdcopy nbdinfo

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Shows that nothing of a lab is left, however it ends: no process, namespace, interface, mount or file.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'to see the namespaces of all processes'
+need_netns 'to see the namespaces of all processes'
 need python3
 
 mkdir "$DIR/tmp"

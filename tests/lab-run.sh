@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Shows that a command in a lab has a volume that works, behind the modelled air that was asked for.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'a lab for root; lab-unprivileged shows one for others'
+need_netns 'a lab for root; lab-unprivileged shows one for others'
 need nbdinfo nbdcopy jq
 
-lab() { timeout 120 "$FLASHMOB" -q lab run "$@"; }
+lab() { timeout 280 "$FLASHMOB" -q lab run "$@"; }
 
 # lab_ok WHAT OPTION... -- COMMAND...: passes if lab and command succeed; a late lab is no failure here.
 lab_ok() {

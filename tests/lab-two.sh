@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Shows that two labs run side by side, and neither knows of the other.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'a lab for root; lab-unprivileged shows one for others'
+need_netns 'a lab for root; lab-unprivileged shows one for others'
 need nbdcopy cmp
 
 for lab in one two; do
@@ -14,7 +15,7 @@ for lab in one two; do
         nbdcopy \"\$FLASHMOB_URI\" '$DIR/$lab.back'"
 done
 for lab in one two; do
-    finish "$lab" 100
+    finish "$lab" 120
     # Two labs on a small machine may well be late.
     check "lab $lab ends well" [ "$STATUS" -eq 0 -o "$STATUS" -eq 75 ]
     check "lab $lab has its own data" cmp "$DIR/$lab.img" "$DIR/$lab.back"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Shows that a lab needs no root where users may make namespaces, and that it says what is missing where they may not.
+# Tier: test
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
-need_root 'to become another user'
+need_netns 'to become another user'
 need setpriv unshare
 
 # The other user needs the program where he may read it.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that an extent of 6 GiB is right around and beyond 2 and 4 GiB: what is written, trimmed and zeroed there lies in the file at that place and nowhere else.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdinfo

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that the files of a linear volume, laid end to end, equal what was written; and a striped volume's, dealt out by stripes.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdcopy

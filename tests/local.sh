@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a gateway serves files of its own machine at once, and reads what is not in the page cache, whatever its size.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdcopy cmp
@@ -8,6 +9,7 @@ cat >"$DIR/gateway.toml" <<TOML
 listen = "127.0.0.1:0"
 [[volume]]
 name = "pool"
+timeout = "60s"
 layout = "striped"
 stripe = "1MiB"
 [[volume.node]]
@@ -21,7 +23,8 @@ begun=${EPOCHREALTIME/./}
 run_gateway
 volume_ready
 took_ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
-[ "$took_ms" -lt 2000 ] || fail "the volume was ready after $took_ms ms only"
+# Well below a second on a machine that does nothing else; nobody has to be waited for.
+[ "$took_ms" -lt 20000 ] || fail "the volume was ready after $took_ms ms only"
 pass 'the volume is ready at once'
 head -c 32M /dev/urandom >"$DIR/in.img"
 check 'an image is written' nbdcopy --flush "$DIR/in.img" "$URI"
@@ -43,6 +46,7 @@ for size in (1, 4096, 65536, 131072, 262144, 1 << 20, 8 << 20):
     result, data = client.call(nbdproto.READ, 3 << 20, size)
     assert result == "OK", (size, result)
     assert data == image[3 << 20:][:size], size
-    assert time.monotonic() - begun < 2, (size, time.monotonic() - begun)
+    # A read that is forgotten is woken by nothing before its timeout of 60 s.
+    assert time.monotonic() - begun < 20, (size, time.monotonic() - begun)
 PYTHON
 check 'cold reads of every size are right, and prompt' "$PYTHON" "$DIR/cold.py"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a file is served by one node at a time, that a killed node leaves no lock behind, and that a gateway's own extent counts as well.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdinfo

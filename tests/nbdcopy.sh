@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that nbdcopy brings an image in and out unchanged over four connections, a unix socket and one request at a time; zeros too.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdcopy nbdinfo

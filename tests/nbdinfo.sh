@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that nbdinfo sees the volume as it is: size, flags, block sizes, multi-conn, the list of exports; over TCP and a unix socket.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdinfo jq

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A pipelining NBD client that checks every byte it reads against what it wrote last.
 
-    nbdload.py URI [--seconds S | until SIGTERM] [--extents N] [--connections C] [--depth D] ...
+    nbdload.py URI [--seconds S | --requests N | until SIGTERM] [--extents N] [--connections C] [--depth D] ...
 
 The volume is cut into N equal extents; each has D requests outstanding per connection at any time, so that an
 extent which does not answer holds up nobody else's load. A block has at most one request outstanding. Its content
@@ -254,7 +254,7 @@ class Load:
             if args.progress and now >= next_progress:
                 self.progress()
                 next_progress = now + 0.1
-            self.stopping = self.stopping or (end is not None and now >= end)
+            self.stopping = self.stopping or (end is not None and now >= end) or 0 < args.requests <= self.reads + self.writes
             if self.stopping:
                 give_up = give_up or now + args.drain
                 if not self.outstanding or now >= give_up:
@@ -308,6 +308,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("uri")
     parser.add_argument("--seconds", type=float, help="default: until SIGTERM")
+    parser.add_argument("--requests", type=int, default=0, help="end after so many good answers")
     parser.add_argument("--extents", type=int, default=1)
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--depth", type=int, default=16, help="outstanding per extent and connection")

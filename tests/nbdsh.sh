@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that every NBD command does what the protocol says, at any alignment, and that every bad one gets the errno the protocol names.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need_python_nbd

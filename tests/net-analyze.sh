@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Shows that net analyze finds planted causes in captures of tcpdump, whichever end they come from, counts as tshark does, and says what is wrong with bad input.
+# Tier: slow
+# Canary: none-in-code
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need tcpdump tshark jq
-need_root 'it captures in the lab'
+need_netns 'it captures in the lab'
 
 # NAME|CAUSE|AIR|OPTIONS OF THE RECEIVER|OF THE SENDER. What the path holds is at least twice what the small buffers let under way.
 PLANTED=(
@@ -43,7 +45,7 @@ capture() {
         $tap.sender.pcap tcp port $PORT 2>$DIR/$name.tapping & tap=\$!
         until [ -s $DIR/$name.tapping ]; do sleep 0.01; done
         $PYTHON $TESTS/planted_traffic.py send \$FLASHMOB_NODES:$PORT $4
-        sleep 0.1; kill -INT \$tap; wait \$tap" >"$DIR/$name.log" 2>&1 || [ $? -eq 75 ]
+        sleep 0.1; kill -INT \$tap; wait \$tap" >"$DIR/$name.log" 2>&1
 }
 
 # judge NAME CAUSE SIDE: passes if that cause is found. The first connection is the one with most bytes.
@@ -52,29 +54,47 @@ judge() {
     jq -e --arg cause "$2" '.measurement.flows[0].up.verdict | .cause == $cause and .fraction > 0.5' "$DIR/$1.$3.json" >/dev/null
 }
 
-# one PLANTED: up to three times, because a busy machine is slow everywhere: what it did to a program or the air is in the capture as well.
+# one PLANTED: three captures of labs that were in time; NAME.runs has a line for each, NAME.late one for each lab that was not.
 one() {
-    local name cause air receiver sender side good
+    local name cause air receiver sender side run status word
     IFS='|' read -r name cause air receiver sender <<<"$1"
-    for _ in 1 2 3; do
-        capture "$name" "$air" "$receiver" "$sender" || continue
-        good=yes
-        for side in sender receiver; do judge "$name" "$cause" "$side" || good=no; done
-        [ $good = no ] || { touch "$DIR/$name.right"; return; }
+    # What the canary plants: senders and receivers that nothing holds back, called what they are not.
+    [ -z "${CANARY:-}" ] || receiver='' sender=''
+    : >"$DIR/$name.runs"
+    for run in 1 2 3 4 5 6; do
+        [ "$(wc -l <"$DIR/$name.runs")" -lt 3 ] || return 0
+        status=0
+        capture "$name" "$air" "$receiver" "$sender" || status=$?
+        case $status in
+            0) ;;
+            75) echo late >>"$DIR/$name.late" && continue ;;
+            *) echo "lab $run ended with $status" >>"$DIR/$name.broken" && return 0 ;;
+        esac
+        word=right
+        for side in sender receiver; do judge "$name" "$cause" "$side" || word=wrong; done
+        echo $word >>"$DIR/$name.runs"
     done
 }
 
 # Two at a time: more would make each other late.
+busy_begin
 half() { local i; for ((i = $1; i < ${#PLANTED[@]}; i += 2)); do one "${PLANTED[i]}"; done; }
 half 0 &
 first=$!
 half 1
 wait $first
+late=
 for planted in "${PLANTED[@]}"; do
     IFS='|' read -r name cause _ <<<"$planted"
+    [ ! -e "$DIR/$name.broken" ] || { tail -n 5 "$DIR/$name.log" >&2; fail "$name: $(cat "$DIR/$name.broken")"; }
+    if [ "$(wc -l <"$DIR/$name.runs")" -lt 3 ]; then late+=" $name"; continue; fi
     found=$(jq -r '.measurement.flows[0].up.verdict | "\(.cause) \(100 * .fraction | floor) %"' "$DIR/$name".{sender,receiver}.json 2>&1 | tr '\n' ',')
-    check "$name is $cause from both ends ($found)" [ -e "$DIR/$name.right" ]
+    right=$(grep -c right "$DIR/$name.runs" || true)
+    # What a busy machine did to a program is in its capture as well, so one of three may say otherwise.
+    [ "$right" -ge 2 ] || judged_fail "$name is $cause from both ends in $right of 3 captures; the last: $found"
+    pass "$name is $cause from both ends in $right of 3 captures ($found)"
 done
+[ -z "$late" ] || void "labs were late:$late"
 
 # The same packets through tshark.
 for name in recv2 send3 loss1 loss2 loss4 slow5; do

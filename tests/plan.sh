@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that flashmob plan names rate, latency, requests per frame, share of flash, bottleneck and remedies; that its JSON is as published; that a cable brings what it says; bad names are explained.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob push` brings the program to devices over adb, runs nodes and benchmarks there, and says what is wrong with a device.
+# Tier: test
 # Runs beside others.
 #
 # adb is the real one, with a server of its own; the devices are fakes (fake_adbd.py) that run commands on this machine. The program is this

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that qemu-img converts an image in and out and finds it equal, and that qemu-io's patterns read back.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need qemu-img qemu-io

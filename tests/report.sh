@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a report, of devices, clusters, networks and captures, stays readable: at phone and desktop width, light and dark, nothing overflows; that its commands measure the same again; no input is overwritten; errors name file and remedy.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need chromium jq
@@ -84,7 +85,7 @@ looks() {
 measure() {
     local pages
     pages=$(IFS=,; echo "${PAGES[*]}")
-    timeout 120 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --user-data-dir="$DIR/chromium" \
+    timeout 280 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --user-data-dir="$DIR/chromium" \
         --window-size=1400,3200 --blink-settings=preferredColorScheme="$1" --virtual-time-budget=60000 --dump-dom "file://$DIR/measure.html?widths=360,1280&pages=$pages" \
         >"$DIR/dom.html" 2>"$DIR/chromium.err" || { tail -n 5 "$DIR/chromium.err" >&2; fail 'chromium did not load the pages'; }
     sed -n 's/.*RESULT \({.*}\).*/\1/p' "$DIR/dom.html" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' >"$DIR/$1.json"

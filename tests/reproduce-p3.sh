@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob reproduce p3` judges C10 to C13, that C13 holds on a modelled flash by the steps of its own commands, that a real disk is measured by the kernel's, and that it goes on without rights.
+# Tier: test
 . "$(dirname "$0")/lib.sh"
 need jq setpriv
 
@@ -12,14 +13,16 @@ holds() {
 # Instances bear the number of their process: others may be tracing beside this test, but no dead one is.
 none_left() {
     local name
-    for name in /sys/kernel/tracing/instances/flashmob-*; do
-        [[ $name =~ /flashmob-([0-9]+)- ]] || continue
+    [ "$(id -u)" -eq 0 ] || return 0
+    for name in $(traced ls /sys/kernel/tracing/instances); do
+        [[ $name =~ ^flashmob-([0-9]+)- ]] || continue
         [ -d "/proc/${BASH_REMATCH[1]}" ] || return 1
     done
 }
 
-timeout 100 "$FLASHMOB" reproduce p3 --scale 0.03 --save "$DIR/results" -o "$DIR/p3.html" --output json >"$DIR/p3.json" 2>"$DIR/p3.log" || { cat "$DIR/p3.log" >&2; fail 'reproduce p3'; }
+timeout 280 "$FLASHMOB" reproduce p3 --scale 0.03 --save "$DIR/results" -o "$DIR/p3.html" --output json >"$DIR/p3.json" 2>"$DIR/p3.log" || { cat "$DIR/p3.log" >&2; fail 'reproduce p3'; }
 RESULT=$DIR/results/p3.json
+# The model answers in real time, so C10 to C12 are judged by what this machine did meanwhile: bench-disk-model.sh holds them to what they are.
 holds "$DIR/p3.json" 'the claims of P3 are judged' '[.claims[].claim] == ["C10", "C11", "C12", "C13"] and all(.claims[]; .verdict == "holds" or .verdict == "does_not_hold")'
 holds "$DIR/p3.json" 'each with criterion and figures' 'all(.claims[]; (.criterion | length > 0) and (.here | test("[0-9]"))) and .setting == "model" and .model == "nexus7-emmc"'
 # Service times are the model's own: a busy machine does not change them.
@@ -37,7 +40,7 @@ check 'the table shows steps upward and downward apart' grep -Eq 'random +mq-dea
 
 # This machine's own disk, whatever it is: judged by its own figures, or said to be unseen.
 mkdir "$DIR/data"
-timeout 100 "$FLASHMOB" reproduce p3 --folder "$DIR/data" --scale 0.03 --save "$DIR/own" -o "$DIR/own.html" --output json >"$DIR/own.json" 2>"$DIR/own.log" || { cat "$DIR/own.log" >&2; fail 'reproduce p3 --folder'; }
+timeout 280 "$FLASHMOB" reproduce p3 --folder "$DIR/data" --scale 0.03 --save "$DIR/own" -o "$DIR/own.html" --output json >"$DIR/own.json" 2>"$DIR/own.log" || { cat "$DIR/own.log" >&2; fail 'reproduce p3 --folder'; }
 holds "$DIR/own.json" 'a disk of this machine is measured' '.setting == "disk" and ([.claims[] | select(.claim == "C10" or .claim == "C11") | .verdict] | length == 2 and all(. != "not_measured"))'
 if jq -e 'any(.warnings[]; .code == "incomplete")' "$DIR/own/p3.json" >/dev/null; then
     holds "$DIR/own/p3.json" 'why its commands are not seen is said' '[.warnings[] | select(.code == "incomplete") | .message] | all(test("the device.s commands are not shown: .{10,}"))'

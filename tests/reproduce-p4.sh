@@ -1,23 +1,30 @@
 #!/usr/bin/env bash
 # Shows that `flashmob reproduce p4` measures two hosts over modelled paths, that C14 to C17 are judged with figures, that what it kept makes a report again, and that wrong arguments and Ctrl-C are answered.
+# Tier: slow
+# Canary: receive-max-never-set
 . "$(dirname "$0")/lib.sh"
+need_netns 'a lab for two hosts'
 need jq
 
 mkdir "$DIR/tmp"
 export TMPDIR=$DIR/tmp
 P4=("$FLASHMOB" reproduce p4 --rtt 0,64 --repeat 1 --time 0.4)
-# Once more if the machine was busy: with one repetition of each point, what was late is missing altogether.
-for _ in 1 2; do
-    rm -rf "$DIR/results"
-    timeout 150 "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html" --output json >"$DIR/p4.json" 2>"$DIR/p4.log" || { cat "$DIR/p4.log" >&2; fail 'reproduce p4'; }
-    ! jq -e '.void_repetitions == 0' "$DIR/p4.json" >/dev/null || break
-done
+busy_begin
+timeout 280 "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html" --output json >"$DIR/p4.json" 2>"$DIR/p4.log" || { cat "$DIR/p4.log" >&2; fail 'reproduce p4'; }
+# With one repetition of each point, what was late is missing altogether. The lab itself says that the machine was too busy.
+jq -e '.void_repetitions == 0' "$DIR/p4.json" >/dev/null || void "the lab was late in $(jq .void_repetitions "$DIR/p4.json") of 20 measurements"
 NET=$DIR/results/p4-net.json
 holds() {
     jq -e "$3" "$1" >/dev/null || { jq -c 'del(.. | .histogram?, .percentiles?, .intervals?, .series?)' "$1" | cut -c1-3000 >&2; fail "$2"; }
     pass "$2"
 }
-holds "$DIR/p4.json" 'all claims about networks are judged' '[.claims[].claim] == ["C14", "C15", "C16", "C17"] and all(.claims[]; .verdict == "holds" or .verdict == "does_not_hold")'
+# Loss is drawn anew for each run of so short a time, so C15 is judged one way or the other; the rest follows from windows and the path.
+holds "$DIR/p4.json" 'C15 is judged' '[.claims[].claim] == ["C14", "C15", "C16", "C17"] and (.claims[1].verdict == "holds" or .claims[1].verdict == "does_not_hold")'
+for claim in C14 C16 C17; do
+    verdict=$(jq -r ".claims[] | select(.claim == \"$claim\") | .verdict" "$DIR/p4.json")
+    [ "$verdict" = holds ] || judged_fail "$claim: $verdict, $(jq -r ".claims[] | select(.claim == \"$claim\") | .here" "$DIR/p4.json")"
+    pass "$claim holds"
+done
 holds "$DIR/p4.json" 'each with criterion, figures here and the paper'"'"'s' 'all(.claims[]; (.criterion | length > 0) and (.here | test("[0-9]")))'
 holds "$NET" 'both ways, three congestion controls, loss and both maxima are one result' \
     '.preset == "p4" and (.interrupted | not) and .measurement.setting == "lab" and ([.measurement.points[].parameters] | length == 20

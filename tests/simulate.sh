@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that `flashmob simulate` gives every combination in virtual time in the published form, the same for the same seed, readable by report; that Ctrl-C keeps what is there; wrong arguments are explained.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq
@@ -8,7 +9,7 @@ need jq
 simulate() {
     local name=$1
     shift
-    timeout 60 "$FLASHMOB" simulate "$@" --output json >"$DIR/$name.json" 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "simulate $*"; }
+    timeout 280 "$FLASHMOB" simulate "$@" --output json >"$DIR/$name.json" 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "simulate $*"; }
 }
 # holds NAME WHAT FILTER: passes if the filter is true of a result.
 holds() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a gateway tells its state: /status as JSON, /metrics as Prometheus reads it, `flashmob status` for people; a dead node shows.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq curl

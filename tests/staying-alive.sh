@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that a node tells battery, heat and room, says what is near a limit and why it paused, and that links in use are kept awake and idle ones are not.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq curl

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Shows that Termux's package installs, serves, is supervised, logs, is upgraded and goes, in a prefix like Termux's.
+# Tier: slow
+# Canary: none-in-code
 # Runs beside others.
 #
 # It is this machine's binary unless TERMUX_BINARIES names others, as 'aarch64=PATH arm=PATH' (make test-termux): those run under qemu-user.
@@ -63,6 +65,8 @@ packages() {
     local other=arm
     check "$1: the package" "$BUILD" "$1" "$2" "$DIR/first"
     check "$1: made again" "$BUILD" "$1" "$2" "$DIR/again"
+    # What the canary plants: a package that is not the same when it is made again.
+    [ -z "${CANARY:-}" ] || echo >>"$(echo "$DIR/again/"*.deb)"
     check "$1: the same bytes" cmp "$DIR/first/"*.deb "$DIR/again/"*.deb
     PACKAGE_VERSION=9.9.9 check "$1: a later one" "$BUILD" "$1" "$2" "$DIR/later"
     [ "$1" != arm ] || other=aarch64

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Shows that followed requests tell of every stage across processes: in order, adding up to the latency, clocks within their error; a dead node is counted.
+# Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq curl

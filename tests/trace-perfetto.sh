@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Shows that a trace for Perfetto has every span on the track of its place, layer and file, nested, with its arrows, as Perfetto's own definitions read it, and equal to the CSV; by its trace processor as well where that can be had.
+# Tier: slow
+# Canary: none-in-code
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need python3 jq
@@ -13,21 +15,17 @@ if ! "$VENV/bin/python" -c 'import perfetto.protos' 2>/dev/null; then
     timeout 120 "$VENV/bin/pip" install --quiet 'perfetto==0.59.1' 'protobuf>=6' >"$DIR/pip.out" 2>&1 || UNREACHED=1
 fi
 
-# What was traced has layers of the kernel with rights, and those of the program and SQLite without.
-TRACE=$DIR/trace.pftrace
-check 'INSERTs with a rollback journal and with a WAL are traced' \
-    timeout 120 "$FLASHMOB" trace sqlite "$DIR" --inserts 40 --journal DELETE,WAL --pairs 0 --perfetto "$TRACE" --csv "$DIR/trace.csv" --save "$DIR/trace.json"
-
 if [ -n "${UNREACHED:-}" ]; then
-    # Without them what is left is that the file is whole and as long as its spans want. Said loudly, and shown by the unit tests of the form.
     tail -n 2 "$DIR/pip.out" | sed 's/^/      /' >&2
-    say "NOT CHECKED by Perfetto's own definitions: the Python package 'perfetto' cannot be loaded from PyPI here"
-    for name in trace trace-2; do
-        [ "$(stat -c %s "$DIR/$name.pftrace")" -gt "$(($(wc -l <"$DIR/$name.csv") * 20))" ] || fail "$name.pftrace is shorter than its spans"
-    done
-    pass 'both traces are there'
-    exit 0
+    # The unit tests show the form; that another program reads it nobody could show here.
+    echo "    not run: the Python package 'perfetto' with Perfetto's own definitions cannot be loaded from PyPI here" >&2
+    exit $NOT_RUN
 fi
+
+# What was traced has layers of the kernel with rights, and those of the program and SQLite without.
+TRACE=$DIR/trace.pftrace TRACE_CSV=$DIR/trace.csv
+check 'INSERTs with a rollback journal and with a WAL are traced' \
+    timeout 280 "$FLASHMOB" trace sqlite "$DIR" --inserts 40 --journal DELETE,WAL --pairs 0 --perfetto "$TRACE" --csv "$DIR/trace.csv" --save "$DIR/trace.json"
 
 # The trace processor is a program of 15 MB, which the package loads from Google's servers: not everywhere.
 PROCESSOR=${TRACE_PROCESSOR:-$(command -v trace_processor_shell || true)}
@@ -41,6 +39,8 @@ PYTHON
 fi
 [ -n "$PROCESSOR" ] || say "not checked by Perfetto's trace processor: it could not be loaded here; TRACE_PROCESSOR=PATH names one"
 
+# What the canary plants: a span that the trace does not have.
+[ -z "${CANARY:-}" ] || tail -n 1 "$TRACE_CSV" >>"$TRACE_CSV"
 for name in trace trace-2; do
     check "$name: slices and spans are the same, by Perfetto's definitions${PROCESSOR:+ and its trace processor}" \
         "$VENV/bin/python" "$TESTS/check_perfetto.py" "$DIR/$name.pftrace" "$DIR/$name.csv" ${PROCESSOR:+"$PROCESSOR"}

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Shows that trace run sees a command's I/O in every layer, by name, with its markers and its SQLite, and that it gives the command back its status.
+# Tier: test
 # Runs beside others.
+#
+# How much of the time lies in no layer is for trace-overhead.sh.
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'tracefs, loop devices'
@@ -10,10 +13,13 @@ trace=("$FLASHMOB" -q trace run)
 truncate -s 64M "$DIR/image"
 mkfs.ext4 -q "$DIR/image"
 LOOP=$(losetup -f --show "$DIR/image")
-at_end 'mountpoint -q "$DIR/mnt" && umount "$DIR/mnt"; losetup -d "$LOOP"'
+SCHEDULER=/sys/block/${LOOP##*/}/queue/scheduler
+WAS=$(sed 's/.*\[\(.*\)\].*/\1/' "$SCHEDULER")
+# A loop device keeps its scheduler for whoever uses it next.
+at_end 'mountpoint -q "$DIR/mnt" && umount "$DIR/mnt"; echo "$WAS" >"$SCHEDULER"; losetup -d "$LOOP"'
 mkdir "$DIR/mnt"
 mount "$LOOP" "$DIR/mnt"
-echo mq-deadline >"/sys/block/${LOOP##*/}/queue/scheduler"
+echo mq-deadline >"$SCHEDULER"
 
 # sum LAYER WORK FILE FIELD: of what was done to files whose names end so.
 sum() {
@@ -48,13 +54,7 @@ for number in range(20):
     marker.write(b'E|%d' % os.getpid())
 print('20 rows')
 P
-for round in 1 2 3; do
-    "${trace[@]}" --output json -- "$PYTHON" "$DIR/insert.py" "$DIR/mnt/$round.db" >"$DIR/run.json" 2>"$DIR/run.log" || fail "insert.py: $(tail -n 3 "$DIR/run.log")"
-    PERCENT=$(jq '.measurement.runs[0].operations | 100 * .unattributed_ns / .total_ns' "$DIR/run.json")
-    awk -v p="$PERCENT" 'BEGIN { exit !(p < 3) }' && break
-    say "round $round: $PERCENT % unattributed"
-done
-at_most 'time of marked INSERTs in no layer' "$PERCENT" 3 %
+"${trace[@]}" --output json -- "$PYTHON" "$DIR/insert.py" "$DIR/mnt/insert.db" >"$DIR/run.json" 2>"$DIR/run.log" || fail "insert.py: $(tail -n 3 "$DIR/run.log")"
 same 'what the command prints goes to stderr, the result to stdout' "$(grep -c '20 rows' "$DIR/run.log")" 1
 same 'each marker is an operation' "$(jq '.measurement.runs[0].operations.count' "$DIR/run.json")" 20
 same 'the journal is deleted after each' "$(sum system_call unlink db-journal count)" 21
@@ -90,7 +90,7 @@ check 'and what is missing is named' jq -e '.measurement.runs[0].sources | all(.
 
 # ---- nothing stays ----
 
-left() { find /sys/kernel/tracing/instances -maxdepth 1 -name "flashmob-$1-*" | wc -l; }
+left() { traced find /sys/kernel/tracing/instances -maxdepth 1 -name "flashmob-$1-*" | wc -l; }
 # What asks the tracer alone to end is for the command.
 "${trace[@]}" -- sleep 61 >"$DIR/check.out" 2>&1 &
 TRACER=$!

@@ -33,11 +33,36 @@ pub enum Bug {
     NodeDoesNotFence,
     /// A welcome from another start of the node, or from a copy of it, wins over links that live.
     NewestStartWins,
+    // From here on: for the canaries of slow end-to-end tests, which judge time and memory. In virtual time they are not seen.
+    /// Nobody bounds what one client has of a turn or a batch while another asks for little, and all reads wait in one lane.
+    FairnessOff,
+    /// While one node does not answer, nothing is sent to the others.
+    SilentNodeHoldsOthers,
+    /// The gateway gives back only a part of what a request held.
+    GatewayLeaks,
+    /// The node gives back only a part of what a reply held.
+    NodeLeaks,
+    /// Not all is given back of what a client held that goes.
+    ClientLeaks,
+    /// A buffer that holds a link back is never made larger.
+    BufferNeverSet,
+    /// A node answers twice as slowly as the flash that it is to resemble.
+    ServiceTimeDoubled,
+    /// A modelled flash takes as long downward as upward.
+    OrderCostsNothing,
+    /// A lab does not count frames that it moved late.
+    LatenessUntold,
+    /// `bench net` counts a twentieth more bytes than there were.
+    BytesOvercounted,
+    /// A modelled host has the receive maximum of this machine, whatever was asked for.
+    ReceiveMaxNeverSet,
+    /// Tracing leaves requests of the block layer and the journal's work out, so that nobody knows what a thread waits for.
+    RequestsUntraced,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 12] = [
+    pub const ALL: [Bug; 24] = [
         Bug::NodeLosesReply,
         Bug::GatewayLosesReply,
         Bug::AnswerToWrongRequest,
@@ -50,6 +75,18 @@ impl Bug {
         Bug::ChangesResentAtOnce,
         Bug::NodeDoesNotFence,
         Bug::NewestStartWins,
+        Bug::FairnessOff,
+        Bug::SilentNodeHoldsOthers,
+        Bug::GatewayLeaks,
+        Bug::NodeLeaks,
+        Bug::ClientLeaks,
+        Bug::BufferNeverSet,
+        Bug::ServiceTimeDoubled,
+        Bug::OrderCostsNothing,
+        Bug::LatenessUntold,
+        Bug::BytesOvercounted,
+        Bug::ReceiveMaxNeverSet,
+        Bug::RequestsUntraced,
     ];
 
     /// Its name on command lines.
@@ -68,6 +105,18 @@ impl Bug {
             Bug::ChangesResentAtOnce => "changes-resent-at-once",
             Bug::NodeDoesNotFence => "node-does-not-fence",
             Bug::NewestStartWins => "newest-start-wins",
+            Bug::FairnessOff => "fairness-off",
+            Bug::SilentNodeHoldsOthers => "silent-node-holds-others",
+            Bug::GatewayLeaks => "gateway-leaks",
+            Bug::NodeLeaks => "node-leaks",
+            Bug::ClientLeaks => "client-leaks",
+            Bug::BufferNeverSet => "buffer-never-set",
+            Bug::ServiceTimeDoubled => "service-time-doubled",
+            Bug::OrderCostsNothing => "order-costs-nothing",
+            Bug::LatenessUntold => "lateness-untold",
+            Bug::BytesOvercounted => "bytes-overcounted",
+            Bug::ReceiveMaxNeverSet => "receive-max-never-set",
+            Bug::RequestsUntraced => "requests-untraced",
         }
     }
 
@@ -97,4 +146,13 @@ pub fn plant(bug: Option<Bug>) {
 #[must_use]
 pub fn is(bug: Bug) -> bool {
     cfg!(feature = "planted") && PLANTED.load(Ordering::Relaxed) == bug as u8
+}
+
+/// Loses so many bytes of memory if this bug is planted.
+#[inline(always)]
+pub fn leak(bug: Bug, bytes: usize) {
+    if is(bug) {
+        // Written to, or it would never be there; and seen, or the compiler would leave the writing out.
+        std::mem::forget(std::hint::black_box(vec![1_u8; bytes]));
+    }
 }

@@ -6,6 +6,7 @@ use super::link::{Link, LinkId, SentBatch, State};
 use super::queue::{BatchLimits, Piece};
 use super::{BatchMode, Gateway};
 use crate::op::Op;
+use crate::planted::{self, Bug};
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::batch::{ask_together, put_groups};
@@ -97,10 +98,20 @@ impl Gateway {
         holding.filter_map(|link| link.sent.back()).map(|last| last.sent + state.way.hold_time()).min()
     }
 
+    /// What [`Bug::SilentNodeHoldsOthers`] waits for.
+    fn is_another_silent(&self, now: Time, node: usize) -> bool {
+        let mut others =
+            self.links.iter().filter(|l| l.node != node && (l.state != State::Ready || !l.sent.is_empty()));
+        others.any(|l| l.is_unanswering(now, Duration::from_millis(200)))
+    }
+
     /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.
     pub(super) fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
         let node = self.links[id.0].node;
+        if planted::is(Bug::SilentNodeHoldsOthers) && self.is_another_silent(now, node) {
+            return false;
+        }
         let (limits, turn) = (self.batch_limits(now, node), self.lane_turn(now));
         self.nodes[node].queue.take_batch(limits, turn, &mut pieces);
         if pieces.is_empty() {

@@ -12,6 +12,7 @@ use super::{Action, Gateway};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::nbd;
 use crate::op::Op;
+use crate::planted::{self, Bug};
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 
@@ -173,6 +174,7 @@ impl Gateway {
         }
         self.set_paused(id, false);
         let mut client = self.clients.remove(id.index);
+        planted::leak(Bug::ClientLeaks, 1 << 20);
         if let ClientKind::Nbd(nbd) = &mut client.kind {
             nbd.session.abandon(&mut self.budget);
         }

@@ -97,6 +97,7 @@ impl Gateway {
     /// Replies to a read that was one piece, straight from where it was received.
     fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
         let Some(request) = self.requests.remove(key) else { return };
+        planted::leak(Bug::GatewayLeaks, 4096);
         if request.sample != 0 {
             self.samples.ended(now, key, None);
         }
@@ -111,6 +112,7 @@ impl Gateway {
     /// Replies to a request none of whose pieces is awaited any more.
     pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
         let Some(mut request) = self.requests.remove(key) else { return };
+        planted::leak(Bug::GatewayLeaks, 4096);
         self.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
         if request.op == Op::Flush && request.failure.is_none() {
             request.failure = self.untold_loss(&request);

@@ -4,6 +4,7 @@ use super::Node;
 use super::followed::Followed;
 use super::link::LinkId;
 use crate::op::Failure;
+use crate::planted::{self, Bug};
 use crate::stages::NodeInterval;
 use crate::units::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
@@ -43,6 +44,7 @@ pub(super) struct Replies {
 
 impl Replies {
     pub fn push(&mut self, done: Done) {
+        planted::leak(Bug::NodeLeaks, 4096);
         self.done.push(done);
     }
 

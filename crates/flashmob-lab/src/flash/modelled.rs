@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use flashmob_core::device_model::{Counters, DeviceModel, Done, RunningModel};
 use flashmob_core::op;
+use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
 
 use super::request::REQUEST_BYTES_MAX;
@@ -45,7 +46,11 @@ impl DeviceModel for Model {
 
     /// Operations reach the device in the order in which they are submitted: sorting is the node's part.
     fn start(&self, size_bytes: u64) -> Result<Box<dyn RunningModel>, String> {
-        let model = FlashModel::new(&self.profile, Scheduler::None, size_bytes, self.seed);
+        let mut profile = self.profile;
+        if planted::is(Bug::ServiceTimeDoubled) {
+            profile.read.access_ns *= 2;
+        }
+        let model = FlashModel::new(&profile, Scheduler::None, size_bytes, self.seed);
         let model = model.map_err(|error| error.to_string())?;
         Ok(Box::new(Running { model, completions: Vec::new() }))
     }

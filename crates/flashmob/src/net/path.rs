@@ -6,6 +6,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use flashmob_core::planted::{self, Bug};
 use flashmob_path::buffers::rule::{
     Advice, Room, Seen, advise, is_buffer_full, is_window_used_up, remedy, window_used_fraction,
 };
@@ -140,6 +141,7 @@ impl PathWatch {
         };
         let wanted_bytes = match advise(&seen, &room) {
             Advice::Leave => return None,
+            Advice::Set(_) if planted::is(Bug::BufferNeverSet) => return None,
             Advice::Set(bytes) => return self.raise(fd, index, buffer, bytes, &seen, name),
             Advice::Limited(bytes) => bytes,
         };

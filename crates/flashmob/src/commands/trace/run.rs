@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use clap::Args;
+use flashmob_core::planted::{self, Bug};
 use flashmob_results::trace::{Layer, Role, Source, System, Timeline, Workload};
 use flashmob_trace::capture::sqlite::find_sqlite;
 use flashmob_trace::capture::{Capture, Event, Scope, Session, Wanted};
@@ -189,6 +190,9 @@ fn wanted(args: &RunArgs, places: &[Below]) -> Wanted {
         places.iter().flat_map(surroundings::events).collect()
     };
     for event in all {
+        if planted::is(Bug::RequestsUntraced) && surroundings::is_of_requests(&event) {
+            continue;
+        }
         if seen.insert((event.system.clone(), event.name.clone())) {
             events.push(event);
         }

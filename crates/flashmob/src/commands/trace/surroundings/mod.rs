@@ -8,6 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use flashmob_core::planted::{self, Bug};
 use flashmob_host::place::{self, Disk};
 use flashmob_results::trace::System;
 use flashmob_trace::capture::{Event, Scope};
@@ -88,7 +89,13 @@ pub fn events(below: &Below) -> Vec<Event> {
     };
     let mut events = layers::table().events();
     events.retain(is_wanted);
+    events.retain(|event| !planted::is(Bug::RequestsUntraced) || !is_of_requests(event));
     events
+}
+
+/// What [`Bug::RequestsUntraced`] leaves out.
+pub(super) fn is_of_requests(event: &Event) -> bool {
+    matches!(event.system.as_str(), "block" | "jbd2")
 }
 
 /// Devices whose events count.
