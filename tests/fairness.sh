@@ -3,8 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 need jq nbdcopy
 
-FAIRNESS=${FAIRNESS:-${CARGO_TARGET_DIR:-$ROOT/target}/release/examples/fairness}
-[ -x "$FAIRNESS" ] || fail "$FAIRNESS does not exist; run: cargo build --release -p flashmob-bench --example fairness"
+FAIRNESS=${FAIRNESS:-${CARGO_TARGET_DIR:-$ROOT/target}/release/fairness}
+[ -x "$FAIRNESS" ] || fail "$FAIRNESS does not exist; run: make programs"
 # Ratios of p99, the modest client beside the load against alone, medians over rounds. 3 is wanted; a machine whose cores are all
 # busy adds a multiple of that by itself, so that ratios are printed for people and judged generously.
 RATIO_MAX=10
