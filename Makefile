@@ -108,8 +108,9 @@ unit-long: ## unit tests that take a minute: more of what make unit tries
 	@echo '== long unit tests'
 	@$(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored ::long_
 
-simulate: programs ## 10,000 simulated clusters with faults (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one)
+simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one)
 	@echo '== simulation'
+	@$(CARGO) build --release --quiet --bin simulate
 	@$(if $(SEED),,echo 'seeds $(FIRST) to '$$(($(FIRST) + $(SEEDS) - 1)))
 	@$(BINARIES)/simulate $(if $(SEED),--seed $(SEED),--first $(FIRST) --seeds $(SEEDS))
 
