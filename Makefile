@@ -12,19 +12,21 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 # Seconds for each fuzz target.
 SECONDS ?= 20
-# Seeds of the simulation; SEED=n runs that one alone and tells its story.
+# Seeds of the simulation, and the first of them; SEED=n runs that one alone and tells its story.
 SEEDS ?= 10000
+FIRST ?= 0
 # ACCEPT=1 accepts the instructions that were counted; ONLY=native counts the cases with that in their names.
 ACCEPT ?=
 ONLY ?=
 # Where rustup puts cargo, for shells that do not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-BINARY := $(or $(CARGO_TARGET_DIR),target)/release/flashmob
+BINARIES := $(or $(CARGO_TARGET_DIR),target)/release
+BINARY := $(BINARIES)/flashmob
 # Where `make cross` leaves the ARM binaries.
 CROSS := $(abspath $(or $(CARGO_TARGET_DIR),target)/cross)
 
 # program:package. The second list is for the tests alone.
-PROGRAMS_DEMO := cc:gcc mkfs.ext4:e2fsprogs
+PROGRAMS_DEMO := cc:gcc c-library:libc6-dev mkfs.ext4:e2fsprogs
 PROGRAMS_TEST := c++:g++ nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
   chromium:chromium sqlite3:sqlite3 fusermount3:fuse3 losetup:mount jq:jq curl:curl python3:python3 nbdkit:nbdkit nbd-server:nbd-server valgrind:valgrind \
   iperf3:iperf3 tshark:tshark tcpdump:tcpdump ip:iproute2 ss:iproute2 setpriv:util-linux unshare:util-linux strace:strace mkfs.xfs:xfsprogs \
@@ -39,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: help demo build test fmt-check clippy unit simulate bench-instructions fuzz-short e2e bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: help demo build programs test test-slow test-all test-fresh fmt-check clippy unit unit-root unit-long simulate simulate-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -57,16 +59,17 @@ build: ## the one binary, optimised
 	@$(CARGO) build --release --quiet --bin flashmob
 	@echo "built: $(BINARY)"
 
-test: deps-test ## everything that must hold: format, lints, unit and property tests, instructions, simulation, fuzzing, real clients
-	@$(MAKE) msrv
-	@$(MAKE) fmt-check
-	@$(MAKE) clippy
-	@$(MAKE) unit
-	@$(MAKE) bench-instructions
-	@$(MAKE) simulate
-	@$(MAKE) fuzz-short
-	@$(MAKE) e2e
-	@$(MAKE) arm
+test: ## what every change must pass: deterministic, no retries; runs every part and tells all that failed
+	@MAKE='$(MAKE)' .ci/parts test
+
+test-slow: ## what judges time, throughput and memory, or needs the outside world: pass, fail, or not judged
+	@MAKE='$(MAKE)' .ci/parts slow
+
+test-all: ## both of them, 10,000 more simulated clusters, and each fuzz target for 20 s
+	@MAKE='$(MAKE)' .ci/parts all
+
+test-fresh: ## make demo and make test in a minimal Debian with nothing but make and Rust (root; KEEP=1 keeps it)
+	@.ci/fresh
 
 cross: deps-cross ## for ARM, static and stripped: target/cross/flashmob-aarch64 and flashmob-armv7 (ROUTE=rustup|source|debian; docs/cross-building.md)
 	@packaging/cross/build
@@ -74,7 +77,7 @@ cross: deps-cross ## for ARM, static and stripped: target/cross/flashmob-aarch64
 test-arm: deps-test build ## on both ARM architectures under qemu-user: suites of core, node and gateway, end-to-end tests with ARM nodes, measurements
 	@packaging/cross/test all
 
-arm: deps-test build ## the part of test-arm that is in make test: a 32-bit ARM node behind a gateway of this machine's (FLASHMOB_REQUIRE_ARM=1: it must run)
+arm: deps-test build ## the part of test-arm that is in make test-slow: a 32-bit ARM node behind a gateway of this machine's (FLASHMOB_REQUIRE_ARM=1: it must run)
 	@echo '== a 32-bit ARM node'
 	@packaging/cross/test chosen
 
@@ -91,17 +94,29 @@ clippy: ## lints, none of them tolerated
 	@$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
 
 # Not --release: linking every test program with LTO takes longer than the tests gain.
-unit: ## unit and property tests
+unit: ## unit and property tests, and every committed input of the fuzz targets
 	@echo '== unit and property tests'
-	@$(CARGO) test --quiet --workspace
-	@# The whole workspace again, for -p alone would build its crates anew with other features of theirs.
-	@if [ "$$(id -u)" = 0 ]; then echo '-- tests with loop devices, schedulers, full disks and tracing (root)' \
-	  && $(CARGO) test --quiet --workspace --lib -- --ignored store:: host:: capture:: privileged::; \
-	else echo 'not run: the tests with loop devices, schedulers, full disks and tracing need root'; fi
+	@$(CARGO) test --quiet --workspace --no-fail-fast
 
-simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, SEED=n for one)
+# The whole workspace again, for -p alone would build its crates anew with other features of theirs.
+unit-root: ## unit tests with loop devices, schedulers, full disks and tracing (root)
+	@echo '== tests with loop devices, schedulers, full disks and tracing'
+	@if [ "$$(id -u)" = 0 ]; then $(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored store:: host:: capture:: privileged::; \
+	else echo 'not run: needs root'; fi
+
+unit-long: ## unit tests that take a minute: more of what make unit tries
+	@echo '== long unit tests'
+	@$(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored ::long_
+
+simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one)
 	@echo '== simulation'
-	@$(CARGO) run --release --quiet -p flashmob-lab --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	@$(CARGO) build --release --quiet --bin simulate
+	@$(if $(SEED),,echo 'seeds $(FIRST) to '$$(($(FIRST) + $(SEEDS) - 1)))
+	@$(BINARIES)/simulate $(if $(SEED),--seed $(SEED),--first $(FIRST) --seeds $(SEEDS))
+
+# Other seeds for each commit, and the same ones whenever that commit is tested.
+simulate-commit: ## 2,000 simulated clusters, the first drawn from the commit's hash
+	@commit=$$(git rev-parse --verify --quiet HEAD 2>/dev/null || true); $(MAKE) simulate SEEDS=2000 FIRST=$$((0x0$${commit:0:8}))
 
 bench-instructions: ## instructions per request, compared with the accepted figures (ACCEPT=1 accepts them, ONLY=native for some)
 	@echo '== instructions per request'
@@ -112,10 +127,22 @@ fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 	@echo '== fuzzing'
 	@fuzz/run $(SECONDS)
 
-e2e: build ## real clients, real processes, real faults (tests/run NAME... for some)
+# In one command from the root: with -p each would bring its own features of its dependencies, and rebuild them.
+programs: ## the binary, the simulator and what end-to-end tests run beside it, optimised
+	@$(CARGO) build --release --quiet --bin flashmob --bin simulate --bin fairness --bin android-filter
+
+e2e: programs ## real clients, real processes, real faults: what is deterministic (tests/run NAME... for some)
 	@echo '== end to end'
-	@$(CARGO) build --release --quiet -p flashmob-bench --example fairness --example android-filter
-	@tests/run
+	@tests/run --tier test
+
+e2e-slow: programs ## the end-to-end tests that judge time, throughput and memory, or need the outside world
+	@echo '== end to end, slow'
+	@tests/run --tier slow
+
+canaries: programs ## each slow end-to-end test against a binary with a planted bug, which it must find
+	@echo '== canaries'
+	@$(CARGO) build --profile planted --quiet --bin flashmob --features flashmob/planted
+	@tests/run --canaries
 
 bench-peers: deps-peers build ## flashmob beside other servers in one run, under 20 minutes (QUICK=1: under 3)
 	@$(CARGO) build --release --quiet -p flashmob-peers
@@ -174,7 +201,7 @@ install: build ## the binary to PREFIX (/usr/local)
 
 clean: ## all that was built
 	@$(CARGO) clean --quiet
-	@rm -rf fuzz/target fuzz/corpus fuzz/artifacts fuzz/coverage
+	@rm -rf fuzz/corpus fuzz/libfuzzer/target fuzz/libfuzzer/artifacts fuzz/libfuzzer/coverage
 
 deps-demo: ## what the demo needs
 	@.ci/deps $(PROGRAMS_DEMO)
@@ -184,7 +211,7 @@ deps-test: ## what the tests need
 
 # A build script is linked for this machine; zig comes into a virtual environment of Python's.
 deps-cross:
-	@.ci/deps cc:gcc python3:python3 python-module-ensurepip:python3-venv
+	@.ci/deps cc:gcc c-library:libc6-dev python3:python3 python-module-ensurepip:python3-venv
 
 deps-android:
 	@.ci/deps $(PROGRAMS_ANDROID)

@@ -7,8 +7,8 @@ need jq nbdcopy strace
 need_python_nbd
 
 LISTS=$ROOT/crates/flashmob/tests/data/android
-FILTER=${FILTER:-$(dirname "$FLASHMOB")/examples/android-filter}
-[ -x "$FILTER" ] || fail "$FILTER does not exist; run: cargo build --release -p flashmob-bench --example android-filter"
+FILTER=${FILTER:-$(dirname "$FLASHMOB")/android-filter}
+[ -x "$FILTER" ] || fail "$FILTER does not exist; run: make programs"
 # Our binaries for Android are linked with musl; this one may be linked with glibc, whose own start the filter has to help.
 OPTIONS=()
 [[ $(ldd "$FLASHMOB" 2>/dev/null || true) != *libc.so.6* ]] || OPTIONS=(--c-library)

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 need jq nbdcopy
 
-FAIRNESS=${FAIRNESS:-${CARGO_TARGET_DIR:-$ROOT/target}/release/examples/fairness}
-[ -x "$FAIRNESS" ] || fail "$FAIRNESS does not exist; run: cargo build --release -p flashmob-bench --example fairness"
+FAIRNESS=${FAIRNESS:-${CARGO_TARGET_DIR:-$ROOT/target}/release/fairness}
+[ -x "$FAIRNESS" ] || fail "$FAIRNESS does not exist; run: make programs"
 # Both clients are measured in turn, round after round, so that both see the same machine; each round gives a ratio, and what is judged is
 # whether so many of them exceed a bound that it cannot be chance.
 ROUNDS=${ROUNDS:-14}

@@ -34,7 +34,8 @@ fn joined(body: &[u8]) {
 /// Lines of `key=value`.
 fn named(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
-    let value = |key: &str| text.lines().filter_map(|line| line.split_once('=')).find(|(k, _)| *k == key).map(|(_, v)| v);
+    let value =
+        |key: &str| text.lines().filter_map(|line| line.split_once('=')).find(|(k, _)| *k == key).map(|(_, v)| v);
     let Ok(announcement) = txt::read("192.168.1.11:7411".to_string(), value) else { return };
     assert_eq!(announcement.check(), Ok(()));
     let entries = txt::entries(&announcement);

@@ -60,14 +60,14 @@ fn beginnings(data: &[u8]) {
     if let Some(answer) = answer_to(data) {
         assert!(is_answer(&answer));
     }
-    if let Some(prefix) = data.first_chunk() {
-        if let Ok(len) = json_bytes(*prefix, PARAMETERS_BYTES_MAX) {
-            assert!((1..=PARAMETERS_BYTES_MAX as usize).contains(&len));
-        }
+    if let Some(prefix) = data.first_chunk()
+        && let Ok(len) = json_bytes(*prefix, PARAMETERS_BYTES_MAX)
+    {
+        assert!((1..=PARAMETERS_BYTES_MAX as usize).contains(&len));
     }
-    if let Some(bytes) = data.first_chunk::<COOKIE_BYTES>() {
-        if let Ok(cookie) = Cookie::parse(*bytes) {
-            assert_eq!(cookie.bytes(), bytes);
-        }
+    if let Some(bytes) = data.first_chunk::<COOKIE_BYTES>()
+        && let Ok(cookie) = Cookie::parse(*bytes)
+    {
+        assert_eq!(cookie.bytes(), bytes);
     }
 }

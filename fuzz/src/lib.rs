@@ -17,20 +17,24 @@ pub mod nbd_client;
 pub mod node_frames;
 pub mod node_host;
 pub mod seeds;
+pub mod texts;
 pub mod trace;
 pub mod wire;
 
 /// A target's name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target but `sizes`, whose input is a text.
-pub const TARGETS: [Target; 13] = [
+/// Every target, by the name of its file in `libfuzzer/targets/`.
+pub const TARGETS: [Target; 16] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
     ("gateway_frames", gateway_frames::run),
     ("wire_decode", wire::run),
+    ("sizes", texts::sizes),
     ("config", config::run),
+    ("job", texts::job),
+    ("results", texts::results),
     ("air_profile", air_profile::run),
     ("capture", capture::run),
     ("doctor_undo", doctor::undo),

@@ -318,8 +318,12 @@ impl World<'_> {
                 FrameKind::Refuse => assert!(!conn.is_welcome && rest.len() == taken, "words after the last"),
                 FrameKind::Error => assert!(!frame.meta.is_empty()),
                 FrameKind::Times => conn.check_times(frame.meta),
-                FrameKind::Condition => assert!(conn.is_welcome && conn.keeps_alive && decode_condition(frame.meta).is_ok()),
-                FrameKind::Alive => assert!(conn.is_welcome && conn.keeps_alive && decode_alive(frame.meta) == Ok(false)),
+                FrameKind::Condition => {
+                    assert!(conn.is_welcome && conn.keeps_alive && decode_condition(frame.meta).is_ok())
+                }
+                FrameKind::Alive => {
+                    assert!(conn.is_welcome && conn.keeps_alive && decode_alive(frame.meta) == Ok(false))
+                }
                 FrameKind::Hello | FrameKind::Batch => panic!("a node sent {:?}", frame.kind),
             }
             rest = &rest[taken..];

@@ -123,7 +123,8 @@ pub fn page_seeds() -> Vec<(&'static str, Vec<u8>)> {
         let words = [3, 77, 0xffff_ff9c, 0, u32::from_le_bytes(*b"WSM\0"), place(28), place(0)];
         [words.map(u32::to_le_bytes).concat(), b"tail\0\0\0\0".to_vec()].concat()
     };
-    let event = |delta: u32| [(delta << 5 | sample.len() as u32 / 4).to_le_bytes().to_vec(), sample.clone()].concat();
+    let event =
+        |delta: u32| [((delta << 5) | (sample.len() as u32 / 4)).to_le_bytes().to_vec(), sample.clone()].concat();
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let apart = [words(&[7 << 5, sample.len() as u32 + 4]), sample.clone()].concat();
     let discarded = words(&[9 << 5 | 29, 8, 0]);

@@ -197,7 +197,9 @@ fn times(meta: &[u8]) {
 fn condition(meta: &[u8]) {
     let Ok(condition) = decode_condition(meta) else { return };
     assert!(condition.battery_percent.is_none_or(|percent| percent <= 100));
-    assert!(condition.last_pause.as_ref().is_none_or(|pause| pause.lasted_ms > 0 && pause.reason.len() <= REASON_BYTES_MAX));
+    assert!(
+        condition.last_pause.as_ref().is_none_or(|pause| pause.lasted_ms > 0 && pause.reason.len() <= REASON_BYTES_MAX)
+    );
     assert!(!condition.is_news_after(&condition));
     let _ = (condition.warnings(), condition.circumstances());
     let mut again = Vec::new();

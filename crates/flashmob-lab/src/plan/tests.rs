@@ -116,15 +116,25 @@ fn longer(settings: &Settings, forecast: &Forecast) -> f64 {
 }
 
 #[test]
-fn forecasts_of_200_clusters_are_within_a_tenth_of_a_longer_simulation() {
+fn forecasts_are_within_a_tenth_of_a_longer_simulation() {
+    forecasts_are_right(40);
+}
+
+#[test]
+#[ignore = "takes a minute: make test-slow"]
+fn long_forecasts_of_200_clusters_are_within_a_tenth_of_a_longer_simulation() {
+    forecasts_are_right(200);
+}
+
+fn forecasts_are_right(count: usize) {
     let counted = Mutex::new((0, 0.0_f64, Vec::new()));
-    let wrong = complaints(&clusters(200), |settings| {
+    let wrong = complaints(&clusters(count), |settings| {
         let forecast = forecast(settings).unwrap();
         let simulated = longer(settings, &forecast);
         let rate = forecast.requests_per_second;
         let off = (rate / simulated - 1.0).abs();
         let mut counted = counted.lock().unwrap();
-        counted.0 += u32::from(forecast.method != Method::Simulated);
+        counted.0 += usize::from(forecast.method != Method::Simulated);
         counted.1 = counted.1.max(off);
         counted.2.push(off);
         let Settled { spread, elapsed, .. } = forecast.simulated;
@@ -136,10 +146,10 @@ fn forecasts_of_200_clusters_are_within_a_tenth_of_a_longer_simulation() {
     println!(
         "{closed} by closed form; off by {:.1} % at most, {:.1} % in the median",
         worst * 100.0,
-        offs[100] * 100.0
+        offs[count / 2] * 100.0
     );
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(closed >= 10, "only {closed} by closed form");
+    assert!(closed * 20 >= count, "only {closed} of {count} by closed form");
 }
 
 #[test]

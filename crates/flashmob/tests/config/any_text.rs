@@ -69,7 +69,8 @@ fn a_mebibyte_of_problems_is_reported_at_once() {
         let start = Instant::now();
         survives(&text);
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(10), "{took:?} for {:?}...", &text[..40]);
+        // What looks at each problem for each problem takes hours.
+        assert!(took < Duration::from_secs(100), "{took:?} for {:?}...", &text[..40]);
     }
 }
 

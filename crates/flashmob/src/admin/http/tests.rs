@@ -273,7 +273,8 @@ fn clients_that_do_not_read_their_answer_are_cut() {
         .collect();
     let start = Instant::now();
     assert!(get(&server, "/", "").0.starts_with("http/1.1 200 "));
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    // Those who are not cut keep it for ever. On a busy machine it takes a while to hand each of them its answer.
+    assert!(start.elapsed() < Duration::from_secs(100), "{:?}", start.elapsed());
     drop(deaf);
 }
 
