@@ -19,5 +19,7 @@ pub mod op;
 pub mod planted;
 pub mod request;
 pub mod stages;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod units;
 pub mod wire;
