@@ -6,6 +6,8 @@
 //!
 //! The way of a read, file by file, is told in docs/life-of-a-read.md.
 
+#![forbid(unsafe_code)]
+
 pub mod buffers;
 pub mod checksum;
 pub mod clocks;
