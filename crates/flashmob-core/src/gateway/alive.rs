@@ -172,7 +172,7 @@ impl Gateway {
     fn refuse_held(&mut self, now: Time, node: usize, is_proven: bool) {
         for id in self.nodes[node].links.clone().map(LinkId) {
             if matches!(self.links[id].state, State::Held(_)) {
-                if is_proven && self.links[id].failures % 8 == 0 {
+                if is_proven && self.links[id].failures.is_multiple_of(8) {
                     self.outbox.tell(Event::NodeAils(self.nodes[node].name.clone(), TWO_DEVICES.to_string()));
                 }
                 self.disconnect(now, id, TWO_DEVICES);
