@@ -6,6 +6,8 @@
 //!
 //! The way of a read, file by file, is told in docs/life-of-a-read.md.
 
+#![forbid(unsafe_code)]
+
 pub mod buffers;
 pub mod checksum;
 pub mod clocks;
@@ -20,5 +22,7 @@ pub mod op;
 pub mod planted;
 pub mod request;
 pub mod stages;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod units;
 pub mod wire;

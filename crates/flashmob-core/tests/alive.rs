@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use flashmob_core::condition::{Condition, Crossed, LastPause};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall, NoLocal,
-    USED_FOR, VolumeSpec,
+    Action, ClientId, Event, ExtentSpec, Gateway, LinkId, LinkPhase, NoLocal, USED_FOR, VolumeSpec,
 };
-use flashmob_core::layout::LayoutKind;
-use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::op::{Failure, Op};
+use flashmob_core::testing::{
+    NOW, answer, bytes_of, frames, gateway_config, native_call, volume, welcome, welcome_link,
+};
 use flashmob_core::units::Time;
-use flashmob_core::wire::batch::decode_batch;
 use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
-use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame, encode_frame};
+use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::hello::Welcome;
-use flashmob_core::wire::replies::RepliesEncoder;
 
 const SIZE_BYTES: u64 = 1 << 30;
 const PACE: Duration = Duration::from_millis(75);
@@ -42,34 +41,9 @@ impl Bed {
     }
 
     fn with_links(pace: Option<Duration>, keeps_alive: bool, links: u16) -> Bed {
-        let volume = VolumeSpec {
-            name: "v".into(),
-            id: "v".into(),
-            description: String::new(),
-            read_only: false,
-            layout: LayoutKind::Linear,
-            batch: BatchMode::Auto,
-            batch_bytes: 1 << 20,
-            links,
-            outstanding_batches: 2,
-            timeout: TIMEOUT,
-            connect_timeout: Duration::from_secs(3),
-            reconnect_min: Duration::from_millis(50),
-            reconnect_max: Duration::from_secs(2),
-            keep_awake: pace,
-            extents: vec![ExtentSpec { name: "n".into(), size_bytes: Some(SIZE_BYTES), is_local: false }],
-        };
-        let mut gateway = Gateway::new(GatewayConfig {
-            id: [9; 16],
-            session: 1,
-            memory_bytes: 1 << 27,
-            clients_max: 4,
-            seed: 1,
-            volumes: vec![volume],
-            extent_ids: Vec::new(),
-        })
-        .unwrap();
-        let now = Time(1);
+        let extents = vec![ExtentSpec { size_bytes: Some(SIZE_BYTES), ..ExtentSpec::new("n") }];
+        let spec = VolumeSpec { links, timeout: TIMEOUT, keep_awake: pace, extents, ..volume(&[]) };
+        let (mut gateway, now) = (Gateway::new(gateway_config(spec)).unwrap(), NOW);
         gateway.handle_timeout(now);
         while gateway.poll_action().is_some() {}
         let client = gateway.native_opened(0).unwrap();
@@ -89,22 +63,8 @@ impl Bed {
 
     /// The same on some link, by some device.
     fn welcome_on(&mut self, link: LinkId, keeps_alive: bool, boot: u8) {
-        self.gateway.link_connected(self.now, link);
-        let mut bytes = Vec::new();
-        Welcome {
-            extent_id: [1; 16],
-            boot_id: [boot; 16],
-            size_bytes: SIZE_BYTES,
-            no_io: false,
-            modelled: false,
-            keeps_alive,
-            hello_received_ns: 0,
-            welcome_sent_ns: 0,
-        }
-        .encode(&mut bytes);
-        self.gateway.link_out(link).take_all();
-        self.gateway.link_rx(link).extend(&bytes);
-        self.gateway.process_link(self.now, link);
+        let welcome = Welcome { boot_id: [boot; 16], keeps_alive, ..welcome(SIZE_BYTES) };
+        welcome_link(&mut self.gateway, self.now, link, &welcome);
         self.look();
     }
 
@@ -116,8 +76,7 @@ impl Bed {
 
     fn read(&mut self) {
         self.cookie += 1;
-        let spans = vec![(self.cookie * 4096, 1)];
-        let call = NativeCall { cookie: self.cookie, op: Op::Read, flags: OpFlags::NONE, spans, payload: Vec::new() };
+        let call = native_call(self.cookie, Op::Read, self.cookie * 4096, 1);
         self.gateway.submit(self.now, self.client, call, &mut NoLocal);
         self.gateway.turn(self.now, &mut NoLocal);
     }
@@ -137,25 +96,15 @@ impl Bed {
     fn serve(&mut self, is_there: bool) -> Vec<FrameKind> {
         let out = self.gateway.link_out(LINK).take_all();
         self.gateway.link_wrote(self.now, LINK, 0);
-        let (mut at, mut kinds, mut answers) = (0, vec![], vec![]);
-        while let Ok(Decoded::Frame(frame, taken)) = decode_frame(&out[at..]) {
-            at += taken;
+        let (mut kinds, mut answers) = (vec![], vec![]);
+        for frame in frames(&out) {
             kinds.push(frame.kind);
             self.carried.push((self.now, frame.kind));
             match frame.kind {
                 FrameKind::Batch => {
-                    let mut pieces = Vec::new();
-                    let seq = decode_batch(frame.meta, frame.payload.len(), &mut pieces).unwrap();
-                    let mut replies = RepliesEncoder::default();
-                    replies.clear();
-                    let indices: Vec<u16> = (0..pieces.len() as u16).collect();
-                    replies.push(seq, &indices, Ok(()), 1);
-                    let meta = replies.finish().to_vec();
-                    let data = vec![0; pieces.iter().map(|p| p.len_bytes as usize).sum()];
-                    let put = |to: &mut Vec<u8>| to.extend_from_slice(&meta);
-                    encode_frame(&mut answers, FrameKind::Replies, put, |to| to.extend_from_slice(&data));
+                    answer(&frame, &mut answers);
                 }
-                FrameKind::Alive if decode_alive(frame.meta).unwrap() => put_alive(&mut answers, false),
+                FrameKind::Alive if decode_alive(&frame.meta).unwrap() => put_alive(&mut answers, false),
                 _ => {}
             }
         }
@@ -363,9 +312,7 @@ fn a_ready_link_is_kept_if_it_answers_and_given_up_in_a_second_if_not() {
 fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
     let mut bed = Bed::new(Some(PACE), true);
     let tell = |bed: &mut Bed, condition: &Condition| {
-        let mut bytes = Vec::new();
-        put_condition(&mut bytes, condition);
-        bed.receive(&bytes);
+        bed.receive(&bytes_of(|out| put_condition(out, condition)));
     };
     let well = Condition { battery_percent: Some(80), ..Condition::default() };
     tell(&mut bed, &well);
@@ -459,9 +406,7 @@ fn a_first_device_that_is_busy_for_longer_than_it_may_take_to_answer_is_kept() {
     bed.welcome_on(OTHER, true, 2);
     bed.pass_with(500 * MS, false);
     // Something of it is heard, though not yet the answer.
-    let mut bytes = Vec::new();
-    put_condition(&mut bytes, &Condition::default());
-    bed.receive(&bytes);
+    bed.receive(&bytes_of(|out| put_condition(out, &Condition::default())));
     bed.pass_with(600 * MS, false);
     assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false), "{:?}", bed.events);
     assert!(!is_told_of_two_devices(&bed), "that is no proof: it may have been under way: {:?}", bed.events);
@@ -471,8 +416,8 @@ fn a_first_device_that_is_busy_for_longer_than_it_may_take_to_answer_is_kept() {
 fn frames_behind_a_welcome_that_waits_are_read_when_it_is_taken() {
     let mut bed = Bed::with_links(Some(PACE), true, 2);
     bed.welcome_on(OTHER, true, 2);
-    let mut bytes = Vec::new();
-    put_condition(&mut bytes, &Condition { battery_percent: Some(9), ..Condition::default() });
+    let condition = Condition { battery_percent: Some(9), ..Condition::default() };
+    let bytes = bytes_of(|out| put_condition(out, &condition));
     bed.gateway.link_rx(OTHER).extend(&bytes);
     bed.gateway.process_link(bed.now, OTHER);
     assert!(bed.gateway.condition_of(0).is_none());
@@ -504,17 +449,10 @@ fn when_one_link_is_given_up_for_its_silence_the_others_show_whether_they_live()
         bed.look();
         let asked = if bed.gateway.link_out(OTHER).is_empty() { LINK } else { OTHER };
         let out = bed.gateway.link_out(asked).take_all();
-        let mut kinds = Vec::new();
-        let mut at = 0;
-        while let Ok(Decoded::Frame(frame, taken)) = decode_frame(&out[at..]) {
-            kinds.push(frame.kind);
-            at += taken;
-        }
+        let kinds: Vec<FrameKind> = frames(&out).iter().map(|frame| frame.kind).collect();
         assert!(kinds.contains(&FrameKind::Alive), "{kinds:?}");
         if other_lives {
-            let mut bytes = Vec::new();
-            put_alive(&mut bytes, false);
-            bed.gateway.link_rx(asked).extend(&bytes);
+            bed.gateway.link_rx(asked).extend(&bytes_of(|out| put_alive(out, false)));
             bed.gateway.process_link(bed.now, asked);
         }
         bed.pass_with(TIMEOUT / 4, false);

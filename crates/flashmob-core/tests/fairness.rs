@@ -6,17 +6,15 @@
 use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
-use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NoLocal, VolumeSpec,
-};
+use flashmob_core::gateway::{Action, ClientId, Gateway, LinkId, NoLocal, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
 use flashmob_core::nbd::protocol::CMD_READ;
 use flashmob_core::nbd::request::RequestHeader;
-use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
-use flashmob_core::units::{GIB, KIB, MIB, Time};
+use flashmob_core::node::{Node, NodeConfig};
+use flashmob_core::testing::{FakeHost, Reads, gateway_config, node_config, node_with_link, volume};
+use flashmob_core::units::{GIB, KIB, Time};
 use flashmob_core::wire::frame::{Decoded, decode_frame};
-use flashmob_core::wire::hello::{Hello, RefuseReason};
 
 const READ_BYTES: u32 = 4096;
 /// What the greedy client keeps outstanding.
@@ -25,23 +23,6 @@ const OUTSTANDING: u64 = 1024;
 const AHEAD_MAX: u64 = OUTSTANDING / 4;
 /// Turns of the gateway for each frame that a node takes: so many turns' requests gather in the queues.
 const TURNS_PER_FRAME: usize = 4;
-
-struct Zeros;
-
-impl Host for Zeros {
-    fn try_read(&mut self, _: u64, _: &mut [u8]) -> TryRead {
-        TryRead::Hit
-    }
-    fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
-        Ok(())
-    }
-    fn has_fast_reads(&self) -> bool {
-        true
-    }
-    fn now(&mut self) -> Time {
-        Time(1)
-    }
-}
 
 /// One NBD client: what it has received, and how many requests it has made and seen answered.
 struct Peer {
@@ -63,7 +44,7 @@ struct World {
 
 impl World {
     fn new(nodes: usize) -> World {
-        let mut gateway = Gateway::new(config(nodes)).expect("a layout");
+        let mut gateway = Gateway::new(gateway_config(striped(nodes))).expect("a layout");
         let now = Time(1);
         gateway.handle_timeout(now);
         let is_connect = |action: &Action| matches!(action, Action::Connect { .. });
@@ -132,8 +113,9 @@ impl World {
         let (node, link) = &mut self.nodes[index];
         node.rx(*link).expect("a link").extend(&waiting.data()[..taken]);
         waiting.consume(taken);
-        node.process(self.now, *link, &mut Zeros);
-        node.turn(self.now, &mut Zeros);
+        let mut host = FakeHost::new(self.now, Reads::Hit);
+        node.process(self.now, *link, &mut host);
+        node.turn(self.now, &mut host);
         let answer = node.out(*link).expect("a link").take_all();
         node.wrote(*link, 0);
         self.gateway.link_rx(LinkId(index)).extend(&answer);
@@ -166,49 +148,11 @@ impl Peer {
 }
 
 fn node(number: usize) -> (Node, flashmob_core::node::LinkId) {
-    let mut node = Node::new(NodeConfig {
-        extent_id: [number as u8; 16],
-        boot_id: [1; 16],
-        size_bytes: GIB,
-        no_io: false,
-        modelled: false,
-        memory_bytes: 64 * MIB,
-        links_max: 4,
-        align_bytes: 1,
-        store_depth: 16,
-    });
-    let link = node.link_opened();
-    (node, link)
+    node_with_link(NodeConfig { extent_id: [number as u8; 16], ..node_config(GIB) })
 }
 
-fn config(nodes: usize) -> GatewayConfig {
-    let extents = (0..nodes).map(|n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(GIB), is_local: false });
-    let volume = VolumeSpec {
-        name: "v".into(),
-        id: "v".into(),
-        description: String::new(),
-        read_only: false,
-        layout: LayoutKind::Striped { stripe_bytes: 64 * KIB },
-        batch: BatchMode::Auto,
-        batch_bytes: MIB,
-        links: 1,
-        outstanding_batches: 2,
-        timeout: Duration::from_secs(10),
-        connect_timeout: Duration::from_secs(3),
-        reconnect_min: Duration::from_millis(50),
-        reconnect_max: Duration::from_secs(2),
-        keep_awake: None,
-        extents: extents.collect(),
-    };
-    GatewayConfig {
-        id: [1; 16],
-        session: 1,
-        memory_bytes: 128 * MIB,
-        clients_max: 64,
-        seed: 1,
-        volumes: vec![volume],
-        extent_ids: Vec::new(),
-    }
+fn striped(nodes: usize) -> VolumeSpec {
+    VolumeSpec { layout: LayoutKind::Striped { stripe_bytes: 64 * KIB }, ..volume(&vec![GIB; nodes]) }
 }
 
 /// The most answers of the greedy client that came before one of the modest client's, and how many both got.

@@ -3,42 +3,16 @@
 
 use std::time::Duration;
 
-use flashmob_core::gateway::{Action, BatchMode, ExtentSpec, Gateway, GatewayConfig, LinkId, VolumeSpec};
-use flashmob_core::layout::LayoutKind;
+use flashmob_core::gateway::{Action, Gateway, LinkId, VolumeSpec};
+use flashmob_core::testing::{gateway_config, volume};
 use flashmob_core::units::{MIB, Time};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
 
 fn gateway() -> Gateway {
-    let extent = |n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(MIB), is_local: false };
-    let volume = VolumeSpec {
-        name: "v".to_string(),
-        id: "v".to_string(),
-        description: String::new(),
-        read_only: false,
-        layout: LayoutKind::Linear,
-        batch: BatchMode::Auto,
-        batch_bytes: MIB,
-        links: 1,
-        outstanding_batches: 2,
-        timeout: Duration::from_secs(10),
-        connect_timeout: CONNECT_TIMEOUT,
-        reconnect_min: RECONNECT_MIN,
-        reconnect_max: Duration::from_secs(2),
-        keep_awake: None,
-        extents: (0..2).map(extent).collect(),
-    };
-    let config = GatewayConfig {
-        id: [1; 16],
-        session: 1,
-        memory_bytes: MIB,
-        clients_max: 4,
-        seed: 1,
-        volumes: vec![volume],
-        extent_ids: Vec::new(),
-    };
-    Gateway::new(config).expect("a gateway")
+    let times = VolumeSpec { connect_timeout: CONNECT_TIMEOUT, reconnect_min: RECONNECT_MIN, ..volume(&[MIB; 2]) };
+    Gateway::new(gateway_config(times)).expect("a gateway")
 }
 
 fn connects(gateway: &mut Gateway) -> Vec<usize> {

@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use flashmob_core::gateway::{
-    BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, IN_FLIGHT_MAX, LinkId, NativeCall, NoLocal, Sample,
-    Sampling, VolumeSpec,
-};
-use flashmob_core::layout::LayoutKind;
-use flashmob_core::node::{Host, Node, NodeConfig, StoreDone, TryRead};
+use flashmob_core::gateway::{ClientId, Gateway, IN_FLIGHT_MAX, LinkId, NativeCall, NoLocal, Sample, Sampling};
+use flashmob_core::node::{Node, NodeConfig, StoreDone};
 use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::testing::{FakeHost, Reads, gateway_config, node_config, node_with_link, volume};
 use flashmob_core::units::{MIB, Time};
-use flashmob_core::wire::hello::{Hello, RefuseReason};
 use flashmob_core::wire::trace::Way;
 
 const NODES: usize = 2;
@@ -18,34 +14,16 @@ const NODES: usize = 2;
 const AHEAD_NS: [i64; NODES] = [7_000_000_000, -3_000_000_000];
 const GATEWAY_CLOCK_NS: u64 = 10_000_000_000;
 
-/// A node's surroundings: some reads hit, and reading the clock takes time.
-struct Device {
-    now: Time,
-    hits: bool,
-}
-
-impl Host for Device {
-    fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
-        into.fill(offset_bytes as u8);
-        if self.hits { TryRead::Hit } else { TryRead::Miss }
-    }
-    fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
-        Ok(())
-    }
-    fn has_fast_reads(&self) -> bool {
-        true
-    }
-    fn now(&mut self) -> Time {
-        self.now = self.now + Duration::from_nanos(70);
-        self.now
-    }
+/// A node's surroundings: reading the clock takes time.
+fn device(now: Time, reads: Reads) -> FakeHost {
+    FakeHost { tick: Duration::from_nanos(70), ..FakeHost::new(now, reads) }
 }
 
 struct World {
     gateway: Gateway,
     nodes: Vec<(Node, flashmob_core::node::LinkId)>,
     now: Time,
-    hits: bool,
+    reads: Reads,
     client: ClientId,
     cookies: u64,
     /// Their bytes go nowhere.
@@ -53,8 +31,8 @@ struct World {
 }
 
 impl World {
-    fn new(one_in: u64, hits: bool) -> World {
-        let mut gateway = Gateway::new(config()).expect("a layout");
+    fn new(one_in: u64, reads: Reads) -> World {
+        let mut gateway = Gateway::new(gateway_config(volume(&[MIB; NODES]))).expect("a layout");
         gateway.set_sampling(Sampling { one_in, clock_start_ns: GATEWAY_CLOCK_NS });
         let now = Time(1_000);
         gateway.handle_timeout(now);
@@ -62,7 +40,7 @@ impl World {
         let nodes: Vec<_> = (0..NODES).map(node).collect();
         (0..NODES).for_each(|link| gateway.link_connected(now, LinkId(link)));
         let client = gateway.native_opened(0).expect("a client");
-        let mut world = World { gateway, nodes, now, hits, client, cookies: 0, silent: [false; NODES] };
+        let mut world = World { gateway, nodes, now, reads, client, cookies: 0, silent: [false; NODES] };
         world.run();
         world
     }
@@ -101,9 +79,9 @@ impl World {
         self.pass(40);
         let (node, id) = &mut self.nodes[index];
         node.rx(*id).expect("a link").extend(&bytes);
-        let mut device = Device { now: self.now, hits: self.hits };
-        node.process(self.now, *id, &mut device);
-        node.turn(self.now, &mut device);
+        let mut host = device(self.now, self.reads);
+        node.process(self.now, *id, &mut host);
+        node.turn(self.now, &mut host);
         let ops: Vec<_> = node.store_ops().drain(..).collect();
         for op in ops {
             self.now = self.now + Duration::from_micros(500);
@@ -112,7 +90,7 @@ impl World {
             self.now = finished;
         }
         self.now = self.now + Duration::from_micros(9);
-        node.turn(self.now, &mut Device { now: self.now, hits: self.hits });
+        node.turn(self.now, &mut device(self.now, self.reads));
         let answer = node.out(*id).expect("a link").take_all();
         node.wrote(*id, 0);
         self.pass(60);
@@ -126,43 +104,9 @@ impl World {
 }
 
 fn node(number: usize) -> (Node, flashmob_core::node::LinkId) {
-    let mut node = Node::new(NodeConfig {
-        extent_id: [number as u8; 16],
-        boot_id: [1; 16],
-        size_bytes: MIB,
-        no_io: false,
-        modelled: false,
-        memory_bytes: 64 * MIB,
-        links_max: 4,
-        align_bytes: 1,
-        store_depth: 16,
-    });
+    let (mut node, link) = node_with_link(NodeConfig { extent_id: [number as u8; 16], ..node_config(MIB) });
     node.set_clock_start(GATEWAY_CLOCK_NS.saturating_add_signed(AHEAD_NS[number]));
-    let link = node.link_opened();
     (node, link)
-}
-
-fn config() -> GatewayConfig {
-    let extents = (0..NODES).map(|n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(MIB), is_local: false });
-    let volume = VolumeSpec {
-        name: "v".into(),
-        id: "v".into(),
-        description: String::new(),
-        read_only: false,
-        layout: LayoutKind::Linear,
-        batch: BatchMode::Auto,
-        batch_bytes: MIB,
-        links: 1,
-        outstanding_batches: 2,
-        timeout: Duration::from_secs(10),
-        connect_timeout: Duration::from_secs(3),
-        reconnect_min: Duration::from_millis(50),
-        reconnect_max: Duration::from_secs(2),
-        keep_awake: None,
-        extents: extents.collect(),
-    };
-    let (volumes, extent_ids) = (vec![volume], Vec::new());
-    GatewayConfig { id: [1; 16], session: 1, memory_bytes: 128 * MIB, clients_max: 4, seed: 1, volumes, extent_ids }
 }
 
 /// Every stage in order in each clock, and the node's clock within what is said of it.
@@ -186,7 +130,7 @@ fn check(sample: &Sample) {
 
 #[test]
 fn one_in_so_many_is_followed_and_the_first_is_one() {
-    let mut world = World::new(10, true);
+    let mut world = World::new(10, Reads::Hit);
     for n in 0..35 {
         world.ask(Op::Read, &[(n * 4096, 4096)]);
         world.run();
@@ -201,7 +145,7 @@ fn one_in_so_many_is_followed_and_the_first_is_one() {
 
 #[test]
 fn none_is_followed_if_none_is_wanted() {
-    let mut world = World::new(0, true);
+    let mut world = World::new(0, Reads::Hit);
     for n in 0..20 {
         world.ask(Op::Read, &[(n * 4096, 4096)]);
         world.run();
@@ -212,7 +156,7 @@ fn none_is_followed_if_none_is_wanted() {
 
 #[test]
 fn a_read_that_misses_is_told_with_the_time_of_its_store() {
-    let mut world = World::new(1, false);
+    let mut world = World::new(1, Reads::Miss);
     world.ask(Op::Read, &[(MIB + 8192, 4096)]);
     world.run();
     let samples = world.samples();
@@ -226,7 +170,7 @@ fn a_read_that_misses_is_told_with_the_time_of_its_store() {
 
 #[test]
 fn writes_flushes_and_requests_over_several_nodes_are_followed_too() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     world.ask(Op::Write, &[(MIB - 4096, 8192)]);
     world.run();
     world.ask(Op::Flush, &[]);
@@ -241,7 +185,7 @@ fn writes_flushes_and_requests_over_several_nodes_are_followed_too() {
 
 #[test]
 fn of_a_call_with_many_parts_the_first_are_followed() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     let spans: Vec<(u64, u32)> = (0..500).map(|n| (n * 4096, 512)).collect();
     world.ask(Op::Read, &spans);
     world.run();
@@ -253,7 +197,7 @@ fn of_a_call_with_many_parts_the_first_are_followed() {
 
 #[test]
 fn what_a_broken_link_takes_with_it_is_sent_again_and_told() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     world.silent[0] = true;
     world.ask(Op::Read, &[(0, 4096)]);
     world.run();
@@ -274,7 +218,7 @@ fn what_a_broken_link_takes_with_it_is_sent_again_and_told() {
 
 #[test]
 fn a_request_that_fails_ends_its_sample_as_failed() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     world.silent = [true; NODES];
     world.ask(Op::Read, &[(MIB - 4096, 8192)]);
     world.run();
@@ -290,7 +234,7 @@ fn a_request_that_fails_ends_its_sample_as_failed() {
 
 #[test]
 fn clients_that_go_and_nodes_that_do_not_tell_leave_nothing() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     world.silent[0] = true;
     world.ask(Op::Read, &[(0, 4096)]);
     world.run();
@@ -299,13 +243,13 @@ fn clients_that_go_and_nodes_that_do_not_tell_leave_nothing() {
     assert_eq!((world.gateway.samples_in_flight(), counters.abandoned), (0, 1));
 
     // The answer comes, but not what is told behind it: the frame of times is cut off.
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     world.ask(Op::Read, &[(0, 4096)]);
     world.gateway.turn(world.now, &mut NoLocal);
     let bytes = world.gateway.link_out(LinkId(0)).take_all();
     let (node, id) = &mut world.nodes[0];
     node.rx(*id).expect("a link").extend(&bytes);
-    node.process(world.now, *id, &mut Device { now: world.now, hits: true });
+    node.process(world.now, *id, &mut device(world.now, Reads::Hit));
     let answer = node.out(*id).expect("a link").take_all();
     world.gateway.link_rx(LinkId(0)).extend(&answer[..answer.len() - 10]);
     world.gateway.process_link(world.now, LinkId(0));
@@ -319,7 +263,7 @@ fn clients_that_go_and_nodes_that_do_not_tell_leave_nothing() {
 
 #[test]
 fn no_more_are_in_flight_than_there_is_room_for() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     world.silent[0] = true;
     for n in 0..200 {
         world.ask(Op::Read, &[(n * 512, 512)]);
@@ -334,7 +278,7 @@ fn no_more_are_in_flight_than_there_is_room_for() {
 
 #[test]
 fn the_nodes_clock_is_known_from_the_welcome_on_and_ever_better() {
-    let mut world = World::new(1, true);
+    let mut world = World::new(1, Reads::Hit);
     for (node, &ahead_ns) in AHEAD_NS.iter().enumerate() {
         let clock = world.gateway.clock_of(node, world.now).expect("from the welcome");
         assert!(clock.offset_ns.abs_diff(ahead_ns) <= clock.error_ns, "{clock:?}");

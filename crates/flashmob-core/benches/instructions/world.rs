@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, VolumeSpec,
+    Action, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
@@ -15,7 +15,7 @@ use flashmob_core::nbd::protocol::{CMD_READ, CMD_WRITE};
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::node::{Node, NodeConfig, StoreDone};
 use flashmob_core::op::{Op, OpFlags};
-use flashmob_core::units::{GIB, MIB, Time};
+use flashmob_core::units::{GIB, Time};
 
 use crate::count_off;
 use crate::host::{MemoryHost, PERIOD_BYTES, byte_at};
@@ -269,47 +269,14 @@ fn check(data: &[u8], offset_bytes: u64) {
 }
 
 fn place(number: usize, is_cached: bool) -> Place {
-    let mut node = Node::new(NodeConfig {
-        extent_id: [number as u8; 16],
-        boot_id: [1; 16],
-        size_bytes: EXTENT_BYTES,
-        no_io: false,
-        modelled: false,
-        memory_bytes: 64 * MIB,
-        links_max: 4,
-        align_bytes: 1,
-        store_depth: 16,
-    });
+    let mut node = Node::new(NodeConfig::new([number as u8; 16], [1; 16], EXTENT_BYTES));
     let link = node.link_opened();
     Place { node, link, host: MemoryHost::new(is_cached) }
 }
 
 fn gateway_config(nodes: usize) -> GatewayConfig {
-    let extents =
-        (0..nodes).map(|n| ExtentSpec { name: format!("node{n}"), size_bytes: Some(EXTENT_BYTES), is_local: false });
-    GatewayConfig {
-        id: [1; 16],
-        session: 1,
-        memory_bytes: 128 * MIB,
-        clients_max: 64,
-        seed: 1,
-        volumes: vec![VolumeSpec {
-            name: "v".into(),
-            id: "v".into(),
-            description: String::new(),
-            read_only: false,
-            layout: LayoutKind::Striped { stripe_bytes: PERIOD_BYTES as u64 },
-            batch: BatchMode::Auto,
-            batch_bytes: MIB,
-            links: 1,
-            outstanding_batches: 2,
-            timeout: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(3),
-            reconnect_min: Duration::from_millis(50),
-            reconnect_max: Duration::from_secs(2),
-            keep_awake: Some(Duration::from_millis(75)),
-            extents: extents.collect(),
-        }],
-        extent_ids: Vec::new(),
-    }
+    let extent = |n| ExtentSpec { size_bytes: Some(EXTENT_BYTES), ..ExtentSpec::new(format!("node{n}")) };
+    let layout = LayoutKind::Striped { stripe_bytes: PERIOD_BYTES as u64 };
+    let volume = VolumeSpec { layout, ..VolumeSpec::new("v", (0..nodes).map(extent).collect()) };
+    GatewayConfig::new([1; 16], 1, vec![volume])
 }

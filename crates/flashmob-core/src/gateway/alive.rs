@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::link::{Link, LinkId, State};
+use super::state::{LinkId, State};
 use super::{Event, Gateway};
 use crate::condition::Condition;
 use crate::planted::{self, Bug};
@@ -30,75 +30,24 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) const TWO_DEVICES: &str =
     "another device shows the same extent beside the one that is linked; if that stays, one has a copy: stop that one";
 
-/// What keeps one link alive.
-#[derive(Debug, Default)]
-pub(super) struct Alive {
-    /// The node said that it knows such frames.
-    pub is_known: bool,
-    /// When it is looked whether a frame is due; `None` while the link is not used.
-    due: Option<Time>,
-    /// When the last such frame was made.
-    sent: Time,
-    /// An answer was asked for and is awaited until then.
-    probe: Option<Time>,
-    /// Something was heard since then.
-    is_heard: bool,
-    /// Frames sent.
-    pub frames: u64,
-}
-
-impl Alive {
-    /// When the link wants to be looked at for this.
-    pub fn deadline(&self) -> Option<Time> {
-        self.due.into_iter().chain(self.probe).min()
-    }
-
-    /// Bytes came: whoever sends them lives.
-    pub fn heard(&mut self) {
-        self.is_heard = true;
-    }
-
-    /// What was begun ends with the link; the next welcome says anew what the node knows.
-    pub fn link_is_lost(&mut self) {
-        *self = Alive { frames: self.frames, ..Alive::default() };
-    }
-
-    /// Whether nobody looks yet whether a frame is due.
-    pub fn is_resting(&self) -> bool {
-        self.due.is_none()
-    }
-}
-
-impl Link {
-    /// When it last carried what somebody asked for.
-    fn used(&self) -> Time {
-        self.sent.back().map_or(self.answered, |batch| batch.sent.max(self.answered))
-    }
-
-    /// When something last moved on it, in either direction.
-    fn moved(&self) -> Time {
-        self.used().max(self.progress).max(self.alive.sent)
-    }
-}
-
 impl Gateway {
     /// A batch goes on a link that rested: from now on it is kept alive.
     #[cold]
     pub(super) fn begin_to_keep_alive(&mut self, now: Time, id: LinkId) {
-        let node = &self.nodes[self.links[id.0].node];
+        let node = &self.nodes[self.links[id].node];
         if let Some(pace) = self.volumes[node.volume].spec.keep_awake
-            && self.links[id.0].alive.is_known
+            && self.links[id].alive.is_known
             && !node.is_local
         {
-            self.links[id.0].alive.due = Some(now + pace);
-            self.link_is_due(now + pace);
+            self.links[id].alive.due = Some(now + pace);
+            self.links.look_at(now + pace);
         }
     }
 
     /// Sends what keeps a ready link alive, if it is due; gives up a link that was asked whether it lives and did not answer.
     #[cold]
     pub(super) fn keep_alive(&mut self, now: Time, id: LinkId) {
-        let link = &mut self.links[id.0];
+        let link = &mut self.links[id];
         if link.alive.probe.is_some_and(|until| now >= until) && link.alive.is_heard {
             // It lives, and will answer when it is done with what came before.
             link.alive.probe = None;
@@ -131,12 +80,12 @@ impl Gateway {
 
     /// Where bytes wait for the socket already, they do as well.
     fn send_alive(&mut self, now: Time, id: LinkId, wants_answer: bool) {
-        let link = &mut self.links[id.0];
+        let link = &mut self.links[id];
         link.alive.sent = now;
         if link.out.is_empty() || wants_answer {
             link.out.append(|out| put_alive(out, wants_answer));
             link.alive.frames += 1;
-            self.mark_link(id);
+            self.links.mark(id);
         }
     }
 
@@ -146,7 +95,7 @@ impl Gateway {
     pub fn try_node(&mut self, now: Time, node: usize, is_elsewhere: bool) {
         let Some(state) = self.nodes.get(node).filter(|node| !node.is_local) else { return };
         for id in state.links.clone().map(LinkId) {
-            let link = &mut self.links[id.0];
+            let link = &mut self.links[id];
             match link.state {
                 State::Waiting(_) => self.try_link(now, id),
                 State::Connecting(_) | State::Greeting(_) | State::Held(_) if is_elsewhere => {
@@ -161,20 +110,20 @@ impl Gateway {
 
     /// Asks a ready link whether it lives, where its node knows that question.
     fn ask_link(&mut self, now: Time, id: LinkId, patience: Duration) {
-        let link = &mut self.links[id.0];
+        let link = &mut self.links[id];
         if link.state == State::Ready && link.alive.is_known && link.alive.probe.is_none() {
             let until = now + patience;
             link.alive.probe = Some(until);
             link.alive.is_heard = false;
             self.send_alive(now, id, true);
-            self.link_is_due(until);
+            self.links.look_at(until);
         }
     }
 
     /// Whether a welcome comes from another start of the node than the one that its other links lead to: the device has restarted, or a
     /// second device shows a copy of the extent. With links to both, reads would miss what was written.
     pub(super) fn is_of_another_start(&self, id: LinkId, welcome: &Welcome) -> bool {
-        let node = &self.nodes[self.links[id.0].node];
+        let node = &self.nodes[self.links[id].node];
         // Another extent is refused as such.
         node.links_up > 0
             && node.extent_id == Some(welcome.extent_id)
@@ -186,17 +135,17 @@ impl Gateway {
     /// later welcome says nothing about which of the two has the data. If one of the other links answers, there are two devices, and the
     /// new one is refused; if none does, the device has restarted, and the new link takes the place of those at once.
     pub(super) fn hold_welcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
-        let node = &self.nodes[self.links[id.0].node];
+        let node = &self.nodes[self.links[id].node];
         let links = node.links.clone();
         let patience = PROBE_PATIENCE.min(self.volumes[node.volume].spec.timeout / 4);
         let until = now + patience * 2;
-        self.greeting -= usize::from(matches!(self.links[id.0].state, State::Greeting(_)));
-        let link = &mut self.links[id.0];
+        self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));
+        let link = &mut self.links[id];
         link.state = State::Held(until);
         link.held = Some(Box::new(welcome.clone()));
-        self.link_is_due(until);
+        self.links.look_at(until);
         for other in links.map(LinkId) {
-            let link = &self.links[other.0];
+            let link = &self.links[other];
             if link.state == State::Ready && !link.alive.is_known {
                 // An old node cannot be asked.
                 self.disconnect(now, other, "its node seems to have started anew");
@@ -209,9 +158,9 @@ impl Gateway {
     /// The node has no other link left: what was held is taken.
     pub(super) fn release_held(&mut self, now: Time, node: usize) {
         for id in self.nodes[node].links.clone().map(LinkId) {
-            if let Some(welcome) = self.links[id.0].held.take() {
+            if let Some(welcome) = self.links[id].held.take() {
                 self.welcomed(now, id, &welcome);
-                if self.links[id.0].state == State::Ready {
+                if self.links[id].state == State::Ready {
                     // What came behind it.
                     self.process_link(now, id);
                 }
@@ -222,9 +171,9 @@ impl Gateway {
     /// Another link of the node lives, so a welcome that was held came from a second device. People need to read that only now and then.
     fn refuse_held(&mut self, now: Time, node: usize, is_proven: bool) {
         for id in self.nodes[node].links.clone().map(LinkId) {
-            if matches!(self.links[id.0].state, State::Held(_)) {
-                if is_proven && self.links[id.0].failures % 8 == 0 {
-                    self.tell(Event::NodeAils(self.nodes[node].name.clone(), TWO_DEVICES.to_string()));
+            if matches!(self.links[id].state, State::Held(_)) {
+                if is_proven && self.links[id].failures.is_multiple_of(8) {
+                    self.outbox.tell(Event::NodeAils(self.nodes[node].name.clone(), TWO_DEVICES.to_string()));
                 }
                 self.disconnect(now, id, TWO_DEVICES);
             }
@@ -243,18 +192,18 @@ impl Gateway {
     /// How often a link was welcomed: with that, its place is known to be the right one.
     #[must_use]
     pub fn welcomes(&self, id: LinkId) -> u64 {
-        self.links[id.0].counters.welcomes
+        self.links[id].counters.welcomes
     }
 
     /// Lets a link's next attempt begin at once; not sooner after the last one than the shortest pause, whoever calls how often.
     fn try_link(&mut self, now: Time, id: LinkId) {
-        let link = &mut self.links[id.0];
+        let link = &mut self.links[id];
         if let State::Waiting(at) = link.state {
             let shortest = self.volumes[self.nodes[link.node].volume].spec.reconnect_min;
             let soonest = link.begun.map_or(now, |begun| now.max(begun + shortest)).min(at);
             link.state = State::Waiting(soonest);
             link.failures = 0;
-            self.link_is_due(soonest);
+            self.links.look_at(soonest);
         }
     }
 
@@ -263,7 +212,7 @@ impl Gateway {
     #[inline(never)]
     pub(super) fn handle_condition(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         let condition = decode_condition(meta)?;
-        let node = &mut self.nodes[self.links[id.0].node];
+        let node = &mut self.nodes[self.links[id].node];
         let before = node.condition.replace((condition.clone(), now)).map(|(before, _)| before).unwrap_or_default();
         let name = node.name.clone();
         if condition.crossed != before.crossed {
@@ -271,10 +220,10 @@ impl Gateway {
                 warnings if warnings.is_empty() => Event::NodeWell(name.clone()),
                 warnings => Event::NodeAils(name.clone(), warnings.join("; ")),
             };
-            self.tell(event);
+            self.outbox.tell(event);
         }
         if let Some(pause) = condition.last_pause.filter(|_| condition.pauses > before.pauses) {
-            self.tell(Event::NodePaused(name, pause.sentence()));
+            self.outbox.tell(Event::NodePaused(name, pause.sentence()));
         }
         Ok(())
     }
@@ -284,8 +233,8 @@ impl Gateway {
     #[inline(never)]
     pub(super) fn handle_alive(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         decode_alive(meta)?;
-        if self.links[id.0].alive.probe.take().is_some() {
-            self.refuse_held(now, self.links[id.0].node, true);
+        if self.links[id].alive.probe.take().is_some() {
+            self.refuse_held(now, self.links[id].node, true);
         }
         Ok(())
     }

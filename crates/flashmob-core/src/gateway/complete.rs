@@ -1,12 +1,13 @@
-//! The way back: an answered piece completes its request, and a completed request is replied to.
+//! The way back: where a piece's end is told to its queue and to its request.
+//!
+//! A piece ends when its node answers it. One that was out when its link broke is given back instead: a read or flush at once, a
+//! change when the link's next welcome says that the earlier attempt is over. One whose request is gone is dropped.
 
-use super::client::ClientKind;
-use super::queue::Piece;
-use super::request::{InHand, RequestKey};
-use super::{Action, Completion, Gateway};
+use super::Gateway;
+use super::state::LinkId;
+use super::state::queue::Piece;
 use crate::op::{Failure, Op};
 use crate::planted::{self, Bug};
-use crate::stages::GatewayInterval;
 use crate::units::Time;
 
 impl Gateway {
@@ -30,8 +31,7 @@ impl Gateway {
             }
             Ok(_) => {}
         }
-        request.pieces_left -= 1;
-        if request.pieces_left == 0 {
+        if request.pieces_ended(1) {
             self.finish_request(now, piece.request);
         }
     }
@@ -68,8 +68,7 @@ impl Gateway {
                 }
                 data = tail;
             }
-            request.pieces_left -= of_one.len() as u32;
-            if request.pieces_left == 0 {
+            if request.pieces_ended(of_one.len() as u32) {
                 self.finish_request(now, key);
             }
         }
@@ -78,7 +77,7 @@ impl Gateway {
 
     /// A change or flush has ended at its node.
     fn settle_change(&mut self, node: usize, piece: &Piece, succeeded: bool) {
-        let queue = &mut self.nodes[node].queue;
+        let queue = &mut self.queues[node];
         if piece.op.mutates() {
             queue.change_ended(piece);
         } else if succeeded {
@@ -88,92 +87,39 @@ impl Gateway {
             let volume = self.nodes[node].volume;
             self.volumes[volume].losses += 1;
         }
-        let queue = &mut self.nodes[node].queue;
-        if queue.has_ready() {
-            self.feed(node);
-        }
+        self.queues.feed_if_ready(node);
     }
 
-    /// Replies to a read that was one piece, straight from where it was received.
-    fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
-        let Some(request) = self.requests.remove(key) else { return };
-        planted::leak(Bug::GatewayLeaks, 4096);
-        if request.sample != 0 {
-            self.samples.ended(now, key, None);
-        }
-        self.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
-        self.with_client(&request, |client| {
-            if let ClientKind::Nbd(nbd) = &mut client.kind {
-                nbd.session.reply_read(request.cookie, request.offset_bytes, data);
-            }
-        });
+    /// A link is lost: what was out on it is sent again, or waits for the link's next welcome.
+    pub(super) fn give_back(&mut self, node: usize, id: LinkId) {
+        let link = &mut self.links[id];
+        self.batches.out -= link.sent.len();
+        let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
+        // Reads and flushes may go again at once, on any link; changes only when this one is welcomed anew.
+        let (changes, mut others): (Vec<Piece>, Vec<Piece>) =
+            open.into_iter().partition(|p| p.op.mutates() && !planted::is(Bug::ChangesResentAtOnce));
+        others.retain(|p| self.requests.get(p.request).is_some());
+        link.unresolved.extend(changes);
+        link.counters.resent += others.len() as u64;
+        self.queues.requeue(node, others);
     }
 
-    /// Replies to a request none of whose pieces is awaited any more.
-    pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
-        let Some(mut request) = self.requests.remove(key) else { return };
-        planted::leak(Bug::GatewayLeaks, 4096);
-        self.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
-        if request.op == Op::Flush && request.failure.is_none() {
-            request.failure = self.untold_loss(&request);
+    /// A link is welcome again: the changes that were out on it are over. Those that are still wanted are sent again.
+    pub(super) fn resolve(&mut self, node: usize, id: LinkId) {
+        let link = &mut self.links[id];
+        let unresolved = std::mem::take(&mut link.unresolved);
+        link.counters.resent += unresolved.len() as u64;
+        let (live, gone): (Vec<Piece>, Vec<Piece>) =
+            unresolved.into_iter().partition(|p| self.requests.get(p.request).is_some());
+        for piece in &gone {
+            self.queues[node].change_ended(piece);
         }
-        if request.failure.is_some() {
-            self.counters.failures += 1;
-        }
-        if request.sample != 0 {
-            self.samples.ended(now, key, request.failure);
-        }
-        let data = std::mem::take(&mut request.buffer);
-        let mut completion = None;
-        self.with_client(&request, |client| match &mut client.kind {
-            ClientKind::Nbd(nbd) => match (request.failure, request.op) {
-                (Some(failure), op) => nbd.session.reply_error(request.cookie, failure, op == Op::Read),
-                (None, Op::Read) => nbd.session.reply_read_buffer(request.cookie, request.offset_bytes, data),
-                (None, _) => nbd.session.reply_done(request.cookie),
-            },
-            ClientKind::Native(_) => {
-                let read = if request.op == Op::Read { data } else { Vec::new() };
-                let result = request.failure.map_or(Ok(read), Err);
-                completion = Some(Completion { client: request.client, cookie: request.cookie, result });
-            }
-        });
-        self.completions.extend(completion);
+        self.queues.requeue(node, live);
     }
 
-    /// A flush must not succeed over changes that a device lost: every client hears of that once.
-    fn untold_loss(&mut self, request: &InHand) -> Option<Failure> {
-        let volume = &mut self.volumes[request.volume as usize];
-        let client = self.clients.get_mut(request.client.index).filter(|c| c.serial == request.client.serial)?;
-        if client.losses_told >= volume.losses {
-            return None;
-        }
-        client.losses_told = volume.losses;
-        volume.losses_told = volume.losses;
-        Some(Failure::Io)
-    }
-
-    /// Lets a request's client take its answer, if it is still there, and moves what the request held of the
-    /// budget to the answer, or gives it back.
-    fn with_client(&mut self, request: &InHand, reply: impl FnOnce(&mut super::client::Client)) {
-        let id = request.client;
-        let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else {
-            self.budget.release(request.reserved_bytes);
-            return;
-        };
-        reply(client);
-        client.in_hand -= 1;
-        if client.closing && client.in_hand == 0 {
-            self.actions.push_back(Action::CloseClient(id, None));
-        }
-        if client.is_native() {
-            client.held_bytes -= request.reserved_bytes;
-            self.budget.release(request.reserved_bytes);
-        } else {
-            client.answer_queued(request.reserved_bytes);
-            if !client.is_dirty {
-                client.is_dirty = true;
-                self.dirty_clients.push(id);
-            }
-        }
+    /// Takes the pieces of requests that are gone out of all queues. What was sent of them stays where it is.
+    pub(super) fn drop_dead_pieces(&mut self) {
+        let requests = &self.requests;
+        self.queues.drop_dead(|piece| requests.get(piece.request).is_some());
     }
 }

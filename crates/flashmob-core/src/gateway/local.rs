@@ -1,8 +1,8 @@
 //! Reads of extents in the gateway's own process, answered without a batch where that needs no waiting.
 
 use super::Gateway;
-use super::client::{ClientId, ClientKind};
-use super::samples::{AtOnce, Sample};
+use super::state::samples::{AtOnce, Sample};
+use super::state::{ClientId, ClientKind};
 use crate::node::TryRead;
 use crate::op::Op;
 use crate::request::Request;
@@ -38,7 +38,7 @@ impl Gateway {
         }
         let (extent, offset) =
             self.volumes[volume].layout.as_ref()?.locate_whole(offset_bytes, u64::from(len_bytes))?;
-        let node = self.volumes[volume].first_node + extent as usize;
+        let node = self.volumes[volume].node_of(extent);
         let state = &self.nodes[node];
         (state.is_local && state.links_up > 0).then_some((node, offset))
     }
@@ -55,12 +55,12 @@ impl Gateway {
         local: &mut impl LocalExtents,
     ) {
         let (started, finished) = (started.unwrap_or(now), local.now().unwrap_or(now));
-        let volume = self.client(id).and_then(|c| c.volume).unwrap_or_default();
+        let volume = self.clients.get(id).and_then(|c| c.volume).unwrap_or_default();
         let (offset_bytes, len_bytes) = (request.offset_bytes, request.len_bytes);
         let node = self.local_place(volume, offset_bytes, len_bytes).map(|(node, _)| node).unwrap_or_default();
         let mut sample = Sample::new(Op::Read, volume, (offset_bytes, len_bytes.into()), now);
         sample.at_once = Some(AtOnce { node, started, finished });
-        self.samples.answered_at_once(sample);
+        self.metrics.samples.answered_at_once(sample);
     }
 
     /// Answers an NBD client's read at once, if a local extent can. Its bytes go from there straight behind the
@@ -75,10 +75,10 @@ impl Gateway {
         reserved_bytes: u64,
         local: &mut impl LocalExtents,
     ) -> bool {
-        let volume = self.client(id).and_then(|c| c.volume).unwrap_or_default();
+        let volume = self.clients.get(id).and_then(|c| c.volume).unwrap_or_default();
         let (offset_bytes, len_bytes) = (request.offset_bytes, request.len_bytes);
         let Some((node, extent_offset_bytes)) = self.local_place(volume, offset_bytes, len_bytes) else { return false };
-        let Some(client) = self.client_mut(id) else { return false };
+        let Some(client) = self.clients.get_mut(id) else { return false };
         let ClientKind::Nbd(nbd) = &mut client.kind else { return false };
         let fill = |into: &mut [u8]| local.try_read(node, extent_offset_bytes, into) == TryRead::Hit;
         if !nbd.session.try_reply_read(request.cookie, offset_bytes, len_bytes, fill) {

@@ -1,7 +1,7 @@
 //! The gateway: presents volumes, cuts requests into pieces, and sends them to nodes in batches.
 //!
-//! P1's queues are here by name: requests come in one way ([`client`], `request.rs`), every node has a
-//! queue (`queue.rs`), and links drain it (`link.rs`). Batching clocks itself: a link has a few batches
+//! P1's queues are here by name: requests come in one way (`client.rs`, `request.rs`), every node has a
+//! queue (`state/queue.rs`), and links drain it (`batch.rs`). Batching clocks itself: a link has a few batches
 //! out, and while they are, pieces gather; when one returns, everything gathered goes. No timer ever
 //! delays a piece.
 //!
@@ -15,288 +15,68 @@
 //! overlap are never on their way together; what is held in memory stays within the budget.
 
 mod alive;
+mod answer;
 mod batch;
 mod client;
 mod complete;
-mod fairness;
+mod config;
+mod late;
 mod link;
 mod local;
+mod lost;
 mod native;
-mod queue;
+mod outbox;
+mod pieces;
+mod replies;
 mod request;
-mod samples;
 mod shares;
+mod state;
 mod status;
-mod volume;
+mod welcome;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use slab::Slab;
-
-use crate::buffers::{Budget, BufferPool};
-use crate::clocks::ClockRelation;
-use crate::condition::Condition;
-use crate::layout::{Layout, LayoutError, LayoutKind};
-use crate::op::Failure;
-use crate::stages::{GatewayInterval, StageRecorder};
-use crate::units::{KIB, MIB, Time};
+use crate::layout::{Layout, LayoutError};
+use crate::units::Time;
 
 pub use alive::USED_FOR;
-use client::Client;
-pub use client::ClientId;
-use link::Link;
-pub use link::LinkId;
+pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
+pub use late::LATENESS_MAX;
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
-use queue::{BatchLimits, NodeQueue, Piece};
-pub use request::LATENESS_MAX;
-use request::Requests;
-use samples::Samples;
-pub use samples::{
+use outbox::Outbox;
+pub use outbox::{Action, Completion, Event};
+pub use state::samples::{
     AtOnce, FINISHED_MAX, IN_FLIGHT_MAX, Placed, SAMPLED_PIECES_MAX, Sample, SampleCounters, SampledPiece, Sampling,
 };
+use state::volume::Volume;
+use state::{Batches, Clients, Link, Links, Memory, Metrics, Node, Queues, Requests};
+pub use state::{ClientId, LinkId};
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
-use volume::Volume;
 
-/// How many pieces travel together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchMode {
-    /// Everything that gathered while earlier batches were out.
-    Auto,
-    /// At most so many, as P1 does (k = 1, 10, 100).
-    Fixed(u16),
-}
-
-/// One extent of a volume, as the gateway expects it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExtentSpec {
-    /// What messages call its node: an address or a path.
-    pub name: String,
-    /// The size that it must have, in bytes; `None` takes what the node has.
-    pub size_bytes: Option<u64>,
-    /// It is in the gateway's own process: see [`LocalExtents`].
-    pub is_local: bool,
-}
-
-/// One volume, as configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeSpec {
-    /// The export's name.
-    pub name: String,
-    /// The identity that nodes remember.
-    pub id: String,
-    /// For people.
-    pub description: String,
-    /// Refuse everything that changes it.
-    pub read_only: bool,
-    /// How extents make up the volume.
-    pub layout: LayoutKind,
-    /// How many pieces travel together.
-    pub batch: BatchMode,
-    /// Most bytes of payload that a batch brings or asks for.
-    pub batch_bytes: u64,
-    /// Links per node (P1's m).
-    pub links: u16,
-    /// Batches out at once per link.
-    pub outstanding_batches: usize,
-    /// How long a request may take before it fails.
-    pub timeout: Duration,
-    /// How long a connection, and then a welcome, may take.
-    pub connect_timeout: Duration,
-    /// Pause after the first failed attempt at a link; it doubles from attempt to attempt.
-    pub reconnect_min: Duration,
-    /// The longest such pause.
-    pub reconnect_max: Duration,
-    /// On a link that was used within the last second, a small frame goes when nothing moved for so long; `None`: never.
-    pub keep_awake: Option<Duration>,
-    /// Its extents in the order of the layout.
-    pub extents: Vec<ExtentSpec>,
-}
-
-/// What a gateway is told when it is made.
-#[derive(Debug, Clone)]
-pub struct GatewayConfig {
-    /// Which gateway this is, across its restarts.
-    pub id: [u8; 16],
-    /// Which start of it: larger than all earlier ones.
-    pub session: u64,
-    /// Most bytes of requests and replies held at once.
-    pub memory_bytes: u64,
-    /// Most NBD clients at once.
-    pub clients_max: usize,
-    /// Where the jitter of reconnects comes from.
-    pub seed: u64,
-    /// Its volumes.
-    pub volumes: Vec<VolumeSpec>,
-    /// The extents that nodes are known to serve from earlier starts, by node, counted over all volumes; missing ones
-    /// are learnt. An empty extent in the place of a known one would read as zeros, so it is refused.
-    pub extent_ids: Vec<Option<[u8; 16]>>,
-}
-
-/// Something for the shell to do or to tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Connect this link to node `node` (counted over all volumes), then call
-    /// [`Gateway::link_connected`] or [`Gateway::link_closed`].
-    Connect {
-        /// Which link.
-        link: LinkId,
-        /// Which node.
-        node: usize,
-    },
-    /// Close this link's connection; the gateway has already forgotten it.
-    Disconnect(LinkId),
-    /// Write what is queued, then close this client's connection. With a reason if the client is to blame.
-    CloseClient(ClientId, Option<String>),
-    /// Keep in mind, beyond this start, that this node serves this extent: see [`GatewayConfig::extent_ids`].
-    Remember {
-        /// Which node, counted over all volumes.
-        node: usize,
-        /// Which extent.
-        extent_id: [u8; 16],
-    },
-    /// Something that an operator wants to know.
-    Tell(Event),
-}
-
-/// Something that an operator wants to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A volume can be used from now on: its name, bytes, nodes.
-    VolumeReady(String, u64, usize),
-    /// Every node of a volume has a link: its name.
-    VolumeLinked(String),
-    /// A node's first link is up.
-    NodeUp {
-        /// Its name.
-        name: String,
-        /// It runs without I/O.
-        no_io: bool,
-        /// It answers as slowly as a modelled flash.
-        modelled: bool,
-    },
-    /// A node has no link, or no longer: its name, why.
-    NodeDown(String, String),
-    /// A node tells that limits of its device are crossed: its name, which and what helps.
-    NodeAils(String, String),
-    /// None is any more: its name.
-    NodeWell(String),
-    /// A node did nothing for a while, and tells so: its name, how long and why.
-    NodePaused(String, String),
-    /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
-    NodeRefused(String, String),
-    /// A node's device restarted with changes that were acknowledged but not flushed: its name.
-    ChangesLost(String),
-    /// So many requests of a volume failed because they took too long.
-    TimedOut(String, usize),
-    /// So many requests failed early: their nodes do not answer, and others needed the memory.
-    GaveWay(usize),
-}
-
-/// One node as the gateway sees it.
-#[derive(Debug)]
-struct Node {
-    volume: usize,
-    /// Which of the volume's extents.
-    extent: u32,
-    name: String,
-    queue: NodeQueue,
-    links: std::ops::Range<usize>,
-    /// Where the search for a free link begins.
-    next_link: usize,
-    limits: BatchLimits,
-    way: fairness::Way,
-    /// Known beforehand, or since the first welcome.
-    extent_id: Option<[u8; 16]>,
-    boot_id: Option<[u8; 16]>,
-    no_io: bool,
-    modelled: bool,
-    is_local: bool,
-    refusal: Option<String>,
-    /// Why it was last not reached, while it has no link.
-    trouble: Option<String>,
-    links_up: usize,
-    /// What it told of its device, and when.
-    condition: Option<(Condition, Time)>,
-    /// How its clock stands to ours.
-    clock: ClockRelation,
-    /// In [`Gateway::fed`] already.
-    is_fed: bool,
-    /// In [`Gateway::held`] already.
-    is_held: bool,
-}
-
-/// A finished call of a native client.
-#[derive(Debug)]
-pub struct Completion {
-    /// Whose call.
-    pub client: ClientId,
-    /// What the client calls it.
-    pub cookie: u64,
-    /// What was read (empty for other operations), or why it failed.
-    pub result: Result<Vec<u8>, Failure>,
-}
-
-/// The state machine of one gateway.
+/// The state machine of one gateway. What each field holds, and who may touch what in it, is said in `state/mod.rs`.
 #[derive(Debug)]
 pub struct Gateway {
     config: GatewayConfig,
-    volumes: Vec<Volume>,
-    nodes: Vec<Node>,
-    links: Vec<Link>,
-    clients: Slab<Client>,
-    client_serial: u32,
-    requests: Requests,
-    budget: Budget,
-    /// A client that was held back has read what it owed to read.
-    retry_blocked: bool,
-    /// How many clients have more to decode that nothing holds up.
-    paused_clients: usize,
-    /// Who asks for little beside others.
-    modest: fairness::Modest,
-    /// The client whose turn for memory it is, and until when at the longest.
-    first_in_line: Option<(ClientId, Time)>,
-    /// What was taken of it when held-back clients were last looked at.
-    used_bytes_at_turn: u64,
-    actions: VecDeque<Action>,
-    completions: Vec<Completion>,
-    stages: StageRecorder<GatewayInterval>,
-    samples: Samples,
-    /// Links on which a welcome is awaited.
-    greeting: usize,
-    counters: status::Counters,
+    /// No new clients, no new requests.
     draining: bool,
-    random: u64,
-    /// Nodes whose queue got something this turn.
-    fed: Vec<usize>,
-    /// Nodes whose queue waits for more to gather, and when the first of them need not any longer.
-    held: Vec<usize>,
-    hold_end: Option<Time>,
-    /// Clients and links that have bytes to write since they were last asked for.
-    dirty_clients: Vec<ClientId>,
-    dirty_links: Vec<LinkId>,
+    clients: Clients,
+    memory: Memory,
+    requests: Requests,
+    volumes: Vec<Volume>,
+    /// By number, counted over all volumes, as the queues are.
+    nodes: Vec<Node>,
+    queues: Queues,
+    links: Links,
+    batches: Batches,
+    metrics: Metrics,
+    outbox: Outbox,
+    /// When timeouts are looked for next.
     next_sweep: Time,
-    /// No link that is not ready wants to be looked at before: a turn must not cost more for every link that there is.
-    links_due: Option<Time>,
-    /// Batches out on all links together.
-    batches_out: usize,
-    /// Which blocked client came first last time.
-    turn_first: usize,
-    // Memory that is used again.
-    meta: Vec<u8>,
-    pieces_pool: Vec<Vec<Piece>>,
-    /// Where the parts of reads are put together.
-    buffers: BufferPool,
 }
 
 /// How often timeouts are looked for: a request fails at most this much late.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
-/// Most bytes of buffers for reads of several pieces that are kept for the next ones, over all clients.
-const JOINED_BYTES_KEPT: usize = 8 * MIB as usize;
-/// Bytes of sent frames that all links together keep for the next ones, and the least that each may keep.
-const LINK_SPARES_BYTES: usize = 8 * MIB as usize;
-const LINK_SPARES_BYTES_MIN: usize = 256 * KIB as usize;
 
 impl Gateway {
     /// A gateway that wants to connect all its links.
@@ -307,70 +87,27 @@ impl Gateway {
             for (extent, extent_spec) in spec.extents.iter().enumerate() {
                 let first = links.len();
                 links.extend((0..spec.links.max(1)).map(|number| Link::new(nodes.len(), number)));
-                nodes.push(Node {
-                    volume: index,
-                    extent: extent as u32,
-                    name: extent_spec.name.clone(),
-                    queue: NodeQueue::default(),
-                    links: first..links.len(),
-                    next_link: first,
-                    limits: BatchLimits {
-                        pieces: volume.batch_pieces_max(),
-                        bytes: spec.batch_bytes.clamp(1, crate::wire::PAYLOAD_BYTES_MAX as u64),
-                    },
-                    way: fairness::Way::default(),
-                    extent_id: config.extent_ids.get(nodes.len()).copied().flatten(),
-                    boot_id: None,
-                    no_io: false,
-                    modelled: false,
-                    is_local: extent_spec.is_local,
-                    refusal: None,
-                    trouble: None,
-                    links_up: 0,
-                    condition: None,
-                    clock: ClockRelation::default(),
-                    is_fed: false,
-                    is_held: false,
-                });
+                let place = (index, extent as u32);
+                let mut node = Node::new(place, extent_spec, first..links.len(), volume.batch_limits());
+                node.extent_id = config.extent_ids.get(nodes.len()).copied().flatten();
+                nodes.push(node);
             }
             volumes.push(volume);
         }
-        let spares_bytes = (LINK_SPARES_BYTES / links.len().max(1)).max(LINK_SPARES_BYTES_MIN);
-        links.iter_mut().for_each(|link| link.out.keep_spares(spares_bytes));
         let mut gateway = Gateway {
-            budget: Budget::new(config.memory_bytes),
-            random: config.seed | 1,
-            config,
-            volumes,
-            nodes,
-            links,
-            clients: Slab::new(),
-            client_serial: 0,
-            requests: Requests::default(),
-            retry_blocked: false,
-            paused_clients: 0,
-            modest: fairness::Modest::default(),
-            first_in_line: None,
-            used_bytes_at_turn: 0,
-            actions: VecDeque::new(),
-            completions: Vec::new(),
-            stages: StageRecorder::new(),
-            samples: Samples::default(),
-            greeting: 0,
-            counters: status::Counters::default(),
             draining: false,
-            fed: Vec::new(),
-            held: Vec::new(),
-            hold_end: None,
-            dirty_clients: Vec::new(),
-            dirty_links: Vec::new(),
+            clients: Clients::default(),
+            memory: Memory::new(config.memory_bytes),
+            requests: Requests::default(),
+            volumes,
+            queues: Queues::new(nodes.len()),
+            nodes,
+            links: Links::new(links, config.seed),
+            batches: Batches::default(),
+            metrics: Metrics::new(),
+            outbox: Outbox::default(),
             next_sweep: Time::default(),
-            links_due: Some(Time::default()),
-            batches_out: 0,
-            turn_first: 0,
-            meta: Vec::new(),
-            pieces_pool: Vec::new(),
-            buffers: BufferPool::new(JOINED_BYTES_KEPT),
+            config,
         };
         for index in 0..gateway.volumes.len() {
             gateway.tell_if_ready(index, gateway.volumes[index].layout.is_some());
@@ -381,74 +118,26 @@ impl Gateway {
     /// Goes on with clients that limits held back, and sends what gathered in the queues. Call it once per turn
     /// of the loop, after all received bytes were processed.
     pub fn turn(&mut self, now: Time, local: &mut impl LocalExtents) {
-        self.retry_blocked = false;
+        self.memory.retry_blocked = false;
         self.resume_clients(now, local);
-        self.used_bytes_at_turn = self.budget.used_bytes();
+        self.memory.end_turn();
         self.pump(now);
-    }
-
-    /// Lets every link that has room take a batch from its node's queue.
-    fn pump(&mut self, now: Time) {
-        let mut fed = std::mem::take(&mut self.fed);
-        for node in fed.drain(..) {
-            self.nodes[node].is_fed = false;
-            while self.nodes[node].queue.has_ready() {
-                let Some(link) = self.free_link(now, node) else {
-                    self.hold(now, node);
-                    break;
-                };
-                if !self.send_batch(now, link) {
-                    break;
-                }
-            }
-        }
-        self.fed = fed;
-    }
-
-    /// Has this node looked at again when its links have waited long enough for more.
-    fn hold(&mut self, now: Time, node: usize) {
-        if let Some(end) = self.hold_end(now, node) {
-            self.hold_end = Some(self.hold_end.map_or(end, |first| first.min(end)));
-            if !self.nodes[node].is_held {
-                self.nodes[node].is_held = true;
-                self.held.push(node);
-            }
-        }
-    }
-
-    /// Marks a node whose queue may have something for its links.
-    fn feed(&mut self, node: usize) {
-        let state = &mut self.nodes[node];
-        if !state.is_fed {
-            state.is_fed = true;
-            self.fed.push(node);
-        }
     }
 
     /// The next thing for the shell to do or to tell.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.outbox.pop()
     }
 
     /// Clients and links that have something to write since this was last asked.
     pub fn take_dirty(&mut self, clients: &mut Vec<ClientId>, links: &mut Vec<LinkId>) {
-        clients.clear();
-        links.clear();
-        std::mem::swap(&mut self.dirty_clients, clients);
-        std::mem::swap(&mut self.dirty_links, links);
-        for id in clients.iter() {
-            if let Some(client) = self.clients.get_mut(id.index) {
-                client.is_dirty = false;
-            }
-        }
-        for id in links.iter() {
-            self.links[id.0].is_dirty = false;
-        }
+        self.clients.take_dirty(clients);
+        self.links.take_dirty(links);
     }
 
     /// Finished calls of native clients.
     pub fn completions(&mut self) -> &mut Vec<Completion> {
-        &mut self.completions
+        &mut self.outbox.completions
     }
 
     /// When [`Gateway::handle_timeout`] is to be called at the latest.
@@ -456,49 +145,39 @@ impl Gateway {
     pub fn next_timeout(&self) -> Option<Time> {
         // A link may still wait for answers when nobody waits for its requests any more.
         let is_awaiting = !self.requests.is_empty()
-            || self.batches_out > 0
-            || self.samples.is_active()
-            || self.clients.iter().any(|(_, c)| c.blocked);
+            || self.batches.out > 0
+            || self.metrics.samples.is_active()
+            || self.clients.has_blocked();
         let sweep = is_awaiting.then_some(self.next_sweep);
-        self.links_due.into_iter().chain(sweep).chain(self.hold_end).chain(self.next_handshake_deadline()).min()
+        let others = sweep.into_iter().chain(self.queues.hold_end()).chain(self.clients.next_handshake_deadline());
+        self.links.due().into_iter().chain(others).min()
     }
 
     /// Begins connects that are due, gives up on those that took too long, and fails requests that did.
     pub fn handle_timeout(&mut self, now: Time) {
         let is_swept = now >= self.next_sweep;
-        if is_swept || self.links_due.is_some_and(|due| now >= due) {
+        if is_swept || self.links.due().is_some_and(|due| now >= due) {
             for link in 0..self.links.len() {
                 self.link_timeout(now, LinkId(link));
             }
-            self.find_links_due();
+            self.links.find_due(self.draining);
         }
-        if self.hold_end.is_some_and(|end| now >= end) {
-            self.hold_end = None;
-            for node in std::mem::take(&mut self.held) {
-                self.nodes[node].is_held = false;
-                self.feed(node);
-            }
-        }
+        self.queues.release(now);
         self.drop_late_handshakes(now);
         if is_swept {
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);
-            if self.samples.is_active() {
-                self.samples.sweep(now);
+            if self.metrics.samples.is_active() {
+                self.metrics.samples.sweep(now);
             }
         }
-    }
-
-    fn find_links_due(&mut self) {
-        // While draining no link is connected anew, so its turn to do so never comes.
-        self.links_due = self.links.iter().filter_map(|link| link.deadline(self.draining)).min();
     }
 
     /// Takes no new clients and no new requests; what is in hand is finished.
     pub fn drain(&mut self) {
         if !self.draining {
             self.draining = true;
-            self.find_links_due();
+            self.links.find_due(self.draining);
         }
     }
 
@@ -514,23 +193,11 @@ impl Gateway {
         self.volumes.get(volume).and_then(|v| v.layout.as_ref())
     }
 
-    fn tell(&mut self, event: Event) {
-        self.actions.push_back(Action::Tell(event));
-    }
-
     fn tell_if_ready(&mut self, volume: usize, became_ready: bool) {
         let volume = &self.volumes[volume];
         if let Some(layout) = volume.layout.as_ref().filter(|_| became_ready) {
             let event = Event::VolumeReady(volume.spec.name.clone(), layout.size_bytes(), volume.spec.extents.len());
-            self.tell(event);
+            self.outbox.tell(event);
         }
-    }
-
-    /// A pseudo-random number: xorshift64, Marsaglia 2003.
-    fn next_random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::client::{CLIENT_REQUESTS_MAX, Client, ClientId, ClientKind};
+use super::client::CLIENT_REQUESTS_MAX;
 use super::local::LocalExtents;
 use super::request::Incoming;
+use super::state::{Client, ClientId, ClientKind};
 use super::{Completion, Gateway};
 use crate::op::{Failure, Op, OpFlags};
 use crate::request::REQUEST_BYTES_MAX;
@@ -42,17 +43,17 @@ impl Gateway {
     /// A native client makes a call. Its result is among [`Gateway::completions`] later.
     pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall, local: &mut impl LocalExtents) {
         if let Some(failure) = self.check_call(id, &call) {
-            self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
+            self.outbox.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
             return;
         }
-        if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.client_mut(id) {
+        if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.clients.get_mut(id) {
             calls.push_back(call);
         }
         self.start_native(now, id, local);
     }
 
     fn check_call(&self, id: ClientId, call: &NativeCall) -> Option<Failure> {
-        let volume = &self.volumes[self.client(id)?.volume?];
+        let volume = &self.volumes[self.clients.get(id)?.volume?];
         let Some(layout) = &volume.layout else { return Some(Failure::Io) };
         if self.draining {
             return Some(Failure::ShuttingDown);
@@ -76,10 +77,11 @@ impl Gateway {
 
     /// Starts calls of a native client, as far as limits allow.
     pub(super) fn start_native(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
-        let (is_turn_of_another, share_bytes) = (self.is_turn_of_another(id), self.share_bytes());
+        let (is_turn_of_another, share_bytes) =
+            (self.memory.is_turn_of_another(id, &self.clients), self.memory.share_bytes(self.clients.len()));
         let mut spans = 0;
         loop {
-            let Some(client) = self.clients.get_mut(id.index).filter(|c| c.serial == id.serial) else { return };
+            let Some(client) = self.clients.get_mut(id) else { return };
             let ClientKind::Native(calls) = &mut client.kind else { return };
             let Some(call) = calls.front() else {
                 client.blocked = false;
@@ -94,7 +96,7 @@ impl Gateway {
             client.is_short = false;
             client.blocked =
                 client.in_hand >= CLIENT_REQUESTS_MAX || is_turn_of_another || client.held_bytes > share_bytes;
-            if !client.blocked && !self.budget.try_reserve(reserved_bytes) {
+            if !client.blocked && !self.memory.budget.try_reserve(reserved_bytes) {
                 client.blocked = true;
                 client.is_short = true;
             }
@@ -104,7 +106,7 @@ impl Gateway {
             // Its time starts now: before, it waited for its caller's own earlier calls.
             let Some(call) = calls.pop_front() else { return };
             client.in_hand += 1;
-            let is_sampled = self.samples.is_due();
+            let is_sampled = self.metrics.samples.is_due();
             client.held_bytes += reserved_bytes;
             let volume = client.volume.unwrap_or_default();
             let incoming = Incoming {
@@ -121,7 +123,7 @@ impl Gateway {
             };
             self.start_request(now, incoming, local);
             spans += call.spans.len() as u64;
-            self.note_demand(now, id, spans);
+            self.clients.note_demand(now, id, spans);
         }
     }
 }

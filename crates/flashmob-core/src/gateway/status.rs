@@ -1,23 +1,13 @@
 //! What a gateway tells about itself: counters, queues and stage histograms, for `/status` and `/metrics`.
 
 use super::Gateway;
-use super::link::{LinkId, State};
+use super::state::samples::{Sample, SampleCounters, Sampling};
+use super::state::{LinkId, State};
+use crate::clocks::ClockOffset;
 use crate::condition::Condition;
 use crate::op::Op;
 use crate::stages::{GatewayInterval, StageHistograms};
 use crate::units::Time;
-
-#[derive(Debug, Default, Clone)]
-pub(super) struct Counters {
-    /// By the operation's wire number.
-    pub requests: [u64; 6],
-    pub read_at_once: u64,
-    pub failures: u64,
-    pub timeouts: u64,
-    pub client_errors: u64,
-    pub link_errors: u64,
-    pub losses: u64,
-}
 
 /// Where a link is in its life, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +120,7 @@ impl Gateway {
     /// The state now.
     #[must_use]
     pub fn status(&self) -> GatewayStatus {
-        let c = &self.counters;
+        let c = &self.metrics.counters;
         GatewayStatus {
             requests: Op::ALL.into_iter().map(|op| (op, c.requests[op as usize])).collect(),
             failures: c.failures,
@@ -141,7 +131,11 @@ impl Gateway {
             losses: c.losses,
             clients: self.clients.len(),
             in_hand: self.requests.len(),
-            memory_bytes: (self.budget.used_bytes(), self.budget.peak_bytes(), self.budget.limit_bytes()),
+            memory_bytes: (
+                self.memory.budget.used_bytes(),
+                self.memory.budget.peak_bytes(),
+                self.memory.budget.limit_bytes(),
+            ),
             volumes: (0..self.volumes.len()).map(|v| self.volume_status(v)).collect(),
         }
     }
@@ -149,7 +143,7 @@ impl Gateway {
     /// Bytes of requests and replies that are held now.
     #[must_use]
     pub fn memory_used_bytes(&self) -> u64 {
-        self.budget.used_bytes()
+        self.memory.budget.used_bytes()
     }
 
     fn volume_status(&self, index: usize) -> VolumeStatus {
@@ -159,7 +153,7 @@ impl Gateway {
             number,
             name: node.name.clone(),
             size_bytes: volume.sizes_bytes[node.extent as usize],
-            queue_depth: node.queue.len(),
+            queue_depth: self.queues[number].len(),
             no_io: node.no_io,
             modelled: node.modelled,
             condition: node.condition.clone(),
@@ -171,7 +165,7 @@ impl Gateway {
     }
 
     fn link_status(&self, id: LinkId) -> LinkStatus {
-        let link = &self.links[id.0];
+        let link = &self.links[id];
         let c = &link.counters;
         LinkStatus {
             link: id,
@@ -199,6 +193,47 @@ impl Gateway {
     /// How long requests took from stage to stage.
     #[must_use]
     pub fn stages(&mut self) -> &StageHistograms<GatewayInterval> {
-        self.stages.histograms()
+        self.metrics.stages.histograms()
+    }
+
+    /// Samples requests so from now on.
+    pub fn set_sampling(&mut self, sampling: Sampling) {
+        self.metrics.samples.set(sampling);
+    }
+
+    /// How requests are sampled.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        self.metrics.samples.sampling
+    }
+
+    /// The last samples that ended, oldest first.
+    pub fn samples(&self) -> impl Iterator<Item = &Sample> {
+        self.metrics.samples.finished()
+    }
+
+    /// What became of samples.
+    #[must_use]
+    pub fn sample_counters(&self) -> SampleCounters {
+        self.metrics.samples.counters
+    }
+
+    /// Samples that have not ended.
+    #[must_use]
+    pub fn samples_in_flight(&self) -> usize {
+        self.metrics.samples.in_flight()
+    }
+
+    /// Whether the times that this gateway is given make a difference to something that it follows. As a rule the time of a turn's begin will
+    /// do; now it should be the time at which bytes have come, or are about to go.
+    #[must_use]
+    pub fn wants_exact_time(&self) -> bool {
+        self.metrics.samples.is_active() || self.links.greeting > 0
+    }
+
+    /// How far a node's clock (counted over all volumes) is ahead of that of this gateway's device.
+    #[must_use]
+    pub fn clock_of(&self, node: usize, now: Time) -> Option<ClockOffset> {
+        self.nodes.get(node)?.clock.offset(self.metrics.samples.clock_ns(now))
     }
 }

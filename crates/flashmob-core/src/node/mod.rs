@@ -64,6 +64,24 @@ pub struct NodeConfig {
     pub store_depth: usize,
 }
 
+impl NodeConfig {
+    /// A node over a file in the page cache, with 64 MiB of memory.
+    #[must_use]
+    pub fn new(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes: u64) -> NodeConfig {
+        NodeConfig {
+            extent_id,
+            boot_id,
+            size_bytes,
+            no_io: false,
+            modelled: false,
+            memory_bytes: 64 * MIB,
+            links_max: 64,
+            align_bytes: 1,
+            store_depth: 16,
+        }
+    }
+}
+
 /// The least memory that a node can work in, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
 /// Most pieces in hand per link; a peer that sends more is read from again when some are done.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use flashmob_core::gateway::{
     Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, NoLocal, VolumeSpec,
 };
-use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{MIB, Time};
 
 use super::tcp::{Connection, MSS_BYTES, Side};
@@ -43,17 +42,9 @@ pub(super) struct SimGateway {
 
 impl SimGateway {
     pub(super) fn new(settings: &Settings) -> Result<SimGateway, SettingsError> {
-        let extent = |number| ExtentSpec {
-            name: format!("node{number}"),
-            size_bytes: Some(settings.extent_bytes),
-            is_local: false,
-        };
+        let extent =
+            |number| ExtentSpec { size_bytes: Some(settings.extent_bytes), ..ExtentSpec::new(format!("node{number}")) };
         let volume = VolumeSpec {
-            name: "pool".to_string(),
-            id: "pool".to_string(),
-            description: String::new(),
-            read_only: false,
-            layout: LayoutKind::Linear,
             batch: settings.batch,
             batch_bytes: BATCH_BYTES,
             links: settings.links,
@@ -66,17 +57,14 @@ impl SimGateway {
             reconnect_min: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(10),
             keep_awake: None,
-            extents: (0..settings.nodes).map(extent).collect(),
+            ..VolumeSpec::new("pool", (0..settings.nodes).map(extent).collect())
         };
         let per_request = 2 * u64::from(settings.block_bytes) + 1024;
         let core = Gateway::new(GatewayConfig {
-            id: [7; 16],
-            session: 1,
             memory_bytes: MEMORY_BYTES + 4 * u64::from(settings.outstanding) * per_request,
             clients_max: 4096,
             seed: settings.seed,
-            volumes: vec![volume],
-            extent_ids: Vec::new(),
+            ..GatewayConfig::new([7; 16], 1, vec![volume])
         })?;
         let plan = Plan {
             range_bytes: u64::from(settings.loaded_nodes) * settings.extent_bytes,

@@ -74,15 +74,12 @@ impl SimNode {
         let mut extent_id = [1; 16];
         extent_id[..4].copy_from_slice(&number.to_le_bytes());
         let core = Node::new(NodeConfig {
-            extent_id,
-            boot_id: extent_id,
-            size_bytes: settings.extent_bytes,
             no_io: flash.is_none(),
             modelled: true,
             memory_bytes: MEMORY_BYTES,
             links_max: 1024,
-            align_bytes: 1,
             store_depth: settings.flash.as_ref().map_or(DEPTH_WITHOUT_FLASH, flash::Profile::store_depth),
+            ..NodeConfig::new(extent_id, extent_id, settings.extent_bytes)
         });
         Ok(SimNode {
             core,

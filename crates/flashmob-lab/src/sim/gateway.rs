@@ -61,15 +61,12 @@ impl LocalExtents for Local<'_> {
 
 fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
     let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
-        name: format!("node{n}"),
         size_bytes: scenario.sizes_configured.then_some(size),
         is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
+        ..ExtentSpec::new(format!("node{n}"))
     });
     let volume = VolumeSpec {
-        name: "v".to_string(),
         id: "simulated".to_string(),
-        description: String::new(),
-        read_only: false,
         layout: scenario.layout,
         batch: scenario.batch,
         batch_bytes: scenario.batch_bytes,
@@ -80,16 +77,13 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
         reconnect_min: scenario.reconnect_min,
         reconnect_max: scenario.reconnect_max,
         keep_awake: scenario.keep_awake,
-        extents: extents.collect(),
+        ..VolumeSpec::new("v", extents.collect())
     };
     GatewayConfig {
-        id: [7; 16],
-        session,
         memory_bytes: scenario.gateway_memory_bytes,
         clients_max: 16,
         seed: scenario.seed,
-        extent_ids: Vec::new(),
-        volumes: vec![volume],
+        ..GatewayConfig::new([7; 16], session, vec![volume])
     }
 }
 

@@ -83,15 +83,10 @@ impl Host for SimHost<'_> {
 impl SimNode {
     pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> SimNode {
         let config = NodeConfig {
-            extent_id: [number as u8 + 1; 16],
-            boot_id: [0; 16],
-            size_bytes: content.len() as u64,
-            no_io: false,
-            modelled: false,
             memory_bytes: 0,
-            links_max: 64,
             align_bytes: scenario.align_bytes,
             store_depth: scenario.store_depth,
+            ..NodeConfig::new([number as u8 + 1; 16], [0; 16], content.len() as u64)
         };
         let mut store = Store::new(content, scenario.store.clone());
         store.slowness = scenario.slowness[number];

@@ -76,7 +76,6 @@ pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
         is_local: matches!(node.source, NodeSource::Local { .. }),
     });
     VolumeSpec {
-        name: volume.name.clone(),
         id: volume.id.clone(),
         description: volume.description.clone().unwrap_or_default(),
         read_only: volume.read_only,
@@ -90,7 +89,7 @@ pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
         reconnect_min: volume.reconnect_min,
         reconnect_max: volume.reconnect_max,
         keep_awake: (!volume.keep_awake.is_zero()).then_some(volume.keep_awake),
-        extents: extents.collect(),
+        ..VolumeSpec::new(&volume.name, extents.collect())
     }
 }
 

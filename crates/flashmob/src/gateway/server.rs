@@ -142,14 +142,12 @@ impl GatewayServer {
                 places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes)?);
             }
         }
+        let volumes = config.volumes.iter().map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
-            id,
-            session,
             memory_bytes: config.memory_bytes,
             clients_max: config.connections,
-            seed: session,
-            volumes: config.volumes.iter().map(volume_spec).collect(),
             extent_ids: memory.as_ref().map_or_else(|| named_extents(config), ExtentMemory::extent_ids),
+            ..GatewayConfig::new(id, session, volumes)
         })?;
         gateway.set_sampling(Sampling { one_in: config.trace_one_in, clock_start_ns: clock.start_monotonic_ns() });
         let links_count = gateway.links_count();

@@ -76,15 +76,13 @@ impl Extent {
             identity.forget()?;
         }
         let mut node = Node::new(NodeConfig {
-            extent_id: bytes_of_hex(identity.extent_id()),
-            boot_id: boot_id(),
-            size_bytes: store.size_bytes(),
             no_io: config.store.no_io,
             modelled: store.is_modelled(),
             memory_bytes: config.memory_bytes,
             links_max: config.links_max,
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
+            ..NodeConfig::new(bytes_of_hex(identity.extent_id()), boot_id(), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{BatchMode, VolumeSpec};
+use super::queue::BatchLimits;
+use crate::gateway::{BatchMode, VolumeSpec};
 use crate::layout::{Layout, LayoutError};
 use crate::nbd::{ExportInfo, Exports, FindError};
 
 /// A volume as the gateway runs it.
 #[derive(Debug)]
-pub(super) struct Volume {
+pub struct Volume {
     pub spec: VolumeSpec,
     /// Its first node; the others follow.
     pub first_node: usize,
@@ -71,12 +72,20 @@ impl Volume {
         }
     }
 
-    /// Most pieces in one batch.
-    pub fn batch_pieces_max(&self) -> usize {
-        match self.spec.batch {
-            BatchMode::Auto => crate::wire::BATCH_PIECES_MAX,
-            BatchMode::Fixed(k) => usize::from(k).clamp(1, crate::wire::BATCH_PIECES_MAX),
-        }
+    /// How much one batch may hold.
+    pub fn batch_limits(&self) -> BatchLimits {
+        let most = crate::wire::BATCH_PIECES_MAX;
+        let pieces = match self.spec.batch {
+            BatchMode::Auto => most,
+            BatchMode::Fixed(k) => usize::from(k).clamp(1, most),
+        };
+        BatchLimits { pieces, bytes: self.spec.batch_bytes.clamp(1, crate::wire::PAYLOAD_BYTES_MAX as u64) }
+    }
+
+    /// The node, counted over all volumes, that has this extent.
+    #[inline]
+    pub fn node_of(&self, extent: u32) -> usize {
+        self.first_node + extent as usize
     }
 
     /// Why it cannot be opened; `None` if it can. A volume that was whole once stays open to new clients when it loses
@@ -110,7 +119,7 @@ impl Volume {
 }
 
 /// The volumes as NBD exports.
-pub(super) struct ExportTable<'a>(pub &'a [Volume]);
+pub struct ExportTable<'a>(pub &'a [Volume]);
 
 impl Exports for ExportTable<'_> {
     fn names(&self) -> Vec<String> {

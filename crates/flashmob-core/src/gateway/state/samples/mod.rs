@@ -9,10 +9,10 @@ mod sample;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::link::LinkId;
+use super::links::LinkId;
 use super::queue::Piece;
-use super::request::RequestKey;
-use crate::clocks::{ClockOffset, ClockRelation, Exchange};
+use super::requests::RequestKey;
+use crate::clocks::{ClockRelation, Exchange};
 use crate::op::Failure;
 use crate::units::Time;
 use crate::wire::replies::Run;
@@ -66,7 +66,7 @@ struct InFlight {
 
 /// All samples of a gateway.
 #[derive(Debug)]
-pub(super) struct Samples {
+pub struct Samples {
     pub sampling: Sampling,
     /// Requests until the next sample.
     until_next: u64,
@@ -98,6 +98,11 @@ impl Samples {
     pub fn set(&mut self, sampling: Sampling) {
         self.sampling = sampling;
         self.until_next = if sampling.one_in == 0 { u64::MAX } else { 1 };
+    }
+
+    /// A time of this gateway's on the clock that all processes of its device share.
+    pub fn clock_ns(&self, time: Time) -> u64 {
+        self.sampling.clock_start_ns.saturating_add(time.as_nanos())
     }
 
     /// Whether the request that comes now is one to follow. Asked once for each.
@@ -314,53 +319,5 @@ impl Samples {
             self.finished.pop_front();
         }
         self.finished.push_back(sample);
-    }
-}
-
-impl super::Gateway {
-    /// Samples requests so from now on.
-    pub fn set_sampling(&mut self, sampling: Sampling) {
-        self.samples.set(sampling);
-    }
-
-    /// How requests are sampled.
-    #[must_use]
-    pub fn sampling(&self) -> Sampling {
-        self.samples.sampling
-    }
-
-    /// The last samples that ended, oldest first.
-    pub fn samples(&self) -> impl Iterator<Item = &Sample> {
-        self.samples.finished()
-    }
-
-    /// What became of samples.
-    #[must_use]
-    pub fn sample_counters(&self) -> SampleCounters {
-        self.samples.counters
-    }
-
-    /// Samples that have not ended.
-    #[must_use]
-    pub fn samples_in_flight(&self) -> usize {
-        self.samples.in_flight()
-    }
-
-    /// Whether the times that this gateway is given make a difference to something that it follows. As a rule the time of a turn's begin will
-    /// do; now it should be the time at which bytes have come, or are about to go.
-    #[must_use]
-    pub fn wants_exact_time(&self) -> bool {
-        self.samples.is_active() || self.greeting > 0
-    }
-
-    /// How far a node's clock (counted over all volumes) is ahead of that of this gateway's device.
-    #[must_use]
-    pub fn clock_of(&self, node: usize, now: Time) -> Option<ClockOffset> {
-        self.nodes.get(node)?.clock.offset(self.clock_ns(now))
-    }
-
-    /// A time of this gateway's on the clock that all processes of its device share.
-    pub(super) fn clock_ns(&self, time: Time) -> u64 {
-        self.samples.sampling.clock_start_ns.saturating_add(time.as_nanos())
     }
 }

@@ -1,6 +1,6 @@
 //! One followed request and its pieces: their times, and what is told of them.
 
-use super::super::link::LinkId;
+use super::super::links::LinkId;
 use crate::clocks::ClockOffset;
 use crate::op::{Failure, Op};
 use crate::units::Time;
@@ -71,15 +71,15 @@ pub struct SampledPiece {
     pub times: Option<PieceTimes>,
     /// How far the node's clock was ahead then.
     pub clock: Option<ClockOffset>,
-    pub(super) link: Option<LinkId>,
-    pub(super) seq: u32,
-    pub(super) index: u16,
-    pub(super) is_untold: bool,
+    pub(in crate::gateway) link: Option<LinkId>,
+    pub(in crate::gateway) seq: u32,
+    pub(in crate::gateway) index: u16,
+    pub(in crate::gateway) is_untold: bool,
 }
 
 /// What may become of a sample whose request has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(in crate::gateway) enum Outlook {
     /// Nodes have something to tell.
     Waits,
     /// Everything is known.
@@ -89,7 +89,7 @@ pub(super) enum Outlook {
 }
 
 impl Sample {
-    pub(in super::super) fn new(
+    pub(in crate::gateway) fn new(
         op: Op,
         volume: usize,
         (offset_bytes, len_bytes): (u64, u64),
@@ -111,7 +111,7 @@ impl Sample {
         }
     }
 
-    pub(super) fn outlook(&self) -> Outlook {
+    pub(in crate::gateway) fn outlook(&self) -> Outlook {
         // Of a request that failed early pieces may never be answered; nobody waits for them.
         let is_open =
             |piece: &&SampledPiece| piece.times.is_none() && (self.failure.is_none() || piece.returned.is_some());
@@ -123,7 +123,7 @@ impl Sample {
     }
 
     /// Puts times in order that were read in one turn but not in this order: no stage comes before the one that it follows.
-    pub(super) fn straighten(&mut self) {
+    pub(in crate::gateway) fn straighten(&mut self) {
         self.queued = self.queued.max(self.received);
         self.replied = self.replied.max(self.queued);
         if let Some(at_once) = &mut self.at_once {
@@ -182,7 +182,7 @@ impl SampledPiece {
         Some(Placed { sent, at_node: times.stages_ns().map(place), returned })
     }
 
-    pub(super) fn new(node: usize, offset_bytes: u64, len_bytes: u32) -> SampledPiece {
+    pub(in crate::gateway) fn new(node: usize, offset_bytes: u64, len_bytes: u32) -> SampledPiece {
         SampledPiece {
             node,
             offset_bytes,
@@ -202,12 +202,12 @@ impl SampledPiece {
         }
     }
 
-    pub(super) fn is_at(&self, node: usize, offset_bytes: u64, len_bytes: u32) -> bool {
+    pub(in crate::gateway) fn is_at(&self, node: usize, offset_bytes: u64, len_bytes: u32) -> bool {
         (self.node, self.offset_bytes, self.len_bytes) == (node, offset_bytes, len_bytes)
     }
 
     /// Its link broke before it was answered.
-    pub(super) fn sent_again(&mut self) {
+    pub(in crate::gateway) fn sent_again(&mut self) {
         self.retries += 1;
         (self.link, self.sent) = (None, None);
     }

@@ -6,9 +6,8 @@
 
 use std::time::Duration;
 
-use super::client::ClientId;
+use super::clients::ClientId;
 use super::queue::BatchLimits;
-use super::{BatchMode, Gateway};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 
@@ -43,7 +42,7 @@ const LATELY: Duration = Duration::from_millis(10);
 
 /// What one client may bring in one turn; it ends with the request that reaches either.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub struct Part {
     pub requests: u64,
     pub bytes: u64,
 }
@@ -58,14 +57,14 @@ struct Most {
 /// The most that a client asked for at once, lately: in this while and in the one before, so that a client of many
 /// requests does not look modest in the moment in which it has just been answered.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Demand {
+pub struct Demand {
     most: Most,
     before: Most,
     since: Time,
 }
 
 impl Demand {
-    fn note(&mut self, now: Time, requests: u64, bytes: u64) {
+    pub fn note(&mut self, now: Time, requests: u64, bytes: u64) {
         if now - self.since >= LATELY {
             *self = Demand { most: Most::default(), before: self.most, since: now };
         }
@@ -81,7 +80,7 @@ impl Demand {
 /// How long the way to a node and back takes when nothing holds an answer up: the shortest of some seconds. Of what is
 /// longer nobody can tell whether it was the way or the load.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Way {
+pub struct Way {
     shortest: Option<Duration>,
     before: Option<Duration>,
     since: Time,
@@ -122,71 +121,52 @@ impl Way {
 
 /// The client that asked for little last, and when.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Modest {
+pub struct Modest {
     last: Option<(ClientId, Time)>,
 }
 
 impl Modest {
-    fn is_there(&self, now: Time) -> bool {
+    /// A client's demand has changed.
+    pub fn note(&mut self, now: Time, id: ClientId, demand: Demand) {
+        if demand.is_modest() {
+            self.last = Some((id, now));
+        } else if self.last.is_some_and(|(last, _)| last == id) {
+            self.last = None;
+        }
+    }
+
+    /// What this client may bring in this turn.
+    pub fn part_of_turn(&self, now: Time, id: ClientId) -> Part {
+        if planted::is(Bug::FairnessOff) {
+            return Part { requests: u64::MAX, bytes: u64::MAX };
+        }
+        if self.is_beside(now, id) { PART_BESIDE_MODEST } else { PART }
+    }
+
+    /// What a lane gives in one turn now.
+    pub fn lane_turn(&self, now: Time) -> BatchLimits {
+        if self.is_there(now) { LANE_TURN_BESIDE_MODEST } else { LANE_TURN }
+    }
+
+    /// How much a batch on this way may hold now; `limits` is what one ever may.
+    pub fn batch_limits(&self, now: Time, limits: BatchLimits, way: &Way) -> BatchLimits {
+        if !self.is_there(now) {
+            return limits;
+        }
+        let times = (way.shortest().as_nanos() / SHORT_WAY.as_nanos()).clamp(1, 1 << 20) as usize;
+        BatchLimits {
+            pieces: limits.pieces.min(BATCH_BESIDE_MODEST.pieces * times),
+            bytes: limits.bytes.min(BATCH_BESIDE_MODEST.bytes * times as u64),
+        }
+    }
+
+    /// Whether there is one.
+    pub fn is_there(&self, now: Time) -> bool {
         self.last.is_some_and(|(_, at)| now - at < LATELY) && !planted::is(Bug::FairnessOff)
     }
 
     fn is_beside(&self, now: Time, id: ClientId) -> bool {
         self.last.is_some_and(|(last, at)| last != id && now - at < LATELY)
-    }
-}
-
-impl Gateway {
-    /// A client has just brought `requests`: takes note of how much it asks for.
-    pub(super) fn note_demand(&mut self, now: Time, id: ClientId, requests: u64) {
-        let Some(client) = self.client_mut(id).filter(|_| requests > 0) else { return };
-        let (requests, bytes) = (requests.max(client.in_hand as u64), client.held_bytes);
-        client.demand.note(now, requests, bytes);
-        if client.demand.is_modest() {
-            self.modest.last = Some((id, now));
-        } else if self.modest.last.is_some_and(|(last, _)| last == id) {
-            self.modest.last = None;
-        }
-    }
-
-    /// What this client may bring in this turn.
-    pub(super) fn part_of_turn(&self, now: Time, id: ClientId) -> Part {
-        if planted::is(Bug::FairnessOff) {
-            return Part { requests: u64::MAX, bytes: u64::MAX };
-        }
-        if self.modest.is_beside(now, id) { PART_BESIDE_MODEST } else { PART }
-    }
-
-    /// What a lane gives in one turn now.
-    pub(super) fn lane_turn(&self, now: Time) -> BatchLimits {
-        if self.modest.is_there(now) { LANE_TURN_BESIDE_MODEST } else { LANE_TURN }
-    }
-
-    /// Whether a batch for this node is answered in one frame rather than as its pieces are done. P1's slaves do that. By
-    /// itself the gateway asks for it where a frame costs much, on a long way; but not beside a client that asks for
-    /// little, which would wait for what others have in the same batch.
-    pub(super) fn wants_answers_together(&self, now: Time, node: usize) -> bool {
-        let state = &self.nodes[node];
-        if state.is_local {
-            return false;
-        }
-        match self.volumes[state.volume].spec.batch {
-            BatchMode::Fixed(_) => true,
-            BatchMode::Auto => state.way.has_dear_frames() && !self.modest.is_there(now),
-        }
-    }
-
-    /// How much a batch for this node may hold now.
-    pub(super) fn batch_limits(&self, now: Time, node: usize) -> BatchLimits {
-        let limits = self.nodes[node].limits;
-        if !self.modest.is_there(now) {
-            return limits;
-        }
-        let times = (self.nodes[node].way.shortest().as_nanos() / SHORT_WAY.as_nanos()).clamp(1, 1 << 20) as usize;
-        BatchLimits {
-            pieces: limits.pieces.min(BATCH_BESIDE_MODEST.pieces * times),
-            bytes: limits.bytes.min(BATCH_BESIDE_MODEST.bytes * times as u64),
-        }
     }
 }
 

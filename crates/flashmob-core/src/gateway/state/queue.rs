@@ -10,7 +10,7 @@ mod ranges;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::request::RequestKey;
+use super::requests::RequestKey;
 use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::units::Time;
@@ -20,7 +20,7 @@ use ranges::Ranges;
 
 /// The part of a request that one node serves, while the gateway has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub struct Piece {
     pub request: RequestKey,
     /// The place of the client that asked for it: which lane it waits in.
     pub client: u32,
@@ -52,7 +52,7 @@ impl Piece {
 
 /// How much one batch may hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BatchLimits {
+pub struct BatchLimits {
     pub pieces: usize,
     /// Bytes of payload, each way.
     pub bytes: u64,
@@ -60,7 +60,7 @@ pub(super) struct BatchLimits {
 
 /// The queue of one node.
 #[derive(Debug, Default)]
-pub(super) struct NodeQueue {
+pub struct NodeQueue {
     /// Reads that may go, in lanes.
     reads: Lanes,
     /// Changes and flushes that may go once the rules above are kept, in the order of their serials.

@@ -1,0 +1,93 @@
+//! The end of a request: none of its pieces is awaited any more, and its client is answered.
+
+use super::state::{Client, ClientKind, InHand, RequestKey};
+use super::{Action, Completion, Gateway};
+use crate::op::{Failure, Op};
+use crate::planted::{self, Bug};
+use crate::stages::GatewayInterval;
+use crate::units::Time;
+
+impl Gateway {
+    /// Replies to a read that was one piece, straight from where it was received.
+    pub(super) fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
+        let Some(request) = self.requests.remove(key) else { return };
+        planted::leak(Bug::GatewayLeaks, 4096);
+        if request.sample != 0 {
+            self.metrics.samples.ended(now, key, None);
+        }
+        self.metrics.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
+        self.with_client(&request, |client| {
+            if let ClientKind::Nbd(nbd) = &mut client.kind {
+                nbd.session.reply_read(request.cookie, request.offset_bytes, data);
+            }
+        });
+    }
+
+    /// Replies to a request none of whose pieces is awaited any more.
+    pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
+        let Some(mut request) = self.requests.remove(key) else { return };
+        planted::leak(Bug::GatewayLeaks, 4096);
+        self.metrics.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
+        if request.op == Op::Flush && request.failure.is_none() {
+            request.failure = self.untold_loss(&request);
+        }
+        if request.failure.is_some() {
+            self.metrics.counters.failures += 1;
+        }
+        if request.sample != 0 {
+            self.metrics.samples.ended(now, key, request.failure);
+        }
+        let data = std::mem::take(&mut request.buffer);
+        let mut completion = None;
+        self.with_client(&request, |client| match &mut client.kind {
+            ClientKind::Nbd(nbd) => match (request.failure, request.op) {
+                (Some(failure), op) => nbd.session.reply_error(request.cookie, failure, op == Op::Read),
+                (None, Op::Read) => nbd.session.reply_read_buffer(request.cookie, request.offset_bytes, data),
+                (None, _) => nbd.session.reply_done(request.cookie),
+            },
+            ClientKind::Native(_) => {
+                let read = if request.op == Op::Read { data } else { Vec::new() };
+                let result = request.failure.map_or(Ok(read), Err);
+                completion = Some(Completion { client: request.client, cookie: request.cookie, result });
+            }
+        });
+        self.outbox.completions.extend(completion);
+    }
+
+    /// A flush must not succeed over changes that a device lost: every client hears of that once.
+    fn untold_loss(&mut self, request: &InHand) -> Option<Failure> {
+        let volume = &mut self.volumes[request.volume as usize];
+        let client = self.clients.get_mut(request.client)?;
+        if client.losses_told >= volume.losses {
+            return None;
+        }
+        client.losses_told = volume.losses;
+        volume.losses_told = volume.losses;
+        Some(Failure::Io)
+    }
+
+    /// Lets a request's client take its answer, if it is still there, and moves what the request held of the
+    /// budget to the answer, or gives it back.
+    fn with_client(&mut self, request: &InHand, reply: impl FnOnce(&mut Client)) {
+        let id = request.client;
+        let Some((client, dirty)) = self.clients.get_with_dirty(id) else {
+            self.memory.budget.release(request.reserved_bytes);
+            return;
+        };
+        reply(client);
+        client.in_hand -= 1;
+        if client.closing && client.in_hand == 0 {
+            self.outbox.push(Action::CloseClient(id, None));
+        }
+        if client.is_native() {
+            client.held_bytes -= request.reserved_bytes;
+            self.memory.budget.release(request.reserved_bytes);
+        } else {
+            client.answer_queued(request.reserved_bytes);
+            if !client.is_dirty {
+                client.is_dirty = true;
+                dirty.push(id);
+            }
+        }
+    }
+}

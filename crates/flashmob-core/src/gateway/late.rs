@@ -1,0 +1,131 @@
+//! Requests that end before they are answered: those that took too long, those that give way when memory is short, and those
+//! whose client is gone.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::state::{ClientId, InHand, Link, Node, RequestKey};
+use super::{Event, Gateway};
+use crate::op::Failure;
+use crate::units::Time;
+
+/// A request fails after so many timeouts even if its node answers others: nothing may take for ever.
+pub const LATENESS_MAX: u32 = 20;
+/// Silence of a node, and waiting of a request to it, after which that gives way to others when memory is short.
+const SHED_PATIENCE: Duration = Duration::from_secs(1);
+
+impl Gateway {
+    /// Fails every request that has taken longer than its volume allows and has a piece at a node, or on a link, that
+    /// answered nothing for so long. One that only waits for its turn at a slow node goes on. What was sent of it stays where it
+    /// is and comes to nothing; a change that was sent keeps others from overlapping it until its fate is known.
+    pub(super) fn fail_late_requests(&mut self, now: Time) {
+        let timeout_of = |r: &InHand| self.volumes[r.volume as usize].spec.timeout;
+        let late = self.requests.keys_where(|r| now - r.received >= timeout_of(r));
+        if late.is_empty() {
+            return;
+        }
+        let stuck = self.stuck_requests(now);
+        let is_over = |key: &RequestKey| {
+            let age = self.requests.get(*key).map(|r| (now - r.received, timeout_of(r)));
+            stuck.contains(key) || age.is_some_and(|(age, timeout)| age >= timeout * LATENESS_MAX)
+        };
+        let late: Vec<RequestKey> = late.into_iter().filter(is_over).collect();
+        let mut per_volume = vec![0usize; self.volumes.len()];
+        for key in late {
+            if let Some(request) = self.requests.get_mut(key) {
+                request.failure = Some(Failure::Io);
+                per_volume[request.volume as usize] += 1;
+            }
+            self.finish_request(now, key);
+        }
+        if per_volume.iter().any(|&count| count > 0) {
+            self.drop_dead_pieces();
+        }
+        for (volume, count) in per_volume.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            self.metrics.counters.timeouts += count as u64;
+            let event = Event::TimedOut(self.volumes[volume].spec.name.clone(), count);
+            self.outbox.tell(event);
+        }
+    }
+
+    /// The requests with a piece that waits for a node, or a link, that answered nothing for its volume's timeout.
+    fn stuck_requests(&self, now: Time) -> HashSet<RequestKey> {
+        let mut stuck = HashSet::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let timeout = self.volumes[node.volume].spec.timeout;
+            let links = &self.links.of(node);
+            let silent = |link: &&Link| link.is_unanswering(now, timeout);
+            for link in links.iter().filter(silent) {
+                // What is held may wait for what is out on this very link.
+                let waiting = link.sent_requests().chain(link.unresolved_requests());
+                stuck.extend(waiting.chain(self.queues[number].held_requests()));
+            }
+            if links.iter().all(|link| silent(&link)) {
+                stuck.extend(self.queues[number].waiting_requests());
+            }
+        }
+        stuck
+    }
+
+    /// Where memory keeps clients waiting, requests to nodes that do not answer give way, oldest first, until half of
+    /// the memory is free: they hold up only themselves.
+    pub(super) fn shed_unanswered(&mut self, now: Time) {
+        let limit_bytes = self.memory.budget.limit_bytes();
+        if self.memory.budget.used_bytes() < limit_bytes - limit_bytes / 4 {
+            return;
+        }
+        // Only if somebody can gain from it, and not for a short pause of a node that is there.
+        let is_silent = |node: &Node| {
+            let patience = self.volumes[node.volume].spec.timeout / 2;
+            self.links.of(node).iter().all(|link| link.is_silent(now, SHED_PATIENCE, patience))
+        };
+        if self.nodes.iter().all(is_silent) {
+            return;
+        }
+        let mut keys: Vec<(Time, RequestKey)> = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            if is_silent(node) {
+                let links = &self.links.of(node);
+                let sent = links.iter().flat_map(Link::sent_requests);
+                let waiting = self.queues[number].waiting_requests().chain(sent);
+                let waited = waiting.filter_map(|key| self.requests.get(key).map(|r| (r.received, key)));
+                keys.extend(waited.filter(|&(received, _)| now - received >= SHED_PATIENCE));
+            }
+        }
+        keys.sort_unstable_by_key(|&(received, key)| (received, key.serial));
+        let mut freed_bytes = 0;
+        let mut count = 0;
+        for (_, key) in keys {
+            if freed_bytes >= limit_bytes / 2 {
+                break;
+            }
+            if let Some(request) = self.requests.get_mut(key) {
+                request.failure = Some(Failure::Io);
+                freed_bytes += request.reserved_bytes;
+                count += 1;
+                self.finish_request(now, key);
+            }
+        }
+        if count > 0 {
+            self.metrics.counters.timeouts += count as u64;
+            self.outbox.tell(Event::GaveWay(count));
+            self.drop_dead_pieces();
+        }
+    }
+
+    /// Drops the requests of a client that is gone.
+    pub(super) fn drop_requests_of(&mut self, client: ClientId) {
+        let keys = self.requests.keys_where(|r| r.client == client);
+        for &key in &keys {
+            if let Some(request) = self.requests.remove(key) {
+                self.memory.budget.release(request.reserved_bytes);
+                if request.sample != 0 {
+                    self.metrics.samples.forgotten(key);
+                }
+            }
+        }
+        if !keys.is_empty() {
+            self.drop_dead_pieces();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Replies in: the answers of a node are taken apart, and each ends its piece.
+
+use std::time::Duration;
+
+use super::Gateway;
+use super::state::LinkId;
+use crate::op::Op;
+use crate::stages::GatewayInterval;
+use crate::units::Time;
+use crate::wire::frame::WireError;
+use crate::wire::replies::{RepliesDecoder, Run};
+use crate::wire::trace::TimesDecoder;
+
+impl Gateway {
+    pub(super) fn handle_replies(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        meta: &[u8],
+        payload: &[u8],
+    ) -> Result<(), WireError> {
+        let mut runs = RepliesDecoder::new(meta)?;
+        let mut rest = payload;
+        let node = self.links[id].node;
+        self.links[id].answered = now;
+        self.links[id].counters.reply_frames += 1;
+        while let Some(run) = runs.next_run()? {
+            self.handle_run(now, id, node, &run, &mut rest)?;
+        }
+        if !rest.is_empty() {
+            return Err(WireError::Malformed("replies: more payload than pieces"));
+        }
+        self.queues.feed_if_ready(node);
+        Ok(())
+    }
+
+    /// A node tells when followed pieces passed its stages.
+    pub(super) fn handle_times(&mut self, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
+        let mut decoder = TimesDecoder::new(meta)?;
+        let clock = &mut self.nodes[self.links[id].node].clock;
+        while let Some(times) = decoder.next_piece()? {
+            self.metrics.samples.told(id, times, clock);
+        }
+        Ok(())
+    }
+
+    fn handle_run(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        node: usize,
+        run: &Run<'_>,
+        rest: &mut &[u8],
+    ) -> Result<(), WireError> {
+        let unknown = WireError::Malformed("replies: unknown batch or piece");
+        let at = self.links[id].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
+        // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
+        let mut pieces = std::mem::take(&mut self.links[id].sent[at].pieces);
+        let sent = self.links[id].sent[at].sent;
+        if self.metrics.samples.is_active() {
+            self.metrics.samples.returned(now, id, run);
+        }
+        let mut count = 0;
+        let mut result = Ok(());
+        let range = usize::from(run.first)..usize::from(run.first) + usize::from(run.span);
+        let whole = pieces.get_mut(range).filter(|_| run.is_dense() && run.outcome.is_ok());
+        let (done, is_done) = match whole {
+            Some(run) => self.complete_reads(now, run, rest),
+            None => (0, false),
+        };
+        count += done;
+        let others = (!is_done).then(|| run.indices().skip(done)).into_iter().flatten();
+        for index in others {
+            match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
+                Some(piece) => {
+                    let len = if piece.op == Op::Read && run.outcome.is_ok() { piece.len_bytes as usize } else { 0 };
+                    let Some((data, later)) = rest.split_at_checked(len) else {
+                        result = Err(WireError::Malformed("replies: less payload than pieces"));
+                        break;
+                    };
+                    piece.answered = true;
+                    let piece = *piece;
+                    *rest = later;
+                    count += 1;
+                    self.complete_piece(now, node, &piece, run.outcome.map(|()| data));
+                }
+                None => {
+                    result = Err(unknown);
+                    break;
+                }
+            }
+        }
+        self.metrics.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
+        let node_nanos = &mut self.links[id].counters.node_nanos;
+        *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
+        let took = Duration::from_nanos(now.nanos_since(sent));
+        self.nodes[node].way.note(now, took.saturating_sub(Duration::from_micros(run.node_time_us.into())));
+        let link = &mut self.links[id];
+        link.counters.failures += if run.outcome.is_err() { count as u64 } else { 0 };
+        link.sent[at].left -= count;
+        link.sent[at].pieces = pieces;
+        if link.sent[at].left == 0
+            && let Some(mut batch) = link.sent.remove(at)
+        {
+            self.batches.out -= 1;
+            self.nodes[node].way.note_batch(took);
+            batch.pieces.clear();
+            self.batches.pool.push(batch.pieces);
+        }
+        result
+    }
+}

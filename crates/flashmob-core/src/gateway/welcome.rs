@@ -1,0 +1,132 @@
+//! What a node says to the hello: a welcome that is checked and learnt from, or a refusal.
+
+use std::time::Duration;
+
+use super::state::{LinkId, State};
+use super::{Action, Event, Gateway};
+use crate::clocks::Exchange;
+use crate::units::Time;
+use crate::wire::hello::{Refuse, Welcome};
+
+/// Pause before the next attempt at a node that is the wrong one: only a person can help.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
+
+impl Gateway {
+    /// The node agrees. Everything that was sent on this link before is over.
+    pub(super) fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        if self.is_of_another_start(id, welcome) {
+            return self.hold_welcome(now, id, welcome);
+        }
+        let became_ready = match self.check_welcome(id, welcome) {
+            Ok(became_ready) => became_ready,
+            Err(text) => return self.refuse_node(now, id, text),
+        };
+        let node_index = self.links[id].node;
+        self.relate_clock(now, id, welcome);
+        self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));
+        let link = &mut self.links[id];
+        link.state = State::Ready;
+        link.failures = 0;
+        link.counters.welcomes += 1;
+        link.alive.is_known = welcome.keeps_alive;
+        self.resolve(node_index, id);
+        let node = &mut self.nodes[node_index];
+        node.refusal = None;
+        node.trouble = None;
+        self.volumes[node.volume].refusals.remove(&(node.extent as usize));
+        node.links_up += 1;
+        node.no_io = welcome.no_io;
+        node.modelled = welcome.modelled;
+        if node.links_up == 1 {
+            let event = Event::NodeUp { name: node.name.clone(), no_io: welcome.no_io, modelled: welcome.modelled };
+            self.outbox.tell(event);
+        }
+        self.tell_if_ready(self.nodes[node_index].volume, became_ready);
+        self.tell_if_linked(node_index);
+        self.queues.feed(node_index);
+    }
+
+    /// Checks a welcome against what is known of the node, and learns from it what was not. True if that makes the
+    /// volume ready. Nothing is learnt from a welcome that is refused: another extent may come in its place.
+    fn check_welcome(&mut self, id: LinkId, welcome: &Welcome) -> Result<bool, String> {
+        let number = self.links[id].node;
+        let node = &mut self.nodes[number];
+        let volume = &mut self.volumes[node.volume];
+        let expected = volume.sizes_bytes[node.extent as usize];
+        if let Some(expected) = expected.filter(|&e| e != welcome.size_bytes) {
+            return Err(format!("its extent has {} bytes, this volume expects {expected}", welcome.size_bytes));
+        }
+        if let Some(known) = node.extent_id.filter(|known| *known != welcome.extent_id) {
+            let [known, found] = [known, welcome.extent_id].map(u128::from_be_bytes);
+            return Err(format!(
+                "it serves another extent ({found:032x}) than the one that this volume knows ({known:032x}); was its data \
+                 replaced, its card not mounted, or its address given to another node? bring the old one back, correct \
+                 `extent` in the configuration, or start the gateway with --forget to give its data up"
+            ));
+        }
+        let extent = node.extent as usize;
+        let became_ready = volume.learn_size(extent, welcome.size_bytes).map_err(|error| error.to_string())?;
+        let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
+        // The first welcome of this start: also an extent that was named beforehand is known to be the right one only now.
+        if node.boot_id.is_none() {
+            node.extent_id = Some(welcome.extent_id);
+            self.outbox.push(Action::Remember { node: number, extent_id: welcome.extent_id });
+        }
+        node.boot_id = Some(welcome.boot_id);
+        if rebooted && self.queues[number].has_unflushed_changes() {
+            volume.losses += 1;
+            self.metrics.counters.losses += 1;
+            let event = Event::ChangesLost(node.name.clone());
+            self.outbox.tell(event);
+        }
+        Ok(became_ready)
+    }
+
+    /// Hello and welcome were an exchange with the node's clock.
+    fn relate_clock(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        let exchange = Exchange {
+            sent_ns: self.metrics.samples.clock_ns(self.links[id].greeted),
+            received_there_ns: welcome.hello_received_ns,
+            sent_there_ns: welcome.welcome_sent_ns,
+            returned_ns: self.metrics.samples.clock_ns(now),
+        };
+        let node = &mut self.nodes[self.links[id].node];
+        if node.links_up == 0 {
+            // It may be another device, or the same after a restart.
+            node.clock.reset();
+        }
+        node.clock.note(exchange);
+    }
+
+    fn tell_if_linked(&mut self, node: usize) {
+        let volume = &mut self.volumes[self.nodes[node].volume];
+        let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
+        if self.nodes[node].links_up == 1 && nodes.iter().all(|n| n.links_up > 0) {
+            volume.was_linked = true;
+            let event = Event::VolumeLinked(volume.spec.name.clone());
+            self.outbox.tell(event);
+        }
+    }
+
+    pub(super) fn refused(&mut self, now: Time, id: LinkId, refuse: &Refuse) {
+        if refuse.reason.is_permanent() {
+            self.refuse_node(now, id, refuse.text.clone());
+        } else {
+            self.disconnect(now, id, &format!("refused: {}", refuse.text));
+        }
+    }
+
+    /// Gives up on a node that is the wrong one, until a person has helped; looks again from time to time.
+    fn refuse_node(&mut self, now: Time, id: LinkId, text: String) {
+        let node = &mut self.nodes[self.links[id].node];
+        let is_news = node.refusal.as_ref() != Some(&text);
+        node.refusal = Some(text.clone());
+        self.volumes[node.volume].refusals.insert(node.extent as usize, text.clone());
+        let name = node.name.clone();
+        self.break_link(now, id, &text, Some(REFUSED_PAUSE));
+        self.outbox.push(Action::Disconnect(id));
+        if is_news {
+            self.outbox.tell(Event::NodeRefused(name, text));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A node's surroundings.
+
+use std::time::Duration;
+
+use crate::node::{Host, TryRead};
+use crate::units::Time;
+use crate::wire::hello::{Hello, RefuseReason};
+
+/// What becomes of a read that must not block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// It is not tried: every read goes to the store.
+    NotTried,
+    /// It would have to wait, and goes to the store.
+    Miss,
+    /// It is answered at once; each byte is the lowest of its read's offset.
+    Hit,
+}
+
+/// A host that agrees to everything.
+#[derive(Debug, Clone)]
+pub struct FakeHost {
+    /// The time.
+    pub now: Time,
+    /// What asking for the time costs.
+    pub tick: Duration,
+    /// What becomes of reads.
+    pub reads: Reads,
+}
+
+impl FakeHost {
+    /// A host at a time that stands still.
+    #[must_use]
+    pub fn new(now: Time, reads: Reads) -> FakeHost {
+        FakeHost { now, tick: Duration::ZERO, reads }
+    }
+}
+
+impl Host for FakeHost {
+    fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
+        if self.reads != Reads::Hit {
+            return TryRead::Miss;
+        }
+        into.fill(offset_bytes as u8);
+        TryRead::Hit
+    }
+
+    fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
+        Ok(())
+    }
+
+    fn has_fast_reads(&self) -> bool {
+        self.reads != Reads::NotTried
+    }
+
+    fn now(&mut self) -> Time {
+        self.now = self.now + self.tick;
+        self.now
+    }
+}
