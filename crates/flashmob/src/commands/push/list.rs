@@ -94,9 +94,9 @@ mod tests {
                 trouble: Some("unlock it".into()),
             },
         ];
-        let expected = "SERIAL  MODEL    ANDROID  ABI          BINARY  FREE      NODE\n\
-                        0a1b    Nexus 7  6.0.1    armeabi-v7a  armv7   10.0 GiB  runs\n\
-                        R58M    -        -        -            -       -         -\n  unlock it\n";
+        let expected = "SERIAL  MODEL    ANDROID  ABI          BINARY  FREE    NODE\n\
+                        0a1b    Nexus 7  6.0.1    armeabi-v7a  armv7   10 GiB  runs\n\
+                        R58M    -        -        -            -       -       -\n  unlock it\n";
         assert_eq!(table(&list), expected);
     }
 }

@@ -269,7 +269,7 @@ pub fn host_and_port(text: &str, port: u16) -> anyhow::Result<(String, u16)> {
 }
 
 /// Bits a second; 0 is no limit.
-fn rate(text: &str) -> Result<u64, String> {
+pub fn rate(text: &str) -> Result<u64, String> {
     flashmob_text::parse_bit_rate(text, 0.0..=1e15).map(|rate| rate as u64)
 }
 
