@@ -1,8 +1,8 @@
 //! Numbers, units, tables and wrapped lines as people read and write them: one of each.
 //!
-//! What is read: [`parse_duration`], [`parse_size`], [`parse_bit_rate`], [`parse_percent`]. Each names the text, what is wrong with it, and an example.
+//! Parsers: [`parse_duration`], [`parse_size`], [`parse_bit_rate`], [`parse_percent`]. Each error names the text and gives an example.
 //!
-//! What is written has three significant digits, whole from 100 on, without trailing zeros. There are three forms of it:
+//! Numbers are printed with three significant digits, whole from 100 on, without trailing zeros, in three forms:
 //!
 //! | form | function | 1234.5 | where, and why |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 //! | short | [`short`] | `1235`, from 10,000 on `12.3k` | where room is fixed: the axes of figures, and cells of `flashmob status` |
 //!
 //! Quantities with a unit ([`Bytes`], [`time`], [`bits_per_second`]) choose the unit so that few digits are left. Results in JSON have plain
-//! numbers in base units; nothing here is for them.
+//! numbers in base units; this crate does not print them.
 
 #![forbid(unsafe_code)]
 
