@@ -64,7 +64,7 @@ struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
     /// Seconds for each row in each round.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     seconds: Option<Duration>,
     /// Size of the file that is read, a multiple of 32 MiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -78,10 +78,8 @@ struct Args {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("give a number of seconds from 0.05 to 600".to_string()),
-    }
+    let limits = Duration::from_millis(50)..=Duration::from_secs(600);
+    flashmob_text::parse_duration_in(text, &limits).map_err(|error| error.to_string())
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -4,87 +4,11 @@ use flashmob_results::cluster::{self, Batch};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};
 use flashmob_results::net::{self, Protocol};
 
-/// A figure with three significant digits or, from 1,000 on, whole with separators; from 10^15 on with an exponent.
-pub fn number(value: f64) -> String {
-    // Nothing is less than nothing: an empty sum is -0.
-    let value = value + 0.0;
-    let size = value.abs();
-    if !value.is_finite() {
-        "–".into()
-    } else if size >= 1e15 {
-        format!("{value:.2e}")
-    } else if size >= 100.0 || size == 0.0 {
-        separated(value.round())
-    } else if size >= 10.0 {
-        trimmed(format!("{value:.1}"))
-    } else if size >= 1.0 {
-        trimmed(format!("{value:.2}"))
-    } else if size >= 0.001 {
-        // Each zero after the point takes one decimal more.
-        let decimals = (2.0 - size.log10().floor()) as usize;
-        trimmed(format!("{value:.decimals$}"))
-    } else {
-        format!("{value:.1e}")
-    }
-}
+pub use flashmob_text::{bits_per_second, count, percent, sentence as number, short};
 
-/// For axes: `800`, `1,500`, `20k`, `1.5M`.
-pub fn short(value: f64) -> String {
-    let size = value.abs();
-    let scaled = |unit: f64, letter: &str| format!("{}{letter}", number(value / unit));
-    if size < 1e4 {
-        number(value)
-    } else if size < 1e6 {
-        scaled(1e3, "k")
-    } else if size < 1e9 {
-        scaled(1e6, "M")
-    } else if size < 1e12 {
-        scaled(1e9, "G")
-    } else if size < 1e15 {
-        scaled(1e12, "T")
-    } else {
-        format!("{value:.0e}")
-    }
-}
-
-/// A whole number with separators.
-pub fn count(value: u64) -> String {
-    group(&value.to_string())
-}
-
-fn separated(value: f64) -> String {
-    let text = format!("{value:.0}");
-    match text.strip_prefix('-') {
-        Some(digits) => format!("-{}", group(digits)),
-        None => group(&text),
-    }
-}
-
-fn group(digits: &str) -> String {
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn trimmed(text: String) -> String {
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
-}
-
-/// A size in binary units if it is a round one: `4 KiB`, `1 B`, `1.5 GiB`.
+/// A size in binary units: `4 KiB`, `1 B`, `1.5 GiB`.
 pub fn bytes(size: u64) -> String {
-    const UNITS: [(u64, &str); 5] =
-        [(1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (unit, name) in UNITS {
-        if size >= unit {
-            return format!("{} {name}", number(size as f64 / unit as f64));
-        }
-    }
-    format!("{size} B")
+    flashmob_text::Bytes(size).to_string()
 }
 
 /// A rate of bytes in decimal units.
@@ -92,32 +16,14 @@ pub fn bytes_per_second(rate: f64) -> String {
     if rate >= 1e6 { format!("{} MB/s", number(rate / 1e6)) } else { format!("{} KB/s", number(rate / 1e3)) }
 }
 
-/// A rate of bits in decimal units: `10.8 Mbit/s`.
-pub fn bits_per_second(rate: f64) -> String {
-    match rate {
-        _ if rate >= 1e9 => format!("{} Gbit/s", number(rate / 1e9)),
-        _ if rate >= 1e6 => format!("{} Mbit/s", number(rate / 1e6)),
-        _ if rate >= 1e3 => format!("{} kbit/s", number(rate / 1e3)),
-        _ => format!("{} bit/s", number(rate)),
-    }
-}
-
-/// Milliseconds as `16 ms`.
+/// Milliseconds as `16 ms`, and never as less: it is the unit of the axes beside it.
 pub fn time_ms(ms: f64) -> String {
     if ms.abs() < 1_000.0 { format!("{} ms", number(ms)) } else { format!("{} s", number(ms / 1e3)) }
 }
 
 /// Nanoseconds as `1.2 ms`.
 pub fn time_ns(ns: f64) -> String {
-    if ns < 1e3 {
-        format!("{} ns", number(ns))
-    } else if ns < 1e6 {
-        format!("{} us", number(ns / 1e3))
-    } else if ns < 1e9 {
-        format!("{} ms", number(ns / 1e6))
-    } else {
-        format!("{} s", number(ns / 1e9))
-    }
+    flashmob_text::time(ns / 1e9)
 }
 
 /// `1 thread`, `4 threads`.
@@ -223,11 +129,6 @@ pub fn batch(batch: Batch) -> String {
     }
 }
 
-/// A fraction as `95 %`, with one decimal where that is what matters.
-pub fn percent(fraction: f64) -> String {
-    format!("{}\u{a0}%", number((fraction * 1_000.0).round() / 10.0))
-}
-
 /// `SmallFile` as `small_file`.
 pub fn snake(name: &str) -> String {
     let mut text = String::new();
@@ -273,20 +174,6 @@ pub fn date(unix_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_for_people() {
-        let all =
-            [0.0, 0.00001, 0.001234, 0.04987, 0.5, 1.0, 9.876, 12.34, 999.6, 2_100.4, 1_234_567.0, 1e300].map(number);
-        assert_eq!(
-            all,
-            ["0", "1.0e-5", "0.00123", "0.0499", "0.5", "1", "9.88", "12.3", "1,000", "2,100", "1,234,567", "1.00e300"]
-        );
-        assert_eq!([800.0, 1_500.0, 20_000.0, 1.5e6, 1e300].map(short), ["800", "1,500", "20k", "1.5M", "1e300"]);
-        assert_eq!([0, 512, 4_096, 1 << 30, 10_000_000_000].map(bytes), ["0 B", "512 B", "4 KiB", "1 GiB", "9.31 GiB"]);
-        assert_eq!([999.0, 1_200.0, 2.5e6, 3e9].map(time_ns), ["999 ns", "1.2 us", "2.5 ms", "3 s"]);
-        assert_eq!([number(f64::NAN), number(-0.0)], ["–", "0"]);
-    }
 
     #[test]
     fn dates_of_the_calendar() {

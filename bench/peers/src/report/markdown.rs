@@ -184,15 +184,7 @@ pub fn count(value: f64) -> String {
         return "0".to_string();
     }
     let scale = 10f64.powi(value.log10().floor() as i32 - 2).max(1.0);
-    let digits = format!("{:.0}", (value / scale).round() * scale);
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    flashmob_text::count(((value / scale).round() * scale) as u64)
 }
 
 /// A ratio.

@@ -1,6 +1,7 @@
 //! Verdicts in words: what they rest on, and what would mend it.
 
 use flashmob_results::capture::Cause;
+use flashmob_text::bits_per_second as rate;
 
 use super::Signs;
 use crate::way::Way;
@@ -126,19 +127,5 @@ fn losses(way: &Way) -> String {
 }
 
 fn bytes(value: f64) -> String {
-    match value {
-        v if v >= 10_000_000.0 => format!("{:.0} MB", v / 1e6),
-        v if v >= 1_000_000.0 => format!("{:.1} MB", v / 1e6),
-        v if v >= 10_000.0 => format!("{:.0} kB", v / 1e3),
-        v if v >= 1000.0 => format!("{:.1} kB", v / 1e3),
-        v => format!("{v:.0} B"),
-    }
-}
-
-fn rate(bits_per_second: f64) -> String {
-    match bits_per_second {
-        v if v >= 1e9 => format!("{:.2} Gbit/s", v / 1e9),
-        v if v >= 1e6 => format!("{:.1} Mbit/s", v / 1e6),
-        v => format!("{:.0} kbit/s", v / 1e3),
-    }
+    flashmob_text::Bytes(value.round() as u64).to_string()
 }

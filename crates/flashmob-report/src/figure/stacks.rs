@@ -146,8 +146,8 @@ mod tests {
         let wide = Stacks { stacks: vec![stack("a", &[(0, 8_000.0)])], ..figure };
         let drawn = wide.draw(0).unwrap().svg;
         let parsed = roxmltree::Document::parse(&drawn).unwrap();
-        let last = parsed.descendants().find(|node| node.text().is_some_and(|text| text.trim() == "8,000")).unwrap();
-        assert!(last.attribute("x").unwrap().parse::<i32>().unwrap() + text_px("8,000") / 2 <= WIDTH, "{drawn}");
+        let last = parsed.descendants().find(|node| node.text().is_some_and(|text| text.trim() == "8000")).unwrap();
+        assert!(last.attribute("x").unwrap().parse::<i32>().unwrap() + text_px("8000") / 2 <= WIDTH, "{drawn}");
         assert!(svg.contains("a: 100") && !svg.contains("never"), "{svg}");
     }
 }

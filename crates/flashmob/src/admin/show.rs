@@ -5,7 +5,6 @@
 mod devices;
 mod page;
 mod paths;
-pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;

@@ -53,7 +53,7 @@ pub struct LoadArgs {
     #[arg(short, long, default_value = "1", value_name = "SIZE,...", value_delimiter = ',', value_parser = block_size)]
     pub block_size: Vec<u32>,
     /// Of 100 requests so many read; the others write.
-    #[arg(long, default_value = "100", value_name = "P,...", value_delimiter = ',', value_parser = percent)]
+    #[arg(long, default_value = "100", value_name = "P,...", value_delimiter = ',', value_parser = flashmob_text::parse_percent)]
     pub read_percent: Vec<f64>,
     /// Requests outstanding for each node that is asked, so that nobody waits for work: 256, or what links and batches can hold if
     /// that is more. --outstanding-total says how many in all instead.
@@ -62,11 +62,11 @@ pub struct LoadArgs {
     /// Requests outstanding in all.
     #[arg(long, value_name = "N", conflicts_with = "outstanding", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub outstanding_total: Option<u32>,
-    /// Seconds of each repetition that count.
-    #[arg(short, long, default_value = "3", value_name = "SECONDS", value_parser = seconds)]
+    /// Time of each repetition that counts; a bare number means seconds.
+    #[arg(short, long, default_value = "3", value_name = "TIME", value_parser = super::time)]
     pub time: Duration,
-    /// Seconds before anything counts: half of --time, at most 2, unless given.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
+    /// Time before anything counts: half of --time, at most 2s, unless given.
+    #[arg(long, value_name = "TIME", value_parser = super::time_or_none)]
     pub warmup: Option<Duration>,
     /// Repetitions of each combination.
     #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -128,21 +128,4 @@ pub fn block_size(text: &str) -> Result<u32, String> {
         Ok(bytes) if (1..=flashmob_core::request::REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
         _ => Err("give a size from 1 byte to 32MiB, such as 1B or 4KiB".to_string()),
     }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(|| "give a number from 0 to 100".to_string())
-}
-
-/// A time above 0.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    seconds_or_none(text).and_then(|time| if time.is_zero() { Err("give more than 0".to_string()) } else { Ok(time) })
-}
-
-fn seconds_or_none(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.trim_end_matches('s').parse().map_err(|_| "give seconds, such as 3 or 0.5".to_string())?;
-    if !(0.0..=86_400.0).contains(&seconds) {
-        return Err("give at most a day".to_string());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }

@@ -23,12 +23,16 @@ mod reproduce;
 mod simulate;
 mod status;
 mod tell;
+#[cfg(test)]
+mod times;
 #[cfg(target_os = "linux")]
 mod trace;
 mod whole_file;
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -178,9 +182,43 @@ fn each_signal(mut handle: impl FnMut() + Send + 'static) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The shortest time above 0.
+const MOMENT: Duration = Duration::from_nanos(1);
+/// The longest time of most options.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Reads a time within limits from the command line; a bare number means seconds.
+fn time_in(limits: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+    move |text| flashmob_text::parse_duration_in(text, &limits).map_err(|error| error.to_string())
+}
+
+/// Reads a time above 0 and up to a day from the command line.
+fn time(text: &str) -> Result<Duration, String> {
+    time_in(MOMENT..=DAY)(text)
+}
+
+/// Reads a time from 0 up to a day from the command line.
+fn time_or_none(text: &str) -> Result<Duration, String> {
+    time_in(Duration::ZERO..=DAY)(text)
+}
+
 /// Reads a size from the command line.
 fn size(text: &str) -> Result<u64, String> {
-    flashmob_core::units::parse_size(text).map_err(|error| error.to_string())
+    flashmob_text::parse_size(text).map_err(|error| error.to_string())
+}
+
+/// Reads a size within limits from the command line.
+#[cfg(target_os = "linux")]
+fn size_in(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
+    move |text| {
+        let bytes = size(text)?;
+        let [least, most] = [*limits.start(), *limits.end()];
+        if limits.contains(&bytes) {
+            Ok(bytes)
+        } else {
+            Err(format!("'{text}' is out of range: give {least} to {most} bytes"))
+        }
+    }
 }
 
 /// A modelled flash on the command line.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::admin::show::{Output, status_command};
-use crate::config::quantity::parse_period;
 
 /// Show what a running gateway or node does.
 #[derive(Debug, Args)]
@@ -22,12 +21,8 @@ pub struct StatusArgs {
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
     /// Show it again and again, with this pause.
-    #[arg(long, value_name = "PAUSE", value_parser = pause)]
+    #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none)]
     watch: Option<Duration>,
-}
-
-fn pause(text: &str) -> Result<Duration, String> {
-    parse_period(text).ok_or_else(|| format!("'{text}' is not a time; write a number and a unit, such as 500ms or 2s"))
 }
 
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {

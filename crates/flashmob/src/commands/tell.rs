@@ -11,7 +11,9 @@ use clap::ValueEnum;
 use flashmob_bench::bench_file;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_results::event::Event;
+use flashmob_results::warning::Warning;
 use flashmob_results::{Document, FORMAT_VERSION};
+pub use flashmob_text::harmless;
 
 use super::cluster::sweep::Told;
 use super::whole_file;
@@ -27,9 +29,28 @@ const SAME_SIGNAL: Duration = Duration::from_millis(250);
 /// How often programs are told how far it is.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// Names of files and devices are anybody's text: it must not write to the terminal as it likes.
-pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+/// Doubts: those of the whole, and those of points, each kind once, with how many points it concerns.
+pub fn doubts<'a>(whole: &[Warning], points: impl Iterator<Item = &'a Warning>) -> String {
+    let mut text: String = whole.iter().map(|warning| format!("  note: {}\n", harmless(&warning.message))).collect();
+    let mut seen: Vec<(&Warning, usize)> = Vec::new();
+    for warning in points {
+        match seen.iter_mut().find(|(other, _)| other.code == warning.code) {
+            Some((_, count)) => *count += 1,
+            None => seen.push((warning, 1)),
+        }
+    }
+    for (warning, count) in seen {
+        let more = if count > 1 { format!(" (and {} more rows)", count - 1) } else { String::new() };
+        text.push_str(&format!("  ! {}{more}\n", harmless(&warning.message)));
+    }
+    text
+}
+
+/// A table with a row for each of `points`: the columns' titles, then what each column says of the point. The first `words` columns are flush left.
+pub fn table<P>(points: &[P], columns: &[(&'static str, impl Fn(&P) -> String)], words: usize) -> String {
+    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_string()).collect()];
+    rows.extend(points.iter().map(|point| columns.iter().map(|(_, text)| text(point)).collect()));
+    flashmob_text::aligned(&rows, words, "  ", 80)
 }
 
 /// The forms of a result.

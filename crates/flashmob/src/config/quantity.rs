@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::units::{GIB, KIB, MIB, SizeError, parse_size};
+use flashmob_text::{GIB, KIB, MIB, SizeError, exact_duration, parse_duration, parse_size};
 use toml::de::{DeInteger, DeValue};
 
 use super::report::quoted;
@@ -74,12 +74,7 @@ impl Quantity for Period {
     const EXAMPLES: &'static str = "such as \"500ms\", \"10s\", \"2m\" or \"1h\"";
 
     fn to_toml(self) -> String {
-        let ms = self.0.as_millis();
-        let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-        match units.into_iter().find(|(unit, _)| ms != 0 && ms.is_multiple_of(*unit)) {
-            Some((unit, name)) => format!("\"{}{name}\"", ms / unit),
-            None => format!("\"{ms}ms\""),
-        }
+        format!("\"{}\"", exact_duration(self.0))
     }
 }
 
@@ -124,36 +119,19 @@ impl FromToml for Size {
 impl FromToml for Period {
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong> {
         match value {
-            DeValue::String(text) => parse_period(text).map(Period).ok_or_else(|| Wrong {
+            // A bare number is a number of seconds, as everywhere else on the command line.
+            DeValue::Integer(_) => {
+                Count::from_toml(value).map(|Count(seconds)| Period(Duration::from_secs(seconds))).map_err(|wrong| {
+                    Wrong { help: format!("write a number and a unit in quotes, {}", Self::EXAMPLES), ..wrong }
+                })
+            }
+            DeValue::String(text) => parse_duration(text).map(Period).map_err(|_| Wrong {
                 problem: format!("must be {}, not {}", Self::KIND, quoted(text)),
-                help: format!("write a whole number and a unit, {}", Self::EXAMPLES),
-            }),
-            DeValue::Integer(n) => Err(Wrong {
-                problem: format!("must be {}, but {} has no unit", Self::KIND, quoted(&n.to_string())),
-                help: format!("write a whole number and a unit in quotes, {}", Self::EXAMPLES),
+                help: format!("write a number and a unit, {}", Self::EXAMPLES),
             }),
             other => Err(wrong_type::<Self>(other)),
         }
     }
-}
-
-/// Parses `500ms`, `10s`, `2m`, `1h`; `None` for anything else and for more than a `u64` of milliseconds.
-///
-/// Whole numbers only: a fraction of one unit is a number of the next smaller one.
-#[must_use]
-pub fn parse_period(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit())?;
-    let (digits, unit) = text.split_at(split);
-    let factor_ms: u64 = match unit.trim_start() {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    let number: u64 = digits.parse().ok()?;
-    number.checked_mul(factor_ms).map(Duration::from_millis)
 }
 
 /// On which side an integer leaves a `u64`.
@@ -186,31 +164,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn times_are_read_as_people_write_them() {
-        for (text, ms) in [("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1h", 3_600_000), (" 7 s ", 7_000)] {
-            assert_eq!(parse_period(text), Some(Duration::from_millis(ms)), "{text}");
-        }
-        assert_eq!(parse_period("18446744073709551615ms"), Some(Duration::from_millis(u64::MAX)));
-    }
-
-    #[test]
-    fn what_is_no_time_is_refused() {
-        for text in ["", "10", "s", "1.5s", "-1s", "+1s", "10 S", "10 seconds", "1h30m", "١s", "18446744073709551616ms"]
-        {
-            assert_eq!(parse_period(text), None, "{text}");
-        }
-        assert_eq!(parse_period("18446744073709551615s"), None);
-    }
-
     proptest! {
         #[test]
         fn what_is_shown_reads_back_exactly(n in 0..=i64::MAX as u64, zeros in 0u32..40) {
             let n = n >> zeros << zeros;
             let size = Size(n).to_toml();
             prop_assert_eq!(parse_size(size.trim_matches('"')), Ok(n));
-            let period = Duration::from_millis(n);
-            prop_assert_eq!(parse_period(Period(period).to_toml().trim_matches('"')), Some(period));
+            let period = Duration::from_nanos(n);
+            prop_assert_eq!(parse_duration(Period(period).to_toml().trim_matches('"')), Ok(period));
         }
     }
 }

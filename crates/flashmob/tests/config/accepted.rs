@@ -74,8 +74,8 @@ read_only = true
 batch = 100
 batch_bytes = "512KiB"
 links = 3
-timeout = "2m"
-connect_timeout = "500ms"
+timeout = "1m60s"
+connect_timeout = "0.5"
 reconnect_min = "100ms"
 reconnect_max = "1h"
 keep_awake = "0ms"
@@ -85,7 +85,7 @@ send_buffer = "1MiB"
 receive_buffer = 2097152
 buffers = "kernel"
 congestion = "bbr"
-keepalive = "10s"
+keepalive = 10
 
 [[volume.node]]
 address = "192.168.1.11"

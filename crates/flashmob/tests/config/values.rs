@@ -15,7 +15,7 @@ read_only = "no"
 batch = "100"
 batch_bytes = "1 megabyte"
 links = 1.5
-timeout = 10
+timeout = 1.5
 connect_timeout = "10 seconds"
 [[volume.node]]
 address = ["a"]
@@ -77,19 +77,19 @@ error: `links` must be a whole number, not a number with a fraction
    |         ^^^
    = help: write one, such as 4
 
-error: `timeout` must be a length of time, but '10' has no unit
+error: `timeout` must be a length of time, not a number with a fraction
   --> gateway.toml:11:11
    |
-11 | timeout = 10
-   |           ^^
-   = help: write a whole number and a unit in quotes, such as "500ms", "10s", "2m" or "1h"
+11 | timeout = 1.5
+   |           ^^^
+   = help: write one, such as "500ms", "10s", "2m" or "1h"
 
 error: `connect_timeout` must be a length of time, not '10 seconds'
   --> gateway.toml:12:19
    |
 12 | connect_timeout = "10 seconds"
    |                   ^^^^^^^^^^^^
-   = help: write a whole number and a unit, such as "500ms", "10s", "2m" or "1h"
+   = help: write a number and a unit, such as "500ms", "10s", "2m" or "1h"
 
 error: `address` must be text, not a list
   --> gateway.toml:14:11

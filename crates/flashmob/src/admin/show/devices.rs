@@ -2,10 +2,10 @@
 
 use flashmob_core::units::Bytes;
 
-use super::table::Side::{Left, Right};
-use super::table::{Colour, Row, Table};
 use super::units::{bytes, count, printable};
 use crate::status::report::{ConditionReport, NodeOfVolume, VolumeReport};
+use flashmob_text::Side::{Left, Right};
+use flashmob_text::{Colour, Row, Table};
 
 /// The devices of a volume's nodes; `None` if none told anything.
 pub(super) fn of_volume(volume: &VolumeReport) -> Option<Table> {

@@ -2,13 +2,13 @@
 
 use flashmob_core::units::Bytes;
 
-use super::table::Side::{Left, Right};
-use super::table::{Colour, Row, Table};
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
 use super::{devices, paths};
 use crate::status::report::{
     GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
 };
+use flashmob_text::Side::{Left, Right};
+use flashmob_text::{Colour, Row, Table};
 
 /// Columns of a page.
 pub(super) const WIDTH: usize = 120;
@@ -220,7 +220,7 @@ impl Page {
     }
 }
 
-const NODE_SIDES: [super::table::Side; 16] =
+const NODE_SIDES: [flashmob_text::Side; 16] =
     [Left, Left, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right];
 const LEGEND: &str = "pkts: TCP segments; seg B: mean bytes of data in those that have any; these, rtt and retrans of the present connections";
 const NODE_HEADINGS: [[&str; 16]; 2] = [

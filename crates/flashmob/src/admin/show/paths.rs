@@ -1,9 +1,9 @@
 //! The paths of links as a table: what each end's socket knows of them.
 
-use super::table::Side::{Left, Right};
-use super::table::{Colour, Row, Table};
 use super::units::{bytes, count, printable, seconds};
 use crate::status::report::{NodeReport, PathReport, TcpReport, VolumeReport};
+use flashmob_text::Side::{Left, Right};
+use flashmob_text::{Colour, Row, Table};
 
 /// More links than this are not all shown: only those that something holds back.
 const ROWS_MAX: usize = 16;

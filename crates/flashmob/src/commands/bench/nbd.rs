@@ -53,7 +53,7 @@ pub struct NbdArgs {
     #[arg(short, long, default_value = "4KiB", value_name = "SIZE", value_parser = block_size)]
     block_size: u32,
     /// How many of 100 requests are reads; the others are writes.
-    #[arg(long, default_value_t = 100.0, value_name = "P", value_parser = percent)]
+    #[arg(long, default_value_t = 100.0, value_name = "P", value_parser = flashmob_text::parse_percent)]
     read_percent: f64,
     /// Write only: the same as --read-percent 0.
     #[arg(long, conflicts_with = "read_percent")]
@@ -70,14 +70,14 @@ pub struct NbdArgs {
     /// Only these bytes of the export, such as 1GiB..2GiB or ..256MiB. As a rule all.
     #[arg(long, value_name = "BEGIN..END", value_parser = range)]
     range: Option<ByteRange>,
-    /// Seconds to run.
-    #[arg(short, long, default_value = "5", value_name = "SECONDS", value_parser = seconds, conflicts_with = "requests")]
+    /// Time to run; a bare number means seconds.
+    #[arg(short, long, default_value = "5", value_name = "TIME", value_parser = super::super::time, conflicts_with = "requests")]
     time: Duration,
     /// Requests to ask, instead of a time.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Seconds to run before anything counts but errors and wrong bytes.
-    #[arg(long, default_value = "0", value_name = "SECONDS", value_parser = seconds_or_none)]
+    /// Time to run before anything counts but errors and wrong bytes.
+    #[arg(long, default_value = "0", value_name = "TIME", value_parser = super::super::time_or_none)]
     warmup: Duration,
     /// Where random offsets come from: equal seeds ask for equal offsets.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -98,8 +98,8 @@ pub struct NbdArgs {
     /// throughput of servers that send their answers one by one.
     #[arg(long, default_value_t = 0, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     rest_us: u32,
-    /// Seconds of silence after which the server is given up.
-    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds)]
+    /// Time of silence after which the server is given up.
+    #[arg(long, default_value = "30", value_name = "TIME", value_parser = super::super::time)]
     timeout: Duration,
     /// A table for people, or JSON (described by schema/bench-nbd-1.json).
     #[arg(long, value_enum, default_value = "table")]
@@ -219,31 +219,6 @@ fn align(text: &str) -> Result<u64, String> {
     match super::super::size(text)? {
         0 => Err("give at least 1".to_string()),
         bytes => Ok(bytes),
-    }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("give a number from 0 to 100".to_string()),
-    }
-}
-
-/// A number of seconds, or one with a unit, as fio takes it.
-fn seconds_or_none(text: &str) -> Result<Duration, String> {
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let with_unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
-    let (number, factor) = with_unit.unwrap_or((text, 1.0));
-    match number.trim().parse::<f64>().map(|number| number * factor) {
-        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("give a number of seconds, or one with a unit (500ms, 10s, 2m), at most a day".to_string()),
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    match seconds_or_none(text)? {
-        time if time.is_zero() => Err("give more than 0 seconds".to_string()),
-        time => Ok(time),
     }
 }
 

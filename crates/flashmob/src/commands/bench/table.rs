@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flashmob_core::units::Bytes;
+use flashmob_text::{Bytes, count, number, sentence};
 
 use super::record::{Record, ResultRecord};
 
@@ -29,9 +29,10 @@ pub fn render(record: &Record) -> String {
     );
     let _ = writeln!(
         text,
-        "  {:.0} requests/s   {}/s   ({requests} requests in {:.2} s)",
-        result.requests_per_second,
+        "  {} requests/s   {}/s   ({} requests in {:.2} s)",
+        sentence(result.requests_per_second),
         Bytes(result.bytes_per_second as u64),
+        count(requests),
         result.elapsed_s
     );
     if requests > 0 {
@@ -60,7 +61,7 @@ pub fn render(record: &Record) -> String {
 
 fn latency(text: &mut String, result: &ResultRecord) {
     let latency = &result.latency_ns;
-    let us = |ns: f64| format!("{:.1}", ns / 1000.0);
+    let us = |ns: f64| number(ns / 1000.0);
     let _ = writeln!(
         text,
         "  latency us: min {}, mean {}, stdev {}, max {}",

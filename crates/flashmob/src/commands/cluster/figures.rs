@@ -1,4 +1,4 @@
-//! Figures that both measurements need: what a modelled node does alone, and how to say how many.
+//! Figures that both measurements need: what a modelled node does alone.
 
 use flashmob_lab::cluster::limit::own_limit;
 use flashmob_lab::flash::{Profile, ProfileError};
@@ -18,18 +18,4 @@ pub fn flash_model(profile: &Profile, extent_bytes: u64, points: &[Parameters]) 
         }
     }
     Ok(FlashModel { profile: profile.name.into(), description: profile.description.into(), limits })
-}
-
-/// Three significant digits at least, and no more than needed.
-#[must_use]
-pub fn number(value: f64) -> String {
-    if !value.is_finite() {
-        "-".into()
-    } else if value >= 100.0 || value == 0.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
 }

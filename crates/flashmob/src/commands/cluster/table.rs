@@ -4,11 +4,10 @@ use std::fmt::Write;
 
 use flashmob_core::units::Bytes;
 use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
-use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
+use flashmob_text::number;
 
-use super::super::tell::harmless;
-use super::figures::number;
+use super::super::tell::{doubts, harmless, table};
 
 /// The whole text.
 pub fn render(document: &Document) -> String {
@@ -21,7 +20,7 @@ pub fn render(document: &Document) -> String {
     } else {
         points(&mut text, cluster);
     }
-    notes(&mut text, document, cluster);
+    text.push_str(&doubts(&document.warnings, cluster.points.iter().flat_map(|p| &p.warnings)));
     text
 }
 
@@ -69,7 +68,7 @@ fn points(text: &mut String, cluster: &Cluster) {
     if has(|p| p.summary.repetitions > 1) {
         columns.push(("spread", |p| {
             if p.summary.repetitions > 1 {
-                format!("{:.0}%", 100.0 * p.summary.requests_per_second.relative())
+                format!("{}%", number(100.0 * p.summary.requests_per_second.relative()))
             } else {
                 "-".into()
             }
@@ -88,17 +87,7 @@ fn points(text: &mut String, cluster: &Cluster) {
         columns.push(("frames/rq", |p| of(p.summary.frames_per_request)));
     }
     columns.push(("", |p| if p.warnings.is_empty() { String::new() } else { "!".into() }));
-    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_string()).collect()];
-    rows.extend(cluster.points.iter().map(|point| columns.iter().map(|(_, text)| text(point)).collect()));
-    let widths: Vec<usize> =
-        (0..columns.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    for row in &rows {
-        let mut line = String::from(" ");
-        for (cell, &width) in row.iter().zip(&widths) {
-            let _ = write!(line, " {cell:>width$}");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+    text.push_str(&table(&cluster.points, &columns, 0));
 }
 
 type MaybeSpread = Option<flashmob_results::disk::Spread>;
@@ -108,7 +97,7 @@ fn of(spread: MaybeSpread) -> String {
 }
 
 fn percent(fraction: MaybeSpread) -> String {
-    fraction.map_or_else(|| "-".into(), |f| format!("{:.0}%", 100.0 * f.median))
+    fraction.map_or_else(|| "-".into(), |f| format!("{}%", number(100.0 * f.median)))
 }
 
 fn milliseconds(point: &Point, percentile: f64) -> String {
@@ -116,23 +105,5 @@ fn milliseconds(point: &Point, percentile: f64) -> String {
     match latency.percentile_ns(percentile).filter(|_| latency.count > 0) {
         Some(ns) => number(ns as f64 / 1e6),
         None => "-".into(),
-    }
-}
-
-/// Doubts: those of the whole, and those of points, each kind once, with how many points it concerns.
-fn notes(text: &mut String, document: &Document, cluster: &Cluster) {
-    for warning in &document.warnings {
-        let _ = writeln!(text, "  note: {}", harmless(&warning.message));
-    }
-    let mut seen: Vec<(&Warning, usize)> = Vec::new();
-    for warning in cluster.points.iter().flat_map(|p| &p.warnings) {
-        match seen.iter_mut().find(|(other, _)| other.code == warning.code) {
-            Some((_, count)) => *count += 1,
-            None => seen.push((warning, 1)),
-        }
-    }
-    for (warning, count) in seen {
-        let more = if count > 1 { format!(" (and {} more rows)", count - 1) } else { String::new() };
-        let _ = writeln!(text, "  ! {}{more}", harmless(&warning.message));
     }
 }

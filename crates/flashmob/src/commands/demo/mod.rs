@@ -23,6 +23,8 @@ use run::{Mode, Run};
 const NODES: usize = 8;
 /// The least size of one node's extent, in bytes.
 const EXTENT_BYTES_MIN: u64 = 64 * MIB;
+const TIME_MIN: Duration = Duration::from_millis(100);
+const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
 ///
@@ -35,19 +37,12 @@ pub struct DemoArgs {
     /// Use this image instead of making one.
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// Seconds of reading in all.
-    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
-    seconds: f64,
+    /// Time of reading in all; a bare number means seconds.
+    #[arg(long, default_value = "10", value_name = "TIME", value_parser = super::time_in(TIME_MIN..=TIME_MAX))]
+    seconds: Duration,
     /// Leave the cluster running at the end, and print what to try with it. Ctrl-C ends it.
     #[arg(long)]
     keep: bool,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("give a number of seconds from 0.1 to 3600".to_string()),
-    }
 }
 
 /// Runs the demo.
@@ -110,9 +105,9 @@ fn copied(bytes: u64, elapsed: Duration) -> String {
 }
 
 /// Reads at random in every mode, each with a gateway of its own.
-fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, seconds: f64) -> anyhow::Result<Vec<Run>> {
+fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, time: Duration) -> anyhow::Result<Vec<Run>> {
     let modes = Mode::all();
-    let each = Duration::from_secs_f64(seconds / modes.len() as f64);
+    let each = time / modes.len() as u32;
     let mut runs = Vec::new();
     println!("\nrandom reads, every byte compared with the image:\n");
     print!("{}", table::head());

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::search::Search;
-use crate::admin::show::table::Side::{Left, Right};
-use crate::admin::show::table::Table;
 use crate::admin::show::units::{bytes, count, printable, shortened};
 use crate::discovery::found::{Found, FoundNodes, Way};
 use crate::discovery::{Announcement, MeasuredOver};
+use flashmob_text::Side::{Left, Right};
+use flashmob_text::Table;
 
 /// The version of the JSON's form.
 const SCHEMA: u32 = 1;

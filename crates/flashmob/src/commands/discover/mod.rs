@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use self::search::Search;
-use crate::config::quantity::parse_period;
 use crate::discovery::DISCOVER_PORT;
 use crate::discovery::here::addresses;
 use crate::discovery::join::URL_PREFIX;
@@ -41,7 +40,7 @@ Examples:
   flashmob discover --output json | jq -r '.nodes[].address'")]
 pub struct DiscoverArgs {
     /// How long to look; 3s, and 2m with --qr. Ctrl-C ends it early.
-    #[arg(long, value_name = "TIME", value_parser = period, conflicts_with = "watch")]
+    #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none, conflicts_with = "watch")]
     wait: Option<Duration>,
     /// End as soon as so many nodes are found; fail if there are fewer.
     #[arg(long, value_name = "N", conflicts_with = "watch")]
@@ -73,10 +72,6 @@ pub struct DiscoverArgs {
 enum OutputArg {
     Table,
     Json,
-}
-
-fn period(text: &str) -> Result<Duration, String> {
-    parse_period(text).ok_or_else(|| format!("'{text}' is not a time; write a number and a unit, such as 500ms or 3s"))
 }
 
 pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {

@@ -6,8 +6,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use flashmob_doctor::checks;
 
+use crate::commands::time_in;
+
 /// Where `flashmob bench net --server` and iperf3 listen.
 pub const PORT_DEFAULT: u16 = 5201;
+const TIME_LEAST: Duration = Duration::from_micros(1);
+const TIME_MOST: Duration = Duration::from_secs(60);
 
 /// Say what is wrong with this device, or with the path to a peer, what it costs and what mends it.
 ///
@@ -39,10 +43,10 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
     /// The path's round-trip time (40ms), instead of the measured one, or of 40ms.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time_in(TIME_LEAST..=TIME_MOST))]
     pub rtt: Option<Duration>,
     /// How long the peer is waited for.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time_in(TIME_LEAST..=TIME_MOST))]
     pub timeout: Duration,
     /// Look at a copy of another device's /proc and /sys instead of this device.
     #[arg(long, value_name = "DIR")]
@@ -116,34 +120,7 @@ pub fn peer(text: &str) -> Result<Peer, String> {
 
 /// `50M`, `1.5G`, `9600`.
 pub fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || "bits per second, such as 50M, 1.5G or 800K, at most 1000G".to_string();
-    let (digits, factor) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
-        Some((at, 'm' | 'M')) => (&text[..at], 1e6),
-        Some((at, 'g' | 'G')) => (&text[..at], 1e9),
-        _ => (text, 1.0),
-    };
-    let bits = decimal(digits).ok_or_else(wrong)? * factor;
-    if (1.0..=1e12).contains(&bits) { Ok(bits) } else { Err(wrong()) }
-}
-
-/// `40ms`, `0.5s`, `200us`.
-pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time with its unit, such as 40ms, 2s or 200us, up to 60s".to_string();
-    let (digits, factor) = match text {
-        _ if text.ends_with("us") => (&text[..text.len() - 2], 1e-6),
-        _ if text.ends_with("ms") => (&text[..text.len() - 2], 1e-3),
-        _ if text.ends_with('s') => (&text[..text.len() - 1], 1.0),
-        _ => return Err(wrong()),
-    };
-    let seconds = decimal(digits).ok_or_else(wrong)? * factor;
-    if (1e-6..=60.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
-}
-
-/// Digits and at most one point: no signs, no exponents, no names.
-fn decimal(text: &str) -> Option<f64> {
-    let sound = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    text.parse().ok().filter(|_| sound)
+    flashmob_text::parse_bit_rate(text, 1.0..=1e12)
 }
 
 /// The name of a check.

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use flashmob_core::units::Bytes;
 use flashmob_results::cluster::Attachment;
 use flashmob_results::plan::{Gain, Plan, Resource};
-
-use crate::commands::cluster::figures::number;
+use flashmob_text::{sentence, time};
 
 /// From such a spread on a figure is said to be uncertain.
 const SPREAD_MAX: f64 = 0.05;
@@ -50,12 +49,12 @@ fn lines(plan: &Plan) -> Vec<(&'static str, String)> {
     let p = &plan.parameters;
     let mut lines = Vec::new();
     let out = if p.outstanding == 1 { "1 request".to_string() } else { format!("{} requests", p.outstanding) };
-    let (p50, p99) = (time(plan.p50_ns), time(plan.p99_ns));
+    let (p50, p99) = (time(plan.p50_ns as f64 / 1e9), time(plan.p99_ns as f64 / 1e9));
     lines.push(("latency", format!("p50 {p50}, p99 {p99}, with {out} outstanding")));
     let frames = plan.frames_per_request;
-    let per_frame = if frames > 0.0 { significant(1.0 / frames) } else { "no".to_string() };
+    let per_frame = if frames > 0.0 { sentence(1.0 / frames) } else { "no".to_string() };
     let links = if p.links == 1 { "1 link".to_string() } else { format!("{} links", p.links) };
-    let batch = number(plan.requests_per_batch);
+    let batch = sentence(plan.requests_per_batch);
     lines.push((
         "air",
         format!(
@@ -66,14 +65,14 @@ fn lines(plan: &Plan) -> Vec<(&'static str, String)> {
     if let (Some(fraction), Some(flash)) = (plan.flash_fraction, &plan.flash) {
         let limit = flash.limits.first().map_or(0.0, |l| l.requests_per_second);
         let sorted = if fraction > 1.0 { "; sorting makes it more" } else { "" };
-        let share = format!("{} % of the nodes' own flash limit", significant(100.0 * fraction));
+        let share = format!("{} % of the nodes' own flash limit", sentence(100.0 * fraction));
         lines.push(("flash", format!("{share} ({}/s each alone, unsorted{sorted})", rate(limit))));
     }
     lines.push(("busy", busy(plan)));
     lines.push(("bottleneck", bottleneck(plan)));
     let mut title = "would help";
     for remedy in &plan.remedies {
-        lines.push((title, format!("{}: x{}", remedy.what, factor(remedy.factor))));
+        lines.push((title, format!("{}: x{}", remedy.what, sentence(remedy.factor))));
         title = "";
     }
     if plan.remedies.is_empty() {
@@ -88,24 +87,6 @@ fn lines(plan: &Plan) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// In milliseconds, or in seconds if these are many.
-fn time(ns: u64) -> String {
-    if ns < 10_000_000_000 {
-        format!("{} ms", number(ns as f64 / 1e6))
-    } else {
-        format!("{} s", number(ns as f64 / 1e9))
-    }
-}
-
-/// Two digits at least that are not leading zeros.
-fn significant(value: f64) -> String {
-    if value < 0.1 && value > 0.0 {
-        let digits = (1.0 - value.log10().floor()).min(9.0) as usize;
-        return format!("{value:.digits$}");
-    }
-    number(value)
-}
-
 fn busy(plan: &Plan) -> String {
     let percent = |part: f64| format!("{:.0} %", 100.0 * part);
     let flash = plan.busy.flash.map(|part| format!("a node's flash {}, ", percent(part))).unwrap_or_default();
@@ -114,7 +95,7 @@ fn busy(plan: &Plan) -> String {
 
 fn bottleneck(plan: &Plan) -> String {
     let gain = |resource: Resource| plan.gains.iter().find(|g| g.resource == resource).map_or(1.0, |g| g.factor);
-    let one = |resource: &Resource| format!("{} (twice as much: x{})", name(*resource), factor(gain(*resource)));
+    let one = |resource: &Resource| format!("{} (twice as much: x{})", name(*resource), sentence(gain(*resource)));
     match plan.bottleneck.as_slice() {
         [] => "no single thing: twice as much of any one brings less than 8 %".to_string(),
         [only] => {
@@ -123,7 +104,7 @@ fn bottleneck(plan: &Plan) -> String {
             let rest = if rest < 1.02 {
                 "of anything else: nothing".to_string()
             } else {
-                format!("of anything else: x{} at most", factor(rest))
+                format!("of anything else: x{} at most", sentence(rest))
             };
             format!("{}; {rest}", one(only))
         }
@@ -151,24 +132,10 @@ fn method(plan: &Plan) -> String {
     }
 }
 
-/// Two significant digits behind a factor are as many as it deserves.
-fn factor(value: f64) -> String {
-    if value < 9.95 {
-        format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_string()
-    } else {
-        format!("{value:.0}")
-    }
-}
-
-/// With commas between thousands, and no more digits than it deserves.
+/// With no more digits than a model deserves.
 fn rate(value: f64) -> String {
-    if value < 1000.0 {
-        return number(value);
-    }
-    let unit = 10f64.powf(value.log10().floor() - 2.0);
-    let digits = format!("{:.0}", (value / unit).round() * unit);
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
-    groups.join(",")
+    let unit = 10f64.powf(value.max(1_000.0).log10().floor() - 2.0);
+    sentence(if value < 1_000.0 { value } else { (value / unit).round() * unit })
 }
 
 #[cfg(test)]
@@ -176,11 +143,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_they_deserve() {
+    fn rates_have_the_digits_that_they_deserve() {
         let rates = [0.5, 42.0, 999.4, 1000.0, 2098.0, 109_372.7, 1_234_567.0].map(rate);
-        assert_eq!(rates, ["0.50", "42.0", "999", "1,000", "2,100", "109,000", "1,230,000"]);
-        assert_eq!([0.0, 0.000_755, 0.21, 94.0].map(significant), ["0", "0.00076", "0.21", "94.0"]);
-        assert_eq!([2_810_000, 57_982_000_000].map(time), ["2.81 ms", "58.0 s"]);
-        assert_eq!([1.0, 1.9, 1.234, 12.34].map(factor), ["1", "1.9", "1.23", "12"]);
+        assert_eq!(rates, ["0.5", "42", "999", "1,000", "2,100", "109,000", "1,230,000"]);
     }
 }

@@ -1,5 +1,6 @@
 //! `flashmob push list`: the devices on adb, and what each would get.
 
+use flashmob_text::Bytes;
 use serde::Serialize;
 
 use super::adb::Adb;
@@ -44,12 +45,12 @@ pub fn run(adb: &Adb, folder: &str, form: Form) -> anyhow::Result<()> {
 }
 
 fn table(list: &[Listed]) -> String {
-    let titles = ["SERIAL", "MODEL", "ANDROID", "ABI", "BINARY", "FREE", "NODE"].map(str::to_string);
+    let titles = ["SERIAL", "MODEL", "ANDROID", "ABI", "BINARY", "FREE", "NODE"].map(str::to_string).to_vec();
     let mut rows = vec![titles];
     for device in list {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
-        let free = device.properties.free_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)));
-        rows.push([
+        let free = device.properties.free_bytes.map(|bytes| Bytes(bytes).to_string());
+        rows.push(vec![
             device.serial.clone(),
             or_dash(device.properties.model.clone()),
             or_dash(device.properties.android.clone()),
@@ -59,13 +60,9 @@ fn table(list: &[Listed]) -> String {
             if device.properties.node_runs { "runs" } else { "-" }.to_string(),
         ]);
     }
-    let widths: Vec<_> =
-        (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
     let mut text = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
+    for (index, line) in flashmob_text::aligned(&rows, 7, "", usize::MAX).lines().enumerate() {
+        text.push_str(&format!("{line}\n"));
         if let Some(trouble) = index.checked_sub(1).and_then(|index| list[index].trouble.as_ref()) {
             text.push_str(&format!("  {trouble}\n"));
         }
@@ -97,9 +94,9 @@ mod tests {
                 trouble: Some("unlock it".into()),
             },
         ];
-        let expected = "SERIAL  MODEL    ANDROID  ABI          BINARY  FREE      NODE\n\
-                        0a1b    Nexus 7  6.0.1    armeabi-v7a  armv7   10.0 GiB  runs\n\
-                        R58M    -        -        -            -       -         -\n  unlock it\n";
+        let expected = "SERIAL  MODEL    ANDROID  ABI          BINARY  FREE    NODE\n\
+                        0a1b    Nexus 7  6.0.1    armeabi-v7a  armv7   10 GiB  runs\n\
+                        R58M    -        -        -            -       -       -\n  unlock it\n";
         assert_eq!(table(&list), expected);
     }
 }

@@ -72,27 +72,12 @@ pub fn table(lines: &[Line]) -> String {
         for (who, words) in
             [("here", line.here.as_str()), (line.source, line.paper)].into_iter().filter(|l| !l.1.is_empty())
         {
-            for (nth, part) in wrapped(words).iter().enumerate() {
+            for (nth, part) in flashmob_text::wrapped(words, WIDTH).iter().enumerate() {
                 text.push_str(&format!("      {:<6}{part}\n", if nth == 0 { who } else { "" }));
             }
         }
     }
     text
-}
-
-/// Broken at blanks.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_string()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use flashmob_bench::disk::limit::Stop;
 use flashmob_bench::disk::plan::{Grid, REPEAT_MAX};
 use flashmob_results::disk::{Cache, Engine, Operation, Pattern, Sync};
 
-use super::super::super::size;
+use super::super::super::{MOMENT, size, time_in};
 
 /// Size of a file that is made, if nobody says another one.
 pub const SIZE_BYTES_DEFAULT: u64 = 1 << 30;
 const TIME_DEFAULT: Duration = Duration::from_secs(5);
 const REPEAT_DEFAULT: u32 = 3;
-/// The longest time of a repetition, in seconds.
-const TIME_S_MAX: f64 = 1_000_000.0;
+/// The longest time of a repetition.
+const TIME_MAX: Duration = Duration::from_secs(1_000_000);
 
 /// Values that were given with commas between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub struct Settings {
     /// Requests of a repetition, over all threads. Without it, --time decides.
     #[arg(short = 'n', long, visible_alias = "requests", value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "time")]
     pub reads: Option<u64>,
-    /// Seconds of a repetition [default: 5].
-    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    /// Time of a repetition; a bare number means seconds [default: 5s].
+    #[arg(short, long, value_name = "TIME", value_parser = time_in(MOMENT..=TIME_MAX))]
     pub time: Option<Duration>,
     /// Only so much of the file, from its beginning [default: all].
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -239,14 +239,6 @@ fn names(text: &str) -> Result<List<String>, String> {
     list(text, |part| Ok(part.to_string()))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let number: Option<f64> = text.trim_end_matches('s').trim().parse().ok();
-    match number.filter(|s| *s > 0.0 && *s <= TIME_S_MAX).map(Duration::try_from_secs_f64) {
-        Some(Ok(time)) => Ok(time),
-        _ => Err(format!("'{text}' is no time: seconds above 0 and up to {TIME_S_MAX}, such as 5 or 0.5")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,8 +262,8 @@ mod tests {
         assert!(message("--pattern shufle").contains("did you mean 'shuffle'?"), "{}", message("--pattern shufle"));
         assert!(message("--block-size 1,,2").contains("a value is missing beside a comma"));
         assert!(message("--threads -1").contains("'-1'"), "{}", message("--threads -1"));
-        assert!(message("--time 0").contains("seconds above 0"));
-        assert!(message("--time nan").contains("seconds above 0"));
+        assert!(message("--time 0").contains("more than 0"));
+        assert!(message("--time nan").contains("not a time"));
         assert!(message("--reads 0").contains("0"));
         assert!(message("--reads 5 --time 1").contains("cannot be used with"));
         assert!(parse("--sync dsync").unwrap().grid().unwrap_err().to_string().contains("--write"));

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use flashmob_core::units::Bytes;
 use flashmob_results::disk::{Disk, Operation, Point};
 use flashmob_results::trace::Steps;
-use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
+use flashmob_text::number;
 
-use super::super::super::tell::harmless;
+use super::super::super::tell::{doubts, harmless};
 
 /// The whole text.
 pub fn render(document: &Document) -> String {
@@ -24,7 +24,7 @@ pub fn render(document: &Document) -> String {
         points(&mut text, disk);
         steps(&mut text, disk);
     }
-    notes(&mut text, document, disk);
+    text.push_str(&doubts(&document.warnings, disk.points.iter().flat_map(|p| &p.warnings)));
     text
 }
 
@@ -58,9 +58,7 @@ type Column = (&'static str, fn(&Point) -> String);
 
 fn points(text: &mut String, disk: &Disk) {
     let us = |point: &Point, percent| match point.summary.latency_ns.percentile_ns(percent) {
-        // The tenths of a long time say nothing, and take room.
-        Some(ns) if ns >= 1_000_000 => format!("{:.0}", ns as f64 / 1000.0),
-        Some(ns) => format!("{:.1}", ns as f64 / 1000.0),
+        Some(ns) => number(ns as f64 / 1000.0),
         None => "-".into(),
     };
     let columns = columns(disk);
@@ -70,7 +68,7 @@ fn points(text: &mut String, disk: &Disk) {
         let figures = vec![
             number(rate.median),
             // As a part of the median: two more rates would not fit into 80 columns.
-            if point.summary.repetitions > 1 { format!("{:.0} %", 100.0 * rate.relative()) } else { "-".into() },
+            if point.summary.repetitions > 1 { format!("{}%", number(100.0 * rate.relative())) } else { "-".into() },
             number(point.summary.bytes_per_second.median / 1000.0),
             us(point, 50.0),
             us(point, 99.0),
@@ -115,7 +113,7 @@ fn steps(text: &mut String, disk: &Disk) {
                 None => ["-", "-"].map(String::from),
             };
             let mut figures = vec![commands.count.to_string()];
-            figures.push(commands.upward_fraction().map_or_else(|| "-".into(), |f| format!("{:.1} %", 100.0 * f)));
+            figures.push(commands.upward_fraction().map_or_else(|| "-".into(), |f| format!("{}%", number(100.0 * f))));
             figures.extend(times(commands.forward));
             figures.extend(times(commands.backward));
             (point, figures)
@@ -136,49 +134,11 @@ fn aligned<'a>(
     figures: &[&str],
     points: impl Iterator<Item = (&'a Point, Vec<String>)>,
 ) {
-    let mut header: Vec<String> = columns.iter().map(|(title, _)| (*title).to_string()).collect();
-    header.extend(figures.iter().map(|title| (*title).to_string()));
-    let mut rows = vec![header];
+    let titles = columns.iter().map(|(title, _)| *title).chain(figures.iter().copied());
+    let mut rows: Vec<Vec<String>> = vec![titles.map(String::from).collect()];
     rows.extend(points.map(|(point, figures)| columns.iter().map(|(_, of)| of(point)).chain(figures).collect()));
-    let widths: Vec<usize> =
-        (0..rows[0].len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
     let words = columns.iter().take_while(|(title, _)| *title != "block").count();
-    for row in &rows {
-        let mut line = String::from(" ");
-        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if at < words { write!(line, " {cell:<width$}") } else { write!(line, " {cell:>width$}") };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-}
-
-/// Three significant digits at least, and no more than needed.
-fn number(value: f64) -> String {
-    if value >= 100.0 || value == 0.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
-}
-
-/// Doubts: those of the whole, and those of points, each once, with how many points it concerns.
-fn notes(text: &mut String, document: &Document, disk: &Disk) {
-    for warning in &document.warnings {
-        let _ = writeln!(text, "  note: {}", harmless(&warning.message));
-    }
-    let mut seen: Vec<(&Warning, usize)> = Vec::new();
-    for warning in disk.points.iter().flat_map(|p| &p.warnings) {
-        match seen.iter_mut().find(|(other, _)| other.code == warning.code) {
-            Some((_, count)) => *count += 1,
-            None => seen.push((warning, 1)),
-        }
-    }
-    for (warning, count) in seen {
-        let more = if count > 1 { format!(" (and {} more rows)", count - 1) } else { String::new() };
-        let _ = writeln!(text, "  ! {}{more}", harmless(&warning.message));
-    }
+    text.push_str(&flashmob_text::aligned(&rows, words, "  ", 80));
 }
 
 #[cfg(test)]
@@ -235,7 +195,7 @@ mod tests {
     fn fast_devices_fit_into_eighty_columns() {
         let lines = lines(&[2_000_000.0, 2_100_000.0, 2_500_000.0]);
         assert!(lines.len() == 9 && lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
-        assert!(lines[1].contains(" 2100000 ") && lines[1].contains(" 24 % "), "{lines:#?}");
+        assert!(lines[1].contains(" 2100000 ") && lines[1].contains(" 23.8% "), "{lines:#?}");
     }
 
     #[test]

@@ -10,13 +10,13 @@ use flashmob_bench::net::protocol::{BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, DATAGRA
 use flashmob_bench::net::{Length, Plan};
 use flashmob_results::net::{Direction, Messages, Parameters, Path, Protocol};
 
-use crate::commands::cluster_args::seconds;
 use crate::commands::tell::Output;
+use crate::commands::time;
 
 /// What datagrams are sent at unless a rate is given, as iperf3 does: 1 Mbit/s.
 const UDP_RATE_DEFAULT: u64 = 1_000_000;
 /// Longest time that is omitted, as in iperf3.
-const OMIT_S_MAX: i64 = 60;
+const OMIT_MAX: Duration = Duration::from_secs(60);
 
 /// Measure the network between two devices: TCP, datagrams, or requests and answers. It speaks iperf3's protocol: either end may be one.
 ///
@@ -57,11 +57,11 @@ pub struct NetArgs {
     /// Repetitions of each combination.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Give up if the server does not answer within so many seconds.
-    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = seconds)]
+    /// Give up if the server does not answer within this time; a bare number means seconds.
+    #[arg(long, default_value = "5", value_name = "TIME", value_parser = time)]
     pub connect_timeout: Duration,
-    /// While nothing listens there, try again for so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "connect")]
+    /// While nothing listens there, try again for this time.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "connect")]
     pub wait: Option<Duration>,
     /// What is between, where it is modelled.
     #[cfg(target_os = "linux")]
@@ -88,8 +88,8 @@ pub struct LoadArgs {
     /// Bits a second of each stream, such as 10M: for datagrams 1M unless given, and otherwise, or with 0, as fast as it goes.
     #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE,...", value_delimiter = ',', value_parser = rate)]
     pub rate: Vec<u64>,
-    /// Seconds that count.
-    #[arg(short, long, default_value = "10", value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes")]
+    /// Time that counts.
+    #[arg(short, long, default_value = "10", value_name = "TIME", value_parser = time, conflicts_with = "bytes")]
     pub time: Duration,
     /// Send so many bytes each way instead of for a time.
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::commands::size)]
@@ -116,11 +116,11 @@ pub struct LoadArgs {
     /// Both buffers of each socket, at both ends: sized by the system, unless given.
     #[arg(short = 'w', long, value_name = "SIZE,...", value_delimiter = ',', value_parser = crate::commands::size)]
     pub window: Vec<u64>,
-    /// Whole seconds before anything counts.
-    #[arg(short = 'O', long, default_value_t = 0, value_name = "SECONDS", conflicts_with = "bytes", value_parser = clap::value_parser!(u32).range(0..=OMIT_S_MAX))]
-    pub omit: u32,
-    /// Seconds from one line to the next.
-    #[arg(short, long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
+    /// Time before anything counts, in whole seconds.
+    #[arg(short = 'O', long, default_value = "0", value_name = "TIME", conflicts_with = "bytes", value_parser = omitted)]
+    pub omit: Duration,
+    /// Time from one line to the next.
+    #[arg(short, long, default_value = "1", value_name = "TIME", value_parser = time)]
     pub interval: Duration,
     /// Requests of so many bytes, answered by so many, so many of them outstanding on each stream: flashmob at both ends.
     #[arg(long, value_name = "REQUEST:ANSWER:DEPTH,...", value_delimiter = ',', value_parser = messages, conflicts_with_all = ["rate", "length"])]
@@ -233,7 +233,7 @@ impl LoadArgs {
             window_bytes: point.window_bytes,
             messages: point.messages,
             length: self.bytes.map_or(Length::Time(self.time), Length::Bytes),
-            omit_s: self.omit,
+            omit_s: self.omit.as_secs() as u32,
             interval: self.interval,
         }
     }
@@ -241,7 +241,7 @@ impl LoadArgs {
     /// Seconds that one repetition takes; `None` if bytes say when it ends.
     #[must_use]
     pub fn expected_s(&self) -> Option<f64> {
-        self.bytes.is_none().then(|| self.time.as_secs_f64() + f64::from(self.omit))
+        self.bytes.is_none().then(|| (self.time + self.omit).as_secs_f64())
     }
 }
 
@@ -268,22 +268,15 @@ pub fn host_and_port(text: &str, port: u16) -> anyhow::Result<(String, u16)> {
     }
 }
 
-/// Bits a second, with iperf3's decimal letters.
+/// Bits a second; 0 is no limit.
 pub fn rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no rate; give bits a second, such as 500K, 10M or 1G");
-    let bare = text.trim().trim_end_matches("bit/s").trim_end_matches("bit");
-    let split = bare.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(bare.len());
-    let (digits, unit) = bare.split_at(split);
-    let factor = match unit {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "m" | "M" => 1e6,
-        "g" | "G" => 1e9,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    let rate = number * factor;
-    if rate <= 1e15 { Ok(rate as u64) } else { Err(wrong()) }
+    flashmob_text::parse_bit_rate(text, 0.0..=1e15).map(|rate| rate as u64)
+}
+
+/// A time in whole seconds, as iperf3's protocol has it.
+fn omitted(text: &str) -> Result<Duration, String> {
+    let time = crate::commands::time_in(Duration::ZERO..=OMIT_MAX)(text)?;
+    if time.subsec_nanos() == 0 { Ok(time) } else { Err(format!("'{text}' is not in whole seconds, such as 3s")) }
 }
 
 fn messages(text: &str) -> Result<Messages, String> {

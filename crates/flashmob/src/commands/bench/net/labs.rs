@@ -92,8 +92,8 @@ fn words_of(load: &LoadArgs, repeat: u32) -> Vec<String> {
         option("--length", length.to_string());
     }
     option("--streams", list(load.streams.iter().map(u32::to_string).collect()));
-    if load.omit > 0 {
-        option("--omit", load.omit.to_string());
+    if !load.omit.is_zero() {
+        option("--omit", load.omit.as_secs().to_string());
     }
     option("--interval", load.interval.as_secs_f64().to_string());
     option("--repeat", repeat.to_string());

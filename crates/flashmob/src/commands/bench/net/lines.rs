@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use flashmob_results::net::{Direction, Flow, Interval, Parameters, Protocol, Repetition, TcpEnd, Udp};
+use flashmob_text::Bytes;
+pub use flashmob_text::bits_per_second as bits;
 
 /// The line over the lines; it says which columns there are.
 pub fn heading(parameters: &Parameters) -> String {
@@ -200,35 +202,8 @@ fn end(tcp: &TcpEnd, is_sender: bool) -> String {
 
 /// Bytes, in iperf3's binary units.
 pub fn transfer(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["Bytes", "KBytes", "MBytes", "GBytes"] {
-        if value < 1024.0 {
-            return if unit == "Bytes" { format!("{bytes} {unit}") } else { format!("{} {unit}", digits(value)) };
-        }
-        value /= 1024.0;
-    }
-    format!("{} TBytes", digits(value))
-}
-
-/// Bits a second, in decimal units.
-pub fn bits(rate: f64) -> String {
-    let mut value = rate;
-    for unit in ["bit/s", "kbit/s", "Mbit/s"] {
-        if value < 1000.0 {
-            return format!("{} {unit}", digits(value));
-        }
-        value /= 1000.0;
-    }
-    format!("{} Gbit/s", digits(value))
-}
-
-/// Three of them.
-fn digits(value: f64) -> String {
-    if value < 9.995 {
-        format!("{value:.2}")
-    } else if value < 99.95 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
+    match Bytes(bytes).to_string() {
+        text if text.ends_with("iB") => text.replace("iB", "Bytes"),
+        text => text.replace('B', "Bytes"),
     }
 }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-use super::args;
 use super::in_lab::LabPath;
 
 /// What a path carries unless told otherwise, each way.
@@ -71,15 +70,12 @@ pub fn rtt_ms(text: &str) -> Result<f64, String> {
 
 /// Reads a loss in percent.
 fn loss_ppm(text: &str) -> Result<u32, String> {
-    let number: Option<f64> = text.trim().trim_end_matches('%').parse().ok();
-    let percent = number.filter(|percent| (0.0..=100.0).contains(percent));
-    percent.map(|percent| (percent * 1e4).round() as u32).ok_or_else(|| "give 0 to 100 percent".to_string())
+    flashmob_text::parse_percent(text).map(|percent| (percent * 1e4).round() as u32)
 }
 
 /// Reads what a path carries: as the lab's paths may.
 pub fn path_rate(text: &str) -> Result<u64, String> {
-    let rate = args::rate(text)?;
-    if (1_000..=100_000_000_000).contains(&rate) { Ok(rate) } else { Err("give 1k to 100G".to_string()) }
+    flashmob_text::parse_bit_rate(text, 1e3..=1e11).map(|rate| rate as u64)
 }
 
 /// Reads a receive maximum: less is kept for no socket, and the kernel's numbers end at 31 bits.

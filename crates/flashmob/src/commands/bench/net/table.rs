@@ -6,10 +6,10 @@ use flashmob_results::Document;
 use flashmob_results::cluster::Setting;
 use flashmob_results::disk::Spread;
 use flashmob_results::net::{Net, Path, Point};
-use flashmob_results::warning::Warning;
+use flashmob_text::number;
 
 use super::lines::{bits, transfer};
-use crate::commands::tell::harmless;
+use crate::commands::tell::{self, harmless, table};
 
 /// The whole text.
 pub fn render(document: &Document) -> String {
@@ -73,32 +73,22 @@ fn points(text: &mut String, net: &Net) {
         columns.push(("spread", spread));
     }
     if has(|p| p.summary.requests_per_second.is_some()) {
-        columns
-            .push(("requests/s", |p| p.summary.requests_per_second.map_or("-".into(), |s| format!("{:.0}", s.median))));
+        columns.push(("requests/s", |p| p.summary.requests_per_second.map_or("-".into(), |s| number(s.median))));
         columns.push(("p50 ms", |p| milliseconds(p, 50.0)));
         columns.push(("p99 ms", |p| milliseconds(p, 99.0)));
     }
     if has(|p| p.summary.retransmissions.is_some()) {
-        columns.push(("retr", |p| p.summary.retransmissions.map_or("-".into(), |s| format!("{:.0}", s.median))));
-        columns.push(("RTT ms", |p| round_trip(p).map_or("-".into(), |ms| format!("{ms:.2}"))));
+        columns.push(("retr", |p| p.summary.retransmissions.map_or("-".into(), |s| number(s.median))));
+        columns.push(("RTT ms", |p| round_trip(p).map_or("-".into(), number)));
     }
     if has(|p| p.summary.lost_fraction.is_some()) {
-        columns.push(("lost", |p| p.summary.lost_fraction.map_or("-".into(), |s| format!("{:.2}%", 100.0 * s.median))));
-        columns.push(("jitter ms", |p| p.summary.jitter_ms.map_or("-".into(), |s| format!("{:.3}", s.median))));
+        columns.push(("lost", |p| {
+            p.summary.lost_fraction.map_or("-".into(), |s| format!("{}%", number(100.0 * s.median)))
+        }));
+        columns.push(("jitter ms", |p| p.summary.jitter_ms.map_or("-".into(), |s| number(s.median))));
     }
     columns.push(("", |p| if p.warnings.is_empty() { String::new() } else { "!".into() }));
-    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_string()).collect()];
-    rows.extend(net.points.iter().map(|point| columns.iter().map(|(_, text)| text(point)).collect()));
-    let widths: Vec<usize> =
-        (0..columns.len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    for row in &rows {
-        let mut line = String::from(" ");
-        for (cell, &width) in row.iter().zip(&widths) {
-            // Writing to a String cannot fail.
-            let _ = write!(line, " {cell:>width$}");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+    text.push_str(&table(&net.points, &columns, 0));
 }
 
 fn of_path(point: &Point, text: impl FnOnce(&Path) -> String) -> String {
@@ -113,7 +103,7 @@ fn spread(point: &Point) -> String {
     let summary = &point.summary;
     let main = summary.requests_per_second.or(summary.up_bits_per_second).or(summary.down_bits_per_second);
     match main.filter(|_| summary.repetitions > 1) {
-        Some(main) => format!("{:.0}%", 100.0 * main.relative()),
+        Some(main) => format!("{}%", number(100.0 * main.relative())),
         None => "-".into(),
     }
 }
@@ -121,7 +111,7 @@ fn spread(point: &Point) -> String {
 fn milliseconds(point: &Point, percent: f64) -> String {
     let latency = point.summary.latency_ns.as_ref().filter(|latency| latency.count > 0);
     match latency.and_then(|latency| latency.percentile_ns(percent)) {
-        Some(ns) => format!("{:.3}", ns as f64 / 1e6),
+        Some(ns) => number(ns as f64 / 1e6),
         None => "-".into(),
     }
 }
@@ -133,22 +123,7 @@ fn round_trip(point: &Point) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Doubts: those of the whole, and those of points, each kind once, with how many points it concerns.
+/// Doubts: those of the whole, and those of points.
 pub fn doubts(document: &Document) -> String {
-    let mut text = String::new();
-    for warning in &document.warnings {
-        let _ = writeln!(text, "  note: {}", harmless(&warning.message));
-    }
-    let mut seen: Vec<(&Warning, usize)> = Vec::new();
-    for warning in document.net().into_iter().flat_map(|net| &net.points).flat_map(|p| &p.warnings) {
-        match seen.iter_mut().find(|(other, _)| other.code == warning.code) {
-            Some((_, count)) => *count += 1,
-            None => seen.push((warning, 1)),
-        }
-    }
-    for (warning, count) in seen {
-        let more = if count > 1 { format!(" (and {} more rows)", count - 1) } else { String::new() };
-        let _ = writeln!(text, "  ! {}{more}", harmless(&warning.message));
-    }
-    text
+    tell::doubts(&document.warnings, document.net().into_iter().flat_map(|net| &net.points).flat_map(|p| &p.warnings))
 }

@@ -46,8 +46,8 @@ pub struct AnalyzeArgs {
     /// Listen to this interface until --time is over, or Ctrl-C. Only headers are kept. Needs root or CAP_NET_RAW.
     #[arg(long, value_name = "INTERFACE")]
     capture: Option<String>,
-    /// With --capture: stop after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "capture")]
+    /// With --capture: stop after this time; a bare number means seconds.
+    #[arg(long, value_name = "TIME", value_parser = crate::commands::time, requires = "capture")]
     time: Option<Duration>,
     /// Leave out TCP packets that go neither from nor to this port.
     #[arg(long, value_name = "PORT")]
@@ -76,15 +76,6 @@ enum Output {
     Table,
     /// The result.
     Json,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.trim().parse().map_err(|_| format!("'{text}' is no number of seconds"))?;
-    if seconds > 0.0 {
-        Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
-    } else {
-        Err("more than 0, please".into())
-    }
 }
 
 /// What was read or heard, before it is made a document.

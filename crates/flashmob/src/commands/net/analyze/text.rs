@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use flashmob_core::units::Bytes;
 use flashmob_results::capture::{Capture, Cause, Flow, Way};
 use flashmob_results::{Document, Measurement};
+use flashmob_text::Bytes;
 
 use crate::commands::tell::harmless;
 
@@ -77,7 +77,7 @@ fn way(text: &mut String, name: &str, way: &Way) {
         text,
         "  {name} {:>9}  {}  {rtt}  sent again {} ({:.2} %)",
         Bytes(way.unique_bytes).to_string(),
-        rate(way.bits_per_second),
+        flashmob_text::bits_per_second(way.bits_per_second),
         way.resent,
         100.0 * way.resent as f64 / way.data_packets.max(1) as f64
     );
@@ -117,25 +117,6 @@ fn name(cause: Cause) -> &'static str {
     }
 }
 
-fn rate(bits_per_second: f64) -> String {
-    match bits_per_second {
-        v if v >= 1e9 => format!("{:.2} Gbit/s", v / 1e9),
-        v if v >= 1e6 => format!("{:.2} Mbit/s", v / 1e6),
-        v => format!("{:.1} kbit/s", v / 1e3),
-    }
-}
-
-/// A sentence in lines, the second and later ones below the first's begin.
 fn fold(text: &mut String, first: &str, sentence: &str) {
-    let mut line = first.to_string();
-    let indent = " ".repeat(first.len());
-    for word in sentence.split_whitespace() {
-        if line.chars().count() + word.chars().count() >= WIDTH && line.trim() != first.trim() {
-            let _ = writeln!(text, "{}", line.trim_end());
-            line.clone_from(&indent);
-        }
-        line.push_str(word);
-        line.push(' ');
-    }
-    let _ = writeln!(text, "{}", line.trim_end());
+    text.push_str(&flashmob_text::fold(first, sentence, WIDTH));
 }

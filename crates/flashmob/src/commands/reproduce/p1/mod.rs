@@ -74,8 +74,8 @@ pub struct P1Args {
     /// Repetitions of each point: 3, with --quick 1.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Seconds of each repetition that count: 2, with --quick 1. More where nodes sort so much at once that it would not do.
-    #[arg(short, long, value_name = "SECONDS", value_parser = crate::commands::cluster_args::seconds)]
+    /// Time of each repetition that counts, in seconds unless it has a unit: 2, with --quick 1. More where nodes sort so much at once that it would not do.
+    #[arg(short, long, value_name = "TIME", value_parser = crate::commands::time)]
     time: Option<Duration>,
     /// Where all that is left to chance comes from.
     #[arg(long, default_value_t = 1, value_name = "N")]

@@ -19,7 +19,6 @@ use super::progress::Progress;
 use super::{Output, kept, page};
 use crate::commands::bench::net::in_lab::{self, Capture};
 use crate::commands::bench::net::path_args;
-use crate::commands::cluster_args::seconds;
 use crate::commands::own_runs;
 use crate::commands::tell::{self, STATUS_INTERRUPTED};
 use crate::commands::words;
@@ -75,8 +74,8 @@ pub struct P4Args {
     /// Repetitions of each point: 3, with --quick 1.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Seconds of each repetition that count: 3, with --quick 2.
-    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    /// Time of each repetition that counts, in seconds unless it has a unit: 3, with --quick 2.
+    #[arg(short, long, value_name = "TIME", value_parser = crate::commands::time)]
     time: Option<std::time::Duration>,
     /// Where all that is left to chance comes from: which packets are lost.
     #[arg(long, default_value_t = 1, value_name = "N")]

@@ -18,7 +18,6 @@ use flashmob_trace::view::{self, RunParts};
 use super::outputs::{About, Form, OutputArgs, print};
 use super::text;
 use crate::commands::tell::{self, STATUS_INTERRUPTED};
-use crate::config::quantity::parse_period;
 use crate::status::trace::TraceReport;
 use blocks::{Blocks, Lower};
 use gather::{Gathered, gather};
@@ -45,17 +44,13 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     samples: u64,
     /// Wait no longer for them than so.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = period)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::commands::time_or_none)]
     time: Duration,
     /// The data of a node on this machine, so that what its disk did is shown too: the node as the configuration names it, and the file. Needs root.
     #[arg(long = "extent", value_name = "NODE=FILE", value_parser = extent)]
     extents: Vec<(String, PathBuf)>,
     #[command(flatten)]
     outputs: OutputArgs,
-}
-
-fn period(text: &str) -> Result<Duration, String> {
-    parse_period(text).ok_or_else(|| format!("'{text}' is not a time; write a number and a unit, such as 500ms or 10s"))
 }
 
 fn extent(text: &str) -> Result<(String, PathBuf), String> {

@@ -55,7 +55,7 @@ pub struct SqliteArgs {
     #[arg(long, value_name = "LEVELS", default_value = "FULL", value_delimiter = ',')]
     synchronous: Vec<Synchronous>,
     /// Bytes of the string in each INSERT.
-    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = crate::commands::size_in(0..=1_000_000))]
     string_bytes: u64,
     /// Measure what tracing costs, by so many pairs of runs, traced and untraced in turn; 0: do not.
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = clap::value_parser!(u64).range(0..=1000))]

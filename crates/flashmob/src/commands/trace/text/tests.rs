@@ -58,7 +58,10 @@ fn unlike_system_calls_are_told_of_in_all() {
         })
     };
     let text = command("system call");
-    assert!(text.contains("  in all") && text.contains("320 pwrite64 (1.2 MiB)") && !text.contains("dd: 80"), "{text}");
+    assert!(
+        text.contains("  in all") && text.contains("320 pwrite64 (1.25 MiB)") && !text.contains("dd: 80"),
+        "{text}"
+    );
     let text = command("operation");
     assert!(text.contains("  per operation") && text.contains("4 pwrite64 (16 KiB)"), "{text}");
 }

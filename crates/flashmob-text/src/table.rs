@@ -1,26 +1,33 @@
 //! Columns that line up. It knows nothing of what stands in them.
 
-use super::units::shortened;
+use crate::shortened;
 
 /// To which side the cells of a column lean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// Words.
     Left,
+    /// Numbers.
     Right,
 }
 
 /// How a cell is drawn where colours can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
+pub enum Colour {
+    /// In none.
     Plain,
+    /// Green.
     Good,
+    /// Yellow.
     Doubtful,
+    /// Red.
     Bad,
 }
 
 impl Colour {
     /// `text` in this colour.
-    pub(crate) fn paint(self, text: &str) -> String {
+    #[must_use]
+    pub fn paint(self, text: &str) -> String {
         let code = match self {
             Colour::Plain => return text.to_string(),
             Colour::Good => 32,
@@ -32,10 +39,11 @@ impl Colour {
 }
 
 /// One line of cells.
-pub(crate) type Row = Vec<(String, Colour)>;
+pub type Row = Vec<(String, Colour)>;
 
 /// Rows under a heading. The first column gives way when all of it would be too wide.
-pub(crate) struct Table {
+#[derive(Debug)]
+pub struct Table {
     sides: Vec<Side>,
     rows: Vec<Row>,
 }
@@ -45,32 +53,38 @@ const FIRST_MIN: usize = 8;
 
 impl Table {
     /// A table whose columns lean as `sides` say.
-    pub(crate) fn new(sides: &[Side]) -> Table {
+    #[must_use]
+    pub fn new(sides: &[Side]) -> Table {
         Table { sides: sides.to_vec(), rows: Vec::new() }
     }
 
     /// A row without colours; the heading is one, or two.
-    pub(crate) fn plain<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+    pub fn plain<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.row(cells.into_iter().map(|cell| (cell.into(), Colour::Plain)).collect());
     }
 
-    pub(crate) fn row(&mut self, cells: Row) {
+    /// A row.
+    pub fn row(&mut self, cells: Row) {
         self.rows.push(cells);
     }
 
     /// The lines, each at most `width` columns as long as the columns but the first leave room for [`FIRST_MIN`].
-    pub(crate) fn lines(&self, width: usize, colour: bool) -> Vec<String> {
-        let mut widths: Vec<usize> = (0..self.sides.len())
-            .map(|c| {
-                self.rows.iter().filter_map(|row| row.get(c)).map(|(text, _)| text.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
+    #[must_use]
+    pub fn lines(&self, width: usize, colour: bool) -> Vec<String> {
+        self.fitted(width, FIRST_MIN, colour)
+    }
+
+    /// Two blanks between columns, or one where the room asks for it; then the first column gives way down to `first_min`.
+    fn fitted(&self, width: usize, first_min: usize, colour: bool) -> Vec<String> {
+        let chars =
+            |c: usize| self.rows.iter().filter_map(|row| row.get(c)).map(|(text, _)| text.chars().count()).max();
+        let mut widths: Vec<usize> = (0..self.sides.len()).map(|c| chars(c).unwrap_or(0)).collect();
         let gaps = widths.len().saturating_sub(1);
         let others: usize = widths.iter().skip(1).sum();
         let wanted = widths.first().copied().unwrap_or(0);
         let gap = if wanted + others + 2 * gaps <= width { 2 } else { 1 };
         if let Some(first) = widths.first_mut() {
-            *first = wanted.min(width.saturating_sub(others + gap * gaps).max(FIRST_MIN));
+            *first = wanted.min(width.saturating_sub(others + gap * gaps).max(first_min));
         }
         self.rows.iter().map(|row| self.line(row, &widths, gap, colour)).collect()
     }
@@ -90,6 +104,18 @@ impl Table {
         line.truncate(line.trim_end().len());
         line
     }
+}
+
+/// Rows as lines that begin with `indent`, the first `words` columns flush left and the others right; one blank between columns where two would
+/// take more than `width`. No cell is shortened, and a row may have fewer cells than others.
+#[must_use]
+pub fn aligned(rows: &[Vec<String>], words: usize, indent: &str, width: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut table =
+        Table::new(&[vec![Side::Left; words.min(columns)], vec![Side::Right; columns.saturating_sub(words)]].concat());
+    rows.iter().for_each(|row| table.plain(row.iter().cloned()));
+    let lines = table.fitted(width.saturating_sub(indent.len()), usize::MAX, false);
+    lines.iter().map(|line| format!("{}\n", format!("{indent}{line}").trim_end())).collect()
 }
 
 #[cfg(test)]
@@ -127,5 +153,15 @@ mod tests {
             assert_eq!(lines[1], expected, "{width}");
             assert_eq!(lines[0].len(), expected.chars().count());
         }
+    }
+
+    #[test]
+    fn words_stand_left_and_numbers_right() {
+        let rows = [vec!["order", "", "p50"], vec!["random", "!", "1235"], vec!["all"]];
+        let rows = rows.map(|row| row.into_iter().map(String::from).collect());
+        assert_eq!(aligned(&rows, 1, "  ", 80), "  order       p50\n  random  !  1235\n  all\n");
+        assert_eq!(aligned(&rows, 1, "  ", 16), "  order     p50\n  random ! 1235\n  all\n");
+        assert_eq!(aligned(&rows, 9, "", 1), "order    p50\nrandom ! 1235\nall\n", "nothing is shortened");
+        assert_eq!(aligned(&[], 1, "", 80), "");
     }
 }

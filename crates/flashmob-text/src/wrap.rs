@@ -1,0 +1,94 @@
+//! Text that fits: folded between words, shortened, and without what steers a terminal.
+
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+/// `text` in lines of at most `width` columns, broken between words where it can be; white space counts as one blank.
+#[must_use]
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    lines(text, width, "", "")
+}
+
+/// A sentence behind `first`, in lines of at most `width` columns that end in a line feed; the second and later ones begin below the sentence.
+#[must_use]
+pub fn fold(first: &str, sentence: &str, width: usize) -> String {
+    let indent = " ".repeat(first.chars().count());
+    lines(sentence, width, first, &indent).into_iter().map(|line| line.trim_end().to_string() + "\n").collect()
+}
+
+fn lines(text: &str, width: usize, first: &str, indent: &str) -> Vec<String> {
+    let options = Options::new(width)
+        .initial_indent(first)
+        .subsequent_indent(indent)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    textwrap::wrap(&text, options).into_iter().map(String::from).collect()
+}
+
+/// `text` in at most `width` columns: what stands in the middle gives way, for the ends tell hosts, ports and files apart.
+#[must_use]
+pub fn shortened(text: &str, width: usize) -> String {
+    let len = text.chars().count();
+    if len <= width {
+        return text.to_string();
+    }
+    let kept = width.saturating_sub(1);
+    let head = kept / 2;
+    let tail = kept - head;
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(len - tail)).collect()
+}
+
+/// `text` without anything that steers a terminal or turns the direction of writing: names of files, nodes and devices are anybody's text.
+#[must_use]
+pub fn harmless(text: &str) -> String {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\x1b[2J\n\u{202e}\u{feff}\u{9b}é漢"), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}\u{fffd}é漢");
+    }
+
+    #[test]
+    fn shortening_keeps_both_ends() {
+        for (width, expected) in [(18, "192.168.1.101:7000"), (17, "192.168.…101:7000"), (3, "1…0"), (1, "…"), (0, "…")]
+        {
+            assert_eq!(shortened("192.168.1.101:7000", width), expected);
+        }
+    }
+
+    #[test]
+    fn lines_break_between_words_and_else_within() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two", 6), ["one", "two"]);
+        assert_eq!(wrapped("  a   bcdefghij ", 4), ["a", "bcde", "fghi", "j"]);
+        assert_eq!(wrapped("", 4), [""]);
+        assert_eq!(wrapped("receive-buffer a", 10).len(), 2, "a hyphen is no place to break");
+    }
+
+    #[test]
+    fn a_sentence_stands_behind_its_beginning() {
+        assert_eq!(fold("  - ", "one two three", 11), "  - one two\n    three\n");
+        assert_eq!(fold("  note: ", "", 80), "  note:\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_wide_and_nothing_is_lost(text in "[a-z -]{0,200}", width in 9usize..60) {
+            let folded = fold("  note: ", &text, width);
+            prop_assert!(folded.lines().all(|line| line.chars().count() <= width), "{folded}");
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            prop_assert_eq!(letters(&folded), letters("note:") + &letters(&text));
+        }
+    }
+}
