@@ -66,6 +66,7 @@ impl Gateway {
     }
 
     /// Queues the pieces of a read or write: cut where extents end and where pieces would be too long.
+    #[inline]
     pub(super) fn queue_data(
         &mut self,
         key: RequestKey,

@@ -8,11 +8,10 @@ use crate::units::Time;
 impl Gateway {
     /// Goes on with clients that a limit held back.
     pub(super) fn resume_clients(&mut self, now: Time, local: &mut impl LocalExtents) {
-        let blocked = self.memory.line_up(now, &self.clients);
-        if blocked.is_empty() {
+        if !self.clients.has_blocked() {
             return;
         }
-        for id in blocked {
+        for id in self.memory.line_up(now, &self.clients) {
             if self.clients.get(id).is_some_and(Client::is_native) {
                 self.start_native(now, id, local);
             } else {
