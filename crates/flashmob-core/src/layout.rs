@@ -266,7 +266,7 @@ impl Layout {
         stripes.ranges(offset_bytes, end_bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_at(&self, offset_bytes: u64) -> Option<Run> {
         if offset_bytes >= self.size_bytes {
             return None;
@@ -364,13 +364,16 @@ impl Stripes {
         let stripe_bytes = 1 << self.shift;
         let in_stripe_bytes = in_zone_bytes & (stripe_bytes - 1);
         let stripe = in_zone_bytes >> self.shift;
-        let stripe_left_bytes = stripe_bytes - in_stripe_bytes + u64::from(planted::is(Bug::StripeEndOffByOne));
         let row = zone.first_row + stripe / zone.members;
         Run {
             extent: self.order[(stripe % zone.members) as usize],
             extent_offset_bytes: (row << self.shift) + in_stripe_bytes,
             // One extent alone: its stripes lie end to end.
-            left_bytes: if zone.members == 1 { zone.end_bytes - offset_bytes } else { stripe_left_bytes },
+            left_bytes: if zone.members == 1 {
+                zone.end_bytes - offset_bytes
+            } else {
+                stripe_bytes - in_stripe_bytes + u64::from(planted::is(Bug::StripeEndOffByOne))
+            },
         }
     }
 
