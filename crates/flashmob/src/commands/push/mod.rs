@@ -81,10 +81,15 @@ enum PushCommand {
 }
 
 /// A node on a device.
+/// A size that the device's own program is given as it stands.
+fn passed_size(text: &str) -> Result<String, String> {
+    flashmob_text::parse_size(text).map(|_| text.to_string()).map_err(|error| error.to_string())
+}
+
 #[derive(Debug, Args)]
 struct PushNode {
     /// Size of the extent, such as 2GiB; needed the first time.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = passed_size)]
     size: Option<String>,
     /// Where it listens there. As it is only this machine reaches it, over adb.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
