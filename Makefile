@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: help demo build programs test test-slow test-all test-fresh fmt-check clippy unit unit-root unit-long simulate simulate-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check clippy unit unit-root unit-long simulate simulate-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -122,6 +122,9 @@ bench-instructions: ## instructions per request, compared with the accepted figu
 	@echo '== instructions per request'
 	@.ci/deps valgrind:valgrind
 	@$(CARGO) bench --quiet -p flashmob-core --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)')
+
+planted: ## how many seeds the simulator needs to find each planted bug, over five ranges: a table, 1 minute
+	@$(CARGO) run --profile planted --quiet -p flashmob-lab --features planted --bin planted
 
 fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 	@echo '== fuzzing'
