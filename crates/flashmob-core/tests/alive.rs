@@ -461,6 +461,42 @@ fn when_one_link_is_given_up_for_its_silence_the_others_show_whether_they_live()
 }
 
 #[test]
+fn a_restarted_device_is_taken_within_a_second_although_its_old_link_was_asked_before_with_more_patience() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    bed.welcome_on(OTHER, true, 1);
+    bed.read();
+    bed.pass_with(TIMEOUT / 2 + Duration::from_millis(60), false);
+    // One link was given up for its silence, and the other was asked; both belong to a start that is over.
+    let (gone, asked) = if bed.gateway.status().volumes[0].nodes[0].links[0].phase == LinkPhase::Ready {
+        (OTHER, LINK)
+    } else {
+        (LINK, OTHER)
+    };
+    let mut bytes = Vec::new();
+    put_condition(&mut bytes, &Condition::default());
+    bed.gateway.link_rx(asked).extend(&bytes);
+    bed.gateway.process_link(bed.now, asked);
+    bed.pass_with(Duration::from_millis(200), false);
+    bed.welcome_on(gone, true, 2);
+    let welcomes = bed.gateway.welcomes(gone);
+    bed.pass_with(Duration::from_millis(1001), false);
+    assert_eq!(bed.gateway.welcomes(gone), welcomes + 1, "{:?}", bed.events);
+    assert!(!is_told_of_two_devices(&bed));
+}
+
+#[test]
+fn a_restarted_old_node_keeps_the_link_that_it_was_welcomed_on() {
+    for number in [1, 2] {
+        let mut bed = Bed::with_links(Some(PACE), false, 3);
+        bed.welcome_on(LinkId(number), false, 2);
+        assert_eq!((bed.gateway.welcomes(LinkId(number)), bed.gateway.welcomes(LINK)), (1, 1));
+        let links = &bed.gateway.status().volumes[0].nodes[0].links;
+        assert_eq!(links[number].phase, LinkPhase::Ready);
+        assert_ne!(links[0].phase, LinkPhase::Ready);
+    }
+}
+
+#[test]
 fn a_dead_link_that_is_asked_is_given_up_although_requests_go_on_it() {
     let mut bed = Bed::new(Some(PACE), true);
     bed.pass_with(Duration::from_secs(5), false);

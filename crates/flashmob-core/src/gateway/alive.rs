@@ -139,19 +139,28 @@ impl Gateway {
         let links = node.links.clone();
         let patience = PROBE_PATIENCE.min(self.volumes[node.volume].spec.timeout / 4);
         let until = now + patience * 2;
+        let is_first = !links.clone().any(|at| matches!(self.links[LinkId(at)].state, State::Held(_)));
         self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));
         let link = &mut self.links[id];
         link.state = State::Held(until);
         link.held = Some(Box::new(welcome.clone()));
         self.links.look_at(until);
-        for other in links.map(LinkId) {
-            let link = &self.links[other];
+        for other in links.map(LinkId).filter(|&other| other != id) {
+            // The last of the others that goes lets this one in.
+            if !matches!(self.links[id].state, State::Held(_)) {
+                return;
+            }
+            let link = &mut self.links[other];
             if link.state == State::Ready && !link.alive.is_known {
                 // An old node cannot be asked.
                 self.disconnect(now, other, "its node seems to have started anew");
-            } else {
-                self.ask_link(now, other, patience);
+                continue;
             }
+            if is_first {
+                // What was asked before may have until later, or was followed by something from before the restart.
+                link.alive.probe = None;
+            }
+            self.ask_link(now, other, patience);
         }
     }
 

@@ -80,10 +80,8 @@ impl UnderWay {
     fn model_done(&mut self, key: usize, started: Time, at: Time) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let started = *entry.started.get_or_insert(started);
-        if std::mem::take(&mut entry.flush_follows) {
-            if self.model.submit(at, key as u64, Op::Flush, 0, 0) {
-                return;
-            }
+        if std::mem::take(&mut entry.flush_follows) && self.model.submit(at, key as u64, Op::Flush, 0, 0) {
+            return;
         }
         debug_assert!(started <= at);
         entry.due = Some(at);
