@@ -99,9 +99,10 @@ unit: ## unit and property tests, and every committed input of the fuzz targets
 	@$(CARGO) test --quiet --workspace --no-fail-fast
 
 # The whole workspace again, for -p alone would build its crates anew with other features of theirs.
+# One after another: they share the machine's loop devices, and to take a free one means to open those of others for a moment.
 unit-root: ## unit tests with loop devices, schedulers, full disks and tracing (root)
 	@echo '== tests with loop devices, schedulers, full disks and tracing'
-	@if [ "$$(id -u)" = 0 ]; then $(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored store:: host:: capture:: privileged::; \
+	@if [ "$$(id -u)" = 0 ]; then $(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored --test-threads=1 store:: host:: capture:: privileged::; \
 	else echo 'not run: needs root'; fi
 
 unit-long: ## unit tests that take a minute: more of what make unit tries

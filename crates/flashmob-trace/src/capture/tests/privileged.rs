@@ -106,7 +106,7 @@ fn an_instance_whose_marker_is_still_open_goes_when_it_is_closed() {
     drop(marker);
     let begun = Instant::now();
     while path.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", path.display());
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", path.display());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -192,7 +192,7 @@ fn names_of_files_are_known_of_children_too() {
     // Another program on this machine may be about to turn it off.
     let begun = Instant::now();
     while tracefs::read(&switch).unwrap() != before {
-        assert!(begun.elapsed() < Duration::from_secs(5), "the event of everybody is not as it was: {before}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the event of everybody is not as it was: {before}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -282,7 +282,7 @@ fn nothing_stays_in_the_kernel_after_a_kill() {
         child.wait().unwrap();
         let begun = Instant::now();
         while !left_by(child.id()).is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "{signal}: {:?}", left_by(child.id()));
+            assert!(begun.elapsed() < Duration::from_secs(60), "{signal}: {:?}", left_by(child.id()));
             std::thread::sleep(Duration::from_millis(10));
         }
     }

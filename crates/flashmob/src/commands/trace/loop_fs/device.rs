@@ -150,8 +150,11 @@ fn configure(device: &File, image: &File) -> io::Result<()> {
 // The kernel's sizes.
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
 
-/// So that a test can look whether a device is free again.
+/// The devices over images of this folder, which is to be the caller's own: other tests attach devices meanwhile, under any name.
 #[cfg(test)]
-pub(super) fn is_attached(name: &str) -> bool {
-    Path::new("/sys/block").join(name).join("loop").exists()
+pub(super) fn attached_from(folder: &Path) -> Vec<PathBuf> {
+    let folder = folder.to_str().unwrap();
+    let backing = |disk: &Path| std::fs::read_to_string(disk.join("loop/backing_file"));
+    let disks = std::fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap().path());
+    disks.filter(|disk| backing(disk).is_ok_and(|path| path.starts_with(folder))).collect()
 }

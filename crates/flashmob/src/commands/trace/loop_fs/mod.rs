@@ -74,13 +74,18 @@ impl LoopFs {
     /// # Errors
     /// No rights, a kernel or system without that file system, a scheduler that there is not.
     pub fn make(kind: Kind, size_bytes: u64, scheduler: Option<&str>) -> anyhow::Result<LoopFs> {
+        LoopFs::make_in(&std::env::temp_dir(), kind, size_bytes, scheduler)
+    }
+
+    /// As [`LoopFs::make`], with the image in this folder.
+    fn make_in(images: &Path, kind: Kind, size_bytes: u64, scheduler: Option<&str>) -> anyhow::Result<LoopFs> {
         anyhow::ensure!(
             rustix::process::geteuid().is_root(),
             "a file system on a loop device needs root; run this as root, or name a folder in place of --loop"
         );
         make::check_kernel(kind)?;
         let tool = make::tool(kind)?;
-        let image = device::image(&std::env::temp_dir(), size_bytes)?;
+        let image = device::image(images, size_bytes)?;
         let device = LoopDevice::attach(&image)?;
         let disk = Disk::named(device.name())
             .with_context(|| format!("/sys does not show {}; mount it at /sys", device.name()))?;

@@ -22,17 +22,27 @@ fn an_image_has_no_name() {
 }
 
 mod privileged {
-    use std::collections::BTreeSet;
-
     use super::*;
+
+    /// The kernel puts the last use of a mount off for a moment; a device that was not given back stays attached for good.
+    fn wait_until_free(images: &Path) {
+        let begun = std::time::Instant::now();
+        while !device::attached_from(images).is_empty() {
+            assert!(begun.elapsed().as_secs() < 60, "{:?} still in use", device::attached_from(images));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
 
     #[test]
     #[ignore = "needs root: loop devices"]
     fn one_is_made_seen_by_its_thread_alone_and_gone_afterwards() {
         for kind in [Kind::Ext4, Kind::Ext4NoJournal] {
+            let images = tempfile::tempdir().unwrap();
+            let folder = images.path().to_path_buf();
             let made = std::thread::spawn(move || {
-                let made = LoopFs::make(kind, 32 << 20, Some("mq-deadline")).unwrap();
+                let made = LoopFs::make_in(&folder, kind, 32 << 20, Some("mq-deadline")).unwrap();
                 std::fs::write(made.folder().join("file"), "x").unwrap();
+                assert_eq!(device::attached_from(&folder), [Path::new("/sys/block").join(&made.disk.name)]);
                 let text = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
                 let line =
                     text.lines().find(|line| line.contains(&format!("/{} ", made.disk.name))).unwrap().to_string();
@@ -40,32 +50,22 @@ mod privileged {
                 assert_eq!(made.disk.schedulers().0.as_deref(), Some("mq-deadline"));
                 let others = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
                 assert!(!others.contains(&format!("/{} ", made.disk.name)), "the process's first thread sees it");
-                made.disk.name.clone()
             });
-            let name = made.join().unwrap();
-            let begun = std::time::Instant::now();
-            // The kernel puts the last use of a mount off for a moment.
-            while device::is_attached(&name) && begun.elapsed().as_secs() < 10 {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            assert!(!device::is_attached(&name), "{name} is still in use");
+            made.join().unwrap();
+            wait_until_free(images.path());
         }
     }
 
     #[test]
     #[ignore = "needs root: loop devices"]
     fn a_scheduler_that_there_is_not_leaves_nothing() {
-        let attached = || (0..64).filter(|n| device::is_attached(&format!("loop{n}"))).collect::<BTreeSet<_>>();
-        let before = attached();
-        let failed =
-            std::thread::spawn(|| LoopFs::make(Kind::Ext4, 32 << 20, Some("mq-deadlin")).unwrap_err().to_string());
+        let images = tempfile::tempdir().unwrap();
+        let folder = images.path().to_path_buf();
+        let failed = std::thread::spawn(move || {
+            LoopFs::make_in(&folder, Kind::Ext4, 32 << 20, Some("mq-deadlin")).unwrap_err().to_string()
+        });
         let message = failed.join().unwrap();
         assert!(message.contains("did you mean 'mq-deadline'"), "{message}");
-        // The kernel frees it in its own time, and others may take devices for a moment.
-        let begun = std::time::Instant::now();
-        while !attached().is_subset(&before) && begun.elapsed().as_secs() < 10 {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        assert!(attached().is_subset(&before), "{:?}, before {before:?}", attached());
+        wait_until_free(images.path());
     }
 }
