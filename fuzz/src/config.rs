@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flashmob::config::Config;
+use flashmob_server::config::Config;
 
 /// Parses the input as a configuration's text.
 pub fn run(data: &[u8]) {

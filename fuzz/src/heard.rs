@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, UNIX_EPOCH};
 
-use flashmob::device::state_file;
-use flashmob::discovery::announcement::{Announcement, BODY_BYTES_MAX, is_usable};
-use flashmob::discovery::txt;
+use flashmob_server::device::state_file;
+use flashmob_server::discovery::announcement::{Announcement, BODY_BYTES_MAX, is_usable};
+use flashmob_server::discovery::txt;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 1, 11));
 

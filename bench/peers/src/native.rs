@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flashmob::Volume;
 use flashmob_bench::load::Verifier;
 use flashmob_bench::load::random::Random;
+use flashmob_server::Volume;
 use hdrhistogram::Histogram;
 
 use crate::measure::WrongBytes;

@@ -9,7 +9,7 @@ use clap::Parser;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = flashmob::android::sigsys::install_first;
+static BEFORE_MAIN: extern "C" fn() = flashmob_server::android::sigsys::install_first;
 
 fn main() -> ExitCode {
     #[cfg(feature = "planted")]

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::admin;
-use crate::config::{Config, NodeSource};
-use crate::discovery::follow::{self, Follower};
-use crate::gateway::GatewayServer;
-use crate::net::ListenAddr;
+use flashmob_server::admin;
+use flashmob_server::config::{Config, NodeSource};
+use flashmob_server::discovery::follow::{self, Follower};
+use flashmob_server::gateway::GatewayServer;
+use flashmob_server::net::ListenAddr;
 
 /// Present volumes over nodes to NBD clients.
 ///

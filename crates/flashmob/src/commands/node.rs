@@ -13,12 +13,12 @@ use flashmob_core::device_model::DeviceModel;
 use flashmob_core::units::Bytes;
 use flashmob_lab::flash::{Model, Profile};
 
-use crate::admin;
-use crate::android;
-use crate::discovery::announcer::Announcer;
-use crate::net::Sizing;
-use crate::node::{ExtentConfig, NodeOptions, NodeServer};
-use crate::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
+use flashmob_server::admin;
+use flashmob_server::android;
+use flashmob_server::discovery::announcer::Announcer;
+use flashmob_server::net::Sizing;
+use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
+use flashmob_server::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 
 /// Serve a file or partition of this device to gateways.
 ///

@@ -11,8 +11,8 @@ use flashmob_core::gateway::BatchMode;
 use super::host::Host;
 use super::status::{CONFIG_VARIABLE, SOCKET_VARIABLE};
 use super::{Plan, address, signals};
-use crate::config::Config;
 use crate::process::{Process, of_this_binary};
+use flashmob_server::config::Config;
 
 /// Where nodes listen. Each has a network of its own, so ports never collide.
 const NODE_PORT: u16 = 7411;

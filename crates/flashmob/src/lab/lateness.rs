@@ -8,7 +8,7 @@ use flashmob_results::cluster::Lateness;
 use flashmob_results::latency;
 use hdrhistogram::Histogram;
 
-pub use crate::store::LATE_NS;
+pub use flashmob_server::store::LATE_NS;
 
 /// The part of the frames that may be late. Then 99 of 100 round trips, of which most have some frames on their way together,
 /// have none that was.

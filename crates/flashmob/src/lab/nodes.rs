@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flashmob_results::cluster::Lateness;
 
 use super::host::Host;
-use crate::net::fetch::fetch_status;
-use crate::status::report::{ModelReport, Report};
+use flashmob_server::net::fetch::fetch_status;
+use flashmob_server::status::report::{ModelReport, Report};
 
 /// The nodes' counts when they were begun last.
 #[derive(Clone, Debug)]

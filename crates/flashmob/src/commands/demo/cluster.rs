@@ -7,8 +7,8 @@ use anyhow::Context;
 use flashmob_bench::Uri;
 use flashmob_core::gateway::BatchMode;
 
-use crate::config::Config;
 use crate::process::{Process, of_this_binary};
+use flashmob_server::config::Config;
 
 /// A folder for the demo's files, removed with everything in it.
 pub struct Scratch {

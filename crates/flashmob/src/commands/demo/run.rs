@@ -11,8 +11,8 @@ use flashmob_bench::progress::ProgressLine;
 use flashmob_core::gateway::BatchMode;
 
 use super::cluster::Gateway;
-use crate::net::fetch::fetch_status;
-use crate::status::report::{LinkReport, Report};
+use flashmob_server::net::fetch::fetch_status;
+use flashmob_server::status::report::{LinkReport, Report};
 
 /// Connections of the load.
 const CONNECTIONS: u32 = 4;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use super::search::Search;
-use crate::discovery::found::FOUND_MAX;
+use flashmob_server::discovery::found::FOUND_MAX;
 
 /// What a search has to say.
 pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::search::Search;
-use crate::admin::show::units::{bytes, count, printable, shortened};
-use crate::discovery::found::{Found, FoundNodes, Way};
-use crate::discovery::{Announcement, MeasuredOver};
+use crate::commands::status::units::{bytes, count, printable, shortened};
+use flashmob_server::discovery::found::{Found, FoundNodes, Way};
+use flashmob_server::discovery::{Announcement, MeasuredOver};
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::Table;
 

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use self::search::Search;
-use crate::discovery::DISCOVER_PORT;
-use crate::discovery::here::addresses;
-use crate::discovery::join::URL_PREFIX;
+use flashmob_server::discovery::DISCOVER_PORT;
+use flashmob_server::discovery::here::addresses;
+use flashmob_server::discovery::join::URL_PREFIX;
 
 /// How long to look unless told otherwise.
 const WAIT: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::discovery::ExtentId;
+use flashmob_server::discovery::ExtentId;
 
 /// How long an answer may take: a tablet with its screen off takes some hundred milliseconds.
 const TIMEOUT: Duration = Duration::from_millis(1000);

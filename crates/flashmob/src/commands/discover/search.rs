@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::probe::{self, Outcome};
-use crate::admin::http::{AdminServer, serve_both};
-use crate::discovery::found::{FoundNodes, News};
-use crate::discovery::hear::Ear;
-use crate::discovery::here::{NoMulticast, multicast};
-use crate::discovery::mdns::{Heard, Listener};
-use crate::discovery::{Announcement, DISCOVER_PORT};
-use crate::net::Clock;
+use flashmob_server::admin::http::{AdminServer, serve_both};
+use flashmob_server::discovery::found::{FoundNodes, News};
+use flashmob_server::discovery::hear::Ear;
+use flashmob_server::discovery::here::{NoMulticast, multicast};
+use flashmob_server::discovery::mdns::{Heard, Listener};
+use flashmob_server::discovery::{Announcement, DISCOVER_PORT};
+use flashmob_server::net::Clock;
 
 /// Events that wait at most; those who bring more wait themselves.
 const EVENTS_MAX: usize = 256;

@@ -5,9 +5,9 @@ use flashmob_core::units::Time;
 use qrcodegen::{QrCode, QrCodeEcc};
 
 use super::*;
-use crate::config::{Config, NodeSource};
-use crate::discovery::found::FoundNodes;
-use crate::discovery::{Announcement, ExtentId, MeasuredOver, PlaceInVolume};
+use flashmob_server::config::{Config, NodeSource};
+use flashmob_server::discovery::found::FoundNodes;
+use flashmob_server::discovery::{Announcement, ExtentId, MeasuredOver, PlaceInVolume};
 
 fn node(number: u8) -> Announcement {
     Announcement {

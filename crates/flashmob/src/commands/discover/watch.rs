@@ -9,9 +9,9 @@ use serde_json::json;
 use super::advice::multicast_note;
 use super::listing::{NodeFound, words};
 use super::search::Search;
-use crate::admin::show::units::{bytes, printable};
-use crate::discovery::ExtentId;
-use crate::discovery::found::{Gone, News};
+use crate::commands::status::units::{bytes, printable};
+use flashmob_server::discovery::ExtentId;
+use flashmob_server::discovery::found::{Gone, News};
 
 /// How often every node's port is tried: somebody who was killed is gone after two of these.
 const TRY_EVERY: Duration = Duration::from_secs(1);

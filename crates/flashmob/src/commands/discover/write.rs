@@ -15,12 +15,12 @@ use flashmob_core::layout::LayoutKind;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::search::Search;
-use crate::admin::show::units::bytes;
+use crate::commands::status::units::bytes;
 use crate::commands::whole_file;
-use crate::config::Config;
-use crate::config::quantity::{Quantity, Size};
-use crate::discovery::Announcement;
-use crate::discovery::txt::CUT;
+use flashmob_server::config::Config;
+use flashmob_server::config::quantity::{Quantity, Size};
+use flashmob_server::discovery::Announcement;
+use flashmob_server::discovery::txt::CUT;
 
 /// Writes the file, and says what is in it and what is not.
 pub fn write(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::device::{DeviceOptions, FreeSpaceMin, Limits};
+use flashmob_server::device::{DeviceOptions, FreeSpaceMin, Limits};
 
 #[derive(Debug, Args)]
 pub(super) struct CareArgs {

@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::discovery::announcement::{NAME_BYTES_MAX, fitting};
-use crate::discovery::announcer::{Advertise, Announcer, Facts, Wishes, announce};
-use crate::discovery::join::Target;
-use crate::net::ListenAddr;
-use crate::node::NodeServer;
+use flashmob_server::discovery::announcement::{NAME_BYTES_MAX, fitting};
+use flashmob_server::discovery::announcer::{Advertise, Announcer, Facts, Wishes, announce};
+use flashmob_server::discovery::join::Target;
+use flashmob_server::net::ListenAddr;
+use flashmob_server::node::NodeServer;
 
 /// The options of `flashmob node` that say how it is found.
 #[derive(Debug, Args)]

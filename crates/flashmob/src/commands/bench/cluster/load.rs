@@ -12,8 +12,8 @@ use flashmob_lab::load::{Master, Plan, Tally};
 use flashmob_results::cluster::{Batches, Packets};
 
 use super::volume::{LOOKS_EVERY, READY_TIMEOUT, missing, not_ready};
-use crate::gateway::{Inside, Resident};
 use crate::lab::status::{self as lab, LabStatus};
+use flashmob_server::gateway::{Inside, Resident};
 
 /// How long what is under way may take when the measured time is over.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(15);

@@ -12,9 +12,9 @@ use super::load::{Load, Look, Seen, Times};
 use super::volume::Facts;
 use crate::commands::cluster::Runner;
 use crate::commands::cluster::sweep::mode_of;
-use crate::config::Config;
-use crate::gateway::GatewayServer;
 use crate::lab::status::LabStatus;
+use flashmob_server::config::Config;
+use flashmob_server::gateway::GatewayServer;
 
 /// Runs each repetition with a gateway of its own, so that none profits from the connections of the one before.
 #[derive(Debug)]

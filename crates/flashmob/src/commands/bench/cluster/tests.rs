@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Parser;
 
 use super::*;
-use crate::config::Config;
+use flashmob_server::config::Config;
 
 #[derive(Parser)]
 struct Line {

@@ -9,8 +9,8 @@ use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{Bytes, Time};
 
 use crate::commands::cluster::Sweep;
-use crate::config::Config;
-use crate::gateway::{GatewayServer, Inside, Resident};
+use flashmob_server::config::Config;
+use flashmob_server::gateway::{GatewayServer, Inside, Resident};
 
 /// How long nodes may take to link.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -15,8 +15,8 @@ use flashmob_trace::surroundings::{Extent, NamedFile, Surroundings};
 
 use super::gather::fetch;
 use crate::commands::trace::surroundings::{self as around, Below};
-use crate::net::clock::monotonic_ns;
-use crate::status::trace::{NodeClockReport, PieceReport, WayReport};
+use flashmob_server::net::clock::monotonic_ns;
+use flashmob_server::status::trace::{NodeClockReport, PieceReport, WayReport};
 
 /// Systems of events that tell of the block layer and of drivers.
 const SYSTEMS: [&str; 5] = ["block", "mmc", "nvme", "scsi", "ufs"];

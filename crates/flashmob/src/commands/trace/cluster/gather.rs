@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::net::fetch::fetch_trace;
-use crate::status::trace::{SCHEMA, SampleReport, TraceReport};
+use flashmob_server::net::fetch::fetch_trace;
+use flashmob_server::status::trace::{SCHEMA, SampleReport, TraceReport};
 
 /// How often it is looked for more: the gateway keeps 256, which at the default rate are there after a second at the earliest.
 const PAUSE: Duration = Duration::from_millis(200);

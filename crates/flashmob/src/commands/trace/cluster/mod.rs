@@ -18,8 +18,8 @@ use flashmob_trace::view::{self, RunParts};
 use super::outputs::{About, Form, OutputArgs, print};
 use super::text;
 use crate::commands::tell::{self, STATUS_INTERRUPTED};
-use crate::status::trace::TraceReport;
 use blocks::{Blocks, Lower};
+use flashmob_server::status::trace::TraceReport;
 use gather::{Gathered, gather};
 
 /// Show where the time of a volume's requests goes: gateway, link, node, store, and the disks of nodes on this machine.
@@ -175,17 +175,18 @@ fn warnings(gathered: &Gathered) -> Vec<Warning> {
 /// Each node's clock, for people.
 fn clocks(report: &TraceReport) -> String {
     let us = |ns: f64| format!("{:.1} us", ns / 1e3);
-    let line = |node: &crate::status::trace::NodeClockReport| match (node.clock_offset_ns, node.clock_error_ns) {
-        (Some(offset), Some(error)) => {
-            format!(
-                "  {}: {} ahead of the gateway's, within {}\n",
-                tell::harmless(&node.name),
-                us(offset as f64),
-                us(error as f64)
-            )
-        }
-        _ => format!("  {}: not known\n", tell::harmless(&node.name)),
-    };
+    let line =
+        |node: &flashmob_server::status::trace::NodeClockReport| match (node.clock_offset_ns, node.clock_error_ns) {
+            (Some(offset), Some(error)) => {
+                format!(
+                    "  {}: {} ahead of the gateway's, within {}\n",
+                    tell::harmless(&node.name),
+                    us(offset as f64),
+                    us(error as f64)
+                )
+            }
+            _ => format!("  {}: not known\n", tell::harmless(&node.name)),
+        };
     format!("\nclocks of nodes\n{}", report.nodes.iter().map(line).collect::<String>())
 }
 

@@ -6,7 +6,7 @@
 use flashmob_results::trace::{Cause, File, Layer, Operation, Role, Span, Thread, Timeline};
 
 use super::blocks::Blocks;
-use crate::status::trace::{NodeClockReport, PieceReport, SampleReport, WayReport};
+use flashmob_server::status::trace::{NodeClockReport, PieceReport, SampleReport, WayReport};
 
 /// All samples, in the order of their begins.
 pub fn timeline(nodes: &[NodeClockReport], samples: &[SampleReport], blocks: &Blocks) -> Timeline {

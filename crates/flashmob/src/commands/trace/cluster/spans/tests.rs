@@ -1,5 +1,5 @@
 use super::*;
-use crate::status::trace::AtOnceReport;
+use flashmob_server::status::trace::AtOnceReport;
 
 fn nodes() -> Vec<NodeClockReport> {
     let node = |name: &str| NodeClockReport {

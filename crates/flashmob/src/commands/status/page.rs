@@ -4,7 +4,7 @@ use flashmob_core::units::Bytes;
 
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
 use super::{devices, paths};
-use crate::status::report::{
+use flashmob_server::status::report::{
     GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
 };
 use flashmob_text::Side::{Left, Right};

@@ -1,10 +1,9 @@
-//! The administrative side: the state of a running process over HTTP, and the command that shows it.
+//! The administrative side: the state of a running process over HTTP.
 
 pub mod http;
 pub mod metrics;
-#[cfg(test)]
-mod samples;
-pub mod show;
+#[cfg(any(test, feature = "testing"))]
+pub mod samples;
 
 use crate::discovery::hear::Ear;
 use crate::status::Reporter;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flashmob::config::{
+use flashmob_server::config::{
     Batch, Config, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
     ToTomlError, VolumeConfig,
 };

@@ -11,7 +11,7 @@ mod values;
 
 use std::path::Path;
 
-use flashmob::config::Config;
+use flashmob_server::config::Config;
 
 /// Parses text as `gateway.toml` in `/etc/flashmob`.
 fn parse(text: &str) -> Result<Config, String> {

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 
-use flashmob::config::Config;
-use flashmob::{Volume, VolumeError};
 use flashmob_core::op::Failure;
 use flashmob_core::request::REQUEST_BYTES_MAX;
+use flashmob_server::config::Config;
+use flashmob_server::{Volume, VolumeError};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use tempfile::TempDir;

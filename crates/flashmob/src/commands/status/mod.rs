@@ -13,14 +13,34 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use serde::Deserialize;
 
 use self::page::page;
-use crate::net::fetch::fetch_status;
-use crate::status::report::{Report, SCHEMA};
+use flashmob_server::net::fetch::fetch_status;
+use flashmob_server::status::report::{Report, SCHEMA};
 
 /// Most often that `--watch` asks.
 const WATCH_MIN: Duration = Duration::from_millis(100);
+
+/// Show what a running gateway or node does.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob status 127.0.0.1:10810
+  flashmob status 127.0.0.1:10810 --watch 1s
+  flashmob status 127.0.0.1:10810 --output json | jq .gateway.volumes")]
+pub struct StatusArgs {
+    /// Where it was told to answer with --admin (or 'admin' in a gateway's configuration).
+    #[arg(value_name = "ADDR:PORT")]
+    target: String,
+    /// A table for people, or the JSON of /status.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    /// Show it again and again, with this pause.
+    #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none)]
+    watch: Option<Duration>,
+}
 
 /// What to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,16 +51,16 @@ pub enum Output {
     Json,
 }
 
-/// Prints the state of the process whose administrative port is `target` (`ADDR:PORT`), again every `watch` if given, until it is ended.
+/// Prints the state of a process, again every `watch` if given, until it is ended.
 ///
 /// # Errors
 /// If there is no report to begin with, and why; once there was one, watching goes on through errors. A closed pipe is the reader's wish and no error.
-pub fn status_command(target: &str, output: Output, watch: Option<Duration>) -> anyhow::Result<()> {
+pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let screen = Screen { out: &mut stdout.lock(), terminal, colour };
-    run(target, output, watch, screen, &mut |interval| {
+    print(&args.target, args.output, args.watch, screen, &mut |interval| {
         std::thread::sleep(interval);
         true
     })
@@ -54,8 +74,8 @@ struct Screen<'a> {
     colour: bool,
 }
 
-/// As [`status_command`]; `pause` says whether to go on.
-fn run(
+/// As [`run`]; `pause` says whether to go on.
+fn print(
     target: &str,
     output: Output,
     watch: Option<Duration>,

@@ -3,7 +3,7 @@
 use flashmob_core::units::Bytes;
 
 use super::units::{bytes, count, printable};
-use crate::status::report::{ConditionReport, NodeOfVolume, VolumeReport};
+use flashmob_server::status::report::{ConditionReport, NodeOfVolume, VolumeReport};
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Table};
 

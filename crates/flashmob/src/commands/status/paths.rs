@@ -1,7 +1,7 @@
 //! The paths of links as a table: what each end's socket knows of them.
 
 use super::units::{bytes, count, printable, seconds};
-use crate::status::report::{NodeReport, PathReport, TcpReport, VolumeReport};
+use flashmob_server::status::report::{NodeReport, PathReport, TcpReport, VolumeReport};
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Table};
 

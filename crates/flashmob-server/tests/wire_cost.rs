@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use flashmob::status::report::{LinkReport, Report};
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::units::GIB;
 use flashmob_core::wire::{Decoded, FrameKind, decode_frame};
+use flashmob_server::status::report::{LinkReport, Report};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use flashmob::config::Config;
-use flashmob::gateway::{GatewayServer, NativeHandle, Stopper, Whereabouts};
-use flashmob::net::ListenAddr;
-use flashmob::node::{ExtentConfig, NodeOptions, NodeServer};
-use flashmob::status::Reporter;
-use flashmob::store::StoreConfig;
+use flashmob_server::config::Config;
+use flashmob_server::gateway::{GatewayServer, NativeHandle, Stopper, Whereabouts};
+use flashmob_server::net::ListenAddr;
+use flashmob_server::node::{ExtentConfig, NodeOptions, NodeServer};
+use flashmob_server::status::Reporter;
+use flashmob_server::store::StoreConfig;
 
 /// A node that serves a file.
 pub struct Node {
@@ -34,7 +34,7 @@ pub fn node(path: &Path, size_bytes: u64) -> Node {
         links_max: 16,
     };
     let options = NodeOptions {
-        device: flashmob::device::DeviceOptions::default(),
+        device: flashmob_server::device::DeviceOptions::default(),
         extent,
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         congestion: None,

@@ -6,9 +6,11 @@ use crate::status::report::{
 };
 
 const MIB: u64 = 1 << 20;
-pub(super) const EVIL: &str = "a\"b\\c\nd\u{1b}[31m\u{202e}é";
+/// A name that tries to end a label, a line and a terminal's colour.
+pub const EVIL: &str = "a\"b\\c\nd\u{1b}[31m\u{202e}é";
 
-pub(super) fn stage(name: &str, count: u64) -> StageReport {
+/// A stage of the trace that so many requests passed.
+pub fn stage(name: &str, count: u64) -> StageReport {
     StageReport {
         name: name.to_string(),
         count,
@@ -22,7 +24,7 @@ pub(super) fn stage(name: &str, count: u64) -> StageReport {
 }
 
 /// A path whose receive buffer is too small, and whose other end has the same fault.
-pub(super) fn path() -> PathReport {
+pub fn path() -> PathReport {
     PathReport {
         congestion: Some("cubic".to_string()),
         delivery_rate_bytes_per_second: 2_500_000,
@@ -46,7 +48,8 @@ pub(super) fn path() -> PathReport {
     }
 }
 
-pub(super) fn link(number: usize) -> LinkReport {
+/// A link that is up.
+pub fn link(number: usize) -> LinkReport {
     LinkReport {
         number,
         state: "ready".to_string(),
@@ -82,7 +85,8 @@ pub(super) fn link(number: usize) -> LinkReport {
     }
 }
 
-pub(super) fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
+/// A node of a volume with so many links.
+pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
     NodeOfVolume {
         name: name.to_string(),
         state: "ready".to_string(),
@@ -114,7 +118,7 @@ fn report(stages: &[&str]) -> Report {
 }
 
 /// A modelled flash.
-pub(super) fn model() -> ModelReport {
+pub fn model() -> ModelReport {
     ModelReport {
         profile: "nexus7-emmc".to_string(),
         description: "a tablet".to_string(),
@@ -130,7 +134,7 @@ pub(super) fn model() -> ModelReport {
 }
 
 /// A tablet in a drawer, about to fail.
-pub(super) fn condition() -> ConditionReport {
+pub fn condition() -> ConditionReport {
     ConditionReport {
         age_seconds: Some(3.5),
         battery_percent: Some(12),
@@ -156,7 +160,7 @@ pub(super) fn condition() -> ConditionReport {
 }
 
 /// A gateway with one volume: a good node, a refused one, one on its way back, a local one.
-pub(super) fn gateway() -> Report {
+pub fn gateway() -> Report {
     let refused = NodeOfVolume {
         state: "refused".to_string(),
         size_bytes: None,
@@ -210,7 +214,8 @@ pub(super) fn gateway() -> Report {
     }
 }
 
-pub(super) fn node() -> Report {
+/// The report of a node.
+pub fn node() -> Report {
     Report {
         node: Some(NodeReport {
             extent_id: "00112233445566778899aabbccddeeff".to_string(),

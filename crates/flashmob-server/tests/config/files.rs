@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flashmob::config::{Config, NodeSource};
+use flashmob_server::config::{Config, NodeSource};
 
 fn load(path: &Path) -> Result<Config, String> {
     Config::load(path).map_err(|error| error.to_string())

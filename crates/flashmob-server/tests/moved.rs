@@ -6,8 +6,8 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use flashmob::status::report::NodeOfVolume;
 use flashmob_core::op::{Op, OpFlags};
+use flashmob_server::status::report::NodeOfVolume;
 
 const SIZE_BYTES: u64 = 1 << 20;
 

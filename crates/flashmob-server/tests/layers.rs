@@ -1,20 +1,14 @@
-//! The modules that a device needs to serve form layers: each uses only those below it, and none uses a crate that measures or models.
+//! The modules of what serves form layers, each of which uses only those below it; and no crate that measures or models is below them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// From the lowest to the highest. The modules that are not here, `commands` and `lab`, may use all of them.
+/// From the lowest to the highest.
 const LAYERS: [&str; 11] =
     ["android", "net", "store", "device", "status", "config", "node", "gateway", "discovery", "admin", "volume"];
-/// Crates of this workspace that a device does without.
-const INSTRUMENTS: [&str; 7] = [
-    "flashmob_bench",
-    "flashmob_doctor",
-    "flashmob_flows",
-    "flashmob_lab",
-    "flashmob_report",
-    "flashmob_sqlite",
-    "flashmob_trace",
-];
+/// All crates of this workspace that a device needs beside this one.
+const CRATES_BELOW: [&str; 5] =
+    ["flashmob-core", "flashmob-host", "flashmob-path", "flashmob-results", "flashmob-text"];
 
 /// The files of a module, without its tests.
 fn files_of(module: &str) -> Vec<PathBuf> {
@@ -51,11 +45,23 @@ fn what_serves_uses_only_what_is_below_it() {
         assert!(!files.is_empty(), "there is no module {module}");
         for file in files {
             let code = code_of(&file);
-            let above = LAYERS[at + 1..].iter().chain(&["commands", "lab", "process"]);
-            let used = above.map(|name| format!("crate::{name}::")).chain(INSTRUMENTS.map(|name| format!("{name}::")));
+            let used = LAYERS[at + 1..].iter().map(|name| format!("crate::{name}::"));
             upward
                 .extend(used.filter(|path| code.contains(path)).map(|path| format!("{} uses {path}", file.display())));
         }
     }
     assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn what_serves_needs_no_instrument() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut below, mut unread) = (BTreeSet::new(), vec!["flashmob-server".to_string()]);
+    while let Some(name) = unread.pop() {
+        let text = std::fs::read_to_string(crates.join(&name).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = toml::from_str(&text).unwrap();
+        let used = manifest["dependencies"].as_table().unwrap().keys();
+        unread.extend(used.filter(|name| name.starts_with("flashmob") && below.insert((*name).clone())).cloned());
+    }
+    assert_eq!(below, CRATES_BELOW.map(String::from).into());
 }

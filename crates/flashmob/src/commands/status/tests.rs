@@ -3,10 +3,10 @@ use std::thread;
 
 use super::page::WIDTH;
 use super::*;
-use crate::admin::http::{AdminServer, serve};
-use crate::admin::samples::{EVIL, gateway, link, model, node, node_of_volume};
-use crate::status::report::VolumeReport;
-use crate::status::{Reporter, reporter};
+use flashmob_server::admin::http::{AdminServer, serve};
+use flashmob_server::admin::samples::{EVIL, gateway, link, model, node, node_of_volume};
+use flashmob_server::status::report::VolumeReport;
+use flashmob_server::status::{Reporter, reporter};
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ fn nothing_known_yet_is_a_page_too() {
     g.volumes[0].nodes = vec![node_of_volume("tablet", 1)];
     let n = &mut g.volumes[0].nodes[0];
     (n.state, n.size_bytes) = ("connecting".to_string(), None);
-    n.links[0] = crate::status::report::LinkReport {
+    n.links[0] = flashmob_server::status::report::LinkReport {
         state: "waiting".to_string(),
         batches: 0,
         pieces: 0,
@@ -88,7 +88,7 @@ fn largest() -> Report {
     (tcp.segments_out, tcp.segments_in, tcp.retransmissions, tcp.rtt_us) = (u64::MAX, u64::MAX, u64::MAX, 999_999_999);
     (tcp.data_segments_out, tcp.bytes_out) = (1, u64::MAX);
     n.links = vec![l; 64];
-    let mut c = crate::admin::samples::condition();
+    let mut c = flashmob_server::admin::samples::condition();
     (c.free_bytes, c.unallocated_bytes, c.pauses_total) = (Some(u64::MAX), Some(u64::MAX), u32::MAX);
     (c.celsius, c.pauses[0].reason, c.warnings) = (Some(f64::MAX), long.clone(), vec![long.clone()]);
     (n.condition, n.seen_at) = (Some(c), Some(long.clone()));
@@ -159,7 +159,7 @@ fn fields_of_later_versions_do_not_matter() {
 
 /// A loop that reports its number of answers as warnings.
 fn counting() -> Reporter {
-    let (reporter, questions) = reporter(crate::net::Wake::nobody());
+    let (reporter, questions) = reporter(flashmob_server::net::Wake::nobody());
     thread::spawn(move || {
         for (i, answer) in questions.iter().enumerate() {
             let _ = answer.send(Report { warnings: vec![format!("answer {i}")], ..node() });
@@ -187,7 +187,7 @@ fn printed(
     let mut round = 0;
     let watch = (rounds > 1).then_some(TICK);
     let screen = Screen { out: &mut out, terminal, colour: false };
-    run(target, output, watch, screen, &mut |interval| {
+    print(target, output, watch, screen, &mut |interval| {
         assert_eq!(interval, TICK);
         round += 1;
         between(round);
@@ -240,7 +240,7 @@ fn a_target_that_was_never_there_is_an_error() {
         let expected = format!("nothing listens at {target}; start the gateway or node with --admin {target}, or name");
         assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
     }
-    let error = status_command("nowhere", Output::Text, None).unwrap_err();
+    let error = run(&StatusArgs { target: "nowhere".into(), output: Output::Text, watch: None }).unwrap_err();
     assert!(format!("{error:#}").starts_with("'nowhere' is not ADDR:PORT"), "{error:#}");
 }
 
@@ -250,7 +250,7 @@ fn watching_has_a_least_interval() {
     for (millis, good) in [(0, false), (99, false), (100, true), (101, true)] {
         let screen = Screen { out: &mut io::sink(), terminal: false, colour: false };
         let watch = Some(Duration::from_millis(millis));
-        assert_eq!(run(&target, Output::Json, watch, screen, &mut |_| false).is_ok(), good, "{millis}");
+        assert_eq!(print(&target, Output::Json, watch, screen, &mut |_| false).is_ok(), good, "{millis}");
     }
 }
 
@@ -267,5 +267,5 @@ fn a_reader_that_has_seen_enough_ends_it_without_an_error() {
     }
     let (_server, target) = server();
     let screen = Screen { out: &mut Closed, terminal: false, colour: false };
-    run(&target, Output::Text, Some(TICK), screen, &mut |_| panic!("it goes on")).unwrap();
+    print(&target, Output::Text, Some(TICK), screen, &mut |_| panic!("it goes on")).unwrap();
 }

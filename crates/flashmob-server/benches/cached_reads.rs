@@ -4,8 +4,8 @@
 //! One thread, random offsets over a file that is in the page cache. Five interleaved rounds; the table has the medians
 //! in nanoseconds per read, and the least and the most. Every read is checked.
 //!
-//!     cargo bench -p flashmob --bench cached_reads            # 512 MiB in target/tmp
-//!     cargo bench -p flashmob --bench cached_reads -- PATH    # a file of the same making, or a place for one; any size
+//!     cargo bench -p flashmob-server --bench cached_reads            # 512 MiB in target/tmp
+//!     cargo bench -p flashmob-server --bench cached_reads -- PATH    # a file of the same making, or a place for one; any size
 //!     FLASHMOB_BENCH_BYTES=4294967296 FLASHMOB_BENCH_ROUNDS=3 FLASHMOB_BENCH_LINES=4 cargo bench ...
 //!
 //! `FLASHMOB_BENCH_LINES` is how many lines of 64 bytes of each read are prefetched, 1 unless given.
@@ -16,8 +16,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use flashmob::store::{Mapping, Store, StoreConfig, TryRead};
 use flashmob_core::units::Time;
+use flashmob_server::store::{Mapping, Store, StoreConfig, TryRead};
 
 /// Reads between two looks at the clock, as a node does it once per turn; and how many are known ahead.
 const BATCH: usize = 256;

@@ -23,8 +23,9 @@ impl Wake {
     }
 
     /// Wakes nobody: for tests that look by themselves.
-    #[cfg(test)]
-    pub(crate) fn nobody() -> Wake {
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn nobody() -> Wake {
         Wake(None)
     }
 }

@@ -4,13 +4,13 @@
 //! batches without a socket in between. Every operation returns a [`Call`]: await it, or [`Call::wait`] for it.
 //!
 //! ```no_run
-//! let volume = flashmob::Volume::open("cluster.toml")?;
+//! let volume = flashmob_server::Volume::open("cluster.toml")?;
 //! let first = volume.read_at(0, 4096).wait()?;
 //! let spans: Vec<(u64, u32)> = (0..1000).map(|i| (i * 4096, 1)).collect();
 //! let thousand_bytes = volume.read_many(spans).wait()?;
 //! volume.write_at(0, first).wait()?;
 //! volume.flush().wait()?;
-//! # Ok::<(), flashmob::VolumeError>(())
+//! # Ok::<(), flashmob_server::VolumeError>(())
 //! ```
 
 use std::future::Future;
