@@ -12,6 +12,7 @@ pub mod buffers;
 pub mod checksum;
 pub mod clocks;
 pub mod condition;
+pub mod counters;
 pub mod device_model;
 pub mod elevator;
 pub mod gateway;

@@ -45,7 +45,7 @@ fn a_node_is_followed_to_where_it_was_seen_and_a_wrong_place_does_no_lasting_har
     assert!(gateway.whereabouts.seen(id, vec!["127.0.0.1:1".to_string(), first.address.to_string()]), "one of several");
     // The same address means that it is there, and a link that answers stays.
     assert_eq!(read(&gateway).as_deref(), Some(&b"here"[..]));
-    assert_eq!((seen(&gateway).seen_at, seen(&gateway).links[0].breaks), (None, 0));
+    assert_eq!((seen(&gateway).seen_at, seen(&gateway).links[0].counters.breaks), (None, 0));
 
     drop(first);
     let second = cluster::node(&path, SIZE_BYTES);

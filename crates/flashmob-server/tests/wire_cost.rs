@@ -149,7 +149,7 @@ fn measure(k: usize, reads: &[usize]) -> Vec<Cost> {
 }
 
 fn fast_reads(node: &cluster::Node) -> u64 {
-    node.reporter.ask().and_then(|r| r.node).expect("a node's report").fast_reads
+    node.reporter.ask().and_then(|r| r.node).expect("a node's report").counters.fast_reads
 }
 
 /// Segments with data, out and in, of the gateway's link.

@@ -84,7 +84,7 @@ impl Gateway {
         link.alive.sent = now;
         if link.out.is_empty() || wants_answer {
             link.out.append(|out| put_alive(out, wants_answer));
-            link.alive.frames += 1;
+            link.counters.alive_frames += 1;
             self.links.mark(id);
         }
     }

@@ -149,7 +149,7 @@ impl Gateway {
         }
         self.clients.note_demand(now, id, requests);
         if at_once > 0 {
-            self.metrics.counters.requests[Op::Read as usize] += at_once;
+            self.metrics.requests[Op::Read as usize] += at_once;
             self.metrics.counters.read_at_once += at_once;
             self.metrics.stages.record_n(GatewayInterval::Queued, 0, at_once);
             self.metrics.stages.record_n(GatewayInterval::Total, 0, at_once);

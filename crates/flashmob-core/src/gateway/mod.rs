@@ -51,7 +51,7 @@ pub use state::samples::{
 };
 use state::volume::Volume;
 use state::{Batches, Clients, Link, Links, Memory, Metrics, Node, Queues, Requests};
-pub use state::{ClientId, LinkId};
+pub use state::{ClientId, GatewayCounters, LinkCounters, LinkId};
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
 
 /// The state machine of one gateway. What each field holds, and who may touch what in it, is said in `state/mod.rs`.

@@ -53,7 +53,7 @@ impl Gateway {
         if is_sampled {
             self.begin_sample(now, key, spans);
         }
-        self.metrics.counters.requests[op as usize] += 1;
+        self.metrics.requests[op as usize] += 1;
         self.metrics.stages.record(GatewayInterval::Queued, now.nanos_since(received));
         if self.requests.len() == 1 {
             self.next_sweep = self.next_sweep.max(now);

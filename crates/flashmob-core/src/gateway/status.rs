@@ -2,7 +2,7 @@
 
 use super::Gateway;
 use super::state::samples::{Sample, SampleCounters, Sampling};
-use super::state::{LinkId, State};
+use super::state::{GatewayCounters, LinkCounters, LinkId, State};
 use crate::clocks::ClockOffset;
 use crate::condition::Condition;
 use crate::op::Op;
@@ -27,18 +27,8 @@ pub enum LinkPhase {
 pub struct GatewayStatus {
     /// Requests accepted, by operation.
     pub requests: Vec<(Op, u64)>,
-    /// Reads that extents in this process answered at once, without a batch (parts of native calls one by one).
-    pub read_at_once: u64,
-    /// Requests that ended with an error.
-    pub failures: u64,
-    /// Those of them that took too long.
-    pub timeouts: u64,
-    /// Clients dropped because of what they sent.
-    pub client_errors: u64,
-    /// Links dropped because of what the node sent.
-    pub link_errors: u64,
-    /// How often a device lost unflushed changes.
-    pub losses: u64,
+    /// What else it counts. Of native calls each part that is answered at once counts.
+    pub counters: GatewayCounters,
     /// Clients connected.
     pub clients: usize,
     /// Requests in hand.
@@ -92,43 +82,17 @@ pub struct LinkStatus {
     pub phase: LinkPhase,
     /// Batches out.
     pub outstanding_batches: usize,
-    /// Batches sent.
-    pub batches: u64,
-    /// Those of them that were to be answered together.
-    pub batches_together: u64,
-    /// Pieces sent.
-    pub pieces: u64,
-    /// Frames of replies received.
-    pub reply_frames: u64,
-    /// Bytes written, framing included.
-    pub bytes_out: u64,
-    /// Bytes received, framing included.
-    pub bytes_in: u64,
-    /// Time that answered pieces spent at the node, in nanoseconds, added up.
-    pub node_nanos: u64,
-    /// Pieces sent again after a break.
-    pub resent: u64,
-    /// How often it broke or could not be made.
-    pub breaks: u64,
-    /// Pieces that the node answered with a failure.
-    pub failures: u64,
-    /// Frames that kept it alive.
-    pub alive_frames: u64,
+    /// What it has carried.
+    pub counters: LinkCounters,
 }
 
 impl Gateway {
     /// The state now.
     #[must_use]
     pub fn status(&self) -> GatewayStatus {
-        let c = &self.metrics.counters;
         GatewayStatus {
-            requests: Op::ALL.into_iter().map(|op| (op, c.requests[op as usize])).collect(),
-            failures: c.failures,
-            timeouts: c.timeouts,
-            client_errors: c.client_errors,
-            link_errors: c.link_errors,
-            read_at_once: c.read_at_once,
-            losses: c.losses,
+            requests: Op::ALL.into_iter().map(|op| (op, self.metrics.requests[op as usize])).collect(),
+            counters: self.metrics.counters,
             clients: self.clients.len(),
             in_hand: self.requests.len(),
             memory_bytes: (
@@ -166,7 +130,6 @@ impl Gateway {
 
     fn link_status(&self, id: LinkId) -> LinkStatus {
         let link = &self.links[id];
-        let c = &link.counters;
         LinkStatus {
             link: id,
             phase: match link.state {
@@ -176,17 +139,7 @@ impl Gateway {
                 State::Ready => LinkPhase::Ready,
             },
             outstanding_batches: link.sent.len(),
-            batches: c.batches,
-            batches_together: c.batches_together,
-            pieces: c.pieces,
-            reply_frames: c.reply_frames,
-            bytes_out: c.bytes_out,
-            bytes_in: c.bytes_in,
-            node_nanos: c.node_nanos,
-            resent: c.resent,
-            breaks: c.breaks,
-            failures: c.failures,
-            alive_frames: link.alive.frames,
+            counters: link.counters,
         }
     }
 

@@ -37,7 +37,7 @@ use crate::wire::{PIECE_BYTES_MAX, frame};
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
 use serve::{Batch, PieceRef};
-pub use status::{LinkStatus, NodeStatus};
+pub use status::{LinkStatus, NodeCounters, NodeStatus};
 pub use told::TELL_EVERY;
 
 /// What a node is told when it is made.
@@ -195,7 +195,7 @@ pub struct Node {
     fences: link::Fences,
     events: VecDeque<NodeEvent>,
     stages: StageRecorder<NodeInterval>,
-    counters: status::Counters,
+    counters: status::NodeCounters,
     draining: bool,
     /// How the device is, once the shell has said.
     condition: Option<Condition>,
@@ -241,7 +241,7 @@ impl Node {
             fences: link::Fences::default(),
             events: VecDeque::new(),
             stages: StageRecorder::new(),
-            counters: status::Counters::default(),
+            counters: status::NodeCounters::default(),
             draining: false,
             condition: None,
             store_bytes: 0,

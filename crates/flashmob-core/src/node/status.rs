@@ -2,39 +2,28 @@
 
 use super::Node;
 use super::link::{LinkId, LinkState};
+use crate::counters::counters;
 use crate::stages::{NodeInterval, StageHistograms};
 
-#[derive(Debug, Default, Clone)]
-pub(super) struct Counters {
-    pub batches: u64,
-    pub pieces: u64,
-    pub fast_reads: u64,
-    pub store_ops: u64,
-    pub read_bytes: u64,
-    pub write_bytes: u64,
-    pub failures: u64,
-    pub protocol_errors: u64,
+counters! {
+    /// What a node has counted since its start.
+    pub struct NodeCounters {
+        batches: "Batches received",
+        pieces: "Pieces received",
+        fast_reads: "Reads answered from the page cache without blocking",
+        store_ops as "store_operations": "Operations that went to the store, after merging",
+        read_bytes: "Bytes asked for by reads",
+        write_bytes as "written_bytes": "Bytes brought by writes",
+        failures: "Pieces answered with a failure",
+        protocol_errors: "Links dropped because of what they sent",
+    }
 }
 
 /// A node's state at one moment. Counters count from its start.
 #[derive(Debug, Clone)]
 pub struct NodeStatus {
-    /// Batches received.
-    pub batches: u64,
-    /// Pieces received.
-    pub pieces: u64,
-    /// Reads answered without blocking, from the page cache.
-    pub fast_reads: u64,
-    /// Operations that went to the store, after merging.
-    pub store_ops: u64,
-    /// Bytes asked for by reads.
-    pub read_bytes: u64,
-    /// Bytes brought by writes.
-    pub write_bytes: u64,
-    /// Pieces answered with a failure.
-    pub failures: u64,
-    /// Links dropped because of what they sent.
-    pub protocol_errors: u64,
+    /// What it has counted.
+    pub counters: NodeCounters,
     /// Pieces waiting in the elevator.
     pub waiting: usize,
     /// Operations in the store.
@@ -72,7 +61,6 @@ impl Node {
     /// The state now.
     #[must_use]
     pub fn status(&self) -> NodeStatus {
-        let c = &self.counters;
         let links = self
             .links
             .iter()
@@ -87,14 +75,7 @@ impl Node {
             })
             .collect();
         NodeStatus {
-            batches: c.batches,
-            pieces: c.pieces,
-            fast_reads: c.fast_reads,
-            store_ops: c.store_ops,
-            read_bytes: c.read_bytes,
-            write_bytes: c.write_bytes,
-            failures: c.failures,
-            protocol_errors: c.protocol_errors,
+            counters: self.counters,
             waiting: self.elevator.len(),
             in_store: self.in_store.len(),
             memory_bytes: (self.budget.used_bytes(), self.budget.peak_bytes(), self.budget.limit_bytes()),

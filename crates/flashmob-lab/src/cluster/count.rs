@@ -28,9 +28,9 @@ impl World {
             air: self.airs.iter().map(Air::counters).collect(),
             flash_busy_ns: asked.filter_map(SimNode::flash_counters).map(|c| c.busy_ns).collect(),
             packets: self.packets,
-            batches: links().map(|l| l.batches).sum(),
-            pieces: links().map(|l| l.pieces).sum(),
-            replies: links().map(|l| l.reply_frames).sum(),
+            batches: links().map(|l| l.counters.batches).sum(),
+            pieces: links().map(|l| l.counters.pieces).sum(),
+            replies: links().map(|l| l.counters.reply_frames).sum(),
             gateway_busy_ns: self.gateway.busy_ns,
         }
     }

@@ -174,18 +174,18 @@ impl World {
         let Some(core) = &self.gateway.core else { return };
         let status = core.status();
         for link in status.volumes[0].nodes.iter().flat_map(|n| &n.links) {
-            self.ctx.totals.batches += link.batches;
-            self.ctx.totals.together += link.batches_together;
+            self.ctx.totals.batches += link.counters.batches;
+            self.ctx.totals.together += link.counters.batches_together;
             let by_choice = self.scenario.batch == BatchMode::Auto;
-            self.ctx.totals.together_by_choice += if by_choice { link.batches_together } else { 0 };
-            self.ctx.totals.pieces += link.pieces;
-            self.ctx.totals.resent += link.resent;
+            self.ctx.totals.together_by_choice += if by_choice { link.counters.batches_together } else { 0 };
+            self.ctx.totals.pieces += link.counters.pieces;
+            self.ctx.totals.resent += link.counters.resent;
         }
         let counters = core.sample_counters();
         self.ctx.totals.samples_dropped += counters.abandoned + counters.untold;
         let protocol_errors: u64 =
-            self.nodes.iter().filter_map(|n| n.core.as_ref()).map(|n| n.status().protocol_errors).sum();
-        if self.ctx.totals.corruptions == 0 && (status.link_errors > 0 || protocol_errors > 0) {
+            self.nodes.iter().filter_map(|n| n.core.as_ref()).map(|n| n.status().counters.protocol_errors).sum();
+        if self.ctx.totals.corruptions == 0 && (status.counters.link_errors > 0 || protocol_errors > 0) {
             self.ctx.fail("gateway and node did not understand each other, though no byte was damaged".to_string());
         }
     }

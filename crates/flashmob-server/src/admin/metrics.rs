@@ -1,8 +1,8 @@
 //! `/metrics`: a [`Report`] as Prometheus's text (version 0.0.4) or as OpenMetrics (1.0.0).
 //!
-//! Names follow Prometheus's rules: base units, the unit last, `_total` for what only counts up. `series.rs` lists them. Nothing is
-//! kept from one scrape to the next. prometheus-client does the writing and the escaping; it knows OpenMetrics alone, and `Sheet::family` is where
-//! the two forms differ.
+//! Names follow Prometheus's rules: base units, the unit last, `_total` for counters. Counters of gateway, links and node come from their
+//! tables ([`flashmob_core::counters`]); `series.rs` lists the rest. Nothing is kept from one scrape to the next. prometheus-client writes
+//! and escapes; it knows OpenMetrics alone, and `Sheet::family` is where the two forms differ.
 
 mod series;
 #[cfg(test)]
@@ -13,6 +13,9 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use flashmob_core::counters::Counter;
+use flashmob_core::gateway::{GatewayCounters, LinkCounters};
+use flashmob_core::node::NodeCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -71,6 +74,7 @@ impl Collector for Scrape {
         sheet.stages(&report.stages)?;
         if let Some(gateway) = &report.gateway {
             sheet.families(GATEWAY, &[(vec![], gateway)])?;
+            sheet.counters("flashmob_gateway", GatewayCounters::TABLE, &[(vec![], &gateway.counters)])?;
             let volumes: Vec<_> = gateway.volumes.iter().map(|v| (vec![("volume", &*v.name)], v)).collect();
             sheet.families(VOLUME, &volumes)?;
             let nodes: Vec<_> = volumes
@@ -87,9 +91,12 @@ impl Collector for Scrape {
                 .map(|((labels, link), number)| (with(labels, "link", number), link))
                 .collect();
             sheet.families(LINK, &links)?;
+            let counted: Vec<_> = links.iter().map(|(labels, link)| (labels.clone(), &link.counters)).collect();
+            sheet.counters("flashmob_link", LinkCounters::TABLE, &counted)?;
         }
         if let Some(node) = &report.node {
             sheet.families(EXTENT, &[(vec![], node)])?;
+            sheet.counters("flashmob_extent", NodeCounters::TABLE, &[(vec![], &node.counters)])?;
         }
         Ok(())
     }
@@ -106,33 +113,46 @@ struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
-    /// Every series for every item; all samples of a name must stand together.
+    /// Every series for every item.
     fn families<T>(&mut self, all: &[Series<T>], items: &[(Labels<'_>, &T)]) -> fmt::Result {
-        all.iter().try_for_each(|series| self.family(series, items))
+        all.iter().try_for_each(|series| {
+            let samples = items.iter().flat_map(|(labels, item)| {
+                let points = (series.points)(item).into_iter();
+                points.map(|(more, value)| (labels.iter().copied().chain(more).collect(), value))
+            });
+            self.family(series.kind, series.name, series.help, samples.collect())
+        })
     }
 
-    fn family<T>(&mut self, series: &Series<T>, items: &[(Labels<'_>, &T)]) -> fmt::Result {
-        let mut samples = Vec::new();
-        for (labels, item) in items {
-            for (more, value) in (series.points)(item) {
-                let labels: Labels<'_> = labels.iter().copied().chain(more).collect();
-                samples.extend(value.is_finite().then_some((labels, value)));
-            }
+    /// Every counter of a table for every item, under names with this prefix.
+    fn counters<T>(&mut self, prefix: &str, table: &[Counter<T>], items: &[(Labels<'_>, &T)]) -> fmt::Result {
+        let name = |counter: &Counter<T>| counter.metric.split('/').next().unwrap_or_default();
+        for same in table.chunk_by(|a, b| name(a) == name(b)).filter(|same| !name(&same[0]).is_empty()) {
+            let samples = items.iter().flat_map(|(labels, item)| {
+                same.iter().map(move |counter| {
+                    let direction = counter.metric.split_once('/').map(|(_, direction)| ("direction", direction));
+                    let labels = labels.iter().copied().chain(direction).collect();
+                    (labels, Value::Whole((counter.value)(item)))
+                })
+            });
+            let full_name = format!("{prefix}_{}_total", name(&same[0]));
+            self.family(Kind::Counter, &full_name, same[0].help, samples.collect())?;
         }
+        Ok(())
+    }
+
+    /// All samples of a name must stand together.
+    fn family(&mut self, kind: Kind, name: &str, help: &str, mut samples: Vec<(Labels<'_>, Value)>) -> fmt::Result {
+        samples.retain(|(_, value)| value.is_finite());
         if samples.is_empty() {
             return Ok(());
         }
-        let (name, kind) = match series.kind {
-            Kind::Gauge => (series.name, MetricType::Gauge),
-            // OpenMetrics names the family without the suffix that its samples have.
-            Kind::Counter if self.format == Format::OpenMetrics => {
-                (series.name.strip_suffix("_total").unwrap_or(series.name), MetricType::Counter)
-            }
-            Kind::Counter => (series.name, MetricType::Counter),
-        };
-        let mut family = self.encoder.encode_descriptor(name, series.help, None, kind)?;
         // What the encoder calls a gauge is a sample under just the name it was given.
-        let suffixed = series.kind == Kind::Counter && self.format == Format::OpenMetrics;
+        let suffixed = kind == Kind::Counter && self.format == Format::OpenMetrics;
+        // OpenMetrics names the family without the suffix that its samples have.
+        let name = if suffixed { name.strip_suffix("_total").unwrap_or(name) } else { name };
+        let kind = if kind == Kind::Gauge { MetricType::Gauge } else { MetricType::Counter };
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
         for (labels, value) in &samples {
             match &labels[..] {
                 [] => encode(&mut family, *value, suffixed)?,

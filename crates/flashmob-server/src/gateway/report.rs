@@ -35,12 +35,7 @@ impl GatewayServer {
                 clients: status.clients,
                 in_hand: status.in_hand,
                 requests: status.requests.iter().map(|(op, count)| (op.name().to_string(), *count)).collect(),
-                failures: status.failures,
-                timeouts: status.timeouts,
-                client_errors: status.client_errors,
-                link_errors: status.link_errors,
-                losses: status.losses,
-                read_at_once: status.read_at_once,
+                counters: status.counters,
                 trace: TraceCounters::of(&self.gateway),
                 volumes,
             }),
@@ -89,21 +84,18 @@ impl GatewayServer {
             LinkPhase::Greeting => "greeting",
             LinkPhase::Ready => "ready",
         };
+        let counters = link.counters;
         LinkReport {
             number,
             state: state.to_string(),
             outstanding_batches: link.outstanding_batches,
-            batches: link.batches,
-            pieces: link.pieces,
-            pieces_per_batch: if link.batches == 0 { 0.0 } else { link.pieces as f64 / link.batches as f64 },
-            reply_frames: link.reply_frames,
-            bytes_out: link.bytes_out,
-            bytes_in: link.bytes_in,
-            node_seconds: link.node_nanos as f64 / 1e9,
-            resent: link.resent,
-            breaks: link.breaks,
-            failures: link.failures,
-            alive_frames: link.alive_frames,
+            counters,
+            pieces_per_batch: if counters.batches == 0 {
+                0.0
+            } else {
+                counters.pieces as f64 / counters.batches as f64
+            },
+            node_seconds: counters.node_nanos as f64 / 1e9,
             tcp: self.links.tcp_info(link.link),
             path: self.links.path_report(link.link),
         }

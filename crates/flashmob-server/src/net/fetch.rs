@@ -1,18 +1,20 @@
-//! Fetches `/status` from a running process, or tells it something: one request over one plain connection.
+//! Fetches `/status` from a running process, or sends it something: one request over one plain connection.
 //!
-//! It trusts nothing about what answers: the time, the head and the body have limits, and whatever goes wrong is an error that says what to do.
+//! Time, head and body of the answer have limits, and each error says what to do.
 
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ureq::http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use ureq::http::{Request, Response};
+use ureq::{Agent, Body, Timeout};
 
 /// The largest head of an answer.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Headers in an answer.
-const HEADERS_MAX: usize = 64;
 /// The largest report. One of a thousand nodes with eight links each takes about 6 MiB.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 /// A connection is made within this, and all of the answer has arrived within this again.
@@ -94,7 +96,7 @@ pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
 }
 
 fn fetch_within(target: &str, path: &str, timeout: Duration) -> Result<Vec<u8>, FetchError> {
-    exchange(target, &format!("GET {path}"), None, timeout)
+    exchange(target, path, None, timeout)
 }
 
 /// Sends JSON to `http://TARGET PATH` and returns the answer's body. Connecting takes at most `timeout`, and the rest as long again.
@@ -102,25 +104,107 @@ fn fetch_within(target: &str, path: &str, timeout: Duration) -> Result<Vec<u8>, 
 /// # Errors
 /// See [`FetchError`].
 pub fn post(target: &str, path: &str, body: &[u8], timeout: Duration) -> Result<Vec<u8>, FetchError> {
-    exchange(target, &format!("POST {path}"), Some(body), timeout)
+    exchange(target, path, Some(body), timeout)
 }
 
-fn exchange(target: &str, what: &str, body: Option<&[u8]>, timeout: Duration) -> Result<Vec<u8>, FetchError> {
+fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) -> Result<Vec<u8>, FetchError> {
     let authority = authority(target).ok_or_else(|| FetchError::Target(target.to_string()))?;
-    let mut stream = connect(authority, timeout)?;
-    let mut conversation =
-        Conversation { authority, timeout, deadline: Instant::now() + timeout, tells: body.is_some() };
-    let sent = body
-        .map_or(String::new(), |body| format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
-    let mut request = format!(
-        "{what} HTTP/1.1\r\nHost: {authority}\r\nAccept: application/json\r\nUser-Agent: flashmob/{}\r\n{sent}Connection: close\r\n\r\n",
-        env!("CARGO_PKG_VERSION")
+    let asked = Asked { authority, path, sent, timeout };
+    // Not by ureq: on a device without a name service the system's resolver would wait for one.
+    let addrs = flashmob_host::addresses_of_authority(authority)
+        .map_err(|source| FetchError::Resolve { target: authority.to_string(), source })?;
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for addr in addrs {
+        match asked.ask(addr) {
+            Ok(response) => return asked.body_of(response),
+            Err(ureq::Error::Timeout(Timeout::Connect)) => last = ErrorKind::TimedOut.into(),
+            Err(ureq::Error::Io(e)) if is_of_connecting(&e) => last = e,
+            Err(error) => return Err(asked.failed(error)),
+        }
+    }
+    let target = authority.to_string();
+    Err(match last.kind() {
+        ErrorKind::ConnectionRefused => FetchError::Refused(target),
+        _ => FetchError::Connect { target, source: last },
+    })
+}
+
+/// Whether no connection came about, so that another address of the same name may do.
+fn is_of_connecting(error: &io::Error) -> bool {
+    use ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | NetworkUnreachable | AddrNotAvailable | PermissionDenied
     )
-    .into_bytes();
-    request.extend_from_slice(body.unwrap_or_default());
-    stream.set_write_timeout(Some(timeout)).map_err(|e| conversation.failed(e))?;
-    stream.write_all(&request).map_err(|e| conversation.failed(e))?;
-    conversation.read_answer(&mut stream)
+}
+
+/// One request.
+struct Asked<'a> {
+    authority: &'a str,
+    path: &'a str,
+    /// The JSON that it brings.
+    sent: Option<&'a [u8]>,
+    timeout: Duration,
+}
+
+impl Asked<'_> {
+    fn ask(&self, addr: SocketAddr) -> Result<Response<Body>, ureq::Error> {
+        let config = Agent::config_builder()
+            .timeout_connect(Some(self.timeout))
+            .timeout_global(Some(self.timeout * 2))
+            .timeout_recv_response(Some(self.timeout))
+            .timeout_recv_body(Some(self.timeout))
+            .max_response_header_size(HEAD_BYTES_MAX)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .proxy(None)
+            .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")));
+        let agent: Agent = config.build().into();
+        let request = Request::builder()
+            .uri(format!("http://{addr}{}", self.path))
+            .header(HOST, self.authority)
+            .header(ACCEPT, "application/json");
+        match self.sent {
+            None => agent.run(request.body(())?),
+            Some(json) => agent.run(request.method("POST").header(CONTENT_TYPE, "application/json").body(json)?),
+        }
+    }
+
+    fn body_of(&self, mut response: Response<Body>) -> Result<Vec<u8>, FetchError> {
+        let target = || self.authority.to_string();
+        let status = response.status().as_u16();
+        let is_refusal = self.sent.is_some() && matches!(status, 400 | 404 | 429);
+        match status {
+            200 => {}
+            503 => return Err(FetchError::Busy(target())),
+            _ if is_refusal => {}
+            _ => return Err(FetchError::Foreign(target())),
+        }
+        let limit = BODY_BYTES_MAX as u64;
+        if response.body().content_length().is_some_and(|len| len > limit) {
+            return Err(FetchError::TooLarge(target()));
+        }
+        let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|e| self.failed(e))?;
+        if is_refusal {
+            let words = String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(300).collect();
+            return Err(FetchError::Rejected(target(), words));
+        }
+        Ok(body)
+    }
+
+    fn failed(&self, error: ureq::Error) -> FetchError {
+        let target = self.authority.to_string();
+        match error {
+            ureq::Error::Timeout(_) => FetchError::Timeout(target, self.timeout),
+            ureq::Error::BodyExceedsLimit(_) => FetchError::TooLarge(target),
+            ureq::Error::Io(source) => match source.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => FetchError::Timeout(target, self.timeout),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => FetchError::Cut(target),
+                _ => FetchError::Io { target, source },
+            },
+            _ => FetchError::Foreign(target),
+        }
+    }
 }
 
 /// `ADDR:PORT` out of what a person may have copied.
@@ -133,137 +217,4 @@ fn authority(target: &str) -> Option<&str> {
         && port.parse::<u16>().is_ok_and(|port| port != 0)
         && authority.chars().all(|c| c.is_ascii_graphic());
     good.then_some(authority)
-}
-
-fn connect(authority: &str, timeout: Duration) -> Result<TcpStream, FetchError> {
-    let target = authority.to_string();
-    let addrs = match flashmob_host::addresses_of_authority(authority) {
-        Ok(addrs) => addrs,
-        Err(source) => return Err(FetchError::Resolve { target, source }),
-    };
-    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for addr in addrs {
-        match TcpStream::connect_timeout(&addr, timeout) {
-            Ok(stream) => return Ok(stream),
-            Err(e) => last = e,
-        }
-    }
-    Err(match last.kind() {
-        ErrorKind::ConnectionRefused => FetchError::Refused(target),
-        _ => FetchError::Connect { target, source: last },
-    })
-}
-
-/// Where the answer of one request stands.
-struct Conversation<'a> {
-    authority: &'a str,
-    timeout: Duration,
-    deadline: Instant,
-    /// It tells something, so that a refusal says why.
-    tells: bool,
-}
-
-/// What the head of an answer tells.
-struct Head {
-    len: usize,
-    status: u16,
-    body_len: Option<usize>,
-}
-
-impl Conversation<'_> {
-    fn read_answer(&mut self, stream: &mut TcpStream) -> Result<Vec<u8>, FetchError> {
-        let mut bytes = Vec::new();
-        let head = loop {
-            if let Some(head) = self.head(&bytes)? {
-                break head;
-            }
-            if bytes.len() >= HEAD_BYTES_MAX {
-                return Err(FetchError::Foreign(self.authority.to_string()));
-            }
-            if !self.read_some(stream, &mut bytes)? {
-                return Err(FetchError::Cut(self.authority.to_string()));
-            }
-        };
-        let target = || self.authority.to_string();
-        let body = bytes.split_off(head.len);
-        match head.status {
-            200 => self.read_body(stream, &head, body),
-            503 => Err(FetchError::Busy(target())),
-            400 | 404 | 429 if self.tells => {
-                let why = self.read_body(stream, &head, body)?;
-                let words = String::from_utf8_lossy(&why).chars().filter(|c| !c.is_control()).take(300).collect();
-                Err(FetchError::Rejected(target(), words))
-            }
-            _ => Err(FetchError::Foreign(target())),
-        }
-    }
-
-    fn read_body(&mut self, stream: &mut TcpStream, head: &Head, mut body: Vec<u8>) -> Result<Vec<u8>, FetchError> {
-        loop {
-            if body.len().max(head.body_len.unwrap_or(0)) > BODY_BYTES_MAX {
-                return Err(FetchError::TooLarge(self.authority.to_string()));
-            }
-            if let Some(len) = head.body_len.filter(|&len| body.len() >= len) {
-                body.truncate(len);
-                return Ok(body);
-            }
-            if !self.read_some(stream, &mut body)? {
-                return match head.body_len {
-                    Some(_) => Err(FetchError::Cut(self.authority.to_string())),
-                    None => Ok(body),
-                };
-            }
-        }
-    }
-
-    /// The head, once it is complete.
-    fn head(&self, bytes: &[u8]) -> Result<Option<Head>, FetchError> {
-        let foreign = || FetchError::Foreign(self.authority.to_string());
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut response = httparse::Response::new(&mut headers);
-        let httparse::Status::Complete(len) = response.parse(bytes).map_err(|_| foreign())? else {
-            return Ok(None);
-        };
-        let mut head = Head { len, status: response.code.unwrap_or(0), body_len: None };
-        for header in response.headers.iter() {
-            if header.name.eq_ignore_ascii_case("transfer-encoding") {
-                // flashmob always knows the length of what it sends.
-                return Err(foreign());
-            }
-            if header.name.eq_ignore_ascii_case("content-length") {
-                let len = std::str::from_utf8(header.value).ok().and_then(|text| text.trim().parse().ok());
-                head.body_len = Some(len.ok_or_else(foreign)?);
-            }
-        }
-        Ok(Some(head))
-    }
-
-    /// Reads what there is; false at the end of the stream.
-    fn read_some(&self, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<bool, FetchError> {
-        let mut chunk = [0; 16 << 10];
-        loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(FetchError::Timeout(self.authority.to_string(), self.timeout));
-            }
-            stream.set_read_timeout(Some(left)).map_err(|e| self.failed(e))?;
-            match stream.read(&mut chunk) {
-                Ok(len) => {
-                    bytes.extend_from_slice(&chunk[..len]);
-                    return Ok(len > 0);
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.failed(e)),
-            }
-        }
-    }
-
-    fn failed(&self, source: io::Error) -> FetchError {
-        let target = self.authority.to_string();
-        match source.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => FetchError::Timeout(target, self.timeout),
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => FetchError::Cut(target),
-            _ => FetchError::Io { target, source },
-        }
-    }
 }

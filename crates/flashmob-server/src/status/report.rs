@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use flashmob_core::gateway::{GatewayCounters, LinkCounters};
+use flashmob_core::node::NodeCounters;
 use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
 
@@ -84,18 +86,9 @@ pub struct GatewayReport {
     pub in_hand: usize,
     /// Requests accepted, by operation.
     pub requests: Vec<(String, u64)>,
-    /// Requests that ended with an error.
-    pub failures: u64,
-    /// Those of them that took too long.
-    pub timeouts: u64,
-    /// Clients dropped because of what they sent.
-    pub client_errors: u64,
-    /// Links dropped because of what the node sent.
-    pub link_errors: u64,
-    /// How often a device lost changes that were acknowledged but not flushed.
-    pub losses: u64,
-    /// Reads that extents in this process answered at once, without a batch.
-    pub read_at_once: u64,
+    /// What else it counts.
+    #[serde(flatten)]
+    pub counters: GatewayCounters,
     /// What became of requests that were followed.
     #[serde(default)]
     pub trace: TraceCounters,
@@ -157,30 +150,13 @@ pub struct LinkReport {
     pub state: String,
     /// Batches out now.
     pub outstanding_batches: usize,
-    /// Batches sent.
-    pub batches: u64,
-    /// Pieces sent.
-    pub pieces: u64,
+    /// What it has carried.
+    #[serde(flatten)]
+    pub counters: LinkCounters,
     /// Pieces per batch so far.
     pub pieces_per_batch: f64,
-    /// Frames of replies received.
-    pub reply_frames: u64,
-    /// Bytes sent, framing included.
-    pub bytes_out: u64,
-    /// Bytes received, framing included.
-    pub bytes_in: u64,
     /// Time that answered pieces spent at the node, added up.
     pub node_seconds: f64,
-    /// Pieces sent again after a break.
-    pub resent: u64,
-    /// How often it broke or could not be made.
-    pub breaks: u64,
-    /// Pieces that the node answered with a failure.
-    #[serde(default)]
-    pub failures: u64,
-    /// Frames that kept it alive while it was in use.
-    #[serde(default)]
-    pub alive_frames: u64,
     /// What TCP says of the connection; absent for links inside the process.
     pub tcp: Option<TcpReport>,
     /// What this end's socket knows of its path; absent where `tcp` is.
@@ -215,31 +191,18 @@ pub struct NodeReport {
     /// Each of them.
     #[serde(default)]
     pub paths: Vec<NodeLinkReport>,
-    /// Batches received.
-    pub batches: u64,
-    /// Pieces received.
-    pub pieces: u64,
-    /// Reads answered from the page cache without blocking.
-    pub fast_reads: u64,
+    /// What it has counted.
+    #[serde(flatten)]
+    pub counters: NodeCounters,
     /// Whether small reads may be answered from a memory mapping now.
     #[serde(default)]
     pub mapped: bool,
-    /// Those of `fast_reads` that were answered from the memory mapping.
+    /// Those of the fast reads that were answered from the memory mapping.
     #[serde(default)]
     pub mapped_reads: u64,
     /// How often the loop waited for a mapped page that was believed to be in memory.
     #[serde(default)]
     pub mapped_major_faults: u64,
-    /// Operations that went to the store, after merging.
-    pub store_ops: u64,
-    /// Bytes asked for by reads.
-    pub read_bytes: u64,
-    /// Bytes brought by writes.
-    pub write_bytes: u64,
-    /// Pieces answered with a failure.
-    pub failures: u64,
-    /// Links dropped because of what they sent.
-    pub protocol_errors: u64,
     /// Pieces that wait in the elevator.
     pub waiting: usize,
     /// Operations in the store now.

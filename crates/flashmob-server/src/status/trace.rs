@@ -3,7 +3,7 @@
 //! All times are nanoseconds of CLOCK_MONOTONIC of the gateway's device. Those of a node are placed on it by what is known of the node's clock;
 //! how long things took at the node is as the node measured it. Fields may be added; none changes its meaning without a new `schema`.
 
-use flashmob_core::gateway::{AtOnce, Gateway, Sample, SampledPiece};
+use flashmob_core::gateway::{AtOnce, Gateway, Sample, SampleCounters, SampledPiece};
 use flashmob_core::units::Time;
 use flashmob_core::wire::trace::Way;
 use serde::{Deserialize, Serialize};
@@ -35,18 +35,9 @@ pub struct TraceCounters {
     pub one_in: u64,
     /// Followed now.
     pub in_flight: usize,
-    /// Begun.
-    pub begun: u64,
-    /// Ended with everything that there is to know.
-    pub finished: u64,
-    /// Ended with their request's failure.
-    pub failed: u64,
-    /// Not begun, for too many were in flight.
-    pub crowded_out: u64,
-    /// Dropped: the client went before its request was answered.
-    pub abandoned: u64,
-    /// Dropped: a link broke, or was silent, before its node had told its times.
-    pub untold: u64,
+    /// What became of them.
+    #[serde(flatten)]
+    pub counters: SampleCounters,
 }
 
 /// A node and its clock.
@@ -158,16 +149,10 @@ impl TraceCounters {
     /// Those of a gateway.
     #[must_use]
     pub fn of(gateway: &Gateway) -> TraceCounters {
-        let counters = gateway.sample_counters();
         TraceCounters {
             one_in: gateway.sampling().one_in,
             in_flight: gateway.samples_in_flight(),
-            begun: counters.begun,
-            finished: counters.finished,
-            failed: counters.failed,
-            crowded_out: counters.crowded_out,
-            abandoned: counters.abandoned,
-            untold: counters.untold,
+            counters: gateway.sample_counters(),
         }
     }
 }

@@ -15,8 +15,6 @@ pub struct Alive {
     pub probe: Option<Time>,
     /// Something was heard since then.
     pub is_heard: bool,
-    /// Frames sent.
-    pub frames: u64,
 }
 
 impl Alive {
@@ -32,7 +30,7 @@ impl Alive {
 
     /// What was begun ends with the link; the next welcome says anew what the node knows.
     pub fn link_is_lost(&mut self) {
-        *self = Alive { frames: self.frames, ..Alive::default() };
+        *self = Alive::default();
     }
 
     /// Whether nobody looks yet whether a frame is due.

@@ -10,6 +10,7 @@ use super::node::Node;
 use super::queue::Piece;
 use super::requests::RequestKey;
 use crate::buffers::{OutQueue, RxBuf};
+use crate::counters::counters;
 use crate::units::{KIB, MIB, Time};
 use crate::wire::hello::Welcome;
 
@@ -85,19 +86,24 @@ pub struct Link {
     pub counters: LinkCounters,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-pub struct LinkCounters {
-    pub batches: u64,
-    pub batches_together: u64,
-    pub pieces: u64,
-    pub bytes_out: u64,
-    pub bytes_in: u64,
-    pub reply_frames: u64,
-    pub node_nanos: u64,
-    pub resent: u64,
-    pub breaks: u64,
-    pub failures: u64,
-    pub welcomes: u64,
+counters! {
+    /// What a link has carried since the gateway's start.
+    pub struct LinkCounters {
+        batches: "Batches sent",
+        batches_together: "Batches sent to be answered together",
+        pieces: "Pieces sent",
+        reply_frames: "Frames of replies received",
+        bytes_out as "bytes/out": "Bytes sent and received, framing included",
+        bytes_in as "bytes/in": "Bytes sent and received, framing included",
+        // Reports show it in seconds.
+        #[serde(skip)]
+        node_nanos as "": "Time that answered pieces spent at the node, in nanoseconds",
+        resent as "resent_pieces": "Pieces sent again after a break",
+        breaks: "Times that the link broke or could not be made",
+        failures as "failed_pieces": "Pieces that the node answered with a failure",
+        alive_frames: "Frames that kept the link's radio awake",
+        welcomes: "Times that the node welcomed the link",
+    }
 }
 
 impl Link {

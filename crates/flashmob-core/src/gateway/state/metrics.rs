@@ -1,31 +1,38 @@
 //! What is counted and followed.
 
 use super::samples::Samples;
+use crate::counters::counters;
 use crate::stages::{GatewayInterval, StageRecorder};
 
-/// Counters since the start.
-#[derive(Debug, Default, Clone)]
-pub struct Counters {
-    /// By the operation's wire number.
-    pub requests: [u64; 6],
-    pub read_at_once: u64,
-    pub failures: u64,
-    pub timeouts: u64,
-    pub client_errors: u64,
-    pub link_errors: u64,
-    pub losses: u64,
+counters! {
+    /// What a gateway has counted since its start, besides requests.
+    pub struct GatewayCounters {
+        failures: "Requests that ended with an error",
+        timeouts: "Requests that ended with an error because they took too long",
+        client_errors: "Clients dropped because of what they sent",
+        link_errors: "Links dropped because of what the node sent",
+        losses: "Times that a device lost changes acknowledged but not flushed",
+        read_at_once as "reads_at_once": "Reads that extents in the gateway's process answered at once, without a batch",
+    }
 }
 
 /// Counters, times between stages, and followed requests.
 #[derive(Debug)]
 pub struct Metrics {
-    pub counters: Counters,
+    /// Requests accepted, by the operation's wire number.
+    pub requests: [u64; 6],
+    pub counters: GatewayCounters,
     pub stages: StageRecorder<GatewayInterval>,
     pub samples: Samples,
 }
 
 impl Metrics {
     pub fn new() -> Metrics {
-        Metrics { counters: Counters::default(), stages: StageRecorder::new(), samples: Samples::default() }
+        Metrics {
+            requests: [0; 6],
+            counters: GatewayCounters::default(),
+            stages: StageRecorder::new(),
+            samples: Samples::default(),
+        }
     }
 }

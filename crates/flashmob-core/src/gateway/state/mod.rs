@@ -34,9 +34,9 @@ pub mod volume;
 
 pub use batches::Batches;
 pub use clients::{Client, ClientId, ClientKind, Clients, NbdClient};
-pub use links::{Link, LinkId, Links, SentBatch, State};
+pub use links::{Link, LinkCounters, LinkId, Links, SentBatch, State};
 pub use memory::Memory;
-pub use metrics::Metrics;
+pub use metrics::{GatewayCounters, Metrics};
 pub use node::Node;
 pub use queues::Queues;
 pub use requests::{InHand, RequestKey, Requests};

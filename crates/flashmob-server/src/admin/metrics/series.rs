@@ -1,4 +1,4 @@
-//! Every metric but the stages: its name, what it tells, and where in the report it comes from.
+//! Metrics that are neither stages nor counters of core's tables: name, description, and source in the report.
 
 use crate::status::report::{
     ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathReport,
@@ -148,33 +148,13 @@ pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
     counter("flashmob_gateway_requests_total", "Requests accepted, by operation", |g| {
         g.requests.iter().map(|(op, n)| (vec![("op", &**op)], Value::Whole(*n))).collect()
     }),
-    counter("flashmob_gateway_failures_total", "Requests that ended with an error", |g| one(g.failures)),
-    counter("flashmob_gateway_timeouts_total", "Requests that ended with an error because they took too long", |g| {
-        one(g.timeouts)
-    }),
-    counter("flashmob_gateway_client_errors_total", "Clients dropped because of what they sent", |g| {
-        one(g.client_errors)
-    }),
-    counter(
-        "flashmob_gateway_link_errors_total",
-        "Links dropped because of what the node sent",
-        |g| one(g.link_errors),
-    ),
-    counter(
-        "flashmob_gateway_reads_at_once_total",
-        "Reads that extents in the gateway's process answered at once",
-        |g| one(g.read_at_once),
-    ),
     gauge("flashmob_trace_one_in", "One request in so many is followed; 0: none", |g| one(g.trace.one_in)),
     gauge("flashmob_trace_in_flight", "Followed requests that have not ended", |g| one(g.trace.in_flight)),
     counter("flashmob_trace_samples_total", "Requests that were chosen to be followed, by what became of it", |g| {
-        let t = &g.trace;
+        let t = &g.trace.counters;
         let dropped = t.crowded_out + t.abandoned + t.untold;
         let outcomes = [("finished", t.finished), ("failed", t.failed), ("dropped", dropped)];
         outcomes.map(|(outcome, n)| (vec![("outcome", outcome)], Value::Whole(n))).to_vec()
-    }),
-    counter("flashmob_gateway_losses_total", "Times that a device lost changes acknowledged but not flushed", |g| {
-        one(g.losses)
     }),
 ];
 
@@ -237,18 +217,8 @@ pub(super) const NODE: &[Series<NodeOfVolume>] = &[
 pub(super) const LINK: &[Series<LinkReport>] = &[
     gauge("flashmob_link_ready", "1 if the link carries batches", |l| one(l.state == "ready")),
     gauge("flashmob_link_outstanding_batches", "Batches sent and not yet answered", |l| one(l.outstanding_batches)),
-    counter("flashmob_link_batches_total", "Batches sent", |l| one(l.batches)),
-    counter("flashmob_link_pieces_total", "Pieces sent", |l| one(l.pieces)),
     gauge("flashmob_link_pieces_per_batch", "Pieces per batch since the start", |l| one(l.pieces_per_batch)),
-    counter("flashmob_link_reply_frames_total", "Frames of replies received", |l| one(l.reply_frames)),
-    counter("flashmob_link_bytes_total", "Bytes sent and received, framing included", |l| {
-        both(l.bytes_out, l.bytes_in)
-    }),
     counter("flashmob_link_node_seconds_total", "Time that answered pieces spent at the node", |l| one(l.node_seconds)),
-    counter("flashmob_link_alive_frames_total", "Frames that kept the link's radio awake", |l| one(l.alive_frames)),
-    counter("flashmob_link_resent_pieces_total", "Pieces sent again after a break", |l| one(l.resent)),
-    counter("flashmob_link_failed_pieces_total", "Pieces that the node answered with a failure", |l| one(l.failures)),
-    counter("flashmob_link_breaks_total", "Times that the link broke or could not be made", |l| one(l.breaks)),
     gauge("flashmob_link_tcp_rtt_seconds", "Smoothed round-trip time of the present connection", |l| {
         of_tcp(l, |t| one(seconds(t.rtt_us)))
     }),
@@ -389,25 +359,11 @@ pub(super) const EXTENT: &[Series<NodeReport>] = &[
     gauge("flashmob_extent_buffers_too_small", "Buffers of links that hold them back and cannot be made larger", |n| {
         one(n.paths.iter().map(|link| link.path.limits.len()).sum::<usize>())
     }),
-    counter("flashmob_extent_batches_total", "Batches received", |n| one(n.batches)),
-    counter("flashmob_extent_pieces_total", "Pieces received", |n| one(n.pieces)),
-    counter("flashmob_extent_fast_reads_total", "Reads answered from the page cache without blocking", |n| {
-        one(n.fast_reads)
-    }),
     counter("flashmob_extent_mapped_reads_total", "Those of the fast reads that came from the memory mapping", |n| {
         one(n.mapped_reads)
     }),
     counter("flashmob_extent_mapped_major_faults_total", "Waits for a mapped page that had been evicted", |n| {
         one(n.mapped_major_faults)
-    }),
-    counter("flashmob_extent_store_operations_total", "Operations that went to the store, after merging", |n| {
-        one(n.store_ops)
-    }),
-    counter("flashmob_extent_read_bytes_total", "Bytes asked for by reads", |n| one(n.read_bytes)),
-    counter("flashmob_extent_written_bytes_total", "Bytes brought by writes", |n| one(n.write_bytes)),
-    counter("flashmob_extent_failures_total", "Pieces answered with a failure", |n| one(n.failures)),
-    counter("flashmob_extent_protocol_errors_total", "Links dropped because of what they sent", |n| {
-        one(n.protocol_errors)
     }),
     gauge("flashmob_extent_waiting_pieces", "Pieces that wait in the elevator", |n| one(n.waiting)),
     gauge("flashmob_extent_operations_in_store", "Operations in the store", |n| one(n.in_store)),

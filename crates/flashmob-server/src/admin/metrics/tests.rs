@@ -141,7 +141,7 @@ fn values_that_no_format_can_hold_do_not_spoil_the_rest() {
     report.uptime_seconds = f64::NAN;
     report.memory.peak_bytes = u64::MAX;
     let gateway = report.gateway.as_mut().unwrap();
-    gateway.failures = u64::MAX;
+    gateway.counters.failures = u64::MAX;
     gateway.volumes[0].nodes[0].links[0].pieces_per_batch = f64::INFINITY;
     gateway.volumes[0].nodes[0].links[0].node_seconds = f64::NAN;
     let stage = &mut report.stages[0];

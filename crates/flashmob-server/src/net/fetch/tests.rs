@@ -1,7 +1,11 @@
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
 use super::*;
+
+/// Headers in an answer that ureq takes.
+const HEADERS_MAX: usize = 128;
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -24,7 +28,7 @@ fn fetch_from(answer: &[u8], hold: bool) -> Result<String, FetchError> {
     let body = fetch_within(&target, "/status", SOON);
     let request = server.join().unwrap();
     assert!(request.starts_with("GET /status HTTP/1.1\r\n"), "{request}");
-    assert!(request.contains(&format!("\r\nHost: {target}\r\n")) && request.ends_with("\r\n\r\n"), "{request}");
+    assert!(request.contains(&format!("\r\nhost: {target}\r\n")) && request.ends_with("\r\n\r\n"), "{request}");
     body.map(|body| String::from_utf8(body).unwrap())
 }
 
@@ -57,7 +61,7 @@ fn who_is_not_flashmob_is_recognized() {
         &b"NBDMAGICIHAVEOPT\x00\x03"[..],
         b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 302 Found\r\nLocation: /login\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfour\r\nbody\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999999\r\n\r\n",
         b"\r\n\0\xff\xff",

@@ -145,10 +145,10 @@ impl Totals {
     }
 
     fn add(&mut self, link: &LinkReport) {
-        self.batches += link.batches as f64;
-        self.pieces += link.pieces as f64;
-        self.bytes_out += link.bytes_out as f64;
-        self.bytes_back += link.bytes_in as f64;
+        self.batches += link.counters.batches as f64;
+        self.pieces += link.counters.pieces as f64;
+        self.bytes_out += link.counters.bytes_out as f64;
+        self.bytes_back += link.counters.bytes_in as f64;
         if let Some(tcp) = &link.tcp {
             self.packets += (tcp.segments_out + tcp.segments_in) as f64;
             self.data_packets += (tcp.data_segments_out + tcp.data_segments_in) as f64;

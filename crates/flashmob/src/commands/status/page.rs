@@ -69,11 +69,18 @@ fn memory(report: &Report) -> (&'static str, String) {
 fn gateway_pairs(g: &GatewayReport, report: &Report) -> Pairs {
     let by_op: Vec<_> = g.requests.iter().map(|(op, n)| format!("{} {}", name(op), count(*n))).collect();
     vec![
-        ("clients", format!("{}; dropped for what they sent: {}", g.clients, count(g.client_errors))),
+        ("clients", format!("{}; dropped for what they sent: {}", g.clients, count(g.counters.client_errors))),
         ("requests", format!("{}; {} in hand", by_op.join(", "), g.in_hand)),
-        ("failures", format!("{}, {} of them because they took too long", count(g.failures), count(g.timeouts))),
-        ("losses", format!("{}; a loss: a device lost changes that were not flushed", count(g.losses))),
-        ("nodes", format!("links dropped for what they sent: {}", count(g.link_errors))),
+        (
+            "failures",
+            format!(
+                "{}, {} of them because they took too long",
+                count(g.counters.failures),
+                count(g.counters.timeouts)
+            ),
+        ),
+        ("losses", format!("{}; a loss: a device lost changes that were not flushed", count(g.counters.losses))),
+        ("nodes", format!("links dropped for what they sent: {}", count(g.counters.link_errors))),
         memory(report),
     ]
 }
@@ -83,25 +90,33 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
         n.volume.as_ref().map_or("no gateway has claimed it yet".to_string(), |v| format!("of volume {}", name(v)));
     let no_io = if n.no_io { "; answers WITHOUT touching it (--no-io)" } else { "" };
     let model = n.model.as_ref().map(model_pair);
-    let per_batch = n.pieces as f64 / n.batches.max(1) as f64;
+    let per_batch = n.counters.pieces as f64 / n.counters.batches.max(1) as f64;
     let first =
         vec![("extent", format!("{}, {volume}", name(&n.extent_id))), ("data", format!("{}{no_io}", name(&n.path)))];
     let others = [
-        ("links", format!("{} open; dropped for what they sent: {}", n.links, count(n.protocol_errors))),
-        ("batches", format!("{}, {} pieces, {} per batch", count(n.batches), count(n.pieces), mean(per_batch))),
+        ("links", format!("{} open; dropped for what they sent: {}", n.links, count(n.counters.protocol_errors))),
+        (
+            "batches",
+            format!(
+                "{}, {} pieces, {} per batch",
+                count(n.counters.batches),
+                count(n.counters.pieces),
+                mean(per_batch)
+            ),
+        ),
         (
             "reads",
             format!(
                 "{} asked for; {} from the page cache without blocking, {} of them mapped",
-                Bytes(n.read_bytes),
-                count(n.fast_reads),
+                Bytes(n.counters.read_bytes),
+                count(n.counters.fast_reads),
                 count(n.mapped_reads)
             ),
         ),
-        ("writes", Bytes(n.write_bytes).to_string()),
-        ("store", format!("{} operations after merging, {} in it now", count(n.store_ops), n.in_store)),
+        ("writes", Bytes(n.counters.write_bytes).to_string()),
+        ("store", format!("{} operations after merging, {} in it now", count(n.counters.store_ops), n.in_store)),
         ("elevator", format!("{} pieces wait", n.waiting)),
-        ("failures", format!("{} pieces", count(n.failures))),
+        ("failures", format!("{} pieces", count(n.counters.failures))),
         memory(report),
     ];
     first.into_iter().chain(model).chain(devices::pairs(&n.condition)).chain(others).collect()
@@ -251,17 +266,17 @@ fn node_row(node: &NodeOfVolume) -> Row {
         node.size_bytes.map_or("-".to_string(), bytes),
         count(node.queue_depth as u64),
         format!("{ready}/{}", links.len()),
-        count(sum(|l| l.batches)),
-        mean(ratio(sum(|l| l.pieces), sum(|l| l.batches))),
-        bytes(sum(|l| l.bytes_out)),
-        bytes(sum(|l| l.bytes_in)),
+        count(sum(|l| l.counters.batches)),
+        mean(ratio(sum(|l| l.counters.pieces), sum(|l| l.counters.batches))),
+        bytes(sum(|l| l.counters.bytes_out)),
+        bytes(sum(|l| l.counters.bytes_in)),
         tcp_count(|t| t.segments_out),
         tcp_count(|t| t.segments_in),
         mean(ratio(tcp_sum(|t| t.bytes_out), tcp_sum(|t| t.data_segments_out))),
         mean(ratio(tcp_sum(|t| t.bytes_in), tcp_sum(|t| t.data_segments_in))),
         seconds(rtt_seconds),
         tcp_count(|t| t.retransmissions),
-        count(sum(|l| l.breaks)),
+        count(sum(|l| l.counters.breaks)),
     ];
     let plain = |text: String| (text, Colour::Plain);
     let state = (shortened(&printable(&node.state), 10), colour);

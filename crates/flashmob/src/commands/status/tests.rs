@@ -3,6 +3,7 @@ use std::thread;
 
 use super::page::WIDTH;
 use super::*;
+use flashmob_core::gateway::LinkCounters;
 use flashmob_server::admin::http::{AdminServer, serve};
 use flashmob_server::admin::samples::{EVIL, gateway, link, model, node, node_of_volume};
 use flashmob_server::status::report::VolumeReport;
@@ -38,10 +39,7 @@ fn nothing_known_yet_is_a_page_too() {
     (n.state, n.size_bytes) = ("connecting".to_string(), None);
     n.links[0] = flashmob_server::status::report::LinkReport {
         state: "waiting".to_string(),
-        batches: 0,
-        pieces: 0,
-        bytes_out: 0,
-        bytes_in: 0,
+        counters: LinkCounters { resent: 3, breaks: 1, failures: 2, ..LinkCounters::default() },
         tcp: Some(Default::default()),
         path: Some(Default::default()),
         ..link(0)
@@ -49,7 +47,7 @@ fn nothing_known_yet_is_a_page_too() {
     assert_page(&report, include_str!("tests/unknown.txt"));
     let mut report = node();
     let n = report.node.as_mut().unwrap();
-    (n.volume, n.no_io, n.batches, n.pieces) = (None, true, 0, 0);
+    (n.volume, n.no_io, n.counters.batches, n.counters.pieces) = (None, true, 0, 0);
     let text = page(&report, false);
     assert!(
         text.contains("no gateway has claimed it yet") && text.contains("WITHOUT") && text.contains("0 per batch"),
@@ -83,7 +81,8 @@ fn largest() -> Report {
     (n.state, n.refusal, n.no_io) = (long.clone(), Some(long.clone()), true);
     (n.size_bytes, n.queue_depth) = (Some(u64::MAX), usize::MAX);
     let mut l = link(0);
-    (l.batches, l.pieces, l.bytes_out, l.bytes_in, l.breaks) = (u64::MAX / 2, u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+    (l.counters.batches, l.counters.pieces, l.counters.bytes_out, l.counters.bytes_in, l.counters.breaks) =
+        (u64::MAX / 2, u64::MAX, u64::MAX, u64::MAX, u64::MAX);
     let tcp = l.tcp.as_mut().unwrap();
     (tcp.segments_out, tcp.segments_in, tcp.retransmissions, tcp.rtt_us) = (u64::MAX, u64::MAX, u64::MAX, 999_999_999);
     (tcp.data_segments_out, tcp.bytes_out) = (1, u64::MAX);
@@ -103,7 +102,7 @@ fn no_line_is_wider_than_the_page_and_nothing_in_it_steers_the_terminal() {
     let mut local = node();
     let n = local.node.as_mut().unwrap();
     (n.path, n.volume, n.extent_id) = (EVIL.repeat(90), Some(EVIL.repeat(90)), EVIL.repeat(90));
-    (n.read_bytes, n.batches, n.pieces) = (u64::MAX, 1, u64::MAX);
+    (n.counters.read_bytes, n.counters.batches, n.counters.pieces) = (u64::MAX, 1, u64::MAX);
     (n.condition.network, n.condition.pauses[0].reason) = (Some(EVIL.repeat(90)), EVIL.repeat(90));
     for report in [gateway(), node(), largest(), local] {
         for line in page(&report, false).lines() {

@@ -13,6 +13,7 @@ use super::links::LinkId;
 use super::queue::Piece;
 use super::requests::RequestKey;
 use crate::clocks::{ClockRelation, Exchange};
+use crate::counters::counters;
 use crate::op::Failure;
 use crate::units::Time;
 use crate::wire::replies::Run;
@@ -38,21 +39,16 @@ pub struct Sampling {
     pub clock_start_ns: u64,
 }
 
-/// What became of samples, since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SampleCounters {
-    /// Begun.
-    pub begun: u64,
-    /// Ended with everything that there is to know.
-    pub finished: u64,
-    /// Ended with their request's failure.
-    pub failed: u64,
-    /// Not begun, for too many were in flight.
-    pub crowded_out: u64,
-    /// Dropped: the client went before its request was answered.
-    pub abandoned: u64,
-    /// Dropped: a link broke, or was silent, before its node told its times.
-    pub untold: u64,
+counters! {
+    /// What became of samples, since the start.
+    pub struct SampleCounters {
+        begun: "Begun",
+        finished: "Ended with all their times known",
+        failed: "Ended with the failure of their request",
+        crowded_out: "Not begun, for too many were in flight",
+        abandoned: "Dropped: the client went before its request was answered",
+        untold: "Dropped: a link broke, or was silent, before its node reported its times",
+    }
 }
 
 /// A sample in flight.

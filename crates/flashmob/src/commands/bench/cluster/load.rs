@@ -127,9 +127,13 @@ impl<'a> Load<'a> {
         Ok(Look {
             at,
             cpu,
-            batches: Batches { sent: sum(|l| l.batches), pieces: sum(|l| l.pieces), replies: sum(|l| l.reply_frames) },
+            batches: Batches {
+                sent: sum(|l| l.counters.batches),
+                pieces: sum(|l| l.counters.pieces),
+                replies: sum(|l| l.counters.reply_frames),
+            },
             packets: packets.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(Packets::default(), added)),
-            breaks: sum(|l| l.breaks),
+            breaks: sum(|l| l.counters.breaks),
             lab: if is_begin { asked_first } else { lab()? },
         })
     }

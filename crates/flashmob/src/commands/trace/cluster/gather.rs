@@ -34,7 +34,7 @@ pub fn gather(
     let mut last = fetch(target)?;
     let kept_before = last.samples.iter().map(|sample| sample.number).collect::<Vec<_>>();
     let mut gathered = Gathered { samples: take(&last, since_ns), last: last.clone(), missed: 0 };
-    let before = last.counters.finished + last.counters.failed;
+    let before = last.counters.counters.finished + last.counters.counters.failed;
     while (gathered.samples.len() as u64) < enough && Instant::now() < until && !cancel.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE.min(until.saturating_duration_since(Instant::now())));
         last = fetch(target)?;
@@ -42,7 +42,7 @@ pub fn gather(
         let new: Vec<SampleReport> = take(&last, since_ns).into_iter().filter(|sample| !seen(sample)).collect();
         gathered.samples.extend(new);
     }
-    let ended = (last.counters.finished + last.counters.failed).saturating_sub(before);
+    let ended = (last.counters.counters.finished + last.counters.counters.failed).saturating_sub(before);
     let new = gathered.samples.iter().filter(|sample| !kept_before.contains(&sample.number)).count() as u64;
     if since_ns == 0 {
         gathered.missed = ended.saturating_sub(new);

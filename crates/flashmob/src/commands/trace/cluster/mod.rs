@@ -148,12 +148,12 @@ fn warnings(gathered: &Gathered) -> Vec<Warning> {
         warnings.push(Warning::new(Code::Errors, format!("{failed} of the requests that were followed failed")));
     }
     let counters = &gathered.last.counters;
-    let dropped = counters.crowded_out + counters.abandoned + counters.untold;
+    let dropped = counters.counters.crowded_out + counters.counters.abandoned + counters.counters.untold;
     if dropped > 0 {
         let message = format!(
             "{dropped} requests since the gateway's start were to be followed and were not to their end: {} for too many were in flight, {} whose \
              client went, {} whose node did not tell",
-            counters.crowded_out, counters.abandoned, counters.untold
+            counters.counters.crowded_out, counters.counters.abandoned, counters.counters.untold
         );
         warnings.push(Warning::new(Code::Incomplete, message));
     }
