@@ -138,7 +138,9 @@ fn writes_of_one_block_take_time_in_proportion_to_their_number() {
         }
         begun.elapsed()
     };
-    let (few, many) = (run(1000), run(32_000));
+    // The shortest of several: the machine may be busy, but hardly each time.
+    let least = |count| (0..3).map(|_| run(count)).min().unwrap();
+    let (few, many) = (least(1000), least(32_000));
     assert!(
         many < 10 * few.max(Duration::from_millis(10)),
         "500 answers: 1,000 waiting {few:?}, 32,000 waiting {many:?}"
