@@ -64,14 +64,14 @@ fn run(
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<()> {
     if let Some(interval) = watch.filter(|&interval| interval < WATCH_MIN) {
-        bail!("--watch {interval:?} is too often; the least is {WATCH_MIN:?}");
+        bail!("--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
     }
     let mut text = state(target, output, screen.colour)?;
     let mut first = true;
     loop {
         match screen.show(&text, watch, output, first) {
             Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            shown => shown.context("cannot print the state")?,
+            shown => shown.context("cannot print the status")?,
         }
         first = false;
         let Some(interval) = watch else { return Ok(()) };
@@ -95,7 +95,7 @@ fn run(
 
 fn state(target: &str, output: Output, colour: bool) -> anyhow::Result<String> {
     let body = fetch_status(target)?;
-    let report = read(&body).with_context(|| format!("cannot read what {target} reports"))?;
+    let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;
     match output {
         Output::Text => Ok(page(&report, colour)),
         Output::Json => Ok(format!("{}\n", String::from_utf8(body)?.trim_end())),
@@ -109,16 +109,16 @@ fn read(body: &[u8]) -> anyhow::Result<Report> {
         schema: u32,
         version: String,
     }
-    let form: Form = serde_json::from_slice(body).context("it is no report of flashmob")?;
+    let form: Form = serde_json::from_slice(body).context("it is not a flashmob status report")?;
     if form.schema != SCHEMA {
         bail!(
-            "it has form {}, of flashmob {}, and this is flashmob {}, which knows form {SCHEMA}; use the same version",
+            "it has format {}, of flashmob {}; this is flashmob {}, which reads format {SCHEMA}; use the same version",
             form.schema,
             units::printable(&form.version),
             env!("CARGO_PKG_VERSION"),
         );
     }
-    serde_json::from_slice(body).context("a part of the report is missing or wrong")
+    serde_json::from_slice(body).context("a part of the report is missing or invalid")
 }
 
 impl Screen<'_> {

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::admin::show::{Output, status_command};
 use crate::config::quantity::parse_period;
 
-/// Show what a running gateway or node does.
+/// Show the status of a running gateway or node.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -15,13 +15,13 @@ Examples:
   flashmob status 127.0.0.1:10810 --watch 1s
   flashmob status 127.0.0.1:10810 --output json | jq .gateway.volumes")]
 pub struct StatusArgs {
-    /// Where it was told to answer with --admin (or 'admin' in a gateway's configuration).
+    /// Admin address of the gateway or node: its --admin option (or 'admin' in the gateway's configuration).
     #[arg(value_name = "ADDR:PORT")]
     target: String,
-    /// A table for people, or the JSON of /status.
+    /// Output format: a table, or the JSON of /status.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
-    /// Show it again and again, with this pause.
+    /// Repeat at this interval.
     #[arg(long, value_name = "PAUSE", value_parser = pause)]
     watch: Option<Duration>,
 }

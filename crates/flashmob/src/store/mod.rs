@@ -180,7 +180,7 @@ impl Store {
         let engine = match config.model {
             _ if config.no_io => {
                 log::warn!(
-                    "{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED",
+                    "{}: --no-io: nothing is read or written; reads return zeros, writes are DROPPED",
                     path.display()
                 );
                 Running::NoIo
@@ -189,7 +189,7 @@ impl Store {
                 let Model { profile, seed } = model;
                 let engine = Modelled::start(model, &medium, &completions, start_engine)?;
                 log::warn!(
-                    "{}: modelled: it answers as slowly as '{}' would ({}); seed {seed}",
+                    "{}: modelled: timing of '{}' ({}); random seed {seed}",
                     path.display(),
                     profile.name,
                     profile.description

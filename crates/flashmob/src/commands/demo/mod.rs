@@ -24,21 +24,21 @@ const NODES: usize = 8;
 /// The least size of one node's extent, in bytes.
 const EXTENT_BYTES_MIN: u64 = 64 * MIB;
 
-/// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
+/// Demonstrate flashmob on this machine: eight nodes, a gateway, a volume; measured and verified.
 ///
-/// Eight node processes and a gateway make one volume of 8 x 64 MiB over loopback. A real ext4 image goes in
-/// through NBD, is read back and checked (checksum, e2fsck), and is then read at random in the ways of
-/// the paper: at most k requests per packet (k = 1, 10, 100), and as many as gathered (auto). Every byte
-/// is compared with the image. Everything is removed afterwards.
+/// Starts eight node processes and a gateway, which present a volume of 8 x 64 MiB over loopback. Copies an ext4
+/// image in and out over NBD and verifies it (checksum, e2fsck), then measures random reads with at most k requests
+/// per packet, as in the paper (k = 1, 10, 100), and with self-clocked batches (auto). Every byte read is compared
+/// with the image. All files are removed at the end.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Use this image instead of making one.
+    /// Use this image instead of creating one.
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// Seconds of reading in all.
+    /// Total seconds of reading.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     seconds: f64,
-    /// Leave the cluster running at the end, and print what to try with it. Ctrl-C ends it.
+    /// Leave the cluster running, and print commands to try. Ctrl-C ends it.
     #[arg(long)]
     keep: bool,
 }
@@ -46,7 +46,7 @@ pub struct DemoArgs {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("give a number of seconds from 0.1 to 3600".to_string()),
+        _ => Err("must be a number of seconds from 0.1 to 3600".to_string()),
     }
 }
 
@@ -95,7 +95,7 @@ fn copy_and_check(uri: &Uri, image: &Path, image_bytes: u64, dir: &Path) -> anyh
     println!("volume read back:            {}", copied(read.image_bytes, begun.elapsed()));
 
     let sum = image::sha256(image, image_bytes)?;
-    anyhow::ensure!(image::sha256(&back, image_bytes)? == sum, "what was read back DIFFERS from the image");
+    anyhow::ensure!(image::sha256(&back, image_bytes)? == sum, "the data read back DIFFERS from the image");
     println!("checksum equal:              sha256 {}...", &sum[..16]);
     if let Some(verdict) = image::check_ext4(&back, image_bytes)? {
         println!("file system (e2fsck -fn):    {verdict}");
@@ -128,7 +128,7 @@ fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, seconds: f64) -> a
 /// Prints what to try, and waits for Ctrl-C.
 fn keep(gateway: &Gateway, cluster: &Cluster) {
     let (uri, admin) = (&gateway.uri, gateway.admin);
-    println!("\nThe cluster keeps running until Ctrl-C. To try next, in another terminal:\n");
+    println!("\nThe cluster keeps running until Ctrl-C. Commands to try in another terminal:\n");
     println!("  flashmob status {admin}");
     println!("  curl -s http://{admin}/metrics | grep pieces");
     println!("  nbdinfo {uri}");
@@ -137,10 +137,10 @@ fn keep(gateway: &Gateway, cluster: &Cluster) {
     println!(
         "  fio --name=reads --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based --runtime=5"
     );
-    println!("and as root, for the files in the image:\n");
+    println!("and as root, to mount the image's file system:\n");
     println!("  mkdir -p nbd mnt && nbdfuse nbd/volume {uri} &");
     println!("  mount -o loop nbd/volume mnt\n");
-    println!("The nodes' data and logs: {}", cluster.dir().display());
+    println!("Node data and logs: {}", cluster.dir().display());
     loop {
         std::thread::park();
     }
