@@ -10,12 +10,12 @@ counters! {
     pub struct NodeCounters {
         batches: "Batches received",
         pieces: "Pieces received",
-        fast_reads: "Reads answered from the page cache without blocking",
-        store_ops as "store_operations": "Operations that went to the store, after merging",
-        read_bytes: "Bytes asked for by reads",
-        write_bytes as "written_bytes": "Bytes brought by writes",
-        failures: "Pieces answered with a failure",
-        protocol_errors: "Links dropped because of what they sent",
+        fast_reads: "Reads served from the page cache without blocking",
+        store_ops as "store_operations": "Operations submitted to the store, after merging",
+        read_bytes: "Bytes requested by reads",
+        write_bytes as "written_bytes": "Bytes written",
+        failures: "Pieces that failed",
+        protocol_errors: "Links dropped for protocol errors",
     }
 }
 

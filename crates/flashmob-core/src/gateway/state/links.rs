@@ -92,15 +92,15 @@ counters! {
         batches: "Batches sent",
         batches_together: "Batches sent to be answered together",
         pieces: "Pieces sent",
-        reply_frames: "Frames of replies received",
+        reply_frames: "Reply frames received",
         bytes_out as "bytes/out": "Bytes sent and received, framing included",
         bytes_in as "bytes/in": "Bytes sent and received, framing included",
         // Reports show it in seconds.
         #[serde(skip)]
-        node_nanos as "": "Time that answered pieces spent at the node, in nanoseconds",
-        resent as "resent_pieces": "Pieces sent again after a break",
-        breaks: "Times that the link broke or could not be made",
-        failures as "failed_pieces": "Pieces that the node answered with a failure",
+        node_nanos as "": "Time that completed pieces spent at the node, in nanoseconds",
+        resent as "resent_pieces": "Pieces resent after a break",
+        breaks: "Times that the link broke or could not be established",
+        failures as "failed_pieces": "Pieces that failed at the node",
         alive_frames: "Frames that kept the link's radio awake",
         welcomes: "Times that the node welcomed the link",
     }

@@ -7,12 +7,12 @@ use crate::stages::{GatewayInterval, StageRecorder};
 counters! {
     /// What a gateway has counted since its start, besides requests.
     pub struct GatewayCounters {
-        failures: "Requests that ended with an error",
-        timeouts: "Requests that ended with an error because they took too long",
-        client_errors: "Clients dropped because of what they sent",
-        link_errors: "Links dropped because of what the node sent",
-        losses: "Times that a device lost changes acknowledged but not flushed",
-        read_at_once as "reads_at_once": "Reads that extents in the gateway's process answered at once, without a batch",
+        failures: "Requests that failed",
+        timeouts: "Requests that failed by timeout",
+        client_errors: "Clients dropped for protocol errors",
+        link_errors: "Links dropped for protocol errors of the node",
+        losses: "Times that a device lost acknowledged writes that were not flushed",
+        read_at_once as "reads_at_once": "Reads served immediately from extents in the gateway's process",
     }
 }
 

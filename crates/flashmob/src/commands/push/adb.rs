@@ -46,7 +46,7 @@ impl Adb {
     pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => anyhow::anyhow!(
-                "'{}' is not installed; install it (Debian, Ubuntu: apt install adb; others: Android's platform tools), or name it with --adb PATH",
+                "'{}' is not installed; install it (Debian, Ubuntu: apt install adb; others: Android's platform tools), or give its path with --adb PATH",
                 self.program
             ),
             _ => anyhow::anyhow!("cannot run '{}': {error}", self.program),

@@ -85,15 +85,18 @@ pub fn choose(devices: Vec<Attached>, serial: Option<&str>, all: bool) -> anyhow
             let found: Vec<_> = devices.into_iter().filter(|device| device.serial == serial).collect();
             anyhow::ensure!(
                 !found.is_empty(),
-                "there is no device {serial}; {}",
-                if there.is_empty() { Trouble::NoDevice.to_string() } else { format!("there are: {there}") }
+                "no device {serial}; {}",
+                if there.is_empty() { Trouble::NoDevice.to_string() } else { format!("attached: {there}") }
             );
             found
         }
         None if devices.is_empty() => return Err(Trouble::NoDevice.into()),
         None if all || devices.len() == 1 => devices,
         None => {
-            anyhow::bail!("several devices are attached: {}; say which with --serial SERIAL, or --all", names(&devices))
+            anyhow::bail!(
+                "several devices are attached: {}; choose one with --serial SERIAL, or use --all",
+                names(&devices)
+            )
         }
     };
     for device in &chosen {

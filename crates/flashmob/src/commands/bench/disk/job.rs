@@ -23,7 +23,7 @@ pub fn load(path: &Path) -> anyhow::Result<Lines> {
     let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
     // What has no end tells no length.
     let length = read.with_context(|| format!("cannot read the job file {name}"))? as u64;
-    anyhow::ensure!(length <= FILE_BYTES_MAX, "{name}: more than a job file has ({FILE_BYTES_MAX} bytes)");
+    anyhow::ensure!(length <= FILE_BYTES_MAX, "{name}: larger than a job file may be ({FILE_BYTES_MAX} bytes)");
     let mut lines = parse(&text, &name.to_string())?;
     if let (Some(file), Some(folder)) = (&lines.file, path.parent()) {
         lines.file = Some(folder.join(file));
@@ -36,7 +36,7 @@ pub fn parse(text: &str, file: &str) -> anyhow::Result<Lines> {
     let line_of = |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_of(error.span().map_or(0, |span| span.start));
-        anyhow::anyhow!("{file}:{line}: {}; write key = value, texts in quotes, lists in [ ]", error.message())
+        anyhow::anyhow!("{file}:{line}: {}; write key = value, strings in quotes, lists in [ ]", error.message())
     })?;
     let command = Lines::command();
     let known: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
@@ -47,16 +47,17 @@ pub fn parse(text: &str, file: &str) -> anyhow::Result<Lines> {
         let option = name.replace('_', "-");
         if !known.contains(&option.as_str()) {
             match nearest(&option, &known) {
-                Some(near) => bail!("{file}:{line}: there is no key '{name}'; did you mean '{near}'?"),
-                None => bail!("{file}:{line}: there is no key '{name}'; the keys are {}", known.join(", ")),
+                Some(near) => bail!("{file}:{line}: unknown key '{name}'; did you mean '{near}'?"),
+                None => bail!("{file}:{line}: unknown key '{name}'; the keys are {}", known.join(", ")),
             }
         }
         match value.get_ref() {
             DeValue::Boolean(true) => arguments.push(format!("--{option}").into()),
             DeValue::Boolean(false) => {}
             other => {
-                let text = text_of(other)
-                    .with_context(|| format!("{file}:{line}: '{name}' must be a text, a number or a list of them"))?;
+                let text = text_of(other).with_context(|| {
+                    format!("{file}:{line}: '{name}' must be a string, a number, or a list of them")
+                })?;
                 arguments.push(format!("--{option}={text}").into());
             }
         }
