@@ -190,6 +190,8 @@ impl Gateway {
         }
     }
 
+    /// Takes a request in hand. Not inlined, so that [`Gateway::process_client`] keeps the state of its loop in registers.
+    #[inline(never)]
     fn accept_request(
         &mut self,
         now: Time,
