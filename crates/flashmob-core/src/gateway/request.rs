@@ -28,8 +28,8 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Gateway {
-    /// Cuts a request into pieces and queues them: the one way in.
-    #[inline]
+    /// Cuts a request into pieces and queues them: the one way in. Inlined into its two callers, so that [`Incoming`] stays in registers.
+    #[inline(always)]
     pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>, local: &mut impl LocalExtents) {
         let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received, is_sampled } =
             incoming;

@@ -141,14 +141,14 @@ impl Session {
         &mut self.out
     }
 
-    /// Whether an export is open: before, a patient server still has a deadline.
-    #[must_use]
+    /// Whether an export is open.
+    #[cfg(test)]
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Transmission(_))
     }
 
     /// Whether structured replies were agreed on.
-    #[must_use]
+    #[cfg(test)]
     pub fn structured(&self) -> bool {
         self.structured
     }
@@ -258,14 +258,8 @@ impl Session {
 
     /// Answers a request with an error; `is_read` says whether it was a read. See [`reply::errno`].
     pub fn reply_error(&mut self, cookie: u64, failure: Failure, is_read: bool) {
-        // The failures' texts are short: this does not touch the hot path.
-        self.reply_error_text(cookie, failure, is_read, &failure.to_string());
-    }
-
-    /// The same with a text for the user, such as "node b has not answered for 10 s".
-    pub fn reply_error_text(&mut self, cookie: u64, failure: Failure, is_read: bool, text: &str) {
         let errno = reply::errno(failure, is_read, self.structured);
-        reply::error(&mut self.out, self.structured, cookie, errno, text);
+        reply::error(&mut self.out, self.structured, cookie, errno, &failure.to_string());
     }
 }
 

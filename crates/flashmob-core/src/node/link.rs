@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::reply::{Done, Replies};
+use super::reply::Done;
 use super::told::Told;
 use super::{Host, Node, NodeEvent};
 use crate::buffers::{OutQueue, RxBuf};
@@ -19,9 +19,10 @@ pub struct LinkId(pub usize);
 const GATEWAYS_MAX: usize = 256;
 
 /// Where a link is in its life.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum LinkState {
     /// No hello yet.
+    #[default]
     New,
     /// The hello was accepted, which had come then; earlier links of the same gateway are still being finished.
     Fencing(Box<Hello>, Time),
@@ -33,14 +34,15 @@ pub(super) enum LinkState {
     Dead,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct NodeLink {
     pub rx: RxBuf,
     pub out: OutQueue,
     pub state: LinkState,
     /// Who is at the other end, once it said hello.
     pub peer: Option<Peer>,
-    pub replies: Replies,
+    /// Answers that gather for the next frame.
+    pub replies: Vec<Done>,
     /// Sequence number of the last batch taken.
     pub last_seq: Option<u32>,
     /// Pieces taken and not yet answered.
@@ -56,8 +58,6 @@ pub(super) struct NodeLink {
     /// How much of that are answers made and not yet written.
     pub unwritten_reply_bytes: u64,
     pub rx_wanted: usize,
-    pub frames_received: u64,
-    pub pieces_served: u64,
     pub told: Told,
 }
 
@@ -77,29 +77,9 @@ impl Peer {
 }
 
 impl NodeLink {
-    pub fn new() -> NodeLink {
-        NodeLink {
-            rx: RxBuf::new(),
-            out: OutQueue::new(),
-            state: LinkState::New,
-            peer: None,
-            replies: Replies::default(),
-            last_seq: None,
-            pieces_in_hand: 0,
-            pieces_in_store: 0,
-            blocked: false,
-            blocked_need: (0, 0),
-            reserved_bytes: 0,
-            unwritten_reply_bytes: 0,
-            rx_wanted: 0,
-            frames_received: 0,
-            pieces_served: 0,
-            told: Told::default(),
-        }
-    }
-
     /// Puts an answer where the next frame takes it from.
     pub fn push_answer(&mut self, done: Done) {
+        planted::leak(Bug::NodeLeaks, 4096);
         self.unwritten_reply_bytes += done.data_bytes() as u64;
         self.replies.push(done);
     }

@@ -30,14 +30,14 @@ use crate::op::{Failure, Op, OpFlags};
 use crate::stages::{NodeInterval, StageRecorder};
 use crate::units::{MIB, Time};
 use crate::wire::batch::WirePiece;
+use crate::wire::frame;
 use crate::wire::hello::{Hello, RefuseReason};
 use crate::wire::replies::RepliesEncoder;
-use crate::wire::{PIECE_BYTES_MAX, frame};
 
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
 use serve::{Batch, PieceRef};
-pub use status::{LinkStatus, NodeCounters, NodeStatus};
+pub use status::{NodeCounters, NodeStatus};
 pub use told::TELL_EVERY;
 
 /// What a node is told when it is made.
@@ -222,11 +222,7 @@ impl Node {
     /// A node with no links.
     #[must_use]
     pub fn new(config: NodeConfig) -> Node {
-        let elevator = Elevator::new(ElevatorConfig {
-            align_bytes: config.align_bytes,
-            merge_bytes_max: PIECE_BYTES_MAX,
-            merge_parts_max: 64,
-        });
+        let elevator = Elevator::new(ElevatorConfig { align_bytes: config.align_bytes, ..ElevatorConfig::default() });
         // Half of the memory is for pieces and payloads in hand; receive and send buffers of the links, the
         // buffers inside the store and the process itself share the rest.
         let budget = Budget::new(config.memory_bytes.max(MEMORY_BYTES_MIN) / 2);
@@ -265,7 +261,7 @@ impl Node {
 
     /// A peer connected.
     pub fn link_opened(&mut self) -> LinkId {
-        let id = LinkId(self.links.insert(NodeLink::new()));
+        let id = LinkId(self.links.insert(NodeLink::default()));
         self.share_spares();
         id
     }
@@ -365,9 +361,6 @@ impl Node {
                 _ => return Err(WireError::Malformed("order of frames")),
             }
             rx.consume(taken);
-            if let Some(link) = self.links.get_mut(id.0) {
-                link.frames_received += 1;
-            }
         }
     }
 

@@ -4,7 +4,6 @@ use super::Node;
 use super::followed::Followed;
 use super::link::LinkId;
 use crate::op::Failure;
-use crate::planted::{self, Bug};
 use crate::stages::NodeInterval;
 use crate::units::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
@@ -36,27 +35,6 @@ impl Done {
     }
 }
 
-/// The answers that gathered on one link.
-#[derive(Debug, Default)]
-pub(super) struct Replies {
-    done: Vec<Done>,
-}
-
-impl Replies {
-    pub fn push(&mut self, done: Done) {
-        planted::leak(Bug::NodeLeaks, 4096);
-        self.done.push(done);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.done.is_empty()
-    }
-
-    pub fn clear(&mut self) {
-        self.done.clear();
-    }
-}
-
 impl Node {
     /// Turns the answers that gathered on each link into frames.
     pub(super) fn flush_replies(&mut self, now: Time) {
@@ -68,7 +46,7 @@ impl Node {
 
     fn flush_link(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(id.0) else { return };
-        let mut done = std::mem::take(&mut link.replies.done);
+        let mut done = std::mem::take(&mut link.replies);
         done.sort_unstable_by_key(Done::sort_key);
         let mut rest = &done[..];
         while !rest.is_empty() {
@@ -99,7 +77,7 @@ impl Node {
             link.tell_times(&followed, now, self.clock_start_ns);
         }
         done.clear();
-        link.replies.done = done;
+        link.replies = done;
     }
 }
 

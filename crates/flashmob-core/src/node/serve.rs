@@ -235,7 +235,6 @@ impl Node {
         let count = hits.len() as u64;
         let bytes: u64 = hits.iter().map(|&i| u64::from(pieces[usize::from(i)].len_bytes)).sum();
         link.unwritten_reply_bytes += bytes;
-        link.pieces_served += count;
         let finished = host.now();
         if !followed.is_empty() {
             let told: Vec<(u32, Followed)> =
@@ -379,7 +378,6 @@ impl Node {
             if done.data.is_some() {
                 unused_bytes = 0;
             }
-            link.pieces_served += 1;
             if planted::is(Bug::NodeLosesReply) && tag.index == 2 {
                 // The third of each batch.
             } else if batch.together {

@@ -1,7 +1,6 @@
 //! What a node tells about itself: counters and stage histograms, for `/status` and `/metrics`.
 
 use super::Node;
-use super::link::{LinkId, LinkState};
 use crate::counters::counters;
 use crate::stages::{NodeInterval, StageHistograms};
 
@@ -30,25 +29,8 @@ pub struct NodeStatus {
     pub in_store: usize,
     /// Bytes held of the budget, the most ever held, and the budget.
     pub memory_bytes: (u64, u64, u64),
-    /// Each open link.
-    pub links: Vec<LinkStatus>,
-}
-
-/// One link's state at one moment.
-#[derive(Debug, Clone)]
-pub struct LinkStatus {
-    /// Which link.
-    pub link: LinkId,
-    /// Whether batches are served on it.
-    pub ready: bool,
-    /// Pieces taken and not yet answered.
-    pub pieces_in_hand: usize,
-    /// Pieces answered.
-    pub pieces_served: u64,
-    /// Frames received.
-    pub frames_received: u64,
-    /// Bytes that wait for the socket.
-    pub out_bytes: usize,
+    /// Open links.
+    pub links: usize,
 }
 
 impl Node {
@@ -61,25 +43,12 @@ impl Node {
     /// The state now.
     #[must_use]
     pub fn status(&self) -> NodeStatus {
-        let links = self
-            .links
-            .iter()
-            .filter(|(_, l)| l.is_open())
-            .map(|(id, l)| LinkStatus {
-                link: LinkId(id),
-                ready: matches!(l.state, LinkState::Ready),
-                pieces_in_hand: l.pieces_in_hand,
-                pieces_served: l.pieces_served,
-                frames_received: l.frames_received,
-                out_bytes: l.out.len(),
-            })
-            .collect();
         NodeStatus {
             counters: self.counters,
             waiting: self.elevator.len(),
             in_store: self.in_store.len(),
             memory_bytes: (self.budget.used_bytes(), self.budget.peak_bytes(), self.budget.limit_bytes()),
-            links,
+            links: self.links.iter().filter(|(_, link)| link.is_open()).count(),
         }
     }
 

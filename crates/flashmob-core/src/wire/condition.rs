@@ -5,8 +5,6 @@
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
 use crate::condition::{Condition, Crossed, LastPause, Network, THERMAL_STATUS_MAX};
 
-/// Bytes of a condition's meta without its text.
-pub const CONDITION_BYTES: usize = 42;
 /// Most bytes of the reason of a pause, as written.
 pub const REASON_BYTES_MAX: usize = 255;
 
@@ -94,7 +92,7 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
     }
     let network = match figure(NETWORK, network.into(), 4)? {
         None => None,
-        Some(n) => Some(Network::ALL.into_iter().find(|&known| known as u64 == n).ok_or(malformed)?),
+        Some(n) => Some(Network::from_wire(n as u8).ok_or(malformed)?),
     };
     Ok(Condition {
         battery_percent: figure(BATTERY, battery.into(), 100)?.map(|n| n as u8),
@@ -211,7 +209,7 @@ mod tests {
             network: Some(Network::Wifi),
             ..Condition::default()
         });
-        assert_eq!(meta.len(), CONDITION_BYTES);
+        assert_eq!(meta.len(), 42);
         for (at, value, is_taken) in [
             (5, 99, true),
             (5, 100, true),

@@ -2,44 +2,32 @@
 
 use super::{HEADER_BYTES, MAGIC, META_BYTES_MAX, PAYLOAD_BYTES_MAX, VERSION};
 use crate::checksum::{checksum, checksum_of_two};
+use crate::enums::listed;
 
-/// What a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FrameKind {
-    /// Gateway to node, first on a link: who I am and what I expect.
-    Hello = 1,
-    /// Node to gateway: the answer to a hello that is accepted.
-    Welcome = 2,
-    /// Node to gateway: the answer to a hello that is not, with the reason; the link ends.
-    Refuse = 3,
-    /// Gateway to node: pieces to serve.
-    Batch = 4,
-    /// Node to gateway: pieces that were served.
-    Replies = 5,
-    /// Either way: what was wrong with your bytes, as text; the link ends.
-    Error = 6,
-    /// Node to gateway: when followed pieces passed the node's stages.
-    Times = 7,
-    /// Node to gateway: how its device is.
-    Condition = 8,
-    /// Either way: nothing, so that a radio stays awake, or to show that one is there.
-    Alive = 9,
-}
-
-impl FrameKind {
-    /// All of them.
-    pub const ALL: [FrameKind; 9] = [
-        FrameKind::Hello,
-        FrameKind::Welcome,
-        FrameKind::Refuse,
-        FrameKind::Batch,
-        FrameKind::Replies,
-        FrameKind::Error,
-        FrameKind::Times,
-        FrameKind::Condition,
-        FrameKind::Alive,
-    ];
+listed! {
+    /// What a frame is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum FrameKind {
+        /// Gateway to node, first on a link: who I am and what I expect.
+        Hello = 1,
+        /// Node to gateway: the answer to a hello that is accepted.
+        Welcome = 2,
+        /// Node to gateway: the answer to a hello that is not, with the reason; the link ends.
+        Refuse = 3,
+        /// Gateway to node: pieces to serve.
+        Batch = 4,
+        /// Node to gateway: pieces that were served.
+        Replies = 5,
+        /// Either way: what was wrong with your bytes, as text; the link ends.
+        Error = 6,
+        /// Node to gateway: when followed pieces passed the node's stages.
+        Times = 7,
+        /// Node to gateway: how its device is.
+        Condition = 8,
+        /// Either way: nothing, so that a radio stays awake, or to show that one is there.
+        Alive = 9,
+    }
 }
 
 /// Why bytes from a peer are not a frame, or not one that makes sense. The link cannot go on.
@@ -56,14 +44,9 @@ pub enum WireError {
     /// A kind that this version does not know.
     #[error("unknown frame kind {0}")]
     Kind(u8),
-    /// More bytes than a frame may have.
-    #[error("a frame of {meta} + {payload} bytes is over the limit of {META_BYTES_MAX} + {PAYLOAD_BYTES_MAX}")]
-    TooLarge {
-        /// Announced bytes of meta.
-        meta: u32,
-        /// Announced bytes of payload.
-        payload: u32,
-    },
+    /// More bytes than a frame may have: the announced bytes of meta and of payload.
+    #[error("a frame of {0} + {1} bytes is over the limit of {META_BYTES_MAX} + {PAYLOAD_BYTES_MAX}")]
+    TooLarge(u32, u32),
     /// Header or meta arrived damaged.
     #[error("the frame's header or meta is damaged (checksum)")]
     MetaChecksum,
@@ -118,10 +101,10 @@ pub fn decode_frame(data: &[u8]) -> Result<Decoded<'_>, WireError> {
     if data[2] != VERSION {
         return Err(WireError::Version(data[2]));
     }
-    let kind = FrameKind::ALL.into_iter().find(|&k| k as u8 == data[3]).ok_or(WireError::Kind(data[3]))?;
+    let kind = FrameKind::from_wire(data[3]).ok_or(WireError::Kind(data[3]))?;
     let (meta_len, payload_len) = (u32_at(data, 4), u32_at(data, 8));
     if meta_len as usize > META_BYTES_MAX || payload_len as usize > PAYLOAD_BYTES_MAX {
-        return Err(WireError::TooLarge { meta: meta_len, payload: payload_len });
+        return Err(WireError::TooLarge(meta_len, payload_len));
     }
     let payload_at = HEADER_BYTES + meta_len as usize;
     let total = payload_at + payload_len as usize;
@@ -194,11 +177,8 @@ const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
 /// Appends an [`FrameKind::Error`] frame with a text for people, cut to 1,024 bytes.
 pub fn encode_error(out: &mut Vec<u8>, text: &str) {
-    let mut end = text.len().min(ERROR_TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    encode_frame(out, FrameKind::Error, |meta| meta.extend_from_slice(&text.as_bytes()[..end]), |_| ());
+    let text = &text[..text.floor_char_boundary(ERROR_TEXT_BYTES_MAX)];
+    encode_frame(out, FrameKind::Error, |meta| meta.extend_from_slice(text.as_bytes()), |_| ());
 }
 
 /// The text of an error frame, fit for one line of a log.
@@ -272,12 +252,9 @@ impl<'a> Fields<'a> {
 
 /// Appends a text with a two-byte length before it, cut to 255 bytes at a character boundary.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
-    let mut end = text.len().min(255);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    out.extend_from_slice(&(end as u16).to_le_bytes());
-    out.extend_from_slice(&text.as_bytes()[..end]);
+    let text = &text[..text.floor_char_boundary(255)];
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -330,7 +307,7 @@ mod tests {
             header[8..12].copy_from_slice(&(payload as u32).to_le_bytes());
             match decode_frame(&header) {
                 Ok(Decoded::NeedMore(n)) => assert!(ok && n == HEADER_BYTES + meta + payload),
-                Err(WireError::TooLarge { .. }) => assert!(!ok),
+                Err(WireError::TooLarge(..)) => assert!(!ok),
                 other => panic!("{other:?}"),
             }
         }

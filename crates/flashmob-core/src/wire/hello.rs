@@ -5,6 +5,7 @@
 //! of that gateway's earlier sessions. Only so may the gateway send a write again.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
+use crate::enums::listed;
 
 /// What a gateway says first on every link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Hello {
     pub extent: u32,
     /// How many extents the volume has.
     pub extents: u32,
-    /// The volume's layout, as [`crate::layout::Layout::describe`] writes it.
+    /// The volume's layout, as [`LayoutKind`](crate::layout::LayoutKind) is displayed.
     pub layout: String,
     /// Size that the extent must have, in bytes; 0 if the gateway takes what there is.
     pub size_bytes: u64,
@@ -53,35 +54,27 @@ pub struct Welcome {
     pub welcome_sent_ns: u64,
 }
 
-/// Why a node refuses a hello.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum RefuseReason {
-    /// Its extent belongs to another volume, or to another place in this one.
-    Identity = 1,
-    /// Its extent has another size.
-    Size = 2,
-    /// A later session or attempt of the same gateway is here already.
-    Superseded = 3,
-    /// It has as many links as it allows.
-    Busy = 4,
-    /// Its store failed.
-    Store = 5,
-    /// It is shutting down.
-    ShuttingDown = 6,
+listed! {
+    /// Why a node refuses a hello.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum RefuseReason {
+        /// Its extent belongs to another volume, or to another place in this one.
+        Identity = 1,
+        /// Its extent has another size.
+        Size = 2,
+        /// A later session or attempt of the same gateway is here already.
+        Superseded = 3,
+        /// It has as many links as it allows.
+        Busy = 4,
+        /// Its store failed.
+        Store = 5,
+        /// It is shutting down.
+        ShuttingDown = 6,
+    }
 }
 
 impl RefuseReason {
-    /// All of them.
-    pub const ALL: [RefuseReason; 6] = [
-        RefuseReason::Identity,
-        RefuseReason::Size,
-        RefuseReason::Superseded,
-        RefuseReason::Busy,
-        RefuseReason::Store,
-        RefuseReason::ShuttingDown,
-    ];
-
     /// Whether only a person can help, so that trying again soon is of no use.
     #[must_use]
     pub fn is_permanent(self) -> bool {
@@ -203,9 +196,8 @@ impl Refuse {
     /// Decodes the frame's meta.
     pub fn decode(meta: &[u8]) -> Result<Refuse, WireError> {
         let mut fields = Fields::new(meta, "refusal");
-        let byte = fields.u8()?;
-        let reason = RefuseReason::ALL.into_iter().find(|&r| r as u8 == byte);
-        let refuse = Refuse { reason: reason.ok_or(WireError::Malformed("refusal"))?, text: fields.text()? };
+        let reason = RefuseReason::from_wire(fields.u8()?).ok_or(WireError::Malformed("refusal"))?;
+        let refuse = Refuse { reason, text: fields.text()? };
         fields.end()?;
         Ok(refuse)
     }

@@ -6,6 +6,7 @@
 use super::BATCH_PIECES_MAX;
 use super::batch::FOLLOWED;
 use super::frame::{Fields, FrameKind, WireError, encode_frame};
+use crate::enums::listed;
 
 /// Most followed pieces of one batch.
 pub const FOLLOWED_MAX: usize = 64;
@@ -56,16 +57,18 @@ pub(super) fn check_marks(fields: &mut Fields<'_>, pieces: usize) -> Result<(), 
     if count == 0 || usize::from(fields.u8()?) != count { Err(malformed) } else { Ok(()) }
 }
 
-/// How a node came by its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Way {
-    /// Out of memory, without waiting: the page cache, or no I/O at all.
-    AtOnce = 1,
-    /// By the elevator and the store.
-    Store = 2,
-    /// Refused before it came to either.
-    Refused = 3,
+listed! {
+    /// How a node came by its answer.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Way {
+        /// Out of memory, without waiting: the page cache, or no I/O at all.
+        AtOnce = 1,
+        /// By the elevator and the store.
+        Store = 2,
+        /// Refused before it came to either.
+        Refused = 3,
+    }
 }
 
 /// When a piece passed the node's stages, by the node's clock, which all processes of its device share.
@@ -144,12 +147,7 @@ impl<'a> TimesDecoder<'a> {
         self.left -= 1;
         let fields = &mut self.fields;
         let (seq, index) = (fields.u32()?, fields.u16()?);
-        let way = match fields.u8()? {
-            1 => Way::AtOnce,
-            2 => Way::Store,
-            3 => Way::Refused,
-            _ => return Err(WireError::Malformed("times: way")),
-        };
+        let way = Way::from_wire(fields.u8()?).ok_or(WireError::Malformed("times: way"))?;
         if usize::from(index) >= BATCH_PIECES_MAX || fields.u8()? != 0 {
             return Err(WireError::Malformed("times: piece"));
         }
@@ -181,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn times() -> impl Strategy<Value = PieceTimes> {
-        let way = prop::sample::select(vec![Way::AtOnce, Way::Store, Way::Refused]);
+        let way = prop::sample::select(Way::ALL.to_vec());
         let stages = any::<[u64; 5]>().prop_map(|mut stages| {
             stages.sort_unstable();
             stages

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
-use super::alive::Alive;
 use super::node::Node;
 use super::queue::Piece;
 use super::requests::RequestKey;
@@ -42,6 +41,12 @@ pub enum State {
     Ready,
 }
 
+impl Default for State {
+    fn default() -> State {
+        State::Waiting(Time::default())
+    }
+}
+
 /// A batch that is out.
 #[derive(Debug)]
 pub struct SentBatch {
@@ -53,7 +58,33 @@ pub struct SentBatch {
     pub written: bool,
 }
 
-#[derive(Debug)]
+/// What keeps one link alive; `gateway/alive.rs` decides when frames go. A lost link forgets it: the next welcome says what its node knows.
+#[derive(Debug, Default)]
+pub struct Alive {
+    /// The node knows such frames.
+    pub is_known: bool,
+    /// When to check whether a frame is due; `None` while the link is not in use.
+    pub due: Option<Time>,
+    /// When the last such frame was made.
+    pub sent: Time,
+    /// The deadline for the answer that was asked for.
+    pub probe: Option<Time>,
+    /// Bytes were received since the question.
+    pub is_heard: bool,
+}
+
+/// Shared by the batches of all links.
+#[derive(Debug, Default)]
+pub struct Batches {
+    /// Batches out on all links together.
+    pub out: usize,
+    /// Buffer in which a batch's meta is encoded.
+    pub meta: Vec<u8>,
+    /// Lists of pieces, reused by later batches.
+    pub pool: Vec<Vec<Piece>>,
+}
+
+#[derive(Debug, Default)]
 pub struct Link {
     pub node: usize,
     /// Which of its node's links.
@@ -108,27 +139,7 @@ counters! {
 
 impl Link {
     pub fn new(node: usize, number: u16) -> Link {
-        Link {
-            node,
-            number,
-            state: State::Waiting(Time::default()),
-            rx: RxBuf::new(),
-            rx_wanted: 0,
-            out: OutQueue::new(),
-            sent: VecDeque::new(),
-            unresolved: Vec::new(),
-            attempt: 0,
-            failures: 0,
-            begun: None,
-            alive: Alive::default(),
-            held: None,
-            next_seq: 0,
-            progress: Time::default(),
-            answered: Time::default(),
-            greeted: Time::default(),
-            is_dirty: false,
-            counters: LinkCounters::default(),
-        }
+        Link { node, number, ..Link::default() }
     }
 
     /// When it wants to be looked at again; a ready link with batches out is looked at by the caller's sweep.
@@ -136,7 +147,7 @@ impl Link {
         match self.state {
             State::Waiting(_) if draining => None,
             State::Waiting(at) | State::Connecting(at) | State::Greeting(at) | State::Held(at) => Some(at),
-            State::Ready => self.alive.deadline(),
+            State::Ready => self.alive.due.into_iter().chain(self.alive.probe).min(),
         }
     }
 

@@ -17,22 +17,11 @@ counters! {
 }
 
 /// Counters, times between stages, and followed requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests accepted, by the operation's wire number.
     pub requests: [u64; 6],
     pub counters: GatewayCounters,
     pub stages: StageRecorder<GatewayInterval>,
     pub samples: Samples,
-}
-
-impl Metrics {
-    pub fn new() -> Metrics {
-        Metrics {
-            requests: [0; 6],
-            counters: GatewayCounters::default(),
-            stages: StageRecorder::new(),
-            samples: Samples::default(),
-        }
-    }
 }

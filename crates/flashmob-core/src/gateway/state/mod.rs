@@ -10,16 +10,13 @@
 //!  volume      the layout, and whether the volume can be used
 //!  queues      the queue of each node, and which to look at            holds queue
 //!  node        which node it is, what it told, how far away it is
-//!  links       where each link is in its life, what is out on it       holds queue's pieces, alive
-//!  batches     how many are out, memory that is used again
+//!  links       where each link is in its life, what is out on it       holds queue's pieces
 //!  metrics     counters, stages, samples
 //! ```
 //!
 //! A request knows its pieces only by their number, a queue knows requests only by their keys: what lies between the two, where a
 //! piece gets its node and where its end is told to its request, is `pieces.rs` and `complete.rs`.
 
-mod alive;
-mod batches;
 mod clients;
 pub mod fairness;
 mod links;
@@ -32,9 +29,8 @@ mod requests;
 pub mod samples;
 pub mod volume;
 
-pub use batches::Batches;
 pub use clients::{Client, ClientId, ClientKind, Clients, NbdClient};
-pub use links::{Link, LinkCounters, LinkId, Links, SentBatch, State};
+pub use links::{Alive, Batches, Link, LinkCounters, LinkId, Links, SentBatch, State};
 pub use memory::Memory;
 pub use metrics::{GatewayCounters, Metrics};
 pub use node::Node;

@@ -8,7 +8,7 @@ use crate::gateway::ExtentSpec;
 use crate::units::Time;
 
 /// One node as the gateway sees it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Node {
     pub volume: usize,
     /// Which of the volume's extents.
@@ -45,17 +45,8 @@ impl Node {
             next_link: links.start,
             links,
             limits,
-            way: Way::default(),
-            extent_id: None,
-            boot_id: None,
-            no_io: false,
-            modelled: false,
             is_local: spec.is_local,
-            refusal: None,
-            trouble: None,
-            links_up: 0,
-            condition: None,
-            clock: ClockRelation::default(),
+            ..Node::default()
         }
     }
 }

@@ -51,7 +51,7 @@ impl Piece {
 }
 
 /// How much one batch may hold.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct BatchLimits {
     pub pieces: usize,
     /// Bytes of payload, each way.
