@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use flashmob_bench::load::offsets::{Alignment, Pattern};
 use flashmob_bench::load::{Load, LoadResult, Stop, Target, run_on};
+use flashmob_bench::nbd::connection::{Connection, Options};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -204,7 +205,7 @@ impl Measurer {
     fn read_back(&self, targets: &[Target]) -> anyhow::Result<()> {
         let shape = Shape { connections: 1, outstanding: 8, block_bytes: 1 << 20, sequential: true, write: false };
         for target in targets {
-            let size = flashmob_bench::blocking::Client::connect(&target.uri)?.size_bytes();
+            let size = Connection::open(&target.uri, &Options::default())?.export().size_bytes;
             let load =
                 Load { stop: Stop::Requests(size >> 20), verify_one_of: 1, ..load(&shape, Duration::from_secs(1), 0) };
             checked(run_on(std::slice::from_ref(target), &load, &mut |_| ())?)?;

@@ -15,6 +15,7 @@ const STAMP_BYTES: usize = 8;
 const FOUND_MIN: f64 = 0.95;
 
 /// What an export should hold while and after it is written to: in each block the stamp of this round, or what was there before.
+#[derive(Debug)]
 pub struct Written {
     image: Verifier,
     round: u64,

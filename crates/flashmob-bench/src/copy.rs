@@ -1,8 +1,7 @@
 //! An image into an export, and an export into an image: sequential, pipelined over one connection.
 //!
 //! Holes of a sparse source are written as zeroes without sending them, where the export can do that.
-//! A copy ends with a flush: when [`write_image`] returns, the server has said that the bytes are on
-//! its medium.
+//! A copy ends with a flush: when [`write_image`] returns, the server has confirmed that the bytes are on its medium.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,13 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use flashmob_core::nbd::protocol as p;
 use flashmob_core::op::Op;
 use rustix::fs::SeekFrom;
 
 use crate::error::{Error, ServerError};
 use crate::nbd::connection::{Connection, Options};
 use crate::nbd::handshake::Export;
-use crate::nbd::protocol as p;
 use crate::nbd::pump::Single;
 use crate::nbd::reply::Replies;
 use crate::nbd::slots::Request;
@@ -32,14 +31,14 @@ const ZEROES_BYTES: u32 = 32 << 20;
 /// Longest silence of a server.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a copy did.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyResult {
     /// Bytes of the image.
     pub image_bytes: u64,
-    /// Of them, bytes that travelled as data.
+    /// Of them, bytes that were transferred as data.
     pub data_bytes: u64,
-    /// How long it took, connecting and the flush included.
+    /// Duration, including connecting and the flush.
     pub elapsed: Duration,
 }
 
@@ -51,7 +50,7 @@ pub fn write_image(uri: &Uri, path: &Path, progress: &mut dyn FnMut(&Progress)) 
     let file = File::open(path).map_err(failed("open"))?;
     let image_bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|e| failed("examine")(e.into()))?;
     let mut copy = Copy::open(uri)?;
-    let export = copy.export().clone();
+    let export = copy.single.connection.export().clone();
     if export.has(p::FLAG_READ_ONLY) {
         return Err(copy.unsuitable("it is read-only".into()));
     }
@@ -76,52 +75,48 @@ pub fn write_image(uri: &Uri, path: &Path, progress: &mut dyn FnMut(&Progress)) 
         while at < extent.end {
             let len_bytes = u64::from(step).min(extent.end - at) as u32;
             let mut read = Ok(());
-            copy.submit(op, at, len_bytes, &mut Nothing::default(), |bytes| read = file.read_exact_at(bytes, at))?;
+            copy.submit(op, at, len_bytes, |bytes| read = file.read_exact_at(bytes, at))?;
             read.map_err(failed("read"))?;
             data_bytes += if extent.hole { 0 } else { u64::from(len_bytes) };
             at += u64::from(len_bytes);
             progress(&Progress { done: at, total: image_bytes, unit: Unit::Bytes });
         }
     }
-    copy.drain(&mut Nothing::default())?;
+    copy.drain()?;
     if export.has(p::FLAG_SEND_FLUSH) {
-        copy.submit(Op::Flush, 0, 0, &mut Nothing::default(), |_| ())?;
-        copy.drain(&mut Nothing::default())?;
+        copy.submit(Op::Flush, 0, 0, |_| ())?;
+        copy.drain()?;
     }
     copy.single.connection.disconnect();
     Ok(CopyResult { image_bytes, data_bytes, elapsed: begun.elapsed() })
 }
 
-/// Reads the whole export into a file at `path`, which is created, or emptied first. Zeroes become
-/// holes in it. The file is handed to the system, not forced onto its disk.
+/// Reads the whole export into a file at `path`, which is created, or truncated first. Zeroes become holes. The file is not
+/// synced.
 pub fn read_image(uri: &Uri, path: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<CopyResult, Error> {
     let begun = Instant::now();
     let failed = |doing| move |source| Error::File { path: path.to_path_buf(), doing, source };
     let mut copy = Copy::open(uri)?;
-    let image_bytes = copy.export().size_bytes;
-    let step = chunk_bytes(copy.export());
+    let export = copy.single.connection.export();
+    let (image_bytes, step) = (export.size_bytes, chunk_bytes(export));
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(failed("create"))?;
-    // Only in a regular file does what was emptied and then not written read as zeroes.
+    // Only in a regular file do unwritten bytes read as zeroes after truncation.
     let sparse = file.metadata().map_err(failed("examine"))?.is_file();
     if sparse {
         file.set_len(image_bytes).map_err(failed("extend"))?;
     }
-    let mut sink = IntoFile { file: &file, sparse, failure: None, data_bytes: 0, refused: None };
+    copy.answers.into = Some((file, sparse));
     let mut at = 0;
     while at < image_bytes {
         let len_bytes = u64::from(step).min(image_bytes - at) as u32;
-        copy.submit(Op::Read, at, len_bytes, &mut sink, |_| ())?;
-        if let Some(source) = sink.failure.take() {
-            return Err(failed("write")(source));
-        }
+        copy.submit(Op::Read, at, len_bytes, |_| ())?;
+        copy.answers.written().map_err(failed("write"))?;
         at += u64::from(len_bytes);
         progress(&Progress { done: at, total: image_bytes, unit: Unit::Bytes });
     }
-    copy.drain(&mut sink)?;
-    if let Some(source) = sink.failure.take() {
-        return Err(failed("write")(source));
-    }
-    let data_bytes = sink.data_bytes;
+    copy.drain()?;
+    copy.answers.written().map_err(failed("write"))?;
+    let data_bytes = copy.answers.data_bytes;
     copy.single.connection.disconnect();
     Ok(CopyResult { image_bytes, data_bytes, elapsed: begun.elapsed() })
 }
@@ -137,8 +132,8 @@ struct Extent {
     hole: bool,
 }
 
-/// The hole or data of `file` that begins at `at`, up to `end_bytes`, in multiples of `unit`. A file
-/// system that knows no holes says that all is data.
+/// The hole or data of `file` that begins at `at`, up to `end_bytes`, in multiples of `unit`. A file system without holes reports data
+/// only.
 fn extent(file: &File, at: u64, end_bytes: u64, unit: u64) -> Extent {
     let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => data.min(end_bytes),
@@ -154,54 +149,32 @@ fn extent(file: &File, at: u64, end_bytes: u64, unit: u64) -> Extent {
     Extent { end: data_end.next_multiple_of(unit).clamp(at + 1, end_bytes), hole: false }
 }
 
-/// A connection that a copy goes over.
-struct Copy {
-    single: Single,
-}
-
-/// What a copy has to know of its answers: the first error.
-trait CopyReplies: Replies {
-    fn refused(&mut self) -> Option<(Request, ServerError)>;
-}
-
-/// The answers of requests that bring no data.
+/// The answers of a copy: the first error, and the data of reads.
 #[derive(Default)]
-struct Nothing {
-    refused: Option<(Request, ServerError)>,
-}
-
-impl Replies for Nothing {
-    fn data(&mut self, _request: &Request, _offset_bytes: u64, _bytes: &[u8]) {}
-
-    fn done(&mut self, request: &Request, outcome: Result<(), &ServerError>, _at: Instant) {
-        if let Err(error) = outcome {
-            self.refused.get_or_insert((*request, error.clone()));
-        }
-    }
-}
-
-impl CopyReplies for Nothing {
-    fn refused(&mut self) -> Option<(Request, ServerError)> {
-        self.refused.take()
-    }
-}
-
-/// The answers of reads, into a file.
-struct IntoFile<'a> {
-    file: &'a File,
-    sparse: bool,
+struct Answers {
+    /// Where the data of reads is written, and whether zeroes are skipped.
+    into: Option<(File, bool)>,
+    /// The first failure to write it.
     failure: Option<io::Error>,
     data_bytes: u64,
     refused: Option<(Request, ServerError)>,
 }
 
-impl Replies for IntoFile<'_> {
+impl Answers {
+    /// The first failure to write data, if there was one.
+    fn written(&mut self) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Replies for Answers {
     fn data(&mut self, _request: &Request, offset_bytes: u64, bytes: &[u8]) {
-        if self.failure.is_some() || (self.sparse && bytes.iter().all(|&b| b == 0)) {
+        let Some((file, sparse)) = &self.into else { return };
+        if self.failure.is_some() || (*sparse && bytes.iter().all(|&b| b == 0)) {
             return;
         }
         self.data_bytes += bytes.len() as u64;
-        self.failure = self.file.write_all_at(bytes, offset_bytes).err();
+        self.failure = file.write_all_at(bytes, offset_bytes).err();
     }
 
     fn done(&mut self, request: &Request, outcome: Result<(), &ServerError>, _at: Instant) {
@@ -211,20 +184,16 @@ impl Replies for IntoFile<'_> {
     }
 }
 
-impl CopyReplies for IntoFile<'_> {
-    fn refused(&mut self) -> Option<(Request, ServerError)> {
-        self.refused.take()
-    }
+/// The connection of a copy.
+struct Copy {
+    single: Single,
+    answers: Answers,
 }
 
 impl Copy {
     fn open(uri: &Uri) -> Result<Copy, Error> {
         let options = Options { timeout: TIMEOUT, structured_replies: false, outstanding: OUTSTANDING };
-        Ok(Copy { single: Single::new(Connection::open(uri, &options)?)? })
-    }
-
-    fn export(&self) -> &Export {
-        self.single.connection.export()
+        Ok(Copy { single: Single::new(Connection::open(uri, &options)?)?, answers: Answers::default() })
     }
 
     fn unsuitable(&self, reason: String) -> Error {
@@ -232,38 +201,26 @@ impl Copy {
     }
 
     /// Waits for a free slot, then queues and sends a request.
-    fn submit(
-        &mut self,
-        op: Op,
-        offset_bytes: u64,
-        len_bytes: u32,
-        replies: &mut impl CopyReplies,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), Error> {
+    fn submit(&mut self, op: Op, offset_bytes: u64, len_bytes: u32, fill: impl FnOnce(&mut [u8])) -> Result<(), Error> {
         while self.single.connection.free() == 0 {
-            self.turn(replies)?;
+            self.turn()?;
         }
         self.single.connection.submit(Instant::now(), op, 0, offset_bytes, len_bytes, fill);
         self.single.connection.send()
     }
 
     /// Waits for all answers.
-    fn drain(&mut self, replies: &mut impl CopyReplies) -> Result<(), Error> {
+    fn drain(&mut self) -> Result<(), Error> {
         while self.single.connection.outstanding() > 0 {
-            self.turn(replies)?;
+            self.turn()?;
         }
         Ok(())
     }
 
-    fn turn(&mut self, replies: &mut impl CopyReplies) -> Result<(), Error> {
-        self.single.turn(replies)?;
-        match replies.refused() {
-            Some((request, error)) => Err(Error::Request {
-                server: self.single.connection.server().into(),
-                what: format!("the {}", request.describe()),
-                error,
-            }),
-            None => Ok(()),
-        }
+    fn turn(&mut self) -> Result<(), Error> {
+        self.single.turn(&mut self.answers)?;
+        let Some((request, error)) = self.answers.refused.take() else { return Ok(()) };
+        let server = self.single.connection.server().into();
+        Err(Error::Request { server, what: format!("the {}", request.describe()), error })
     }
 }

@@ -1,12 +1,11 @@
-//! The client of one request at a time.
+//! Every command, one request at a time.
 
 mod common;
 
+use common::blocking::Client;
 use common::{Behaviour, serve};
-use flashmob_bench::Errno;
-use flashmob_bench::blocking::Client;
 use flashmob_bench::nbd::connection::Options;
-use flashmob_bench::nbd::protocol as p;
+use flashmob_core::nbd::protocol as p;
 
 #[test]
 fn every_command_does_what_it_says() {
@@ -14,14 +13,14 @@ fn every_command_does_what_it_says() {
         let server = serve(Behaviour { structured, ..Behaviour::default() });
         let options = Options { structured_replies: true, ..Options::default() };
         let mut client = Client::connect_with(&server.uri, &options).unwrap();
-        assert_eq!((client.size_bytes(), client.export().structured_replies), (1 << 20, structured));
+        assert_eq!((client.export().size_bytes, client.export().structured_replies), (1 << 20, structured));
         client.write_at(10, b"hello", true).unwrap();
         client.flush().unwrap();
         let mut bytes = [9; 7];
         client.read_at(9, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0hello\0");
         client.trim(10, 2).unwrap();
-        client.write_zeroes(14, 1, p::COMMAND_FLAG_NO_HOLE).unwrap();
+        client.write_zeroes(14, 1, p::CMD_FLAG_NO_HOLE).unwrap();
         client.read_at(9, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0\0\0ll\0\0");
         client.read_at(0, &mut []).unwrap();
@@ -30,20 +29,4 @@ fn every_command_does_what_it_says() {
         assert_eq!(error.contains("(words)"), structured, "{error}");
         client.disconnect();
     }
-}
-
-#[test]
-fn raw_bytes_go_out_and_raw_replies_come_in() {
-    let server = serve(Behaviour::default());
-    let mut client = Client::connect(&server.uri).unwrap();
-    client.write_at(0, b"abcd", false).unwrap();
-    client.send_raw(&p::request_header(0, 99, 1234, 0, 0)).unwrap();
-    let reply = client.read_raw_reply().unwrap();
-    assert_eq!((reply.cookie, reply.errno), (1234, Some(Errno::INVAL)));
-    client.send_raw(&p::request_header(0, p::COMMAND_READ, 5, 1, 2)).unwrap();
-    assert_eq!(client.read_raw_reply().unwrap().errno, None);
-    let mut bytes = [0; 2];
-    client.read_raw(&mut bytes).unwrap();
-    assert_eq!(&bytes, b"bc");
-    client.flush().unwrap();
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use common::{Behaviour, serve};
 use flashmob_bench::copy::{read_image, write_image};
 use flashmob_bench::load::reference::{PatternReference, Reference};
-use flashmob_bench::nbd::protocol as p;
+use flashmob_core::nbd::protocol as p;
 
 const MIB: u64 = 1 << 20;
 
@@ -40,8 +40,8 @@ fn an_image_goes_in_and_comes_out_the_same() {
     let last = last.unwrap();
     assert_eq!((last.done, last.total), (8 << 20, 8 << 20));
     let commands: Vec<u16> = server.commands.lock().unwrap().iter().map(|&(command, ..)| command).collect();
-    let flush = commands.iter().rposition(|&c| c == p::COMMAND_FLUSH).expect("a flush");
-    assert!(commands[flush + 1..].iter().all(|&c| c == p::COMMAND_DISCONNECT), "the flush is the last");
+    let flush = commands.iter().rposition(|&c| c == p::CMD_FLUSH).expect("a flush");
+    assert!(commands[flush + 1..].iter().all(|&c| c == p::CMD_DISC), "the flush is the last");
 
     let back = directory.path().join("back");
     std::fs::write(&back, vec![9; 9 << 20]).unwrap();
@@ -61,7 +61,7 @@ fn without_write_zeroes_or_flush_an_image_goes_in_as_data() {
     assert_eq!(result.data_bytes, 4 << 20);
     assert_eq!(*server.memory.lock().unwrap(), whole);
     let commands = server.commands.lock().unwrap();
-    assert!(commands.iter().all(|(c, ..)| [p::COMMAND_WRITE, p::COMMAND_DISCONNECT].contains(c)));
+    assert!(commands.iter().all(|(c, ..)| [p::CMD_WRITE, p::CMD_DISC].contains(c)));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn block_sizes_of_the_export_are_kept() {
     read_image(&server.uri, &directory.path().join("back"), &mut |_| ()).unwrap();
     for &(command, offset, len) in server.commands.lock().unwrap().iter() {
         assert!(offset % 8192 == 0 && len % 8192 == 0, "{command} {offset} {len}");
-        assert!(len <= 100_000 || command == p::COMMAND_WRITE_ZEROES);
+        assert!(len <= 100_000 || command == p::CMD_WRITE_ZEROES);
     }
     std::fs::write(&path, [1; 10_000]).unwrap();
     let error = write_image(&server.uri, &path, &mut |_| ()).expect_err("no multiple").to_string();

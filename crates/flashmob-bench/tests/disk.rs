@@ -102,17 +102,16 @@ fn cancelling_leaves_what_there_is() {
     let (_folder, subject) = made(8 * MIB);
     let grid = Grid { threads: vec![2], stop: Stop::After(Duration::from_secs(600)), ..grid() };
     let plan = Plan { points: grid.points(8 * MIB).unwrap(), repeat: 3, seed: 1, commands: false };
-    let (cancel, begun) = (AtomicBool::new(false), Instant::now());
+    let cancel = AtomicBool::new(false);
     let mut seen = 0;
-    let swept = disk::run(&subject, &plan, begun, &cancel, &mut |event| {
+    let swept = disk::run(&subject, &plan, Instant::now(), &cancel, &mut |event| {
         if let disk::Event::Progress { .. } = event {
             seen += 1;
             cancel.store(true, Ordering::Relaxed);
         }
     })
     .unwrap();
-    assert!(seen > 0 && begun.elapsed() < Duration::from_secs(300));
-    assert!(swept.interrupted);
+    assert!(seen > 0 && swept.interrupted);
     assert_eq!(swept.points[0].repetitions.len(), 1);
     assert!(swept.points[0].repetitions[0].interrupted && swept.points[0].repetitions[0].requests > 0);
     assert_eq!(swept.points[0].summary.repetitions, 1, "better than none");
@@ -147,7 +146,7 @@ fn writes_change_the_file_and_leave_its_mark() {
         assert_eq!((after.len(), &after[..4096]), (before.len(), &before[..4096]));
         let same = before[4096..].chunks(4096).zip(after[4096..].chunks(4096)).filter(|(b, a)| b == a).count();
         assert_eq!(same, 0, "{engine} {sync}: each block behind the mark was written");
-        assert!(bench_file::recognise(path(&subject)).is_some());
+        assert!(bench_file::open_for_reading(path(&subject)).unwrap().header.is_some());
     }
 }
 
@@ -310,5 +309,5 @@ fn a_file_whose_disk_is_not_known_is_measured_all_the_same() {
     let swept = disk::run(&subject, &plan, Instant::now(), &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!((swept.points[0].summary.repetitions, swept.points[0].commands.is_none()), (1, true));
     let warning = swept.warnings.iter().find(|warning| warning.code == Code::Incomplete).unwrap();
-    assert!(warning.message.contains("on no one disk"), "{}", warning.message);
+    assert!(warning.message.contains("not on a single disk"), "{}", warning.message);
 }

@@ -50,7 +50,12 @@ impl Drop for Served {
 }
 
 fn target(address: SocketAddr) -> Target {
-    Target { host: address.ip().to_string(), port: address.port(), bind: None, connect_timeout: Duration::from_secs(5) }
+    Target {
+        host: address.ip().to_string(),
+        port: address.port(),
+        bind: None,
+        connect_timeout: Duration::from_secs(60),
+    }
 }
 
 fn plan(length: Length) -> Plan {
@@ -222,9 +227,14 @@ fn results_that_are_too_long_are_not_waited_for() {
     let liar = part(|mut stream, listener| {
         stream.read_exact(&mut [0; COOKIE_BYTES]).unwrap();
         stream.write_all(&[State::ParameterExchange.byte(), State::CreateStreams.byte()]).unwrap();
+        let mut prefix = [0; 4];
+        stream.read_exact(&mut prefix).unwrap();
+        stream.read_exact(&mut vec![0; u32::from_be_bytes(prefix) as usize]).unwrap();
         let (_data, _) = listener.accept().unwrap();
         stream.write_all(&[State::TestStart.byte(), State::TestRunning.byte()]).unwrap();
-        std::thread::sleep(Duration::from_millis(600));
+        let mut end = [0];
+        stream.read_exact(&mut end).unwrap();
+        assert_eq!(State::of(end[0]), Some(State::TestEnd));
         stream.write_all(&[State::ExchangeResults.byte(), 0xFF, 0xFF, 0xFF, 0xFF]).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     });
@@ -251,7 +261,7 @@ fn data_connections_that_break_are_no_result() {
 fn an_iperf3_that_counts_what_came_gets_more_datagrams_for_those_that_were_lost() {
     let served = Served::start();
     let mut control = TcpStream::connect(served.address).unwrap();
-    control.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    control.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     control.write_all(Cookie::new([7; COOKIE_BYTES - 1]).bytes()).unwrap();
     let mut said = |expected: State| {
         let mut byte = [0];
@@ -264,7 +274,7 @@ fn an_iperf3_that_counts_what_came_gets_more_datagrams_for_those_that_were_lost(
     said(State::CreateStreams);
     let flow = UdpSocket::bind((HERE, 0)).unwrap();
     flow.connect(served.address).unwrap();
-    flow.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    flow.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     flow.send(&hello()).unwrap();
     let mut datagram = [0; 2000];
     assert_eq!(flow.recv(&mut datagram).unwrap(), 4);

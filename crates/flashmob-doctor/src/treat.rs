@@ -9,15 +9,11 @@ use crate::undo::journal::{Journal, JournalError};
 
 /// Why a value was not set.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum TreatError {
     /// What was there cannot be read, so it could not be put back.
     #[error("{what} cannot be read, so it was not set: {source}")]
-    Unreadable {
-        /// The place.
-        what: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    Unreadable { what: String, source: std::io::Error },
     /// No undo, no change.
     #[error("{0}; nothing was set")]
     NoUndo(JournalError),

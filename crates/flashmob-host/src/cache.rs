@@ -1,7 +1,7 @@
-//! The page cache of one file: what of it is in memory, getting it out of there, and getting it in.
+//! The page cache of one file: measuring what is in memory, dropping it and filling it.
 //!
-//! A page that somebody has locked or mapped stays, whatever is asked for, and the kernel says no word about it. So
-//! everything here looks afterwards and tells what it saw. Ranges are in bytes and are widened to whole pages.
+//! Locked or mapped pages are not dropped, and the kernel does not report that. So the functions check the result. Ranges are in bytes and
+//! are widened to whole pages.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -16,7 +16,7 @@ use rustix::fs::{Access, Advice, AtFlags, CWD};
 
 use super::is_android;
 
-/// So much is mapped at once to ask `mincore`, or dropped at once. A 32-bit process has little address space to spare.
+/// Bytes mapped at once for `mincore`, or dropped at once. A 32-bit process has little address space to spare.
 const STEP_BYTES: u64 = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
 /// Pages that were just read wait in a list of each processor before they can be dropped; a few tries get all of them.
 const DROP_TRIES: u32 = 6;
@@ -25,47 +25,27 @@ const DROP_PAUSE: Duration = Duration::from_millis(5);
 /// More passes would not help: then the file does not fit, or something evicts it.
 const WARM_PASSES: u32 = 3;
 const READ_BYTES: usize = 1 << 20;
-/// Of 1000 parts of a range, so many may be missing for it to count as warm.
+/// Largest missing part of a warm range, in thousandths.
 const MISSING_PER_MILLE: u64 = 1;
-/// What the kernel shows for a user it cannot name in this namespace.
+/// The kernel's number for users that are not mapped into this namespace.
 const OVERFLOW_UID: u32 = 65534;
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
-/// How a range left the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// The kernel was advised that it is not needed.
-    Advice,
-    /// All clean pages of the machine were dropped, by root.
-    DropCaches,
-}
-
-/// What came of dropping a range.
+/// The outcome of dropping a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// What of the range is still in memory; `None` if the kernel does not say it to this user.
+    /// Bytes of the range that are still in memory; `None` if the kernel does not tell this user.
     pub resident_after_bytes: Option<u64>,
-    /// The last thing that was tried.
-    pub how: How,
-    /// What to do about it, unless the range is known to be out of memory.
+    /// The remedy, unless the range is known to be out of memory.
     pub remedy: Option<String>,
 }
 
-/// What came of reading a range into memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Warmed {
-    /// What of the range is in memory; `None` if the kernel does not say it to this user.
-    pub resident_bytes: Option<u64>,
-    /// How often it was read through.
-    pub passes: u32,
-}
-
 /// Bytes of `range` that are in the page cache, in whole pages but never more than the range has. `None` if the
-/// kernel does not say it to this user. `file` must be open for reading.
+/// kernel does not tell this user. `file` must be open for reading.
 pub fn resident_bytes(file: &File, range: Range<u64>) -> io::Result<Option<u64>> {
     let Some((range, asked)) = pages_of(file, range)? else { return Ok(Some(0)) };
-    // Who may neither write a file nor owns it is told by mincore that all of it is there (Linux 5.2). cachestat tells the
-    // truth, or later refuses.
+    // To users who neither own a file nor may write it, mincore reports all pages as resident (Linux 5.2). cachestat is correct, or refuses
+    // (later kernels).
     if let Some(bytes) = by_cachestat(file, &range) {
         return Ok(Some(bytes.min(asked)));
     }
@@ -75,22 +55,19 @@ pub fn resident_bytes(file: &File, range: Range<u64>) -> io::Result<Option<u64>>
     Ok(Some(by_mincore(file, &range)?.min(asked)))
 }
 
-/// Gets `range` out of the page cache: writes back what is dirty, advises the kernel, and looks. If that is not
-/// enough and this is root, all clean pages of the machine are dropped.
+/// Drops `range` from the page cache: writes back what is dirty, advises the kernel, and checks the result. If that is not enough and this is
+/// root, all clean pages of the machine are dropped.
 pub fn drop_range(file: &File, range: Range<u64>) -> io::Result<Dropped> {
     drop_range_with(file, range, Path::new(DROP_CACHES))
 }
 
 /// As [`drop_range`], with another file in the place of `/proc/sys/vm/drop_caches`.
 pub(super) fn drop_range_with(file: &File, range: Range<u64>, drop_caches: &Path) -> io::Result<Dropped> {
-    let Some((pages, _)) = pages_of(file, range.clone())? else {
-        return Ok(Dropped { resident_after_bytes: Some(0), how: How::Advice, remedy: None });
-    };
-    let mut dropped = Dropped { resident_after_bytes: None, how: How::Advice, remedy: None };
+    let resident = || resident_bytes(file, range.clone());
+    let outcome = |resident_after_bytes, remedy| Ok(Dropped { resident_after_bytes, remedy });
+    let Some((pages, _)) = pages_of(file, range.clone())? else { return outcome(Some(0), None) };
     if let Some(remedy) = no_disk(file) {
-        dropped.resident_after_bytes = resident_bytes(file, range)?;
-        dropped.remedy = Some(remedy.into());
-        return Ok(dropped);
+        return outcome(resident()?, Some(remedy.into()));
     }
     for attempt in 0..DROP_TRIES {
         if attempt > 0 {
@@ -104,50 +81,42 @@ pub(super) fn drop_range_with(file: &File, range: Range<u64>, drop_caches: &Path
         for (offset, len) in steps(&pages) {
             rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), Advice::DontNeed)?;
         }
-        dropped.resident_after_bytes = resident_bytes(file, range.clone())?;
-        if matches!(dropped.resident_after_bytes, Some(0)) {
-            return Ok(dropped);
+        match resident()? {
+            Some(0) => return outcome(Some(0), None),
+            Some(_) => {}
+            // It is not known whether another try would help.
+            None => {
+                let remedy = "the kernel does not tell this user what is in memory; own the file, or run this as root";
+                return outcome(None, Some(remedy.into()));
+            }
         }
-        if dropped.resident_after_bytes.is_none() {
-            // Nobody says whether a further try would help.
-            dropped.remedy =
-                Some("the kernel does not tell this user what is in memory; own the file, or run this as root".into());
-            return Ok(dropped);
-        }
     }
-    if rustix::process::geteuid().is_root() && std::fs::write(drop_caches, "1").is_ok() {
-        dropped.how = How::DropCaches;
-        dropped.resident_after_bytes = resident_bytes(file, range.clone())?;
+    let is_root = rustix::process::geteuid().is_root() && std::fs::write(drop_caches, "1").is_ok();
+    let stays = resident()?;
+    if stays.unwrap_or(0) == 0 {
+        return outcome(stays, None);
     }
-    let stays = dropped.resident_after_bytes.unwrap_or(0);
-    if stays > 0 {
-        let of = Bytes(range.end.saturating_sub(range.start));
-        let root =
-            if dropped.how == How::Advice { ", or run this as root so that all caches can be dropped" } else { "" };
-        dropped.remedy = Some(format!(
-            "{} of {of} stay in memory: a program has them mapped or locked, or they cannot be written back; \
-             end that program (fuser -v FILE names it), or measure another file{root}",
-            Bytes(stays)
-        ));
-    }
-    Ok(dropped)
+    let root = if is_root { "" } else { ", or run this as root so that all caches can be dropped" };
+    let remedy = format!(
+        "{} of {} stay in memory: a program has them mapped or locked, or they cannot be written back; \
+         end that program (fuser -v FILE names it), or measure another file{root}",
+        Bytes(stays.unwrap_or(0)),
+        Bytes(range.end.saturating_sub(range.start))
+    );
+    outcome(stays, Some(remedy))
 }
 
-/// Reads `range` into the page cache, again if some of it left meanwhile. `file` must be open for reading, and not with
-/// O_DIRECT: that goes past memory.
-pub fn warm(file: &File, range: Range<u64>) -> io::Result<Warmed> {
+/// Reads `range` into the page cache, again if some of it was evicted meanwhile. `file` must be open for reading, without O_DIRECT.
+pub fn warm(file: &File, range: Range<u64>) -> io::Result<()> {
     if rustix::fs::fcntl_getfl(file)?.contains(rustix::fs::OFlags::DIRECT) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "a file that is open with O_DIRECT cannot be read into memory",
         ));
     }
-    let Some((pages, asked)) = pages_of(file, range.clone())? else {
-        return Ok(Warmed { resident_bytes: Some(0), passes: 0 });
-    };
+    let Some((pages, asked)) = pages_of(file, range.clone())? else { return Ok(()) };
     let mut buffer = vec![0; READ_BYTES];
-    let mut warmed = Warmed { resident_bytes: None, passes: 0 };
-    while warmed.passes < WARM_PASSES {
+    for _ in 0..WARM_PASSES {
         let mut offset = pages.start;
         while offset < pages.end {
             let want = (pages.end - offset).min(READ_BYTES as u64) as usize;
@@ -158,14 +127,12 @@ pub fn warm(file: &File, range: Range<u64>) -> io::Result<Warmed> {
                 Err(error) => return Err(error),
             }
         }
-        warmed.passes += 1;
-        warmed.resident_bytes = resident_bytes(file, range.clone())?;
         let is_warm = |bytes| asked.saturating_sub(bytes) <= asked / 1000 * MISSING_PER_MILLE;
-        if warmed.resident_bytes.is_none_or(is_warm) {
+        if resident_bytes(file, range.clone())?.is_none_or(is_warm) {
             break;
         }
     }
-    Ok(warmed)
+    Ok(())
 }
 
 /// The length of a file or block device.
@@ -199,12 +166,12 @@ fn steps(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> {
     (range.start..end).step_by(STEP_BYTES as usize).map(move |offset| (offset, STEP_BYTES.min(end - offset)))
 }
 
-/// What to do about a file whose home is memory; `None` for any other.
+/// The remedy for a file on a memory file system; `None` for any other.
 pub fn no_disk(file: &File) -> Option<&'static str> {
     is_memory(file).then_some("the file lies in memory (tmpfs), there is no disk to measure; put it elsewhere")
 }
 
-/// True for a file whose home is memory. A block device's name lies there as well, on devtmpfs, but not its content.
+/// True for a file on a memory file system. The node of a block device is there as well, on devtmpfs, but not its content.
 fn is_memory(file: &File) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
@@ -213,7 +180,7 @@ fn is_memory(file: &File) -> bool {
         && rustix::fs::fstatfs(file).is_ok_and(|stat| matches!(stat.f_type as u64 & 0xffff_ffff, TMPFS | RAMFS))
 }
 
-/// What `inode_owner_or_capable` or a permission to write says in the kernel; see mincore(2).
+/// Whether mincore(2) reports correct values: the user owns the file or may write it.
 fn is_told_the_truth(file: &File) -> io::Result<bool> {
     let (owner, me) = (file.metadata()?.uid(), rustix::process::geteuid());
     if owner == me.as_raw() || (me.is_root() && owner != OVERFLOW_UID) {

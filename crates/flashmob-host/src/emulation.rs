@@ -1,8 +1,8 @@
-//! Whether this program runs on a processor of its own kind, or on one that a program imitates.
+//! Whether this program runs under an emulator such as qemu-user.
 //!
-//! Under qemu-user an ARM program makes the host's system calls at an imitation's pace: what it counts is right, what it times is not. The
-//! kernel knows: the program that it started, by `/proc/thread-self/exe`, is made for another processor than this one is. (`/proc/self/exe`
-//! is answered by qemu itself, with the program that it runs.)
+//! Under qemu-user an ARM program makes the host's system calls at an emulator's speed: its counts are right, its times are not. The program
+//! that the kernel started, `/proc/thread-self/exe`, is then made for another processor than this one. (qemu itself answers
+//! `/proc/self/exe`, with the emulated program.)
 
 use std::io::Read;
 use std::path::Path;
@@ -10,13 +10,13 @@ use std::path::Path;
 use flashmob_results::device::Device;
 use flashmob_results::warning::{Code, Warning};
 
-/// Where an ELF header names the processor, and how a file says that it has one.
+/// Fields of an ELF header.
 const MAGIC: &[u8] = b"\x7fELF";
 const BYTE_ORDER_AT: usize = 5;
 const MACHINE_AT: usize = 18;
 const BIG_ENDIAN: u8 = 2;
 
-/// Processors as ELF numbers them, by the names that kernels give them.
+/// ELF numbers of processors, with the kernel's names.
 const MACHINES: [(u16, &str); 9] = [
     (3, "i386"),
     (8, "mips"),
@@ -29,26 +29,20 @@ const MACHINES: [(u16, &str); 9] = [
     (243, "riscv"),
 ];
 
-/// The processor that this program was made for.
-const OWN: Option<u16> = if cfg!(target_arch = "x86_64") {
-    Some(62)
-} else if cfg!(target_arch = "aarch64") {
-    Some(183)
-} else if cfg!(target_arch = "arm") {
-    Some(40)
-} else if cfg!(target_arch = "x86") {
-    Some(3)
-} else {
-    None
-};
-
-/// What imitates the processor, such as `qemu-user on x86_64`; nothing if none does, or if it cannot be known.
+/// The emulator, such as `qemu-user on x86_64`; `None` without one, or if it is not known.
 #[must_use]
 pub fn emulator() -> Option<String> {
-    emulator_of(Path::new("/proc/thread-self/exe"), OWN?)
+    let own = match std::env::consts::ARCH {
+        "x86" => 3,
+        "arm" => 40,
+        "x86_64" => 62,
+        "aarch64" => 183,
+        _ => return None,
+    };
+    emulator_of(Path::new("/proc/thread-self/exe"), own)
 }
 
-/// The doubt that an imitated processor casts on a result.
+/// The warning for results of an emulated device.
 #[must_use]
 pub fn doubt(device: &Device) -> Option<Warning> {
     let emulator = device.emulated.as_ref()?;
@@ -58,7 +52,7 @@ pub fn doubt(device: &Device) -> Option<Warning> {
     ))
 }
 
-/// The same of a file that the kernel runs and of a processor.
+/// As [`emulator`], for an executable and the ELF number of a processor.
 pub(super) fn emulator_of(exe: &Path, own: u16) -> Option<String> {
     let machine = machine(exe).filter(|machine| *machine != own)?;
     let host = MACHINES
@@ -75,7 +69,7 @@ pub(super) fn emulator_of(exe: &Path, own: u16) -> Option<String> {
     Some(format!("{program} on {host}"))
 }
 
-/// The processor that a program is made for, as its ELF header numbers it.
+/// The processor that a program is made for, by its ELF number.
 fn machine(path: &Path) -> Option<u16> {
     let mut header = [0; MACHINE_AT + 2];
     std::fs::File::open(path).ok()?.read_exact(&mut header).ok()?;

@@ -1,4 +1,4 @@
-//! Where a file lies: its mount, its file system, and the disk below.
+//! The place of a file: its mount, its file system, and the disk below.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -9,7 +9,7 @@ use flashmob_results::device::Place;
 use super::mounts::{self, Dev, Mount};
 use super::{number, text};
 
-/// A volume on a partition of a mapped device on a RAID is four steps; more than this is a loop.
+/// Most steps from a volume to its disk: a volume on a partition of a mapped device on a RAID has four.
 const STEPS_MAX: usize = 16;
 /// Sysfs counts in these, whatever the disk's own sectors are.
 pub(super) const SECTOR_BYTES: u64 = 512;
@@ -31,13 +31,13 @@ impl Disk {
         Some(Disk { name: name.to_string(), sysfs })
     }
 
-    /// The file with the scheduler in charge and those that the kernel offers.
+    /// The file with the current scheduler and those available.
     #[must_use]
     pub fn scheduler_path(&self) -> PathBuf {
         self.sysfs.join("queue/scheduler")
     }
 
-    /// The scheduler in charge and those that the kernel offers; `None` and empty if it does not say.
+    /// The current scheduler and those available; `None` and empty if the kernel does not report them.
     #[must_use]
     pub fn schedulers(&self) -> (Option<String>, Vec<String>) {
         text(self.scheduler_path()).map_or((None, Vec::new()), |text| parse_schedulers(&text))
@@ -55,8 +55,8 @@ impl Disk {
     }
 }
 
-/// `none [mq-deadline] kyber`: the one in brackets is in charge. A single word without brackets is, too: so it
-/// stands for devices without a queue of their own.
+/// `none [mq-deadline] kyber`: the one in brackets is current. So is a single word without brackets, for devices without a queue of their
+/// own.
 pub(super) fn parse_schedulers(text: &str) -> (Option<String>, Vec<String>) {
     let bare = |word: &str| word.trim_matches(['[', ']']).to_string();
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -66,29 +66,22 @@ pub(super) fn parse_schedulers(text: &str) -> (Option<String>, Vec<String>) {
     (current, words.into_iter().map(bare).filter(|name| !name.is_empty()).collect())
 }
 
-/// False for file systems whose disk is read by other processes or threads than the one that asks: then the kernel counts nothing as
-/// its own, and all of it as others'.
+/// False for file systems whose disk is read by other processes or threads than the caller: the kernel attributes that I/O to others.
 #[must_use]
 pub fn is_accounted(filesystem: Option<&str>) -> bool {
     filesystem.is_none_or(|name| !(name.starts_with("fuse") || name == "zfs" || name.starts_with("nfs")))
 }
 
-/// Where a file lies, and the disk for those who want to ask it more.
+/// The place of a file, and its disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Located {
     /// For the results.
     pub place: Place,
-    /// Absent for what lies in memory, on the network, or on several disks that nothing binds together.
+    /// Absent for files in memory, on the network, or on several independent disks.
     pub disk: Option<Disk>,
 }
 
-/// Where the file or block device `path` lies; if it does not exist yet, where it would.
-#[must_use]
-pub fn place(path: &Path) -> Place {
-    locate(path).place
-}
-
-/// As [`place`], with the disk.
+/// The place of the file or block device `path`; if it does not exist yet, of its nearest existing folder.
 #[must_use]
 pub fn locate(path: &Path) -> Located {
     let mut path = path;
@@ -106,8 +99,7 @@ pub fn locate(path: &Path) -> Located {
     }
 }
 
-/// Where `path` lies, whose device has the number `dev` or, if it is itself a block device, which has that number;
-/// by the `/proc`, `/sys` and `/dev` below `root`.
+/// The place of `path`, whose device has the number `dev` (for a block device its own number), by the `/proc`, `/sys` and `/dev` below `root`.
 #[must_use]
 pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> Located {
     let mounts = mounted(root);
@@ -133,8 +125,8 @@ pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> 
 }
 
 impl Disk {
-    /// Whether it turns. The kernel's "yes" is also its default for whatever does not say: virtual disks, USB sticks, loop devices. So it
-    /// is believed of disks that speak ATA alone, and are none of an emulator's; "no" is believed of all.
+    /// Whether it rotates. "Yes" is also the kernel's default for disks that do not report it: virtual disks, USB sticks, loop devices. So it
+    /// is accepted only of ATA disks that are not emulated; "no" is accepted of all.
     fn turns(&self) -> Option<bool> {
         let says_so = number::<u8>(self.sysfs.join("queue/rotational"))? != 0;
         let part = |name| text(self.sysfs.join("device").join(name)).unwrap_or_default();
@@ -146,7 +138,7 @@ impl Disk {
     }
 }
 
-/// What this thread sees mounted: it may have mounts of its own.
+/// The mounts of this thread, which may have a namespace of its own.
 fn mounted(root: &Path) -> Vec<Mount> {
     let text = text(root.join("proc/thread-self/mountinfo")).or_else(|| text(root.join("proc/self/mountinfo")));
     text.map(|text| mounts::parse(&text)).unwrap_or_default()
@@ -157,7 +149,7 @@ fn by_number(root: &Path, (major, minor): Dev) -> Option<PathBuf> {
     (major != 0).then(|| root.join(format!("sys/dev/block/{major}:{minor}")).canonicalize().ok()).flatten()
 }
 
-/// The same by what was mounted: btrfs numbers its subvolumes itself, Android's shared storage is a layer above `/data`.
+/// The same by the mount's source: btrfs numbers its subvolumes itself, Android's shared storage is a layer above `/data`.
 fn by_source(root: &Path, mounts: &[Mount], mount: &Mount) -> Option<PathBuf> {
     let layered = matches!(mount.filesystem.as_str(), "sdcardfs" | "esdfs" | "fuse")
         && mount.point.components().any(|part| part == Component::Normal("emulated".as_ref()));

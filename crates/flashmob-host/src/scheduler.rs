@@ -24,74 +24,30 @@ const WATCHER: &str = r#"trap '' INT TERM HUP QUIT PIPE; while read -r _; do :; 
 
 /// Why the scheduler is not as wished.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum SchedulerError {
     /// The file lies on no disk that is known.
-    #[error(
-        "the file lies on no disk with a scheduler of its own, so '{wanted}' cannot be set; leave the scheduler out"
-    )]
-    NoDisk {
-        /// What was asked for.
-        wanted: String,
-    },
+    #[error("the file lies on no disk with a scheduler of its own, so '{0}' cannot be set; leave the scheduler out")]
+    NoDisk(String),
     /// The disk does not say which scheduler it has.
     #[error("{disk} does not say which scheduler it has ({}); leave the scheduler out", path.display())]
-    NoScheduler {
-        /// The disk.
-        disk: String,
-        /// The file that should say it.
-        path: PathBuf,
-    },
+    NoScheduler { disk: String, path: PathBuf },
     /// The kernel does not have it.
     #[error("the kernel offers no scheduler '{wanted}' for {disk}, only {}{}", offered.join(", "),
         suggestion.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
-    Unknown {
-        /// The disk.
-        disk: String,
-        /// What was asked for.
-        wanted: String,
-        /// What there is.
-        offered: Vec<String>,
-        /// The nearest of them, if one is near.
-        suggestion: Option<String>,
-    },
+    Unknown { disk: String, wanted: String, offered: Vec<String>, suggestion: Option<String> },
     /// Only root may.
-    #[error("the scheduler of {disk} needs root to be set; run this as root, or leave the scheduler out")]
-    NotPermitted {
-        /// The disk.
-        disk: String,
-    },
+    #[error("the scheduler of {0} needs root to be set; run this as root, or leave the scheduler out")]
+    NotPermitted(String),
     /// The kernel took it and has another one all the same.
     #[error("{disk} was told to use '{wanted}' and uses '{found}'")]
-    NotTaken {
-        /// The disk.
-        disk: String,
-        /// What was written.
-        wanted: String,
-        /// What was read back.
-        found: String,
-    },
+    NotTaken { disk: String, wanted: String, found: String },
     /// The old one could not be put back.
     #[error("the scheduler of {disk} could not be put back: {source}; do it by hand: echo {old} > {}", path.display())]
-    NotRestored {
-        /// The disk.
-        disk: String,
-        /// The scheduler that it had.
-        old: String,
-        /// Where to write it.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    NotRestored { disk: String, old: String, path: PathBuf, source: io::Error },
     /// The system refused otherwise.
     #[error("the scheduler of {disk} cannot be set to '{wanted}': {source}")]
-    Io {
-        /// The disk.
-        disk: String,
-        /// What was asked for.
-        wanted: String,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { disk: String, wanted: String, source: io::Error },
 }
 
 /// A disk with another scheduler than it had, until this is dropped.
@@ -110,7 +66,7 @@ pub struct SchedulerGuard {
 impl SchedulerGuard {
     /// Sets the scheduler of `disk` to `wanted` and checks that it is so. If it was so already, nothing is done.
     pub fn set(disk: Option<&Disk>, wanted: &str) -> Result<SchedulerGuard, SchedulerError> {
-        let Some(disk) = disk else { return Err(SchedulerError::NoDisk { wanted: wanted.into() }) };
+        let Some(disk) = disk else { return Err(SchedulerError::NoDisk(wanted.into())) };
         let path = disk.scheduler_path();
         let (current, offered) = disk.schedulers();
         let Some(old) = current else {
@@ -151,7 +107,7 @@ impl SchedulerGuard {
         let disk = self.disk.name.clone();
         // Not only who may not write: in a container /sys may be read-only for root as well.
         let refused = |source: io::Error| match source.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM | libc::EROFS) => SchedulerError::NotPermitted { disk: disk.clone() },
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => SchedulerError::NotPermitted(disk.clone()),
             _ => SchedulerError::Io { disk: disk.clone(), wanted: wanted.into(), source },
         };
         OpenOptions::new().write(true).open(&self.path).map_err(refused)?;

@@ -182,7 +182,8 @@ pub(super) fn parse_io(text: &str) -> Option<Moved> {
 }
 
 /// Processor time of this process so far, in user mode and in the kernel.
-fn cpu_times() -> (Duration, Duration) {
+#[must_use]
+pub fn cpu_times() -> (Duration, Duration) {
     // SAFETY: all zeros is a valid `rusage`: it holds numbers only.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a live, writable `rusage`, and the kernel writes nothing beyond it.

@@ -1,27 +1,29 @@
-//! Socket buffers: how large they may become, and how large a path wants them.
+//! Socket buffers: their limits, and the sizes that a path needs.
 //!
-//! A connection moves at most a window each round trip, so a window has to hold what the path does: bandwidth times delay
-//! (RFC 7323, section 1.1). The kernel grows windows by itself up to the third value of `net.ipv4.tcp_rmem` and `tcp_wmem`; a program that
-//! sets a size with SO_RCVBUF or SO_SNDBUF ends that, and gets at most `net.core.rmem_max` or `wmem_max`.
+//! A connection transfers at most one window per round trip, so a window needs the bandwidth-delay product of its path (RFC 7323, section
+//! 1.1). The kernel grows windows up to the third value of `net.ipv4.tcp_rmem` and `tcp_wmem`; setting a size with SO_RCVBUF or SO_SNDBUF
+//! ends that, and gives at most `net.core.rmem_max` or `wmem_max`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 
+use rustix::net::sockopt;
+
 pub mod rule;
 
-/// Three values of `tcp_rmem` or `tcp_wmem`.
+/// The three values of `tcp_rmem` or `tcp_wmem`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Autotuning {
-    /// Kept even when memory is short.
+    /// Minimum size, even under memory pressure.
     pub min_bytes: u64,
-    /// What a socket begins with.
+    /// Initial size.
     pub default_bytes: u64,
-    /// What it grows to at most.
+    /// Maximum size.
     pub max_bytes: u64,
 }
 
-/// Which of the two buffers.
+/// One of a socket's two buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Buffer {
     /// SO_RCVBUF.
@@ -31,7 +33,7 @@ pub enum Buffer {
 }
 
 impl Buffer {
-    /// The kernel's setting for buffers that grow by themselves, as `sysctl` names it.
+    /// The `sysctl` name of the autotuning limits.
     #[must_use]
     pub fn autotuning_name(self) -> &'static str {
         match self {
@@ -40,7 +42,7 @@ impl Buffer {
         }
     }
 
-    /// The kernel's limit for buffers that a program sets, as `sysctl` names it.
+    /// The `sysctl` name of the limit for sizes set by a program.
     #[must_use]
     pub fn limit_name(self) -> &'static str {
         match self {
@@ -48,37 +50,30 @@ impl Buffer {
             Buffer::Send => "net.core.wmem_max",
         }
     }
-
-    fn option(self) -> libc::c_int {
-        match self {
-            Buffer::Receive => libc::SO_RCVBUF,
-            Buffer::Send => libc::SO_SNDBUF,
-        }
-    }
 }
 
-/// What buffers grow to by themselves; `None` if the system does not say.
+/// The autotuning limits; `None` if the system does not report them.
 #[must_use]
 pub fn autotuning(buffer: Buffer) -> Option<Autotuning> {
     parse(&read(buffer.autotuning_name())?)
 }
 
-/// What a program may set at most; `None` if the system does not say. In a network namespace of its own, a container's for instance, older
-/// kernels do not: [`tried_limit_bytes`] does.
+/// The largest size that a program may set; `None` if the system does not report it, as older kernels in a network namespace of their own
+/// (a container): use [`tried_limit_bytes`] then.
 #[must_use]
 pub fn limit_bytes(buffer: Buffer) -> Option<u64> {
     read(buffer.limit_name())?.trim().parse().ok()
 }
 
-/// What a program may set at most, found out with a socket that nobody uses: to try it with one that is used might make its buffer smaller,
-/// for good. `None` if even that is not allowed.
+/// The largest size that a program may set, determined with a new socket: trying it with one in use could shrink its buffer for good.
+/// `None` if that fails.
 #[must_use]
 pub fn tried_limit_bytes(buffer: Buffer) -> Option<u64> {
     let socket = UnixDatagram::unbound().ok()?;
     set(socket.as_fd(), buffer, u64::MAX).ok().map(|has_bytes| has_bytes / 2)
 }
 
-/// Reads three numbers.
+/// Parses the three values.
 #[must_use]
 pub fn parse(text: &str) -> Option<Autotuning> {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().ok());
@@ -90,66 +85,58 @@ fn read(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()
 }
 
-/// The size of a socket's buffer as the kernel counts it: with room for its own records, about twice what fits in.
+/// The size of a socket's buffer as the kernel counts it, including its own records: about twice the capacity.
 ///
 /// # Errors
 /// The system's.
 pub fn of_socket(fd: BorrowedFd<'_>, buffer: Buffer) -> io::Result<u64> {
-    let mut value: libc::c_int = 0;
-    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which is the size of `value`, and the descriptor is open.
-    let status = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, buffer.option(), (&raw mut value).cast(), &raw mut len)
+    let bytes = match buffer {
+        Buffer::Receive => sockopt::socket_recv_buffer_size(fd)?,
+        Buffer::Send => sockopt::socket_send_buffer_size(fd)?,
     };
-    if status == 0 { Ok(u64::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+    Ok(bytes as u64)
 }
 
-/// Sets a socket's buffer; the kernel doubles it, cuts it to its limit, and does not grow it any more. Returns what it has then.
+/// Sets the size of a socket's buffer; the kernel doubles it, cuts it to its limit, and stops growing it. Returns the resulting size.
 ///
 /// # Errors
 /// The system's.
 pub fn set(fd: BorrowedFd<'_>, buffer: Buffer, bytes: u64) -> io::Result<u64> {
-    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the kernel reads as many bytes as `value` has, and the descriptor is open.
-    let status = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            buffer.option(),
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { of_socket(fd, buffer) } else { Err(io::Error::last_os_error()) }
+    let bytes = bytes.min(i32::MAX as u64) as usize;
+    match buffer {
+        Buffer::Receive => sockopt::set_socket_recv_buffer_size(fd, bytes)?,
+        Buffer::Send => sockopt::set_socket_send_buffer_size(fd, bytes)?,
+    }
+    of_socket(fd, buffer)
 }
 
-/// Makes the buffer of a connection larger while it lives: [`set`], and for receiving the clamp as well, which would hold the window where
-/// it was. The scale of windows was chosen when the connection was made, for whatever a program may set. Returns what it has then.
+/// Enlarges the buffer of an established connection: [`set`], and for receiving TCP_WINDOW_CLAMP as well, which would keep the window at
+/// its size. The window scale was negotiated when the connection was made, for the largest buffer that a program may set. Returns the
+/// resulting size.
 ///
 /// # Errors
 /// The system's.
 pub fn raise(fd: BorrowedFd<'_>, buffer: Buffer, bytes: u64) -> io::Result<u64> {
     let has_bytes = set(fd, buffer, bytes)?;
     if buffer == Buffer::Receive {
-        let clamp = libc::c_int::try_from(has_bytes / 2).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the kernel reads as many bytes as `clamp` has, and the descriptor is open.
-        let status = unsafe {
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_WINDOW_CLAMP,
-                (&raw const clamp).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if status != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let clamp = i32::try_from(has_bytes / 2).unwrap_or(i32::MAX);
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)?;
     }
     Ok(has_bytes)
 }
 
-/// What a path has under way at once when it is full.
+/// Sets an option of a socket whose value is a number.
+///
+/// # Errors
+/// The system's.
+pub fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads as many bytes as `value` has, and the descriptor is open.
+    let status = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The bandwidth-delay product: the bytes in flight on a fully used path.
 #[must_use]
 pub fn bandwidth_delay_bytes(bits_per_second: f64, rtt_s: f64) -> f64 {
     bits_per_second / 8.0 * rtt_s

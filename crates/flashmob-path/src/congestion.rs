@@ -1,67 +1,46 @@
-//! Congestion control: which there are, and which one a socket uses.
+//! Congestion control: those available, and that of a socket.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-/// Most bytes of a name, with the byte that ends it (the kernel's TCP_CA_NAME_MAX).
+use rustix::net::sockopt;
+
+/// Longest name in bytes, with the terminating byte (the kernel's TCP_CA_NAME_MAX).
 pub const NAME_BYTES_MAX: usize = 16;
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const SYSTEM: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// What the kernel has loaded; empty if it does not say. More may be had where it loads modules.
+/// Those that the kernel has loaded; empty if it does not report them. More may be available as modules.
 #[must_use]
 pub fn available() -> Vec<String> {
     let text = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
     text.split_whitespace().map(str::to_string).collect()
 }
 
-/// What sockets have that chose none.
+/// The system's default.
 #[must_use]
 pub fn of_system() -> Option<String> {
     let text = std::fs::read_to_string(SYSTEM).ok()?;
     Some(text.trim().to_string()).filter(|name| !name.is_empty())
 }
 
-/// What this socket has; `None` if it has none.
+/// The congestion control of this socket; `None` if it has none.
 #[must_use]
 pub fn of_socket(fd: BorrowedFd<'_>) -> Option<String> {
-    let mut name = [0u8; NAME_BYTES_MAX];
-    let mut len = NAME_BYTES_MAX as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which is the size of `name`, and the descriptor is open.
-    let status = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    let end = name.iter().position(|&b| b == 0).unwrap_or(NAME_BYTES_MAX);
-    (status == 0).then(|| String::from_utf8_lossy(&name[..end]).into_owned())
+    sockopt::tcp_congestion(fd).ok()
 }
 
-/// Chooses one for this socket.
+/// Sets the congestion control of this socket.
 ///
 /// # Errors
 /// `NotFound`: the kernel has none of this name. `PermissionDenied`: it has, but only root may choose it
-/// (`net.ipv4.tcp_allowed_congestion_control`). `InvalidInput`: no name.
+/// (`net.ipv4.tcp_allowed_congestion_control`). `InvalidInput`: not a valid name.
 pub fn choose(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     if name.is_empty() || name.len() >= NAME_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a congestion control"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a valid name of a congestion control"));
     }
-    // SAFETY: the kernel reads `len` bytes, which is the length of `name`, and the descriptor is open.
-    let status = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast(),
-            name.len() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(sockopt::set_tcp_congestion(fd, name)?)
 }
 
 #[cfg(test)]

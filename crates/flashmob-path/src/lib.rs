@@ -1,11 +1,9 @@
-//! What the kernel says of a TCP path, and what of it may be set.
-//!
-//! Links, the network benchmark and the doctor all ask the same questions, and get the same answers here. Nothing in it opens a
-//! connection or decides anything for others.
+//! The kernel's data about a TCP path, and the settings that apply to it: shared by links, the network benchmark and the doctor. It opens no
+//! connection and makes no decision for its callers.
 //!
 //! - [`tcp_info`]: the kernel's counters of one connection
-//! - [`congestion`]: which congestion controls there are, and which one a socket uses
-//! - [`buffers`]: how large buffers may become, and how large a path wants them
+//! - [`congestion`]: the congestion controls available, and that of a socket
+//! - [`buffers`]: limits of socket buffers, and the sizes that a path needs
 
 pub mod buffers;
 pub mod congestion;

@@ -6,8 +6,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use flashmob_bench::blocking::Client;
-use flashmob_bench::nbd::connection::Options;
+use flashmob_bench::nbd::connection::{Connection, Options};
 use flashmob_bench::{Uri, copy};
 
 use super::{Build, DAEMONS, Export, MOUNTS, Running, Server, Servers, Set};
@@ -150,9 +149,9 @@ impl Servers {
                 DAEMONS.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
                 running.daemons.push(pid);
             }
-            match Client::connect(&uri) {
-                Ok(client) if !running.daemons.is_empty() => {
-                    client.disconnect();
+            match Connection::open(&uri, &Options::default()) {
+                Ok(connection) if !running.daemons.is_empty() => {
+                    connection.disconnect();
                     return Ok(running);
                 }
                 outcome => {
@@ -311,9 +310,9 @@ fn answers(process: &mut Process, uri: &Uri) -> anyhow::Result<()> {
     let begun = Instant::now();
     let options = Options { timeout: Duration::from_secs(5), ..Options::default() };
     let mut why = String::new();
-    let outcome = process.await_ready("it answers", |_| match Client::connect_with(uri, &options) {
-        Ok(client) => {
-            client.disconnect();
+    let outcome = process.await_ready("it answers", |_| match Connection::open(uri, &options) {
+        Ok(connection) => {
+            connection.disconnect();
             true
         }
         Err(error) => {

@@ -9,18 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::open::io_error;
 use super::partial::Partial;
-use super::{BenchFileError, HEADER_BYTES, Header, SIZE_BYTES_MIN, fill};
+use super::{BenchFileError, HEADER_BYTES, Header, SIZE_BYTES_MIN};
+use crate::load::reference::{PatternReference, Reference};
 use crate::progress::{Progress, Unit};
 
-/// Written at once.
+/// Bytes per write.
 const CHUNK_BYTES: usize = 1 << 20;
-/// So much may be on its way to the flash: progress means what it says, and to stop does not take minutes.
+/// Most unsynced bytes, so that progress is accurate and cancelling does not take minutes.
 const SYNC_BYTES: u64 = 32 << 20;
 /// FAT keeps lengths in 32 bits.
 const FAT_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// Makes a file of `size_bytes` with the content that follows from `seed` and puts it on the flash. Nothing is left of it if
-/// this fails, and nothing that exists is replaced. `progress` counts bytes; `cancel` is looked at after each MiB.
+/// Makes a file of `size_bytes` with the content of `seed` and syncs it. On failure nothing is left of it; no existing file is replaced.
+/// `progress` counts bytes; `cancel` is checked after each MiB.
 pub fn make(
     path: &Path,
     size_bytes: u64,
@@ -31,19 +32,8 @@ pub fn make(
     make_with(path, size_bytes, seed, progress, cancel, true)
 }
 
-/// As [`make`] does it on file systems without links.
-#[cfg(test)]
-pub(super) fn make_named(
-    path: &Path,
-    size_bytes: u64,
-    seed: u64,
-    progress: impl FnMut(&Progress),
-    cancel: &AtomicBool,
-) -> Result<Header, BenchFileError> {
-    make_with(path, size_bytes, seed, progress, cancel, false)
-}
-
-fn make_with(
+/// As [`make`]; without `may_be_nameless`, as on file systems without O_TMPFILE and links.
+pub(super) fn make_with(
     path: &Path,
     size_bytes: u64,
     seed: u64,
@@ -52,15 +42,15 @@ fn make_with(
     may_be_nameless: bool,
 ) -> Result<Header, BenchFileError> {
     if size_bytes < SIZE_BYTES_MIN {
-        return Err(BenchFileError::TooSmall { size_bytes });
+        return Err(BenchFileError::TooSmall(size_bytes));
     }
-    // Such a path can only be a directory's. Its metadata would not be found, and the name not be given when all is written.
+    // Only a directory can have such a path. Its metadata would not be found, and naming the finished file would fail.
     if path.as_os_str().as_bytes().ends_with(b"/") {
-        return Err(BenchFileError::IsDirectory { path: path.into() });
+        return Err(BenchFileError::IsDirectory(path.into()));
     }
     match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => return Err(BenchFileError::IsDirectory { path: path.into() }),
-        Ok(_) => return Err(BenchFileError::Exists { path: path.into() }),
+        Ok(metadata) if metadata.is_dir() => return Err(BenchFileError::IsDirectory(path.into())),
+        Ok(_) => return Err(BenchFileError::Exists(path.into())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(io_error(path, "create", error)),
     }
@@ -70,12 +60,12 @@ fn make_with(
     };
     let mut making = Making { path, directory, size_bytes };
     let partial = Partial::create(path, &making.directory, may_be_nameless)?;
-    // After what a killed process left has been removed, for that takes space too.
+    // After the remains of a killed process were removed: they take space too.
     making.check_file_system(&partial.file)?;
     let header = Header { size_bytes, seed };
     making.write(&partial.file, &header, &mut progress, cancel)?;
     let file = partial.publish(path)?;
-    // So that the name outlives a power cut too. Not every file system can.
+    // Makes the name durable, where the file system can.
     if let Ok(directory) = File::open(&making.directory) {
         let _ = directory.sync_all();
     }
@@ -96,7 +86,7 @@ impl Making<'_> {
         if is_fat && self.size_bytes > FAT_BYTES_MAX {
             return Err(self.too_large(Some(FAT_BYTES_MAX)));
         }
-        // A file system that does not tell (0 blocks) may have room.
+        // A file system that reports 0 blocks may have space.
         match rustix::fs::fstatvfs(file) {
             Ok(stat) if stat.f_blocks > 0 && stat.f_bavail.saturating_mul(stat.f_frsize) < self.size_bytes => {
                 Err(self.no_space(stat.f_bavail.saturating_mul(stat.f_frsize)))
@@ -126,14 +116,14 @@ impl Making<'_> {
         let mut synced = 0;
         while done < total {
             if cancel.load(Ordering::Relaxed) {
-                return Err(BenchFileError::Cancelled { path: self.path.into() });
+                return Err(BenchFileError::Cancelled(self.path.into()));
             }
             let chunk = &mut chunk[..(total - done).min(CHUNK_BYTES as u64) as usize];
-            fill(header.seed, done, chunk);
+            PatternReference { seed: header.seed }.fill(done, chunk);
             if done == 0 {
                 chunk[..HEADER_BYTES as usize].copy_from_slice(&header.encode());
             }
-            // With pwrite alone: blocks that are only reserved would be answered without the flash.
+            // No fallocate: reads of reserved blocks do not reach the flash.
             file.write_all_at(chunk, done).map_err(|error| self.write_error(error, done))?;
             done += chunk.len() as u64;
             if done - synced >= SYNC_BYTES || done == total {
@@ -145,7 +135,7 @@ impl Making<'_> {
         file.sync_all().map_err(|error| self.write_error(error, synced))
     }
 
-    /// `written_bytes` are on the disk already, and will be free again.
+    /// `written_bytes` are on the disk already, and will be freed.
     fn write_error(&self, error: io::Error, written_bytes: u64) -> BenchFileError {
         match error.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => self.no_space(written_bytes),

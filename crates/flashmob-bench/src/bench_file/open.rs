@@ -1,4 +1,4 @@
-//! Opening what is to be measured.
+//! Opening the file to measure.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::{BenchFileError, Header, header_of};
 
-/// What is measured.
+/// An open file.
 #[derive(Debug)]
 pub struct Opened {
-    /// Through the page cache: without O_DIRECT.
+    /// Opened without O_DIRECT.
     pub file: File,
     /// Its length, or the device's.
     pub size_bytes: u64,
@@ -25,19 +25,19 @@ pub fn open_for_reading(path: &Path) -> Result<Opened, BenchFileError> {
     open(path, false)
 }
 
-/// Opens an existing file for reading and writing: one that the benchmark made, or any file if `allow_overwrite`. Never a
-/// device. The first [`super::HEADER_BYTES`] must be left alone all the same.
+/// Opens an existing file for reading and writing: one that the benchmark made, or any file if `allow_overwrite`; never a device. The first
+/// [`super::HEADER_BYTES`] must not be written in either case.
 pub fn open_for_writing(path: &Path, allow_overwrite: bool) -> Result<Opened, BenchFileError> {
     let opened = open(path, true)?;
     if opened.header.is_none() && !allow_overwrite {
-        return Err(BenchFileError::NotOurs { path: path.into() });
+        return Err(BenchFileError::NotOurs(path.into()));
     }
     Ok(opened)
 }
 
 fn open(path: &Path, is_writing: bool) -> Result<Opened, BenchFileError> {
     let failed = |source: io::Error| io_error(path, if is_writing { "open for writing" } else { "open" }, source);
-    // Looked at before it is opened, for some devices act on that, and again afterwards, when it can no longer be exchanged.
+    // Checked before opening, because some devices act on that, and again afterwards, when it can no longer be replaced.
     check(path, path.metadata().map_err(failed)?.file_type(), is_writing)?;
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(is_writing).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
@@ -45,7 +45,7 @@ fn open(path: &Path, is_writing: bool) -> Result<Opened, BenchFileError> {
     check(path, metadata.file_type(), is_writing)?;
     let size_bytes = flashmob_host::cache::size_of(&file).map_err(failed)?;
     if size_bytes == 0 {
-        return Err(BenchFileError::Empty { path: path.into() });
+        return Err(BenchFileError::Empty(path.into()));
     }
     file.rewind().map_err(failed)?;
     let is_block_device = metadata.file_type().is_block_device();
@@ -53,32 +53,21 @@ fn open(path: &Path, is_writing: bool) -> Result<Opened, BenchFileError> {
 }
 
 fn check(path: &Path, kind: std::fs::FileType, is_writing: bool) -> Result<(), BenchFileError> {
-    let path = || path.to_path_buf();
-    match () {
-        () if kind.is_file() => Ok(()),
-        () if kind.is_dir() => Err(BenchFileError::IsDirectory { path: path() }),
-        () if kind.is_block_device() && is_writing => Err(BenchFileError::IsDevice { path: path() }),
-        () if kind.is_block_device() => Ok(()),
-        () => Err(BenchFileError::NotAFile { path: path() }),
-    }
-}
-
-/// Opens a regular file for reading, and nothing else: some devices act when they are opened.
-pub(super) fn regular(path: &Path) -> io::Result<File> {
-    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a file");
-    if !path.metadata()?.is_file() {
-        return Err(refused());
-    }
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
+    let refusal = match () {
+        () if kind.is_file() || (kind.is_block_device() && !is_writing) => return Ok(()),
+        () if kind.is_dir() => BenchFileError::IsDirectory,
+        () if kind.is_block_device() => BenchFileError::IsDevice,
+        () => BenchFileError::NotAFile,
+    };
+    Err(refusal(path.to_path_buf()))
 }
 
 pub(super) fn io_error(path: &Path, doing: &'static str, source: io::Error) -> BenchFileError {
     let path = path.to_path_buf();
     match source.raw_os_error() {
-        Some(libc::EROFS) => BenchFileError::ReadOnly { path },
-        Some(libc::EISDIR) => BenchFileError::IsDirectory { path },
-        Some(libc::EEXIST) => BenchFileError::Exists { path },
+        Some(libc::EROFS) => BenchFileError::ReadOnly(path),
+        Some(libc::EISDIR) => BenchFileError::IsDirectory(path),
+        Some(libc::EEXIST) => BenchFileError::Exists(path),
         _ => BenchFileError::Io { path, doing, source },
     }
 }

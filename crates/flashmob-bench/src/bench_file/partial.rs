@@ -43,7 +43,7 @@ impl Partial {
     /// An empty file for the future `path` in `directory`.
     pub fn create(path: &Path, directory: &Path, may_be_nameless: bool) -> Result<Partial, BenchFileError> {
         let mut name = std::ffi::OsString::from(".");
-        name.push(path.file_name().ok_or_else(|| BenchFileError::IsDirectory { path: path.into() })?);
+        name.push(path.file_name().ok_or_else(|| BenchFileError::IsDirectory(path.into()))?);
         name.push(".flashmob-partial");
         let name = directory.join(name);
         remove_stale(path, &name)?;
@@ -94,17 +94,17 @@ impl Drop for Partial {
 /// Takes away what a killed process left under `name`.
 fn remove_stale(path: &Path, name: &Path) -> Result<(), BenchFileError> {
     match name.symlink_metadata() {
-        Ok(metadata) if !metadata.is_file() => return Err(BenchFileError::InTheWay { path: name.into() }),
+        Ok(metadata) if !metadata.is_file() => return Err(BenchFileError::InTheWay(name.into())),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(io_error(path, "create", error)),
     }
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(name);
-    let in_the_way = || BenchFileError::InTheWay { path: name.into() };
+    let in_the_way = || BenchFileError::InTheWay(name.into());
     let file = opened.map_err(|_| in_the_way())?;
     let metadata = file.metadata().map_err(|_| in_the_way())?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
-        return Err(BenchFileError::Busy { path: path.into() });
+        return Err(BenchFileError::Busy(path.into()));
     }
     // An empty one was left between its creation and its first block.
     if !metadata.is_file() || (metadata.len() > 0 && header::first_block(&file).is_none()) {

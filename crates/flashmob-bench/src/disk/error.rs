@@ -5,20 +5,14 @@ use std::path::PathBuf;
 
 /// A failure that ends the measurement. Requests that fail are counted, not these.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum DiskError {
     /// A combination of options that means nothing.
     #[error("{0}")]
     Parameters(String),
     /// The file cannot be used.
     #[error("{path}: {doing}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
+    File { path: PathBuf, doing: &'static str, source: io::Error },
     /// Android ends apps that try it, whatever its kernel has.
     #[error("Android forbids io_uring; use --engine pread")]
     UringOnAndroid,

@@ -1,21 +1,12 @@
-//! When a repetition ends.
+//! The end of a repetition.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::worker::now_ns;
+pub use crate::load::Stop;
 
-/// Threads with a part of their own say how far they are in steps of this.
+/// Threads with a part of their own report progress in steps of this.
 const COUNTED_BY: u64 = 64;
-
-/// What ends a repetition.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stop {
-    /// So many requests over all threads.
-    Requests(u64),
-    /// So much time.
-    After(Duration),
-}
 
 /// The end of one repetition, shared by its threads.
 #[derive(Debug)]
@@ -34,7 +25,7 @@ pub(super) struct Limit<'a> {
 pub(super) struct Turnstile<'a> {
     limit: &'a Limit<'a>,
     left: u64,
-    /// The largest number if there is none.
+    /// `u64::MAX` without a deadline.
     deadline_ns: u64,
 }
 
@@ -99,6 +90,8 @@ impl Turnstile<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

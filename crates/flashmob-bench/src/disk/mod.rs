@@ -1,27 +1,27 @@
-//! How one device answers: reads and writes of a file, in many combinations of order, size and threads.
+//! Loads on one device: reads and writes of a file, in many combinations of order, size and threads.
 //!
-//! A request costs one system call, one look at the clock and one step of a random number; nothing else is done between two of them, so that
-//! the figures are the device's. The parameters and results are those of [`flashmob_results::disk`].
+//! A request costs one system call, one reading of the clock and one random number; nothing else is done between two requests, so that
+//! the figures are those of the device. The parameters and results are those of [`flashmob_results::disk`].
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `plan` | all combinations, checked |
 //! | `sweep` | round after round, with page cache and scheduler as asked for |
-//! | `page_cache`, `schedulers` | the state before a repetition, and what is done where it cannot be had |
+//! | `page_cache`, `schedulers` | the state before a repetition, and the fallback where it is not possible |
 //! | `subject` | the file or the model |
-//! | `commands` | what the device is given meanwhile |
+//! | `commands` | the commands that the device receives |
 //! | `crew` | the threads of one repetition |
 //! | `worker`, `uring` | the loop of one thread |
-//! | `offsets`, `limit`, `buffer` | where requests go, when they end, the memory they use |
-//! | `doubts` | what makes the figures doubtful |
+//! | `offsets`, `limit`, `buffer` | offsets of requests, end of a repetition, memory of requests |
+//! | `doubts` | reasons for doubtful figures |
 
 mod buffer;
 mod commands;
 mod crew;
-pub mod doubts;
+mod doubts;
 mod error;
 pub mod limit;
-pub mod offsets;
+mod offsets;
 mod page_cache;
 pub mod plan;
 mod schedulers;

@@ -1,4 +1,4 @@
-//! Where the requests of one repetition go.
+//! The offsets of one repetition's requests.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,62 +10,35 @@ use flashmob_results::disk::Pattern;
 use crate::load::random::{GOLDEN, Random};
 
 /// Distance of the heads of [`Pattern::Sort`] and [`Pattern::Shuffle`], as in P3: too far apart for readahead to help.
-pub const HEAD_DISTANCE_BYTES: u64 = MIB;
+pub(super) const HEAD_DISTANCE_BYTES: u64 = MIB;
 
-/// What the offsets of a repetition depend on.
+/// The parameters of a repetition's offsets.
 #[derive(Clone, Debug)]
-pub struct Order {
-    /// The pattern.
+pub(super) struct Order {
     pub pattern: Pattern,
-    /// Bytes of each request.
     pub block_bytes: u64,
     /// The part of the file that is used; it has room for one block at least.
     pub range: Range<u64>,
-    /// Threads.
     pub threads: u32,
     /// Requests of the repetition, if they end it.
     pub requests: Option<u64>,
-    /// Where random numbers come from; each repetition has its own.
+    /// Random seed; each repetition has its own.
     pub seed: u64,
 }
 
-/// The offsets of one thread. It never ends.
+/// The endless offsets of one thread.
 #[derive(Debug)]
-pub enum Offsets {
+pub(super) enum Offsets {
     /// `first` and a multiple of `unit_bytes` more, below `count` of them.
-    Random {
-        /// Where the numbers come from.
-        random: Random,
-        /// The lowest offset.
-        first: u64,
-        /// So many different offsets.
-        count: u64,
-        /// Distance between them.
-        unit_bytes: u64,
-    },
+    Random { random: Random, first: u64, count: u64, unit_bytes: u64 },
     /// From `begin` on in blocks, and again from `begin` when `end` is reached.
-    Sequential {
-        /// The next offset.
-        next: u64,
-        /// The first offset of the thread's share.
-        begin: u64,
-        /// The end of the thread's share.
-        end: u64,
-        /// Bytes of a block.
-        block_bytes: u64,
-    },
+    Sequential { next: u64, begin: u64, end: u64, block_bytes: u64 },
     /// A list that all threads take from in turn, again from its beginning when it is at its end.
-    Listed {
-        /// The offsets.
-        list: Arc<[u64]>,
-        /// How many were taken.
-        taken: Arc<AtomicUsize>,
-    },
+    Listed { list: Arc<[u64]>, taken: Arc<AtomicUsize> },
 }
 
 impl Order {
     /// The offsets of each thread.
-    #[must_use]
     pub fn offsets(&self) -> Vec<Offsets> {
         let blocks = (self.range.end - self.range.start) / self.block_bytes;
         let listed = match self.pattern {
@@ -113,7 +86,7 @@ impl Order {
     }
 }
 
-/// Fisher and Yates' shuffle.
+/// The Fisher-Yates shuffle.
 fn shuffle(items: &mut [u64], random: &mut Random) {
     for at in (1..items.len()).rev() {
         items.swap(at, random.below(at as u64 + 1) as usize);

@@ -1,115 +1,90 @@
-//! What a thread of a load counts while it runs.
+//! Counts of one thread of a load.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use flashmob_core::op::Op;
-use hdrhistogram::Histogram;
+use flashmob_results::latency::histogram;
 
 use super::LoadResult;
 use super::random::{GOLDEN, Random};
 use super::reference::{Reference, wrong_bytes};
-use crate::error::{Errno, ServerError};
+use crate::error::ServerError;
 use crate::nbd::handshake::Export;
 use crate::nbd::reply::Replies;
 use crate::nbd::slots::Request;
 
-/// Longest latency that is told apart, in nanoseconds: an hour.
-const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
-
-/// Counts, without the time that they were gathered in.
+/// Counts of one thread.
 pub(super) struct Measured {
-    pub reads: u64,
-    pub writes: u64,
-    pub bytes: u64,
-    pub latency_ns: Histogram<u64>,
-    pub errors: BTreeMap<Errno, u64>,
-    pub first_error: Option<String>,
-    pub verified_bytes: u64,
-    pub mismatched_bytes: u64,
-    pub first_mismatch_offset_bytes: Option<u64>,
-    pub cpu: Duration,
+    pub result: LoadResult,
     pub last_reply: Option<Instant>,
 }
 
 impl Measured {
-    pub fn new() -> Measured {
-        // The bounds are constants, and a histogram with them exists.
-        let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("valid bounds");
-        Measured {
+    pub fn new(seed: u64, export: &Export) -> Measured {
+        let result = LoadResult {
             reads: 0,
             writes: 0,
             bytes: 0,
-            latency_ns,
-            errors: BTreeMap::new(),
+            elapsed: Duration::ZERO,
+            latency_ns: histogram(),
+            errors: Default::default(),
             first_error: None,
             verified_bytes: 0,
             mismatched_bytes: 0,
             first_mismatch_offset_bytes: None,
             cpu: Duration::ZERO,
-            last_reply: None,
-        }
-    }
-
-    /// Forgets what was counted so far, but not errors and wrong bytes.
-    pub fn begin_again(&mut self) {
-        self.reads = 0;
-        self.writes = 0;
-        self.bytes = 0;
-        self.latency_ns.reset();
-    }
-
-    /// Requests answered, well or badly.
-    pub fn answered(&self) -> u64 {
-        self.reads + self.writes + self.errors.values().sum::<u64>()
-    }
-
-    /// Joins what another thread measured.
-    pub fn add(&mut self, other: Measured) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.bytes += other.bytes;
-        // Both have the same bounds, so nothing is left out.
-        let _ = self.latency_ns.add(&other.latency_ns);
-        for (errno, count) in other.errors {
-            *self.errors.entry(errno).or_insert(0) += count;
-        }
-        self.first_error = self.first_error.take().or(other.first_error);
-        self.verified_bytes += other.verified_bytes;
-        self.mismatched_bytes += other.mismatched_bytes;
-        self.first_mismatch_offset_bytes = self.first_mismatch_offset_bytes.or(other.first_mismatch_offset_bytes);
-        self.cpu += other.cpu;
-        self.last_reply = self.last_reply.max(other.last_reply);
-    }
-
-    pub fn into_result(self, begun: Instant, seed: u64, export: Export) -> LoadResult {
-        LoadResult {
-            reads: self.reads,
-            writes: self.writes,
-            bytes: self.bytes,
-            elapsed: self.last_reply.map_or(Duration::ZERO, |at| at.saturating_duration_since(begun)),
-            latency_ns: self.latency_ns,
-            errors: self.errors,
-            first_error: self.first_error,
-            verified_bytes: self.verified_bytes,
-            mismatched_bytes: self.mismatched_bytes,
-            first_mismatch_offset_bytes: self.first_mismatch_offset_bytes,
-            cpu: self.cpu,
             seed,
-            export,
+            export: export.clone(),
+        };
+        Measured { result, last_reply: None }
+    }
+
+    /// Resets the counts, except those of errors and wrong bytes.
+    pub fn begin_again(&mut self) {
+        let result = &mut self.result;
+        (result.reads, result.writes, result.bytes) = (0, 0, 0);
+        result.latency_ns.reset();
+    }
+
+    /// Requests answered, including errors.
+    pub fn answered(&self) -> u64 {
+        self.result.reads + self.result.writes + self.result.errors_total()
+    }
+
+    /// Adds the counts of another thread.
+    pub fn add(&mut self, other: Measured) {
+        self.last_reply = self.last_reply.max(other.last_reply);
+        let (result, other) = (&mut self.result, other.result);
+        result.reads += other.reads;
+        result.writes += other.writes;
+        result.bytes += other.bytes;
+        // Both have the same bounds, so nothing is left out.
+        let _ = result.latency_ns.add(&other.latency_ns);
+        for (errno, count) in other.errors {
+            *result.errors.entry(errno).or_insert(0) += count;
         }
+        result.first_error = result.first_error.take().or(other.first_error);
+        result.verified_bytes += other.verified_bytes;
+        result.mismatched_bytes += other.mismatched_bytes;
+        result.first_mismatch_offset_bytes = result.first_mismatch_offset_bytes.or(other.first_mismatch_offset_bytes);
+        result.cpu += other.cpu;
+    }
+
+    /// The result of a load that began at `begun`.
+    pub fn into_result(self, begun: Instant) -> LoadResult {
+        let elapsed = self.last_reply.map_or(Duration::ZERO, |at| at.saturating_duration_since(begun));
+        LoadResult { elapsed, ..self.result }
     }
 }
 
-/// Takes a connection's answers into the counts, and compares their bytes if there is something to
-/// compare with.
+/// Counts the answers of a connection, and compares their bytes with a reference if there is one.
 pub(super) struct Tally<'a> {
     pub measured: &'a mut Measured,
     pub verify: Option<&'a dyn Reference>,
     pub sample: &'a mut Sample,
 }
 
-/// Which answers are compared: one of so many, at random, so that no habit of a server can hide from it.
+/// Chooses which answers are compared: one of so many, at random, so that no regularity of a server goes unnoticed.
 #[derive(Debug)]
 pub(super) struct Sample {
     one_of: u64,
@@ -137,16 +112,16 @@ impl Replies for Tally<'_> {
         if !reference.matches(offset_bytes, bytes)
             && let Some((first, count)) = wrong_bytes(reference, offset_bytes, bytes)
         {
-            self.measured.first_mismatch_offset_bytes.get_or_insert(first);
+            self.measured.result.first_mismatch_offset_bytes.get_or_insert(first);
             wrong = count;
         }
-        self.measured.mismatched_bytes += wrong;
-        self.measured.verified_bytes += bytes.len() as u64 - wrong;
+        self.measured.result.mismatched_bytes += wrong;
+        self.measured.result.verified_bytes += bytes.len() as u64 - wrong;
     }
 
     fn done(&mut self, request: &Request, outcome: Result<(), &ServerError>, at: Instant) {
-        let measured = &mut *self.measured;
-        measured.last_reply = Some(at);
+        self.measured.last_reply = Some(at);
+        let measured = &mut self.measured.result;
         match outcome {
             Ok(()) => {
                 let count = if request.op == Op::Read { &mut measured.reads } else { &mut measured.writes };

@@ -1,4 +1,4 @@
-//! Loads: what to ask of an export, for how long, and what came of it.
+//! Loads on NBD exports: parameters, threads and results.
 //!
 //! [`run()`] opens all connections, divides them among threads, and gathers what each thread measured.
 //! A server's error is counted and the load goes on; a connection that breaks ends the load.
@@ -10,19 +10,18 @@ pub mod reference;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use flashmob_core::nbd::protocol as p;
 use hdrhistogram::Histogram;
 
 use crate::error::{Errno, Error};
 use crate::nbd::connection::{Connection, Options};
 use crate::nbd::handshake::Export;
-use crate::nbd::protocol as p;
 use crate::nbd::uri::Uri;
 use crate::progress::{Progress, Unit};
 use measure::Measured;
@@ -37,8 +36,8 @@ pub const CONNECTIONS_MAX: u32 = 64;
 /// Most outstanding requests of one connection.
 pub const OUTSTANDING_MAX: u32 = 65_536;
 
-/// What to ask of an export.
-#[derive(Clone)]
+/// The parameters of a load.
+#[derive(Clone, Debug)]
 pub struct Load {
     /// Connections, 1 to [`CONNECTIONS_MAX`].
     pub connections: u32,
@@ -58,44 +57,43 @@ pub struct Load {
     pub read_fraction: f64,
     /// When to stop.
     pub stop: Stop,
-    /// How long to run before anything is counted but errors and wrong bytes.
+    /// Time before counting begins; errors and wrong bytes count from the start.
     pub warmup: Duration,
-    /// What the export should hold: every byte read is compared with it, every byte written is taken
-    /// from it. Without it nothing is compared, and writes carry [`PatternReference`] of the seed.
+    /// Expected contents: every byte read is compared with it, every byte written is taken from it. Without it nothing is compared, and
+    /// writes carry [`PatternReference`] of the seed.
     pub verify: Option<Verifier>,
     /// Compare one answer of so many, chosen at random; 1 for all.
     pub verify_one_of: u32,
     /// Ask for structured replies.
     pub structured_replies: bool,
-    /// How long a thread sleeps after it was woken for less than an eighth of what it has outstanding.
-    /// A server that sends its answers one by one otherwise wakes it for each, and most of the
-    /// processor time goes into that. It adds to the latency of those answers, so it is zero (never
-    /// sleep) unless throughput is what matters; some 50 us do.
+    /// How long a thread sleeps after it was woken for less than an eighth of its outstanding requests. Otherwise a server that sends its
+    /// answers one by one wakes it for each, which takes most of the processor time. Adds to the latency of those answers: leave it at
+    /// zero unless throughput matters; 50 us suffice.
     pub rest: Duration,
     /// Longest silence of the server before the load is given up.
     pub timeout: Duration,
-    /// Once this is set, the load ends as it does when its time is over.
+    /// Ends the load early when set.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
 /// An export that a load runs on.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// Where it is.
     pub uri: Uri,
-    /// What it should hold, in place of [`Load::verify`].
+    /// Expected contents, in place of [`Load::verify`].
     pub verify: Option<Verifier>,
 }
 
 /// A reference that the threads of a load share.
 pub type Verifier = Arc<dyn Reference>;
 
-/// When a load stops asking; what is outstanding then is waited for.
+/// When to stop; outstanding requests are awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// After so much time.
+    /// After this time.
     After(Duration),
-    /// After so many requests, over all connections.
+    /// After this many requests, over all connections and threads.
     Requests(u64),
 }
 
@@ -140,29 +138,7 @@ impl Load {
     }
 }
 
-impl fmt::Debug for Load {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Load")
-            .field("connections", &self.connections)
-            .field("threads", &self.threads)
-            .field("outstanding", &self.outstanding)
-            .field("block_bytes", &self.block_bytes)
-            .field("pattern", &self.pattern)
-            .field("alignment", &self.alignment)
-            .field("range_bytes", &self.range_bytes)
-            .field("read_fraction", &self.read_fraction)
-            .field("stop", &self.stop)
-            .field("warmup", &self.warmup)
-            .field("verify", &self.verify.is_some())
-            .field("verify_one_of", &self.verify_one_of)
-            .field("structured_replies", &self.structured_replies)
-            .field("rest", &self.rest)
-            .field("timeout", &self.timeout)
-            .finish()
-    }
-}
-
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
     /// Reads that succeeded.
@@ -173,22 +149,22 @@ pub struct LoadResult {
     pub bytes: u64,
     /// From the first request to the last reply.
     pub elapsed: Duration,
-    /// Nanoseconds from handing a request over to the receipt of its answer, of all requests that
-    /// succeeded; three significant digits, at most an hour.
+    /// Nanoseconds from submitting a request to receiving its answer, of all requests that succeeded; three significant digits, at most
+    /// an hour.
     pub latency_ns: Histogram<u64>,
-    /// How many requests the server answered with which error.
+    /// Requests that the server answered with an error, by error.
     pub errors: BTreeMap<Errno, u64>,
     /// The first of them in words, if there was one.
     pub first_error: Option<String>,
-    /// Bytes that were compared and found right.
+    /// Compared bytes that were right.
     pub verified_bytes: u64,
-    /// Bytes that were compared and found wrong.
+    /// Compared bytes that were wrong.
     pub mismatched_bytes: u64,
-    /// Offset of the wrong byte that was noticed first.
+    /// Offset of the first wrong byte.
     pub first_mismatch_offset_bytes: Option<u64>,
     /// Processor time, user and system, of the load's own threads.
     pub cpu: Duration,
-    /// The seed that the offsets came from; 0 for a sequential load.
+    /// Random seed of the offsets; 0 for a sequential load.
     pub seed: u64,
     /// The export that it ran on.
     pub export: Export,
@@ -207,18 +183,18 @@ impl LoadResult {
         self.cpu.as_nanos() as f64 / ((self.reads + self.writes) as f64).max(1.0)
     }
 
-    /// How many requests the server answered with an error.
+    /// Requests that the server answered with an error.
     #[must_use]
     pub fn errors_total(&self) -> u64 {
         self.errors.values().sum()
     }
 }
 
-/// What the threads of a load share.
+/// State shared by the threads of a load.
 struct Shared {
     /// Set when one of them failed.
     give_up: AtomicBool,
-    /// Requests answered so far, brought up to date now and then.
+    /// Requests answered so far, updated periodically.
     answered: AtomicU64,
 }
 
@@ -236,10 +212,10 @@ pub fn run_on(targets: &[Target], load: &Load, progress: &mut dyn FnMut(&Progres
         return Err(Error::Load(reason));
     }
     let mut workers = workers(targets, load)?;
-    let export = workers[0].export().clone();
+    let mut total = Measured::new(load.pattern.seed(), workers[0].export());
     let shared = Shared { give_up: AtomicBool::new(false), answered: AtomicU64::new(0) };
     let begun = Instant::now();
-    let measured = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let (report, reports) = mpsc::channel();
         for worker in workers.drain(..) {
             let (report, shared) = (report.clone(), &shared);
@@ -253,14 +229,17 @@ pub fn run_on(targets: &[Target], load: &Load, progress: &mut dyn FnMut(&Progres
             });
         }
         drop(report);
-        collect(&reports, || progress(&state(load, begun, &shared)))
+        collect(&mut total, &reports, || progress(&state(load, begun, &shared)))
     })?;
-    Ok(measured.into_result(begun + load.warmup, load.pattern.seed(), export))
+    Ok(total.into_result(begun + load.warmup))
 }
 
-/// Waits for all threads and joins what they measured; the first error, if any failed.
-fn collect(reports: &mpsc::Receiver<Result<Measured, Error>>, mut tick: impl FnMut()) -> Result<Measured, Error> {
-    let mut total = Measured::new();
+/// Waits for all threads and adds up their counts; the first error, if any failed.
+fn collect(
+    total: &mut Measured,
+    reports: &mpsc::Receiver<Result<Measured, Error>>,
+    mut tick: impl FnMut(),
+) -> Result<(), Error> {
     let mut failure = None;
     loop {
         match reports.recv_timeout(PROGRESS_INTERVAL) {
@@ -272,7 +251,7 @@ fn collect(reports: &mpsc::Receiver<Result<Measured, Error>>, mut tick: impl FnM
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    failure.map_or(Ok(total), Err)
+    failure.map_or(Ok(()), Err)
 }
 
 fn state(load: &Load, begun: Instant, shared: &Shared) -> Progress {
@@ -317,7 +296,7 @@ fn workers(targets: &[Target], load: &Load) -> Result<Vec<Worker>, Error> {
     Ok(workers)
 }
 
-/// That the load makes sense by itself.
+/// Checks the load by itself.
 fn check(load: &Load) -> Result<(), Error> {
     let wrong = |reason: String| Err(Error::Load(reason));
     if !(1..=CONNECTIONS_MAX).contains(&load.connections) {
@@ -344,7 +323,7 @@ fn check(load: &Load) -> Result<(), Error> {
     Ok(())
 }
 
-/// That the load fits the export.
+/// Checks that the load fits the export.
 fn suits(load: &Load, target: &Target, connection: &Connection) -> Result<(), Error> {
     let export = connection.export();
     let wrong = |reason: String| Err(Error::Unsuitable { server: connection.server().into(), reason });

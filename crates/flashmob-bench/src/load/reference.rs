@@ -1,4 +1,4 @@
-//! What an export should hold, to compare every byte with.
+//! Expected contents of an export, to compare every byte with.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,15 +8,15 @@ use memmap2::{Advice, Mmap};
 use super::random::{GOLDEN, mix64};
 use crate::error::Error;
 
-/// What an export should hold.
-pub trait Reference: Send + Sync {
+/// Expected contents of an export.
+pub trait Reference: std::fmt::Debug + Send + Sync {
     /// Whether the export should hold `bytes` at `offset_bytes`.
     fn matches(&self, offset_bytes: u64, bytes: &[u8]) -> bool;
 
     /// Fills `bytes` with what the export should hold at `offset_bytes`.
     fn fill(&self, offset_bytes: u64, bytes: &mut [u8]);
 
-    /// For how many bytes of the export it knows what they should be; `None` for any number.
+    /// Bytes of the export that it covers; `None` for any number.
     fn len_bytes(&self) -> Option<u64>;
 }
 

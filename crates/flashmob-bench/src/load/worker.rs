@@ -99,7 +99,7 @@ impl Worker {
     /// Runs to the end of the load, or to the first connection that breaks.
     pub fn run(mut self, begun: Instant, shared: &Shared) -> Result<Measured, Error> {
         let mut cpu_before = thread_cpu();
-        let mut measured = Measured::new();
+        let mut measured = Measured::new(self.load.pattern.seed(), self.export());
         let mut buffer = ReceiveBuffer::new();
         let mut warm_at = Some(begun + self.load.warmup).filter(|_| !self.load.warmup.is_zero());
         let deadline = match self.load.stop {
@@ -164,7 +164,7 @@ impl Worker {
                 std::thread::sleep(rest);
             }
         }
-        measured.cpu = thread_cpu().saturating_sub(cpu_before);
+        measured.result.cpu = thread_cpu().saturating_sub(cpu_before);
         for client in self.clients {
             client.connection.disconnect();
         }

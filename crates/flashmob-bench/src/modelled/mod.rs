@@ -1,11 +1,9 @@
-//! A modelled disk in real time: threads that read from it wait as long as the model says.
+//! A modelled disk in real time: callers wait as long as the model says.
 //!
-//! The model ([`flashmob_lab::flash`]) keeps its own time and is only told when requests come. Each caller sleeps
-//! until the absolute time at which the model is done with its request. If it wakes late, that is its own
-//! misfortune: the slot took the next request when it became free in the model, not when somebody noticed. So
-//! lateness never adds up while requests wait. It does count where a caller's next request comes late because its
-//! last answer did; therefore it is measured ([`ModelledDisk::lateness_ns`]), and figures with much of it are
-//! doubtful. No bytes are moved: a load learns when, not what.
+//! The model ([`flashmob_lab::flash`]) keeps its own time and is only told when requests arrive. Each caller sleeps until the absolute time
+//! at which the model completes its request. A late wake-up does not delay other requests: the slot took the next one when it became free
+//! in the model. So lateness does not accumulate while requests wait. It does delay a caller's own next request; therefore it is measured
+//! ([`ModelledDisk::lateness_ns`]), and figures with much of it are doubtful. No bytes are moved.
 
 mod waiting;
 
@@ -22,10 +20,10 @@ use hdrhistogram::Histogram;
 
 use waiting::Waiting;
 
-/// Lateness is recorded up to this, in nanoseconds; what is later counts as this late: a minute.
+/// Longest lateness that is recorded, in nanoseconds: a minute.
 const LATENESS_MAX_NS: u64 = 60_000_000_000;
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// From its arrival to its completion in the model; zero if the modelled page cache had all of it.
@@ -67,14 +65,8 @@ impl ModelledDisk {
         Ok(ModelledDisk { start: Instant::now(), size_bytes, state: Mutex::new(state) })
     }
 
-    /// The size of the disk.
-    #[must_use]
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    /// Reads, as thread `submitter`: returns when the modelled disk is done. `direct` passes the modelled page cache
-    /// by, as O_DIRECT does; without it, what is there is not read again, and reading on reads ahead.
+    /// Reads, as thread `submitter`: returns when the modelled disk is done. `direct` bypasses the modelled page cache, as O_DIRECT does;
+    /// without it, cached bytes are not read again, and sequential reads read ahead.
     ///
     /// # Errors
     /// It reaches beyond the disk, is empty or longer than 128 MiB, or too many requests wait.
@@ -108,8 +100,7 @@ impl ModelledDisk {
         Ok(all)
     }
 
-    /// Writes, as thread `submitter`: returns when the modelled disk has the bytes. Writes always pass the modelled
-    /// page cache by.
+    /// Writes, as thread `submitter`: returns when the modelled disk has the bytes. Writes bypass the modelled page cache.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -125,23 +116,18 @@ impl ModelledDisk {
         self.wait_for(Request { id: 0, submitter, op: Op::Flush, offset_bytes: 0, len_bytes: 0 })
     }
 
-    /// How late threads ran again after their requests were done, in nanoseconds, since the start or the last
-    /// reset: one value for each request that reached the disk. Compare it with the service times; where it is
-    /// more than a small part of them, the machine was too busy for the model.
-    #[must_use]
+    /// Nanoseconds from the completion of each request that reached the disk until its thread ran again, since the start or the last reset.
+    /// Where it is more than a small part of the service times, the machine was too busy for the model.
     pub fn lateness_ns(&self) -> Histogram<u64> {
         self.state().lateness_ns.clone()
     }
 
-    /// What the modelled disk did since the start or the last reset, up to the last time that a request came or
-    /// went.
-    #[must_use]
+    /// The modelled disk's counters since the start or the last reset.
     pub fn counters(&self) -> Counters {
         self.state().waiting.counters()
     }
 
-    /// Of all steps from one request to the next, those that did not go down: 0 to 1.
-    #[must_use]
+    /// The fraction of steps from one request to the next that did not go down: 0 to 1.
     pub fn upward_fraction(&self) -> f64 {
         self.counters().upward_fraction()
     }
@@ -153,13 +139,13 @@ impl ModelledDisk {
         state.lateness_ns.reset();
     }
 
-    /// From now on adds what the modelled disk begins to serve to `commands`, in that order, each with its service time;
-    /// flushes are left out, for they have no address.
+    /// From now on adds the commands of the modelled disk to `commands`, in the order of their service; flushes are omitted, as they have no
+    /// address.
     pub fn record_commands(&self, commands: Box<Gatherer>) {
         self.state().waiting.commands = Some(commands);
     }
 
-    /// Ends that, and gives what there is by now.
+    /// Ends the recording and returns it.
     pub fn take_commands(&self) -> Option<Box<Gatherer>> {
         self.state().waiting.commands.take()
     }
@@ -169,8 +155,7 @@ impl ModelledDisk {
         self.state().cache.drop_all();
     }
 
-    /// How many bytes are in the modelled page cache, in whole blocks.
-    #[must_use]
+    /// Bytes in the modelled page cache, in whole blocks.
     pub fn cached_bytes(&self) -> u64 {
         self.state().cache.cached_bytes()
     }
@@ -191,7 +176,7 @@ impl ModelledDisk {
             state = ticket.sleep(state, pause);
             state.waiting.advance(self.now());
         };
-        // Whoever takes this slot next learns its time.
+        // The next request in this slot gets its time.
         state.waiting.advance(now);
         let late = now.since(done);
         state.lateness_ns.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX).max(1));
@@ -202,14 +187,13 @@ impl ModelledDisk {
         Time::default() + self.start.elapsed()
     }
 
-    /// A thread that panicked while it held the lock leaves nothing half done that would be worth more panics.
+    /// The state is consistent even if a thread panicked while it held the lock.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Asks the kernel once per thread to wake it as soon as its time has come: by default it may take 50 us longer, to
-/// wake several at once. The thread keeps that. Where it is refused, lateness tells.
+/// Sets the timer slack of the calling thread to 1 ns, once; the default is 50 us. If that is refused, the lateness shows it.
 fn wake_in_time() {
     thread_local!(static ASKED: () = {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -55,7 +55,6 @@ fn many_threads_all_get_their_answers_and_no_more_than_the_slots_are_served_at_o
         assert_eq!(disk.lateness_ns().len(), 320);
         // Four at once: it cannot have taken less than a quarter of all service times.
         assert!(took >= Duration::from_nanos(counters.service_ns / 4), "{scheduler}: {took:?}");
-        assert!(took <= Duration::from_secs(30), "{scheduler}: {took:?}");
     }
 }
 

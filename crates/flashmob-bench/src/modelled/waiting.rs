@@ -1,7 +1,7 @@
-//! Who waits for which request of the model, and how they learn when it will be done.
+//! Threads that wait for requests of the model.
 //!
-//! As soon as a request is in a slot, the time of its end is fixed, and its thread sleeps until then by itself. A
-//! request that is still queued has no such time: its thread sleeps until whoever moves the model on tells it.
+//! As soon as a request is in a slot, its completion time is fixed, and its thread sleeps until then. A queued request has no such time: its
+//! thread sleeps until another thread advances the model and wakes it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +14,14 @@ use flashmob_lab::flash::{Completion, Counters, FlashModel, Op, Request, Request
 use flashmob_results::commands::{Gatherer, Served};
 use flashmob_results::disk::Operation;
 
-/// How long after the next event a queued request's thread looks for itself. Usually the thread whose event it was
-/// has moved the model on long before; this is for when that one does not get to run.
+/// Time after the next event at which the thread of a queued request advances the model itself. Usually the thread of that event has done so
+/// long before; this covers the case that it does not get to run.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// No time is known yet.
+/// The completion time is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// One request that somebody waits for.
+/// A request that a thread waits for.
 #[derive(Debug)]
 pub(super) struct Ticket {
     /// Nanoseconds of the model's time; [`UNKNOWN`] while the request is queued. Only touched under the disk's lock,
@@ -31,29 +31,29 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// When the request will be done, or was; none while it is queued.
+    /// The completion time; `None` while the request is queued.
     pub(super) fn done_at(&self) -> Option<Time> {
         let done_ns = self.done_ns.load(Ordering::Relaxed);
         (done_ns != UNKNOWN).then_some(Time(done_ns))
     }
 
-    /// Gives the lock away and sleeps, for `pause` at most.
+    /// Releases the lock and sleeps, for `pause` at most.
     pub(super) fn sleep<'a, T>(&self, guard: MutexGuard<'a, T>, pause: Duration) -> MutexGuard<'a, T> {
         self.bell.wait_timeout(guard, pause).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// The model, and those who wait for it.
+/// The model and its waiting threads.
 #[derive(Debug)]
 pub(super) struct Waiting {
     model: FlashModel,
     /// Of the requests that are queued.
     tickets: HashMap<u64, Arc<Ticket>>,
     next_id: u64,
-    // Used again and again, so that nothing is allocated for them.
+    // Reused, so that nothing is allocated.
     starts: Vec<Start>,
     completions: Vec<Completion>,
-    /// What the model served, if somebody wants to know.
+    /// The commands that the model served, if they are recorded.
     pub(super) commands: Option<Box<Gatherer>>,
 }
 
@@ -70,7 +70,7 @@ impl Waiting {
         }
     }
 
-    /// Hands `request` in under an id of its own.
+    /// Submits `request` with a new id.
     pub(super) fn submit(&mut self, now: Time, request: Request) -> Result<Arc<Ticket>, RequestError> {
         let id = self.next_id;
         self.model.submit(now, Request { id, ..request })?;
@@ -81,15 +81,15 @@ impl Waiting {
         Ok(ticket)
     }
 
-    /// Moves the model on, and tells those whose requests got a slot.
+    /// Advances the model, and wakes the threads whose requests got a slot.
     pub(super) fn advance(&mut self, now: Time) {
         self.model.advance(now, &mut self.completions);
-        // Their threads know when; nobody needs to be told again.
+        // Their threads know the time already.
         self.completions.clear();
         self.tell();
     }
 
-    /// How long a thread whose request is queued may sleep before it looks for itself.
+    /// How long the thread of a queued request may sleep.
     pub(super) fn patience(&self, now: Time) -> Duration {
         self.model.next_event_in(now).unwrap_or_default() + GRACE
     }
@@ -116,7 +116,7 @@ impl Waiting {
     }
 }
 
-/// As a driver would tell of it: whole blocks. Nothing of a flush, which has no address.
+/// The command as a driver would report it, in whole blocks; `None` for a flush, which has no address.
 fn served(start: &Start) -> Option<Served> {
     let Start { request, started, done, in_service } = start;
     let direction = match request.op {

@@ -8,17 +8,18 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use flashmob_core::nbd::protocol as p;
+use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::op::Op;
+use flashmob_host::addresses_of;
 use rustix::net::SendFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::handshake::{Export, HandshakeError, handshake};
-use super::protocol as p;
 use super::reply::{Replies, ReplyDecoder};
 use super::slots::{Request, Slots};
 use super::uri::{Address, Uri};
 use crate::error::Error;
-use flashmob_host::addresses_of;
 
 /// Bytes that one receive asks for: some sixty replies of 4 KiB, and still inside a core's cache.
 pub const RECEIVE_BYTES: usize = 256 * 1024;
@@ -158,7 +159,7 @@ impl Connection {
         self.blocked
     }
 
-    /// Queues a request, without sending it. `flags` are `protocol::COMMAND_FLAG_*`. `fill` is called
+    /// Queues a request, without sending it. `flags` are `flashmob_core::nbd::protocol::CMD_FLAG_*`. `fill` is called
     /// for a write only, with the `len_bytes` to be filled with what is to be written.
     ///
     /// Returns `false`, having done nothing, if no slot is free.
@@ -181,19 +182,14 @@ impl Connection {
             self.queue.drain(..self.sent_bytes);
             self.sent_bytes = 0;
         }
-        self.queue.extend_from_slice(&p::request_header(flags, command(op), cookie, offset_bytes, len_bytes));
+        let header = RequestHeader { flags, command: command(op), cookie, offset_bytes, len_bytes };
+        self.queue.extend_from_slice(&header.encode());
         if op == Op::Write {
             let begin = self.queue.len();
             self.queue.resize(begin + len_bytes as usize, 0);
             fill(&mut self.queue[begin..]);
         }
         true
-    }
-
-    /// Queues any bytes, for tests of a server. Replies to requests in them are unknown to
-    /// [`Connection::receive`]; read them with [`Connection::read_raw`].
-    pub fn submit_raw(&mut self, bytes: &[u8]) {
-        self.queue.extend_from_slice(bytes);
     }
 
     /// Sends what is queued, as far as the socket takes it at once.
@@ -248,26 +244,6 @@ impl Connection {
         Ok(received < RECEIVE_BYTES)
     }
 
-    /// Takes up to `bytes.len()` bytes as they come, undecoded, for tests of a server. Returns how
-    /// many; 0 if none are there, and an error if the server closed.
-    pub fn read_raw(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
-        let kept = self.leftover.len().min(bytes.len());
-        if kept > 0 {
-            bytes[..kept].copy_from_slice(&self.leftover[..kept]);
-            self.leftover.drain(..kept);
-            return Ok(kept);
-        }
-        match (&self.socket).read(bytes) {
-            Ok(0) if !bytes.is_empty() => Err(self.closed()),
-            Ok(n) => {
-                self.alive = Instant::now();
-                Ok(n)
-            }
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
-            Err(source) => Err(self.broken(source)),
-        }
-    }
-
     /// An error if requests wait and no byte moved for the timeout.
     pub fn check_silence(&self, now: Instant) -> Result<(), Error> {
         if (self.slots.taken() > 0 || self.queued_bytes() > 0)
@@ -286,7 +262,8 @@ impl Connection {
 
     /// Says goodbye, as far as the socket takes it at once. Requests that still wait get no reply.
     pub fn disconnect(mut self) {
-        self.queue.extend_from_slice(&p::request_header(0, p::COMMAND_DISCONNECT, 0, 0, 0));
+        let goodbye = RequestHeader { flags: 0, command: p::CMD_DISC, cookie: 0, offset_bytes: 0, len_bytes: 0 };
+        self.queue.extend_from_slice(&goodbye.encode());
         // A server that went away before has been said goodbye to by itself.
         let _ = self.send();
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
@@ -326,11 +303,11 @@ impl AsFd for Connection {
 
 fn command(op: Op) -> u16 {
     match op {
-        Op::Read => p::COMMAND_READ,
-        Op::Write => p::COMMAND_WRITE,
-        Op::Flush => p::COMMAND_FLUSH,
-        Op::Trim => p::COMMAND_TRIM,
-        Op::WriteZeroes => p::COMMAND_WRITE_ZEROES,
+        Op::Read => p::CMD_READ,
+        Op::Write => p::CMD_WRITE,
+        Op::Flush => p::CMD_FLUSH,
+        Op::Trim => p::CMD_TRIM,
+        Op::WriteZeroes => p::CMD_WRITE_ZEROES,
     }
 }
 

@@ -4,8 +4,13 @@
 
 use std::io::{self, Read, Write};
 
-use super::protocol as p;
+use flashmob_core::nbd::protocol as p;
 use flashmob_core::request::REQUEST_BYTES_MAX;
+
+use super::{be16, be32, be64};
+
+/// Second eight bytes of an oldstyle server, in place of [`p::OPTION_MAGIC`].
+const MAGIC_OLDSTYLE: u64 = 0x0000_4202_8186_1253;
 
 /// Longest reply to an option that is accepted, in bytes: more than any described one needs.
 const OPTION_REPLY_BYTES_MAX: u32 = 16 * 1024;
@@ -19,7 +24,7 @@ const EXPORT_BYTES_MAX: u64 = i64::MAX as u64;
 pub struct Export {
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Transmission flags, `protocol::FLAG_*`.
+    /// Transmission flags, `flashmob_core::nbd::protocol::FLAG_*`.
     pub flags: u16,
     /// Smallest unit of offset and length, in bytes; a power of two.
     pub block_bytes_min: u32,
@@ -41,6 +46,7 @@ impl Export {
 
 /// Why there is no agreement.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum HandshakeError {
     /// The stream failed; `UnexpectedEof` if the server closed it, `WouldBlock` or `TimedOut` if it was silent.
     #[error("{0}")]
@@ -50,12 +56,7 @@ pub enum HandshakeError {
     Protocol(String),
     /// The server said no.
     #[error("{reason}")]
-    Refused {
-        /// To what.
-        what: String,
-        /// Its error and its words.
-        reason: String,
-    },
+    Refused { what: String, reason: String },
 }
 
 /// Agrees with the server at the other end of `stream` on the export `name`.
@@ -75,14 +76,14 @@ pub fn handshake(
 fn greet(stream: &mut (impl Read + Write)) -> Result<(), HandshakeError> {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting[..8])?;
-    if p::be64(&greeting, 0) != p::MAGIC_INIT {
+    if be64(&greeting, 0) != p::GREETING_MAGIC {
         let shown = String::from_utf8_lossy(&greeting[..8]).escape_debug().to_string();
         return Err(HandshakeError::Protocol(format!("it begins with \"{shown}\", not with \"NBDMAGIC\"")));
     }
     stream.read_exact(&mut greeting[8..16])?;
-    match p::be64(&greeting, 8) {
-        p::MAGIC_OPTION => {}
-        p::MAGIC_OLDSTYLE => {
+    match be64(&greeting, 8) {
+        p::OPTION_MAGIC => {}
+        MAGIC_OLDSTYLE => {
             return Err(HandshakeError::Protocol("it uses the oldstyle handshake, which knows no export names".into()));
         }
         other => {
@@ -92,20 +93,20 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<(), HandshakeError> {
         }
     }
     stream.read_exact(&mut greeting[16..])?;
-    let flags = p::be16(&greeting, 16);
-    if flags & p::HANDSHAKE_FIXED_NEWSTYLE == 0 {
+    let flags = be16(&greeting, 16);
+    if flags & p::FLAG_FIXED_NEWSTYLE == 0 {
         return Err(HandshakeError::Protocol("it does not offer the fixed newstyle handshake".into()));
     }
-    let answer = u32::from(flags & (p::HANDSHAKE_FIXED_NEWSTYLE | p::HANDSHAKE_NO_ZEROES));
+    let answer = u32::from(flags & (p::FLAG_FIXED_NEWSTYLE | p::FLAG_NO_ZEROES));
     stream.write_all(&answer.to_be_bytes())?;
     Ok(())
 }
 
 fn agree_structured_replies(stream: &mut (impl Read + Write)) -> Result<bool, HandshakeError> {
-    send_option(stream, p::OPTION_STRUCTURED_REPLY, &[])?;
-    match read_option_reply(stream, p::OPTION_STRUCTURED_REPLY)? {
-        OptionReply { kind: p::OPTION_REPLY_ACK, .. } => Ok(true),
-        reply if reply.kind & p::OPTION_REPLY_ERROR != 0 => Ok(false),
+    send_option(stream, p::OPT_STRUCTURED_REPLY, &[])?;
+    match read_option_reply(stream, p::OPT_STRUCTURED_REPLY)? {
+        OptionReply { kind: p::REP_ACK, .. } => Ok(true),
+        reply if reply.kind & p::REP_FLAG_ERROR != 0 => Ok(false),
         reply => Err(unexpected(&reply, "structured replies")),
     }
 }
@@ -117,7 +118,7 @@ fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) ->
     data.extend_from_slice(name.as_bytes());
     data.extend_from_slice(&1u16.to_be_bytes());
     data.extend_from_slice(&p::INFO_BLOCK_SIZE.to_be_bytes());
-    send_option(stream, p::OPTION_GO, &data)?;
+    send_option(stream, p::OPT_GO, &data)?;
 
     let mut described = false;
     let mut export = Export {
@@ -129,14 +130,14 @@ fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) ->
         structured_replies,
     };
     for _ in 0..OPTION_REPLIES_MAX {
-        let reply = read_option_reply(stream, p::OPTION_GO)?;
+        let reply = read_option_reply(stream, p::OPT_GO)?;
         match reply.kind {
-            p::OPTION_REPLY_ACK if described => return Ok(export),
-            p::OPTION_REPLY_ACK => {
+            p::REP_ACK if described => return Ok(export),
+            p::REP_ACK => {
                 return Err(HandshakeError::Protocol("it gave the export without saying its size".into()));
             }
-            p::OPTION_REPLY_INFO => described |= read_info(&reply.data, &mut export)?,
-            kind if kind & p::OPTION_REPLY_ERROR != 0 => {
+            p::REP_INFO => described |= read_info(&reply.data, &mut export)?,
+            kind if kind & p::REP_FLAG_ERROR != 0 => {
                 return Err(HandshakeError::Refused { what: format!("the export '{name}'"), reason: refusal(&reply) });
             }
             _ => return Err(unexpected(&reply, "the export")),
@@ -153,21 +154,21 @@ fn read_info(data: &[u8], export: &mut Export) -> Result<bool, HandshakeError> {
     if data.len() < 2 {
         return bad("information about the export has no type");
     }
-    match p::be16(data, 0) {
+    match be16(data, 0) {
         p::INFO_EXPORT if data.len() != 12 => bad("description of the export has the wrong length"),
         p::INFO_EXPORT => {
-            let size_bytes = p::be64(data, 2);
+            let size_bytes = be64(data, 2);
             if size_bytes > EXPORT_BYTES_MAX {
                 return bad("export is larger than 8 EiB");
             }
-            let flags = p::be16(data, 10);
+            let flags = be16(data, 10);
             export.size_bytes = size_bytes;
             export.flags = if flags & p::FLAG_HAS_FLAGS == 0 { 0 } else { flags };
             Ok(true)
         }
         p::INFO_BLOCK_SIZE if data.len() != 14 => bad("information about block sizes has the wrong length"),
         p::INFO_BLOCK_SIZE => {
-            let (min, preferred, max) = (p::be32(data, 2), p::be32(data, 6), p::be32(data, 10));
+            let (min, preferred, max) = (be32(data, 2), be32(data, 6), be32(data, 10));
             if !min.is_power_of_two() || !preferred.is_power_of_two() || preferred < min || max < min {
                 return Err(HandshakeError::Protocol(format!(
                     "its block sizes contradict each other: at least {min}, best {preferred}, at most {max} bytes"
@@ -189,7 +190,7 @@ struct OptionReply {
 
 fn send_option(stream: &mut impl Write, option: u32, data: &[u8]) -> io::Result<()> {
     let mut message = Vec::with_capacity(16 + data.len());
-    message.extend_from_slice(&p::MAGIC_OPTION.to_be_bytes());
+    message.extend_from_slice(&p::OPTION_MAGIC.to_be_bytes());
     message.extend_from_slice(&option.to_be_bytes());
     message.extend_from_slice(&(data.len() as u32).to_be_bytes());
     message.extend_from_slice(data);
@@ -199,9 +200,8 @@ fn send_option(stream: &mut impl Write, option: u32, data: &[u8]) -> io::Result<
 fn read_option_reply(stream: &mut impl Read, option: u32) -> Result<OptionReply, HandshakeError> {
     let mut header = [0; 20];
     stream.read_exact(&mut header)?;
-    let (magic, about, kind, len) =
-        (p::be64(&header, 0), p::be32(&header, 8), p::be32(&header, 12), p::be32(&header, 16));
-    if magic != p::MAGIC_OPTION_REPLY {
+    let (magic, about, kind, len) = (be64(&header, 0), be32(&header, 8), be32(&header, 12), be32(&header, 16));
+    if magic != p::OPTION_REPLY_MAGIC {
         return Err(HandshakeError::Protocol(format!("its reply to option {option} begins with 0x{magic:016x}")));
     }
     if about != option {
@@ -221,7 +221,7 @@ fn unexpected(reply: &OptionReply, about: &str) -> HandshakeError {
 
 /// What the server's error means, and its own words.
 fn refusal(reply: &OptionReply) -> String {
-    let meaning = match reply.kind & !p::OPTION_REPLY_ERROR {
+    let meaning = match reply.kind & !p::REP_FLAG_ERROR {
         1 => "it does not know the option GO; a newer server does",
         2 => "its policy forbids it",
         3 => "it calls the request invalid",

@@ -1,6 +1,6 @@
-//! Waits for connections: which of them have something to receive, or room to send.
+//! Waits until connections can receive or send.
 //!
-//! Level-triggered epoll, so that a receive that leaves something behind is reported again.
+//! Level-triggered epoll, so that a receive that leaves data behind is reported again.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -38,7 +38,7 @@ impl Pump {
         Ok(Pump { epoll, sending, ready: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Tells the pump whether the connection's socket is full. To be called after every send.
+    /// Updates whether to wait for room to send. To be called after every send.
     pub fn sent(&mut self, index: usize, connection: &Connection) -> Result<(), Error> {
         if self.sending.get(index) == Some(&connection.is_blocked()) {
             return Ok(());
@@ -52,14 +52,14 @@ impl Pump {
         Ok(())
     }
 
-    /// The connection that the last wait reported as its `nth`.
+    /// The index of the `nth` connection that the last wait reported.
     #[must_use]
     pub fn ready(&self, nth: usize) -> Option<usize> {
         self.ready.get(nth).copied()
     }
 
-    /// Waits until something can be received or sent, at most for `wait`; for how many connections
-    /// that is so. Which they are says [`Pump::ready`].
+    /// Waits until something can be received or sent, at most for `wait`. Returns the number of ready connections; [`Pump::ready`] gives
+    /// their indexes.
     pub fn wait(&mut self, wait: Duration) -> Result<usize, Error> {
         let timeout = rustix::event::Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
@@ -80,7 +80,7 @@ fn system(doing: &'static str, errno: rustix::io::Errno) -> Error {
     Error::System { doing, source: io::Error::from(errno) }
 }
 
-/// One connection with all that it takes to wait for it.
+/// One connection with its pump and its buffer.
 #[derive(Debug)]
 pub struct Single {
     /// The connection.
@@ -95,26 +95,14 @@ impl Single {
         Ok(Single { pump: Pump::new([&connection])?, connection, buffer: ReceiveBuffer::new() })
     }
 
-    /// Sends what is queued, then waits until something arrives and hands it on. An error if the
-    /// server is silent for longer than its connection allows.
+    /// Sends what is queued, waits until something arrives, and passes it on. An error if the server is silent for longer than the
+    /// connection's timeout.
     pub fn turn(&mut self, replies: &mut impl Replies) -> Result<(), Error> {
         let patience = self.connection.patience(Instant::now());
-        self.send_and_wait(patience)?;
-        self.connection.receive(&mut self.buffer, replies)?;
-        self.connection.check_silence(Instant::now())
-    }
-
-    /// As [`Single::turn`], but waits for `wait` at most and receives into `bytes` without decoding;
-    /// how many bytes that were.
-    pub fn turn_raw(&mut self, wait: Duration, bytes: &mut [u8]) -> Result<usize, Error> {
-        self.send_and_wait(wait)?;
-        self.connection.read_raw(bytes)
-    }
-
-    fn send_and_wait(&mut self, wait: Duration) -> Result<(), Error> {
         self.connection.send()?;
         self.pump.sent(0, &self.connection)?;
-        self.pump.wait(wait)?;
-        Ok(())
+        self.pump.wait(patience)?;
+        self.connection.receive(&mut self.buffer, replies)?;
+        self.connection.check_silence(Instant::now())
     }
 }

@@ -5,10 +5,11 @@
 
 use std::time::Instant;
 
+use flashmob_core::nbd::protocol as p;
 use flashmob_core::op::Op;
 
-use super::protocol as p;
 use super::slots::{Request, Slots};
+use super::{be16, be32, be64};
 use crate::error::{Errno, ServerError};
 
 /// Longest payload of an error chunk, in bytes: number, length, a string, an offset.
@@ -55,12 +56,6 @@ impl ReplyDecoder {
     #[must_use]
     pub fn new(structured: bool) -> ReplyDecoder {
         ReplyDecoder { state: State::Header, structured }
-    }
-
-    /// Whether the decoder stands between two replies.
-    #[must_use]
-    pub fn is_between_replies(&self) -> bool {
-        matches!(self.state, State::Header)
     }
 
     /// Decodes as much of `bytes` as it can, received at `at`, and returns how much that was. The rest
@@ -111,13 +106,13 @@ impl ReplyDecoder {
         at: Instant,
         replies: &mut impl Replies,
     ) -> Result<usize, String> {
-        if bytes.len() < p::SIMPLE_REPLY_HEADER_BYTES {
+        if bytes.len() < p::SIMPLE_REPLY_BYTES {
             return Ok(0);
         }
-        match p::be32(bytes, 0) {
-            p::MAGIC_SIMPLE_REPLY => self.simple(bytes, slots, at, replies),
-            p::MAGIC_STRUCTURED_REPLY if self.structured => self.chunk(bytes, slots, at, replies),
-            p::MAGIC_STRUCTURED_REPLY => Err("it sent a structured reply although none was agreed".into()),
+        match be32(bytes, 0) {
+            p::SIMPLE_REPLY_MAGIC => self.simple(bytes, slots, at, replies),
+            p::STRUCTURED_REPLY_MAGIC if self.structured => self.chunk(bytes, slots, at, replies),
+            p::STRUCTURED_REPLY_MAGIC => Err("it sent a structured reply although none was agreed".into()),
             magic => Err(format!("a reply begins with 0x{magic:08x}")),
         }
     }
@@ -129,7 +124,7 @@ impl ReplyDecoder {
         at: Instant,
         replies: &mut impl Replies,
     ) -> Result<usize, String> {
-        let (errno, cookie) = (p::be32(bytes, 4), p::be64(bytes, 8));
+        let (errno, cookie) = (be32(bytes, 4), be64(bytes, 8));
         let (index, request) = find(slots, cookie)?;
         if self.structured && request.op == Op::Read {
             return Err("it sent a simple reply to a read although structured replies were agreed".into());
@@ -138,10 +133,10 @@ impl ReplyDecoder {
             slots.slot(index).error = Some(ServerError { errno: Errno(errno), text: String::new() });
         } else if request.op == Op::Read && request.len_bytes > 0 {
             self.state = State::Data { index, request, at_bytes: 0, left_bytes: request.len_bytes, last: true };
-            return Ok(p::SIMPLE_REPLY_HEADER_BYTES);
+            return Ok(p::SIMPLE_REPLY_BYTES);
         }
         self.finish(index, slots, at, replies)?;
-        Ok(p::SIMPLE_REPLY_HEADER_BYTES)
+        Ok(p::SIMPLE_REPLY_BYTES)
     }
 
     fn chunk(
@@ -155,31 +150,31 @@ impl ReplyDecoder {
         if bytes.len() < HEADER {
             return Ok(0);
         }
-        let (flags, kind) = (p::be16(bytes, 4), p::be16(bytes, 6));
-        let (cookie, len) = (p::be64(bytes, 8), p::be32(bytes, 16));
-        let last = flags & p::CHUNK_FLAG_DONE != 0;
+        let (flags, kind) = (be16(bytes, 4), be16(bytes, 6));
+        let (cookie, len) = (be64(bytes, 8), be32(bytes, 16));
+        let last = flags & p::REPLY_FLAG_DONE != 0;
         let (index, request) = find(slots, cookie)?;
         let wrong_len = || Err(format!("a chunk of type {kind} claims {len} bytes"));
         let used = match kind {
-            p::CHUNK_NONE if len == 0 && last => HEADER,
-            p::CHUNK_NONE => return Err("a chunk of type NONE has a payload or is not the last one".into()),
-            p::CHUNK_OFFSET_DATA if len < 9 => return wrong_len(),
-            p::CHUNK_OFFSET_DATA => {
+            p::REPLY_TYPE_NONE if len == 0 && last => HEADER,
+            p::REPLY_TYPE_NONE => return Err("a chunk of type NONE has a payload or is not the last one".into()),
+            p::REPLY_TYPE_OFFSET_DATA if len < 9 => return wrong_len(),
+            p::REPLY_TYPE_OFFSET_DATA => {
                 if bytes.len() < HEADER + 8 {
                     return Ok(0);
                 }
                 let left_bytes = len - 8;
-                let at_bytes = place(slots, index, &request, p::be64(bytes, HEADER), left_bytes)?;
+                let at_bytes = place(slots, index, &request, be64(bytes, HEADER), left_bytes)?;
                 self.state = State::Data { index, request, at_bytes, left_bytes, last };
                 return Ok(HEADER + 8);
             }
-            p::CHUNK_OFFSET_HOLE if len != 12 => return wrong_len(),
-            p::CHUNK_OFFSET_HOLE => {
+            p::REPLY_TYPE_OFFSET_HOLE if len != 12 => return wrong_len(),
+            p::REPLY_TYPE_OFFSET_HOLE => {
                 if bytes.len() < HEADER + 12 {
                     return Ok(0);
                 }
-                let mut offset_bytes = p::be64(bytes, HEADER);
-                let mut left = p::be32(bytes, HEADER + 8) as usize;
+                let mut offset_bytes = be64(bytes, HEADER);
+                let mut left = be32(bytes, HEADER + 8) as usize;
                 place(slots, index, &request, offset_bytes, left as u32)?;
                 while left > 0 {
                     let n = left.min(ZEROES.len());
@@ -189,7 +184,7 @@ impl ReplyDecoder {
                 }
                 HEADER + 12
             }
-            kind if kind & p::CHUNK_ERROR != 0 => {
+            kind if kind & p::REPLY_TYPE_FLAG_ERROR != 0 => {
                 let len = len as usize;
                 if !(6..=ERROR_CHUNK_BYTES_MAX).contains(&len) {
                     return wrong_len();
@@ -283,7 +278,7 @@ fn check_pieces(pieces: &mut [(u32, u32)], len_bytes: u32) -> Result<(), &'stati
 
 /// An error chunk's payload: number, length of the text, the text; an offset may follow.
 fn error_chunk(payload: &[u8]) -> Result<ServerError, String> {
-    let (errno, len) = (p::be32(payload, 0), usize::from(p::be16(payload, 4)));
+    let (errno, len) = (be32(payload, 0), usize::from(be16(payload, 4)));
     let Some(text) = payload.get(6..6 + len) else {
         return Err("an error chunk is shorter than its own text".into());
     };

@@ -9,7 +9,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::protocol::{PORT_DEFAULT, STRING_BYTES_MAX};
+use flashmob_core::nbd::protocol::STRING_BYTES_MAX;
+
+/// TCP port that IANA assigned to NBD.
+const PORT_DEFAULT: u16 = 10809;
 
 /// An export of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

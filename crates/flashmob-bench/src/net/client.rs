@@ -14,7 +14,7 @@ use super::error::NetError;
 use super::protocol::parameters::{BLOCK_BYTES_DEFAULT, Parameters};
 use super::protocol::results::Results;
 use super::protocol::{Cookie, RESULTS_BYTES_MAX, State, datagram, stream_id};
-use super::stream::{self, Manner, Socket, Stream, Work};
+use super::stream::{self, Manner, Socket, Stream};
 use super::traffic::{Counted, Traffic};
 use super::{outcome, setup};
 use flashmob_host::addresses_of;
@@ -174,7 +174,7 @@ fn connect(target: &Target, peer: &str) -> Result<(Control, SocketAddr), NetErro
     }
     let peer = peer.to_string();
     Err(match failure.kind() {
-        io::ErrorKind::ConnectionRefused => NetError::Refused { peer },
+        io::ErrorKind::ConnectionRefused => NetError::Refused(peer),
         io::ErrorKind::TimedOut => NetError::NoAnswer { peer, after: target.connect_timeout },
         _ => NetError::Connect { peer, source: failure },
     })
@@ -196,7 +196,7 @@ impl Session<'_> {
         if self.parameters.messages.is_some() {
             match self.state(STEP_TIMEOUT, "waiting whether it knows messages")? {
                 State::Granted => {}
-                State::CreateStreams => return Err(NetError::Plain { peer: self.control.peer.clone() }),
+                State::CreateStreams => return Err(NetError::Plain(self.control.peer.clone())),
                 state => return Err(self.unexpected(state, State::Granted)),
             }
         }
@@ -287,21 +287,14 @@ impl Session<'_> {
 
     /// The data connections, or flows, upwards first.
     fn streams(&self) -> Result<Vec<Stream>, NetError> {
-        let p = &self.parameters;
-        let ways: &[(Direction, Work)] = match (p.direction, p.messages) {
-            (_, Some(messages)) => &[(Direction::Up, Work::Ask(messages))],
-            (Direction::Up, None) => &[(Direction::Up, Work::Send)],
-            (Direction::Down, None) => &[(Direction::Down, Work::Receive)],
-            (Direction::Both, None) => &[(Direction::Up, Work::Send), (Direction::Down, Work::Receive)],
-        };
-        let mut streams = Vec::new();
-        for &(direction, work) in ways {
-            for _ in 0..p.streams {
-                let socket = if p.protocol == Protocol::Udp { self.flow()? } else { self.connection()? };
-                streams.push(Stream::new(stream_id(streams.len()), direction, work, socket));
-            }
-        }
-        Ok(streams)
+        let is_udp = self.parameters.protocol == Protocol::Udp;
+        let works = stream::works(&self.parameters, true).into_iter().enumerate();
+        works
+            .map(|(at, (direction, work))| {
+                let socket = if is_udp { self.flow()? } else { self.connection()? };
+                Ok(Stream::new(stream_id(at), direction, work, socket))
+            })
+            .collect()
     }
 
     fn connection(&self) -> Result<Socket, NetError> {
@@ -368,7 +361,7 @@ impl Session<'_> {
     fn refusal(&self, state: State) -> Option<NetError> {
         let peer = self.control.peer.clone();
         match state {
-            State::AccessDenied => Some(NetError::Busy { peer }),
+            State::AccessDenied => Some(NetError::Busy(peer)),
             State::ServerTerminate => Some(NetError::Ended { peer, reason: "it was stopped there".into() }),
             State::ServerError => {
                 let reason = match self.control.numbers(STEP_TIMEOUT, "saying what is wrong") {

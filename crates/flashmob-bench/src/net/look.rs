@@ -94,28 +94,3 @@ impl Look {
         })
     }
 }
-
-/// Processor time of this process: outside the kernel, and inside.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cpu {
-    pub user_s: f64,
-    pub system_s: f64,
-}
-
-impl Cpu {
-    pub fn now() -> Cpu {
-        // SAFETY: all zeros is a valid value of a structure of numbers.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel writes one such structure.
-        let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-        if status != 0 {
-            return Cpu::default();
-        }
-        Cpu { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
-    }
-
-    pub fn since(self, before: Cpu) -> Cpu {
-        Cpu { user_s: self.user_s - before.user_s, system_s: self.system_s - before.system_s }
-    }
-}

@@ -1,5 +1,7 @@
 //! What both ends counted, as results write it.
 
+use std::time::Duration;
+
 use flashmob_core::planted::{self, Bug};
 use flashmob_results::latency::Latency;
 use flashmob_results::net::{Direction, Exchange, Flow, Protocol, Repetition, Stream, Udp};
@@ -11,7 +13,7 @@ use super::traffic::{Counted, StreamCount};
 /// What this end tells the other.
 pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: bool) -> Results {
     let elapsed_s = counted.elapsed.as_secs_f64();
-    let percent = |seconds: f64| 100.0 * seconds / elapsed_s.max(1e-9);
+    let percent = |time: Duration| 100.0 * time.as_secs_f64() / elapsed_s.max(1e-9);
     let is_udp = parameters.protocol == Protocol::Udp;
     let sends = |stream: &StreamCount| is_up(stream.stream_id, parameters) == is_client;
     let streams = counted.streams.iter().map(|count| {
@@ -35,9 +37,9 @@ pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: boo
         answer_bytes: count.answer_bytes,
     });
     Results {
-        cpu_percent: percent(counted.cpu.user_s + counted.cpu.system_s),
-        cpu_user_percent: percent(counted.cpu.user_s),
-        cpu_system_percent: percent(counted.cpu.system_s),
+        cpu_percent: percent(counted.cpu.0 + counted.cpu.1),
+        cpu_user_percent: percent(counted.cpu.0),
+        cpu_system_percent: percent(counted.cpu.1),
         sender_has_retransmits: match counted.streams.iter().any(sends) {
             true if is_udp => 0,
             true => 1,
@@ -88,7 +90,7 @@ pub(super) fn repetition(counted: &Counted, peer: Option<&Results>, parameters: 
         streams,
         intervals: Vec::new(),
         exchange,
-        cpu_s: counted.cpu.user_s + counted.cpu.system_s,
+        cpu_s: (counted.cpu.0 + counted.cpu.1).as_secs_f64(),
         peer_cpu_s: peer.filter(|_| peer_elapsed_s > 0.0).map(|peer| peer.cpu_percent / 100.0 * peer_elapsed_s),
         lateness: None,
         is_void: peer.is_none(),

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flashmob_path::buffers::{self, Buffer};
@@ -39,13 +39,14 @@ pub fn check_congestion(name: &str) -> Result<(), NetError> {
     })
 }
 
-/// Both buffers of a socket.
+/// Sets both buffers of a socket, if a size is given.
 pub(super) fn set_window(fd: BorrowedFd<'_>, window_bytes: Option<u64>) -> Result<(), NetError> {
+    set_buffers(fd, window_bytes).map_err(NetError::system("set the buffers of a socket"))
+}
+
+fn set_buffers(fd: BorrowedFd<'_>, window_bytes: Option<u64>) -> io::Result<()> {
     let Some(bytes) = window_bytes else { return Ok(()) };
-    for buffer in [Buffer::Receive, Buffer::Send] {
-        buffers::set(fd, buffer, bytes).map_err(NetError::system("set the buffers of a socket"))?;
-    }
-    Ok(())
+    [Buffer::Receive, Buffer::Send].into_iter().try_for_each(|buffer| buffers::set(fd, buffer, bytes).map(drop))
 }
 
 /// Buffers of a listener, for as long as this lives: what is accepted has them from its first packet on, so that the first packets tell how
@@ -76,14 +77,11 @@ impl Drop for ListenersWindow<'_> {
     }
 }
 
-/// Whether the kernel could be told (Linux 5.14) that it may size the buffers itself again.
+/// Lets the kernel size the buffers itself again; false if it cannot (before Linux 5.14).
 fn unlock_buffers(fd: BorrowedFd<'_>) -> bool {
     /// Of include/uapi/asm-generic/socket.h.
     const SO_BUF_LOCK: libc::c_int = 72;
-    let none: libc::c_int = 0;
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel reads as many bytes as `none` has, and the descriptor is open.
-    unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, SO_BUF_LOCK, (&raw const none).cast(), len) == 0 }
+    buffers::set_option(fd, libc::SOL_SOCKET, SO_BUF_LOCK, 0).is_ok()
 }
 
 /// What of the parameters an open connection takes.
@@ -106,11 +104,7 @@ pub(super) fn connect(
 ) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(parameters) = parameters {
-        if let Some(bytes) = parameters.window_bytes {
-            for buffer in [Buffer::Receive, Buffer::Send] {
-                buffers::set(socket.as_fd(), buffer, bytes)?;
-            }
-        }
+        set_buffers(socket.as_fd(), parameters.window_bytes)?;
         if let Some(bytes) = parameters.mss_bytes {
             socket.set_tcp_mss(bytes)?;
         }

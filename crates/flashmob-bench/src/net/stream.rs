@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use flashmob_results::net::{Direction, Messages};
 use hdrhistogram::Histogram;
 
 use super::pace::Pacer;
+use super::protocol::parameters::Parameters;
 use super::{messages, udp};
 
 /// A thread needs little: its buffers are not on its stack.
@@ -57,6 +58,24 @@ pub(super) enum Work {
     Ask(Messages),
     /// Takes requests, sends answers.
     Answer(Messages),
+}
+
+/// Direction and work of each stream at one end, upward streams first.
+pub(super) fn works(p: &Parameters, is_client: bool) -> Vec<(Direction, Work)> {
+    let one = |direction| match (p.messages, (direction == Direction::Up) == is_client) {
+        (Some(messages), true) => (direction, Work::Ask(messages)),
+        (Some(messages), false) => (direction, Work::Answer(messages)),
+        (None, true) => (direction, Work::Send),
+        (None, false) => (direction, Work::Receive),
+    };
+    let directions: &[Direction] = match p.direction {
+        // Messages are of the client, in both directions on the same streams.
+        _ if p.messages.is_some() => &[Direction::Up],
+        Direction::Up => &[Direction::Up],
+        Direction::Down => &[Direction::Down],
+        Direction::Both => &[Direction::Up, Direction::Down],
+    };
+    directions.iter().flat_map(|&direction| std::iter::repeat_n(one(direction), p.streams as usize)).collect()
 }
 
 /// What its thread counts.
@@ -258,12 +277,9 @@ fn receive(socket: &TcpStream, shared: &Shared, counters: &Counters) -> io::Resu
 fn wake_for(socket: &TcpStream, is_fast: bool) {
     let buffer_bytes = buffers::of_socket(socket.as_fd(), Buffer::Receive).unwrap_or(0);
     let bytes = (buffer_bytes / WAKE_BUFFER_FRACTION).min(WAKE_BYTES_MAX);
-    let value: libc::c_int = if is_fast && bytes >= WAKE_BYTES_MIN { bytes as libc::c_int } else { 1 };
-    let len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel reads as many bytes as `value` has, and the descriptor is open. Where it refuses, it wakes more often.
-    unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const value).cast(), len)
-    };
+    let value = if is_fast && bytes >= WAKE_BYTES_MIN { bytes as libc::c_int } else { 1 };
+    // If it is refused, the reader is woken more often.
+    let _ = buffers::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, value);
 }
 
 /// How long a thread that only waits sleeps before it looks up.

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use flashmob_host::watch::cpu_times;
 use flashmob_results::net::{Interval, TcpEnd, Udp};
 use hdrhistogram::Histogram;
 
 use super::control::{Control, Heard};
 use super::course::{Course, Ending};
 use super::error::NetError;
-use super::look::{Cpu, Look};
+use super::look::Look;
 use super::stream::{Manner, Shared, Socket, Stream, Work};
 
 /// How often streams are looked at besides the intervals.
@@ -32,7 +33,8 @@ const DEAD_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Counted {
     pub elapsed: Duration,
-    pub cpu: Cpu,
+    /// Processor time of this process, in user mode and in the kernel.
+    pub cpu: (Duration, Duration),
     pub streams: Vec<StreamCount>,
     pub latencies: Histogram<u64>,
 }
@@ -57,7 +59,7 @@ pub(super) struct Traffic {
     threads: Vec<JoinHandle<Histogram<u64>>>,
     begun: Instant,
     counting_since: Instant,
-    cpu: Cpu,
+    cpu: (Duration, Duration),
     /// When counting began.
     first: Vec<Look>,
     /// When it was over, if that was noticed later.
@@ -86,7 +88,7 @@ impl Traffic {
             shared,
             begun: now,
             counting_since: now,
-            cpu: Cpu::now(),
+            cpu: cpu_times(),
             last: first.clone(),
             over_at: None,
             first,
@@ -186,7 +188,7 @@ impl Traffic {
         }
         self.first = self.streams.iter().map(Look::at).collect();
         self.last.clone_from(&self.first);
-        (self.last_at, self.counting_since, self.cpu) = (now, now, Cpu::now());
+        (self.last_at, self.counting_since, self.cpu) = (now, now, cpu_times());
         self.send_window_max_bytes.fill(0);
         self.shared.left_bytes.store(course.limit_bytes(), Ordering::Relaxed);
         self.shared.is_counting.store(true, Ordering::Relaxed);
@@ -319,9 +321,10 @@ impl Traffic {
             }
         };
         let streams = self.streams.iter().enumerate().map(|(at, stream)| count(at, stream)).collect();
+        let cpu = cpu_times();
         let counted = Counted {
             elapsed: self.over_at.unwrap_or(now) - self.counting_since,
-            cpu: Cpu::now().since(self.cpu),
+            cpu: (cpu.0.saturating_sub(self.cpu.0), cpu.1.saturating_sub(self.cpu.1)),
             streams,
             latencies: flashmob_results::latency::histogram(),
         };

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub mod blocking;
+
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
@@ -10,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flashmob_bench::Uri;
-use flashmob_bench::nbd::protocol as p;
+use flashmob_bench::nbd::{be16, be32, be64};
+use flashmob_core::nbd::protocol as p;
 
 /// What the server does wrong, from the first request after the handshake on unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,10 +207,10 @@ impl<S: Stream> Session<S> {
             }
             _ => {}
         }
-        let mut greeting = p::MAGIC_INIT.to_be_bytes().to_vec();
-        let second = if fault == Fault::Oldstyle { p::MAGIC_OLDSTYLE } else { p::MAGIC_OPTION };
+        let mut greeting = p::GREETING_MAGIC.to_be_bytes().to_vec();
+        let second = if fault == Fault::Oldstyle { 0x0000_4202_8186_1253 } else { p::OPTION_MAGIC };
         greeting.extend_from_slice(&second.to_be_bytes());
-        greeting.extend_from_slice(&(p::HANDSHAKE_FIXED_NEWSTYLE | p::HANDSHAKE_NO_ZEROES).to_be_bytes());
+        greeting.extend_from_slice(&(p::FLAG_FIXED_NEWSTYLE | p::FLAG_NO_ZEROES).to_be_bytes());
         if fault == Fault::CloseInGreeting {
             greeting.truncate(12);
             self.stream.write_all(&greeting)?;
@@ -218,49 +221,49 @@ impl<S: Stream> Session<S> {
         loop {
             let mut header = [0; 16];
             self.stream.read_exact(&mut header)?;
-            let (option, len) = (p::be32(&header, 8), p::be32(&header, 12));
+            let (option, len) = (be32(&header, 8), be32(&header, 12));
             let mut data = vec![0; len as usize];
             self.stream.read_exact(&mut data)?;
             match option {
-                p::OPTION_STRUCTURED_REPLY if self.behaviour.structured => {
+                p::OPT_STRUCTURED_REPLY if self.behaviour.structured => {
                     self.structured = true;
-                    self.option_reply(option, p::OPTION_REPLY_ACK, &[])?;
+                    self.option_reply(option, p::REP_ACK, &[])?;
                 }
-                p::OPTION_GO if fault == Fault::RefuseExport => {
-                    self.option_reply(option, p::OPTION_REPLY_ERROR | 6, b"try 'backup'")?;
+                p::OPT_GO if fault == Fault::RefuseExport => {
+                    self.option_reply(option, p::REP_FLAG_ERROR | 6, b"try 'backup'")?;
                 }
-                p::OPTION_GO if fault == Fault::EndlessInfo => loop {
-                    self.option_reply(option, p::OPTION_REPLY_INFO, &[0, 9, 0])?;
+                p::OPT_GO if fault == Fault::EndlessInfo => loop {
+                    self.option_reply(option, p::REP_INFO, &[0, 9, 0])?;
                 },
-                p::OPTION_GO if fault == Fault::HugeOptionReply => {
-                    let mut reply = p::MAGIC_OPTION_REPLY.to_be_bytes().to_vec();
-                    for number in [option, p::OPTION_REPLY_INFO, u32::MAX] {
+                p::OPT_GO if fault == Fault::HugeOptionReply => {
+                    let mut reply = p::OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+                    for number in [option, p::REP_INFO, u32::MAX] {
                         reply.extend_from_slice(&number.to_be_bytes());
                     }
                     self.stream.write_all(&reply)?;
                 }
-                p::OPTION_GO => {
+                p::OPT_GO => {
                     let mut info = p::INFO_EXPORT.to_be_bytes().to_vec();
                     info.extend_from_slice(&(self.behaviour.size_bytes as u64).to_be_bytes());
                     info.extend_from_slice(&self.behaviour.flags.to_be_bytes());
-                    self.option_reply(option, p::OPTION_REPLY_INFO, &info)?;
+                    self.option_reply(option, p::REP_INFO, &info)?;
                     if let Some((min, preferred, max)) = self.behaviour.blocks {
                         let mut info = p::INFO_BLOCK_SIZE.to_be_bytes().to_vec();
                         for number in [min, preferred, max] {
                             info.extend_from_slice(&number.to_be_bytes());
                         }
-                        self.option_reply(option, p::OPTION_REPLY_INFO, &info)?;
+                        self.option_reply(option, p::REP_INFO, &info)?;
                     }
-                    self.option_reply(option, p::OPTION_REPLY_ACK, &[])?;
+                    self.option_reply(option, p::REP_ACK, &[])?;
                     return Ok(true);
                 }
-                _ => self.option_reply(option, p::OPTION_REPLY_ERROR | 1, &[])?,
+                _ => self.option_reply(option, p::REP_FLAG_ERROR | 1, &[])?,
             }
         }
     }
 
     fn option_reply(&mut self, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
-        let mut reply = p::MAGIC_OPTION_REPLY.to_be_bytes().to_vec();
+        let mut reply = p::OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
         for number in [option, kind, data.len() as u32] {
             reply.extend_from_slice(&number.to_be_bytes());
         }
@@ -270,8 +273,8 @@ impl<S: Stream> Session<S> {
 
     /// Answers one request; whether to go on.
     fn request(&mut self, request: &[u8], out: &mut Vec<u8>) -> bool {
-        let (command, cookie) = (p::be16(request, 6), p::be64(request, 8));
-        let (offset, len) = (p::be64(request, 16), p::be32(request, 24));
+        let (command, cookie) = (be16(request, 6), be64(request, 8));
+        let (offset, len) = (be64(request, 16), be32(request, 24));
         self.commands.lock().unwrap().push((command, offset, len));
         self.requests += 1;
         match self.behaviour.fault {
@@ -292,27 +295,27 @@ impl<S: Stream> Session<S> {
             _ => {}
         }
         let fits = offset.checked_add(len.into()).is_some_and(|end| end <= self.behaviour.size_bytes as u64);
-        if command == p::COMMAND_DISCONNECT {
+        if command == p::CMD_DISC {
             return false;
         }
-        if command != p::COMMAND_FLUSH && !fits {
+        if command != p::CMD_FLUSH && !fits {
             self.error(cookie, 22, command, out);
             return true;
         }
-        let range = if command == p::COMMAND_FLUSH { 0..0 } else { offset as usize..offset as usize + len as usize };
+        let range = if command == p::CMD_FLUSH { 0..0 } else { offset as usize..offset as usize + len as usize };
         let memory = self.memory.clone();
         let mut memory = memory.lock().unwrap();
         match command {
-            p::COMMAND_READ => self.read(cookie, offset, &memory[range], out),
-            p::COMMAND_WRITE => {
+            p::CMD_READ => self.read(cookie, offset, &memory[range], out),
+            p::CMD_WRITE => {
                 memory[range].copy_from_slice(&request[28..]);
                 simple(cookie, 0, out);
             }
-            p::COMMAND_WRITE_ZEROES | p::COMMAND_TRIM => {
+            p::CMD_WRITE_ZEROES | p::CMD_TRIM => {
                 memory[range].fill(0);
                 simple(cookie, 0, out);
             }
-            p::COMMAND_FLUSH => simple(cookie, 0, out),
+            p::CMD_FLUSH => simple(cookie, 0, out),
             _ => simple(cookie, 22, out),
         }
         if self.behaviour.fault == Fault::RepliesTwice {
@@ -326,11 +329,11 @@ impl<S: Stream> Session<S> {
     }
 
     fn error(&self, cookie: u64, errno: u32, command: u16, out: &mut Vec<u8>) {
-        if self.structured && command == p::COMMAND_READ {
+        if self.structured && command == p::CMD_READ {
             let mut payload = errno.to_be_bytes().to_vec();
             payload.extend_from_slice(&[0, 5]);
             payload.extend_from_slice(b"words");
-            chunk(cookie, true, p::CHUNK_ERROR | 1, &[&payload], out);
+            chunk(cookie, true, p::REPLY_TYPE_FLAG_ERROR | 1, &[&payload], out);
         } else {
             simple(cookie, errno, out);
         }
@@ -344,7 +347,7 @@ impl<S: Stream> Session<S> {
             out.extend_from_slice(bytes);
         } else if bytes.len() > 1 && bytes.iter().all(|&b| b == 0) && fault == Fault::None {
             let payload = [&offset.to_be_bytes()[..], &(bytes.len() as u32).to_be_bytes()].concat();
-            chunk(cookie, true, p::CHUNK_OFFSET_HOLE, &[&payload], out);
+            chunk(cookie, true, p::REPLY_TYPE_OFFSET_HOLE, &[&payload], out);
         } else {
             let (first, second) = bytes.split_at(bytes.len() / 2);
             let middle = match fault {
@@ -354,17 +357,17 @@ impl<S: Stream> Session<S> {
             };
             // The second half first: the order is the server's choice.
             if fault != Fault::LeavesOut && !second.is_empty() {
-                chunk(cookie, false, p::CHUNK_OFFSET_DATA, &[&middle.to_be_bytes(), second], out);
+                chunk(cookie, false, p::REPLY_TYPE_OFFSET_DATA, &[&middle.to_be_bytes(), second], out);
             }
             if !first.is_empty() {
-                chunk(cookie, false, p::CHUNK_OFFSET_DATA, &[&offset.to_be_bytes(), first], out);
+                chunk(cookie, false, p::REPLY_TYPE_OFFSET_DATA, &[&offset.to_be_bytes(), first], out);
             }
-            chunk(cookie, true, p::CHUNK_NONE, &[], out);
+            chunk(cookie, true, p::REPLY_TYPE_NONE, &[], out);
         }
         if let Fault::WrongByte(at) = fault
             && let Some(inside) = at.checked_sub(offset).filter(|&inside| inside < bytes.len() as u64)
         {
-            out[begin + p::SIMPLE_REPLY_HEADER_BYTES + inside as usize] ^= 1;
+            out[begin + p::SIMPLE_REPLY_BYTES + inside as usize] ^= 1;
         }
     }
 }
@@ -373,20 +376,20 @@ fn request_len(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < p::REQUEST_HEADER_BYTES {
         return None;
     }
-    assert_eq!(p::be32(bytes, 0), p::MAGIC_REQUEST, "the client lost its place");
-    let payload = if p::be16(bytes, 6) == p::COMMAND_WRITE { p::be32(bytes, 24) as usize } else { 0 };
+    assert_eq!(be32(bytes, 0), p::REQUEST_MAGIC, "the client lost its place");
+    let payload = if be16(bytes, 6) == p::CMD_WRITE { be32(bytes, 24) as usize } else { 0 };
     let len = p::REQUEST_HEADER_BYTES + payload;
     (bytes.len() >= len).then_some(len)
 }
 
 fn simple(cookie: u64, errno: u32, out: &mut Vec<u8>) {
-    out.extend_from_slice(&p::MAGIC_SIMPLE_REPLY.to_be_bytes());
+    out.extend_from_slice(&p::SIMPLE_REPLY_MAGIC.to_be_bytes());
     out.extend_from_slice(&errno.to_be_bytes());
     out.extend_from_slice(&cookie.to_be_bytes());
 }
 
 fn chunk(cookie: u64, last: bool, kind: u16, payload: &[&[u8]], out: &mut Vec<u8>) {
-    out.extend_from_slice(&p::MAGIC_STRUCTURED_REPLY.to_be_bytes());
+    out.extend_from_slice(&p::STRUCTURED_REPLY_MAGIC.to_be_bytes());
     out.extend_from_slice(&u16::from(last).to_be_bytes());
     out.extend_from_slice(&kind.to_be_bytes());
     out.extend_from_slice(&cookie.to_be_bytes());

@@ -1,7 +1,9 @@
 //! What the kernel says of a network interface by ioctl, in this process's own network namespace.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// Longest name, with the byte that ends it (IFNAMSIZ).
 const NAME_BYTES_MAX: usize = libc::IFNAMSIZ;
@@ -23,10 +25,7 @@ pub fn is_name(name: &str) -> bool {
 /// The kernel's number of it; `None` if there is none of that name.
 #[must_use]
 pub fn number(name: &str) -> Option<u32> {
-    let name = std::ffi::CString::new(name).ok()?;
-    // SAFETY: the name ends with a NUL.
-    let number = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    (number != 0).then_some(number)
+    rustix::net::netdevice::name_to_index(socket().ok()?, name).ok()
 }
 
 /// Largest packet in bytes.
@@ -73,14 +72,13 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
+/// Any socket will do to ask about interfaces.
+fn socket() -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+}
+
 fn ask(what: libc::Ioctl, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
-    // SAFETY: no pointers; the result is looked at.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was just made and belongs to nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = socket()?;
     // SAFETY: these requests read and write an ifreq, which this is.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(request) }

@@ -1,6 +1,6 @@
-//! A value that can be set: where it is, what it is now, and the commands with which people would set it.
+//! A value that can be set: its place, its current value, and the equivalent commands.
 //!
-//! Only these few kinds of places exist, and each checks the names in it: whatever an undo file says, nothing else is ever written to.
+//! Only these few kinds of places exist, and each checks its names: whatever an undo file contains, nothing else is written to.
 
 pub mod interface;
 mod set;
@@ -24,12 +24,12 @@ pub enum Place {
         /// Such as `mmcblk0`.
         disk: String,
     },
-    /// How far ahead of a reader a disk is read, in KiB.
+    /// The readahead of a disk, in KiB.
     Readahead {
         /// Such as `mmcblk0`.
         disk: String,
     },
-    /// Who chooses the frequency of some processors.
+    /// The frequency governor of some processors.
     Governor {
         /// Such as `policy0`.
         policy: String,
@@ -46,17 +46,17 @@ pub enum Place {
     },
 }
 
-/// A value for a place.
+/// A new value for a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The value.
     pub new: String,
 }
 
 impl Place {
-    /// All its names are such as the kernel has, so that it can only be what it says.
+    /// Whether its names are valid, so that it cannot lead elsewhere.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         match self {
@@ -75,13 +75,26 @@ impl Place {
         }
     }
 
-    /// It belongs to a network namespace, and there may be another one of the same name elsewhere.
+    /// Whether it belongs to a network namespace: another may have a place of the same name.
     #[must_use]
     pub fn is_of_network(&self) -> bool {
         matches!(self, Place::Sysctl { .. } | Place::PowerSave { .. } | Place::Mtu { .. })
     }
 
-    /// What it is, in words.
+    /// Its file. Of an interface only its folder in sysfs: its values are read and set by other means.
+    pub(crate) fn file(&self) -> String {
+        // `/` in the name of a disk is `!` in its folder.
+        let queue = |disk: &str, file: &str| format!("/sys/block/{}/queue/{file}", disk.replace('/', "!"));
+        match self {
+            Place::Sysctl { name } => format!("/proc/sys/{}", name.replace('.', "/")),
+            Place::Scheduler { disk } => queue(disk, "scheduler"),
+            Place::Readahead { disk } => queue(disk, "read_ahead_kb"),
+            Place::Governor { policy } => format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor"),
+            Place::PowerSave { interface } | Place::Mtu { interface } => format!("/sys/class/net/{interface}"),
+        }
+    }
+
+    /// Its description.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
@@ -96,55 +109,46 @@ impl Place {
 }
 
 impl Change {
-    /// As one would type it, as root.
+    /// The equivalent command, for root.
     #[must_use]
     pub fn command(&self) -> String {
         let new = &self.new;
         match &self.place {
             Place::Sysctl { name } if new.contains(' ') => format!("sysctl -w {name}='{new}'"),
             Place::Sysctl { name } => format!("sysctl -w {name}={new}"),
-            Place::Scheduler { disk } => format!("echo {new} > /sys/block/{}/queue/scheduler", sysfs_name(disk)),
-            Place::Readahead { disk } => format!("echo {new} > /sys/block/{}/queue/read_ahead_kb", sysfs_name(disk)),
-            Place::Governor { policy } => {
-                format!("echo {new} > /sys/devices/system/cpu/cpufreq/{policy}/scaling_governor")
-            }
             Place::PowerSave { interface } => format!("iw dev {interface} set power_save {new}"),
             Place::Mtu { interface } => format!("ip link set dev {interface} mtu {new}"),
+            place => format!("echo {new} > {}", place.file()),
         }
     }
 
-    /// What would make it last beyond the next boot.
+    /// A command that makes it permanent.
     #[must_use]
     pub fn lasting(&self) -> String {
         let new = &self.new;
         match &self.place {
             Place::Sysctl { name } => format!("echo '{name} = {new}' >> /etc/sysctl.d/90-flashmob.conf"),
-            Place::Scheduler { disk } => udev(disk, "scheduler", new),
-            Place::Readahead { disk } => udev(disk, "read_ahead_kb", new),
-            Place::Governor { policy } => {
-                format!(
-                    "echo 'w /sys/devices/system/cpu/cpufreq/{policy}/scaling_governor - - - - {new}' >> /etc/tmpfiles.d/flashmob.conf"
-                )
+            Place::Scheduler { disk } => udev(&queue_rule(disk, "scheduler", new)),
+            Place::Readahead { disk } => udev(&queue_rule(disk, "read_ahead_kb", new)),
+            place @ Place::Governor { .. } => {
+                format!("echo 'w {} - - - - {new}' >> /etc/tmpfiles.d/flashmob.conf", place.file())
             }
-            Place::PowerSave { interface } => format!(
-                "echo 'ACTION==\"add\", SUBSYSTEM==\"net\", KERNEL==\"{interface}\", RUN+=\"/usr/sbin/iw dev {interface} set power_save {new}\"' >> /etc/udev/rules.d/90-flashmob.rules"
-            ),
-            Place::Mtu { interface } => format!(
-                "echo 'ACTION==\"add\", SUBSYSTEM==\"net\", KERNEL==\"{interface}\", ATTR{{mtu}}=\"{new}\"' >> /etc/udev/rules.d/90-flashmob.rules"
-            ),
+            Place::PowerSave { interface } => udev(&format!(
+                "\"add\", SUBSYSTEM==\"net\", KERNEL==\"{interface}\", RUN+=\"/usr/sbin/iw dev {interface} set power_save {new}\""
+            )),
+            Place::Mtu { interface } => {
+                udev(&format!("\"add\", SUBSYSTEM==\"net\", KERNEL==\"{interface}\", ATTR{{mtu}}=\"{new}\""))
+            }
         }
     }
 }
 
-fn udev(disk: &str, attribute: &str, value: &str) -> String {
-    format!(
-        "echo 'ACTION==\"add|change\", KERNEL==\"{disk}\", ATTR{{queue/{attribute}}}=\"{value}\"' >> /etc/udev/rules.d/90-flashmob.rules"
-    )
+fn queue_rule(disk: &str, attribute: &str, value: &str) -> String {
+    format!("\"add|change\", KERNEL==\"{disk}\", ATTR{{queue/{attribute}}}=\"{value}\"")
 }
 
-/// `/` in the name of a disk is `!` in its folder.
-fn sysfs_name(disk: &str) -> String {
-    disk.replace('/', "!")
+fn udev(rule: &str) -> String {
+    format!("echo 'ACTION=={rule}' >> /etc/udev/rules.d/90-flashmob.rules")
 }
 
 fn is_file_name(name: &str) -> bool {

@@ -1,41 +1,24 @@
-//! Reading and setting values for real.
+//! Reading and setting values.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use super::{Place, interface, sysfs_name};
+use super::{Place, interface};
 use crate::view::{Answer, View};
 
-/// Why a value could not be set.
+/// Why a value cannot be set.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum ChangeError {
-    /// Only root may.
-    #[error("{what} needs root to be set; run this as root")]
-    NotPermitted {
-        /// The place.
-        what: String,
-    },
+    /// Only root may set it.
+    #[error("{0} needs root to be set; run this as root")]
+    NotPermitted(String),
     /// The system refused.
     #[error("{what} cannot be set to '{new}': {source}")]
-    Refused {
-        /// The place.
-        what: String,
-        /// What should have been.
-        new: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The kernel took it and has another one all the same.
+    Refused { what: String, new: String, source: io::Error },
+    /// The kernel accepted it and has another one.
     #[error("{what} was set to '{new}' and is '{found}'")]
-    NotTaken {
-        /// The place.
-        what: String,
-        /// What was written.
-        new: String,
-        /// What is there.
-        found: String,
-    },
+    NotTaken { what: String, new: String, found: String },
 }
 
 /// The value as it is now.
@@ -54,18 +37,18 @@ pub fn read(place: &Place) -> io::Result<String> {
             Err(why) => Err(io::Error::other(why)),
         },
         Place::Scheduler { .. } => {
-            let text = std::fs::read_to_string(file(place))?;
+            let text = std::fs::read_to_string(place.file())?;
             let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
             Ok(chosen.unwrap_or(text.trim()).to_string())
         }
         _ => {
-            let text = std::fs::read_to_string(file(place))?;
+            let text = std::fs::read_to_string(place.file())?;
             Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
         }
     }
 }
 
-/// Whether a Wi-Fi interface saves power, by `iw`; else why nobody knows.
+/// Whether a Wi-Fi interface saves power, by `iw`; or why that is not known.
 pub(crate) fn power_save(view: &View, interface: &str) -> Result<bool, String> {
     match view.ask("iw", &["dev", interface, "get", "power_save"]) {
         Answer::Said(text) => match text.split_once(':').map(|(_, value)| value.trim()) {
@@ -78,14 +61,14 @@ pub(crate) fn power_save(view: &View, interface: &str) -> Result<bool, String> {
     }
 }
 
-/// Sets the value, and looks whether it is there.
+/// Sets the value, and reads it back.
 ///
 /// # Errors
 /// See [`ChangeError`].
 pub fn write(place: &Place, new: &str) -> Result<(), ChangeError> {
     let what = || place.words();
     let refused = |source: io::Error| match source.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM | libc::EROFS) => ChangeError::NotPermitted { what: what() },
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => ChangeError::NotPermitted(what()),
         _ => ChangeError::Refused { what: what(), new: new.into(), source },
     };
     if !place.is_sound() || new.is_empty() || new.len() > 200 || new.contains(char::is_control) {
@@ -99,9 +82,9 @@ pub fn write(place: &Place, new: &str) -> Result<(), ChangeError> {
         }
         Place::PowerSave { interface } => set_power_save(interface, new).map_err(refused)?,
         _ => {
-            // One write: the kernel takes each for a value. Truncated, which it ignores, so that an ordinary file will do as well.
+            // In one write: the kernel takes each write for a value. Sysfs ignores the truncation, which ordinary files need.
             let mut options = std::fs::OpenOptions::new();
-            let mut file = options.write(true).truncate(true).open(file(place)).map_err(refused)?;
+            let mut file = options.write(true).truncate(true).open(place.file()).map_err(refused)?;
             file.write_all(new.as_bytes()).map_err(refused)?;
         }
     }
@@ -119,15 +102,4 @@ fn set_power_save(interface: &str, value: &str) -> io::Result<()> {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
     // iw says "Operation not permitted (-1)".
     if said.contains("(-1)") { Err(io::Error::from_raw_os_error(libc::EPERM)) } else { Err(io::Error::other(said)) }
-}
-
-fn file(place: &Place) -> PathBuf {
-    match place {
-        Place::Sysctl { name } => format!("/proc/sys/{}", name.replace('.', "/")).into(),
-        Place::Scheduler { disk } => format!("/sys/block/{}/queue/scheduler", sysfs_name(disk)).into(),
-        Place::Readahead { disk } => format!("/sys/block/{}/queue/read_ahead_kb", sysfs_name(disk)).into(),
-        Place::Governor { policy } => format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor").into(),
-        // They are asked otherwise.
-        Place::PowerSave { interface } | Place::Mtu { interface } => format!("/sys/class/net/{interface}").into(),
-    }
 }

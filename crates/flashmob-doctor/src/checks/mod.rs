@@ -3,35 +3,22 @@
 //! A check is a function from a [`View`] to a [`Finding`]. It changes nothing, and where it cannot know it says `unknown`. Thresholds stand as
 //! constants with their reasons; `docs/doctor.md` tells them to users.
 
-mod android_background;
-mod android_battery;
-mod android_low_memory;
-mod android_processes;
-mod cgroup_cpu;
-mod cgroup_memory;
+mod android;
+mod buffers;
 mod cgroups;
 mod clock;
-mod congestion_control;
 mod cpu_governor;
 mod data_place;
-mod free_inodes;
-mod free_space;
 mod heat;
 mod io_scheduler;
 mod memory;
 mod mtu;
 mod open_files;
-mod path_mtu;
 mod peer;
 mod readahead;
-mod receive_autotuning;
-mod receive_buffer;
-mod selective_acknowledgement;
-mod send_buffer;
-mod slow_start_after_idle;
-mod socket_limits;
+mod space;
+mod tcp;
 mod wifi_power_save;
-mod window_scaling;
 
 #[cfg(test)]
 mod tests;
@@ -47,34 +34,34 @@ pub type Look = fn(&View) -> Finding;
 /// All checks in the order in which they are told: the path, the network's settings, the disk, the machine, Android. Names never change
 /// their meaning.
 pub const TABLE: [(&str, Look); 28] = [
-    ("peer", peer::look),
+    ("peer", peer::answer),
     ("mtu", mtu::look),
-    ("path-mtu", path_mtu::look),
-    ("receive-buffer", receive_buffer::look),
-    ("send-buffer", send_buffer::look),
-    ("socket-limits", socket_limits::look),
-    ("window-scaling", window_scaling::look),
-    ("receive-autotuning", receive_autotuning::look),
-    ("congestion-control", congestion_control::look),
-    ("slow-start-after-idle", slow_start_after_idle::look),
-    ("selective-acknowledgement", selective_acknowledgement::look),
+    ("path-mtu", peer::mtu),
+    ("receive-buffer", buffers::receive),
+    ("send-buffer", buffers::send),
+    ("socket-limits", buffers::limits),
+    ("window-scaling", tcp::window_scaling),
+    ("receive-autotuning", buffers::receive_autotuning),
+    ("congestion-control", tcp::congestion_control),
+    ("slow-start-after-idle", tcp::slow_start_after_idle),
+    ("selective-acknowledgement", tcp::selective_acknowledgement),
     ("wifi-power-save", wifi_power_save::look),
     ("data-place", data_place::look),
-    ("free-space", free_space::look),
-    ("free-inodes", free_inodes::look),
+    ("free-space", space::bytes_free),
+    ("free-inodes", space::inodes_free),
     ("io-scheduler", io_scheduler::look),
     ("readahead", readahead::look),
     ("clock", clock::look),
     ("memory", memory::look),
-    ("cgroup-memory", cgroup_memory::look),
-    ("cgroup-cpu", cgroup_cpu::look),
+    ("cgroup-memory", cgroups::memory),
+    ("cgroup-cpu", cgroups::cpu),
     ("cpu-governor", cpu_governor::look),
     ("heat", heat::look),
     ("open-files", open_files::look),
-    ("android-battery", android_battery::look),
-    ("android-background", android_background::look),
-    ("android-processes", android_processes::look),
-    ("android-low-memory", android_low_memory::look),
+    ("android-battery", android::battery),
+    ("android-background", android::background),
+    ("android-processes", android::processes),
+    ("android-low-memory", android::low_memory),
 ];
 
 /// What a check found.

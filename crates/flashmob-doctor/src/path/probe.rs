@@ -6,8 +6,9 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
+
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 
 /// The port where traceroute expects nobody.
 const PORT: u16 = 33_434;
@@ -116,36 +117,17 @@ fn fate(error: &std::io::Error) -> Option<Fate> {
 fn open(peer: IpAddr, wait: Duration) -> Option<UdpSocket> {
     let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    let (level, option, probe) = match peer {
-        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
-        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
-    };
-    // SAFETY: the kernel reads as many bytes as the number has, and the descriptor is open.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const probe).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    // Unless it says so, packets would be cut into pieces and all arrive.
-    (status == 0).then_some(())?;
+    // Otherwise packets would be fragmented and all arrive.
+    match peer {
+        IpAddr::V4(_) => sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE).ok()?,
+        IpAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE).ok()?,
+    }
     socket.set_read_timeout(Some(wait)).ok()?;
     socket.connect((peer, PORT)).ok()?;
     Some(socket)
 }
 
-/// What the kernel knows of the path by now.
+/// The kernel's current value for the path.
 fn known_mtu(socket: &UdpSocket, peer: IpAddr) -> Option<u32> {
-    let (level, option) = match peer {
-        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
-        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
-    };
-    let mut mtu: libc::c_int = 0;
-    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which is the size of `mtu`, and the descriptor is open.
-    let status = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut len) };
-    (status == 0).then(|| u32::try_from(mtu).ok()).flatten()
+    if peer.is_ipv4() { sockopt::ip_mtu(socket).ok() } else { sockopt::ipv6_mtu(socket).ok() }
 }

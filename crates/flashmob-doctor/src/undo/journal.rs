@@ -11,37 +11,20 @@ use super::{BYTES_MAX, Undo, UndoError};
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum JournalError {
     /// Somebody else has it.
-    #[error("another flashmob doctor is at work with {}; wait for its end", path.display())]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("another flashmob doctor is at work with {}; wait for its end", .0.display())]
+    Busy(PathBuf),
     /// Its folder or the file itself.
     #[error("the undo file {} cannot be {what}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Read, written.
-        what: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { path: PathBuf, what: &'static str, source: io::Error },
     /// It is no undo.
     #[error("the undo file {} cannot be used: {source}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: UndoError,
-    },
+    Damaged { path: PathBuf, source: UndoError },
     /// Others might have written to it.
-    #[error("the undo file {} can be written by others than you, so it is not believed; look at it and 'chown' or 'chmod go-w' it", path.display())]
-    NotYours {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("the undo file {} can be written by others than you, so it is not believed; look at it and 'chown' or 'chmod go-w' it", .0.display())]
+    NotYours(PathBuf),
 }
 
 /// The undo and its file.
@@ -69,7 +52,7 @@ impl Journal {
         // The file itself is replaced by each change, and with it a lock on it.
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Busy { path: path.into() }),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Busy(path.into())),
             Err(error) => return Err(at("locked")(error.into())),
         }
         let undo = match read(path) {
@@ -131,7 +114,7 @@ fn read(path: &Path) -> Result<Undo, JournalError> {
     let metadata = file.metadata().map_err(at)?;
     let is_mine = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
     if !metadata.is_file() || !is_mine {
-        return Err(JournalError::NotYours { path: path.into() });
+        return Err(JournalError::NotYours(path.into()));
     }
     let mut text = Vec::new();
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut text).map_err(at)?;

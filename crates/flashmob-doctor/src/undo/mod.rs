@@ -60,6 +60,7 @@ impl Default for Undo {
 
 /// Why a text is no undo.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum UndoError {
     /// Too long to be one.
     #[error("it is longer than any undo")]
@@ -69,18 +70,10 @@ pub enum UndoError {
     Form(#[from] serde_json::Error),
     /// Of another program or version.
     #[error("it is '{format}', version {version}, and not '{FORMAT}', version {FORMAT_VERSION}")]
-    Version {
-        /// What it calls itself.
-        format: String,
-        /// Its version.
-        version: u32,
-    },
+    Version { format: String, version: u32 },
     /// A place or value that was never set by this program.
-    #[error("entry {number} names a place or a value that flashmob never sets; nothing was done")]
-    Unsound {
-        /// Counted from 1.
-        number: usize,
-    },
+    #[error("entry {0} names a place or a value that flashmob never sets; nothing was done")]
+    Unsound(usize),
 }
 
 impl Undo {
@@ -98,7 +91,7 @@ impl Undo {
             return Err(UndoError::Version { format, version: undo.format_version });
         }
         match undo.entries.iter().position(|entry| !entry.is_sound()) {
-            Some(at) => Err(UndoError::Unsound { number: at + 1 }),
+            Some(at) => Err(UndoError::Unsound(at + 1)),
             None => Ok(undo),
         }
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use crate::cache::{How, by_mincore, drop_range, drop_range_with, resident_bytes, warm};
+use crate::cache::{by_mincore, drop_range, drop_range_with, resident_bytes, warm};
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 64 * MIB;
@@ -31,8 +31,8 @@ fn a_file_goes_out_of_memory_and_comes_back() {
     let dropped = drop_range(&file, 0..SIZE).unwrap();
     assert!(dropped.resident_after_bytes.unwrap() < SIZE / 100, "{dropped:?}");
     assert!(dropped.remedy.is_none() || dropped.resident_after_bytes != Some(0), "{dropped:?}");
-    let warmed = warm(&file, 0..SIZE).unwrap();
-    assert!(warmed.resident_bytes.unwrap() > SIZE / 10 * 9 && (1..=3).contains(&warmed.passes), "{warmed:?}");
+    warm(&file, 0..SIZE).unwrap();
+    assert!(resident_bytes(&file, 0..SIZE).unwrap().unwrap() > SIZE / 10 * 9);
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn locked_pages_stay_and_it_is_said() {
     let remedy = dropped.remedy.unwrap();
     assert!(remedy.contains("of 64 MiB stay in memory") && remedy.contains("locked"), "{remedy}");
     let is_root = rustix::process::geteuid().is_root();
-    assert_eq!(dropped.how == How::DropCaches, is_root, "root's last means was tried");
-    assert_eq!(std::fs::read(&instead).is_ok_and(|text| text == b"1"), is_root);
+    assert_eq!(std::fs::read(&instead).is_ok_and(|text| text == b"1"), is_root, "root's last means was tried");
+    assert_eq!(remedy.contains("run this as root"), !is_root, "{remedy}");
     // SAFETY: exactly what was mapped above, and nothing refers to it.
     unsafe { rustix::mm::munmap(map, len).unwrap() };
     assert_eq!(drop_range_with(&file, 0..SIZE, &instead).unwrap().resident_after_bytes, Some(0));

@@ -9,9 +9,10 @@ use proptest::prelude::*;
 
 use super::{again, child_path};
 use crate::bench_file::{
-    BenchFileError, HEADER_BYTES, Header, abandon, fill, make, make_named, open_for_reading, open_for_writing,
-    recognise, rename_over_placeholder,
+    BenchFileError, HEADER_BYTES, Header, abandon, make, make_with, open_for_reading, open_for_writing,
+    rename_over_placeholder,
 };
+use crate::load::reference::{PatternReference, Reference};
 use crate::progress::Progress;
 
 const SIZE: u64 = (3 << 20) + 4103;
@@ -21,7 +22,7 @@ type Make = fn(&Path, u64, &mut dyn FnMut(&Progress), &AtomicBool) -> Result<Hea
 
 const BOTH: [Make; 2] = [
     |path, size, progress, cancel| make(path, size, 7, progress, cancel),
-    |path, size, progress, cancel| make_named(path, size, 7, progress, cancel),
+    |path, size, progress, cancel| make_with(path, size, 7, progress, cancel, false),
 ];
 
 fn simply(path: &Path, size: u64) -> Result<Header, BenchFileError> {
@@ -49,12 +50,11 @@ fn a_file_has_real_blocks_its_content_and_its_header() {
         let header =
             make(&path, SIZE, &mut |progress| seen.push((progress.done, progress.total)), &false.into()).unwrap();
         assert_eq!(header, Header { size_bytes: SIZE, seed: 7 });
-        assert_eq!(recognise(&path), Some(header));
         assert_eq!((seen.len(), seen[3]), (4, (SIZE, SIZE)));
         assert_eq!(names(dir.path()), ["file"]);
         let content = std::fs::read(&path).unwrap();
         let mut expected = vec![0; (SIZE - HEADER_BYTES) as usize];
-        fill(7, HEADER_BYTES, &mut expected);
+        PatternReference { seed: 7 }.fill(HEADER_BYTES, &mut expected);
         assert!(content[HEADER_BYTES as usize..] == expected);
         assert!(path.metadata().unwrap().blocks() * 512 >= SIZE);
         let opened = open_for_writing(&path, false).unwrap();
@@ -151,7 +151,7 @@ fn child_that_ends_at_once() {
         abandon();
         std::process::exit(77);
     };
-    let _ = make_named(&path, SIZE, 7, end, &AtomicBool::new(false));
+    let _ = make_with(&path, SIZE, 7, end, &AtomicBool::new(false), false);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn child_that_makes_a_file() {
         println!("half made");
         std::thread::sleep(std::time::Duration::from_secs(60));
     };
-    let _ = make_named(&path, SIZE, 7, wait, &AtomicBool::new(false));
+    let _ = make_with(&path, SIZE, 7, wait, &AtomicBool::new(false), false);
 }
 
 #[test]
@@ -204,7 +204,6 @@ fn only_the_benchmarks_own_files_are_written_to() {
     for (what, allow) in [("/dev/null", false), ("/dev/null", true)] {
         assert!(matches!(open_for_writing(Path::new(what), allow), Err(BenchFileError::NotAFile { .. })));
         assert!(matches!(open_for_reading(Path::new(what)), Err(BenchFileError::NotAFile { .. })));
-        assert_eq!(recognise(Path::new(what)), None);
     }
     assert!(matches!(open_for_reading(dir.path()), Err(BenchFileError::IsDirectory { .. })));
     assert!(matches!(open_for_reading(&dir.path().join("none")), Err(BenchFileError::Io { .. })));
@@ -212,7 +211,7 @@ fn only_the_benchmarks_own_files_are_written_to() {
     std::fs::remove_file(&path).unwrap();
     simply(&path, SIZE).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(SIZE - 1).unwrap();
-    assert_eq!(recognise(&path), None);
+    assert_eq!(open_for_reading(&path).unwrap().header, None);
     assert!(matches!(open_for_writing(&path, false), Err(BenchFileError::NotOurs { .. })));
 }
 
@@ -224,18 +223,5 @@ proptest! {
         prop_assert_eq!(Header::decode(&block), Some(header));
         block[at] ^= 1 << bit;
         prop_assert_eq!(Header::decode(&block), None);
-    }
-
-    #[test]
-    fn content_does_not_depend_on_how_it_is_asked_for(seed in any::<u64>(), offset in 0u64..1 << 40, cut in 0usize..100, len in 100usize..200) {
-        let mut whole = vec![0; len];
-        fill(seed, offset, &mut whole);
-        let mut parts = vec![0; len];
-        let (first, second) = parts.split_at_mut(cut);
-        fill(seed, offset, first);
-        fill(seed, offset + cut as u64, second);
-        prop_assert_eq!(&whole, &parts);
-        fill(seed ^ 1, offset, &mut parts);
-        prop_assert_ne!(whole, parts);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use flashmob_host::place::locate;
 
-use super::super::{BenchFileError, make, make_named, open_for_reading, open_for_writing};
+use super::super::{BenchFileError, make, make_with, open_for_reading, open_for_writing};
 use super::{again, child_path};
 
 /// A loop device, until it is dropped.
@@ -58,16 +58,12 @@ fn child_on_a_small_file_system() {
     let cancel = AtomicBool::new(false);
     let error = make(&path, 9 << 20, 1, |_| {}, &cancel).unwrap_err();
     assert!(error.to_string().contains("lacks 1 MiB for a file of 9 MiB: 8 MiB are free"), "{error}");
-    for is_named in [false, true] {
+    for may_be_nameless in [true, false] {
         // Others fill it meanwhile.
         let fill = |_: &crate::progress::Progress| {
             let _ = std::fs::write(&other, vec![1; 6 << 20]);
         };
-        let made = if is_named {
-            make_named(&path, 6 << 20, 1, fill, &cancel)
-        } else {
-            make(&path, 6 << 20, 1, fill, &cancel)
-        };
+        let made = make_with(&path, 6 << 20, 1, fill, &cancel, may_be_nameless);
         let error = made.unwrap_err();
         assert!(matches!(error, BenchFileError::NoSpace { .. }), "{error}");
         std::fs::remove_file(&other).unwrap();

@@ -1,47 +1,46 @@
-//! The commands that the device gets while a repetition runs: those of the model, or what the kernel tells of the disk.
+//! The commands that the device receives during a repetition: those of the model, or the kernel's events of the disk.
 //!
-//! They are all of the device's, whoever asked for them: only so are steps what the device sees. The measurement goes on where they cannot be
-//! seen; then it is said why.
+//! Commands of all processes are included, because the steps between addresses are those that the device sees. Where they are not available,
+//! the measurement continues with a warning.
 
 mod pairs;
 
+use flashmob_host::place::Disk;
 use flashmob_results::commands::Gatherer;
 use flashmob_results::warning::{Code, Warning};
 use flashmob_trace::capture::{Event, Scope, Session, Wanted};
 
 use super::subject::Opened;
 use super::sweep::Subject;
-use flashmob_host::place::Disk;
 
 /// Events of one repetition are kept until its end: some 80 bytes for each, two for each command.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Where commands are seen.
+/// The source of commands.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// The model knows them itself.
+    /// The model records them.
     Model,
-    /// The kernel tells of this disk's: `major << 20 | minor`.
+    /// The kernel's events of this disk: `major << 20 | minor`.
     Kernel { device: u32 },
 }
 
-/// Commands are being looked at.
+/// A recording of commands.
 pub(super) enum Watching {
     Model,
     Kernel { session: Box<Session>, gathered: Box<Gatherer> },
 }
 
 impl Source {
-    /// Of this file or model; why not, if there is none.
+    /// The source for this file or model; an error says why there is none.
     pub(super) fn of(subject: &Subject) -> Result<Source, String> {
-        let file = match subject {
-            Subject::Model(_) => return Ok(Source::Model),
-            Subject::File(file) => file,
-        };
-        let disk =
-            file.disk.as_ref().ok_or("the file lies on no one disk (but in memory, on the network or on several)")?;
+        let Subject::File(file) = subject else { return Ok(Source::Model) };
+        let disk = file
+            .disk
+            .as_ref()
+            .ok_or("the file is not on a single disk (but in memory, on the network or on several)")?;
         let device =
-            number(disk).ok_or_else(|| format!("the kernel does not say which number the disk {} has", disk.name))?;
+            number(disk).ok_or_else(|| format!("the kernel does not report the number of the disk {}", disk.name))?;
         Ok(Source::Kernel { device })
     }
 
@@ -71,19 +70,17 @@ fn session(device: u32) -> Result<Session, String> {
         ..Wanted::default()
     };
     let mut session = Session::open(&wanted).map_err(|error| error.to_string())?;
-    // Half of the events would be of no use.
+    // Issues without completions, or the reverse, are useless.
     let missing = session.sources().iter().find(|source| !source.is_used || source.why.is_some());
     if let Some(source) = missing {
-        return Err(source
-            .why
-            .clone()
-            .unwrap_or_else(|| format!("the kernel does not give events of {}", source.name)));
+        let unknown = || format!("the kernel has no events of {}", source.name);
+        return Err(source.why.clone().unwrap_or_else(unknown));
     }
     session.start().map_err(|error| error.to_string())?;
     Ok(session)
 }
 
-/// As the kernel's events have it.
+/// The disk's number as in the kernel's events.
 fn number(disk: &Disk) -> Option<u32> {
     let text = std::fs::read_to_string(disk.sysfs.join("dev")).ok()?;
     let (major, minor) = text.trim().split_once(':')?;
@@ -91,7 +88,7 @@ fn number(disk: &Disk) -> Option<u32> {
 }
 
 impl Watching {
-    /// What was gathered, and what is wrong with it.
+    /// The commands, and a warning if some were lost.
     pub(super) fn end(self, opened: &Opened<'_>) -> (Option<Box<Gatherer>>, Option<Warning>) {
         match (self, opened) {
             (Watching::Kernel { session, mut gathered }, _) => {

@@ -1,12 +1,12 @@
-//! What iperf3's peers say to each other, as bytes: nothing here opens a socket or waits.
+//! iperf3's protocol as bytes: nothing here opens a socket or waits.
 //!
-//! A client connects, sends its [`Cookie`], and the server leads through the [`State`]s, one byte each: parameters, data connections
-//! (each begins with the cookie), the test, the exchange of results. Parameters and results are JSON behind their length as four bytes,
-//! the highest first. Whatever comes from a peer is anybody's: every length has a limit, and unknown keys are passed over.
+//! A client connects and sends its [`Cookie`]; the server leads through the [`State`]s, one byte each: parameters, data connections (each
+//! begins with the cookie), the test, the exchange of results. Parameters and results are JSON after their length in four bytes, big-endian.
+//! Peers are not trusted: every length has a limit, and unknown keys are ignored.
 //!
-//! - [`parameters`]: what the client wants
-//! - [`results`]: what each end counted
-//! - [`datagram`]: the beginning of datagrams
+//! - [`parameters`]: the client's parameters
+//! - [`results`]: the counts of each end
+//! - [`datagram`]: headers of datagrams
 
 pub mod datagram;
 pub mod parameters;
@@ -21,58 +21,59 @@ use serde_json::Value;
 
 /// Port that iperf3 listens on.
 pub const PORT: u16 = 5201;
-/// Bytes of a cookie, with the zero that ends it.
+/// Bytes of a cookie, with its terminating zero.
 pub const COOKIE_BYTES: usize = 37;
 /// Most streams each way, as in iperf3.
 pub const STREAMS_MAX: u32 = 128;
 /// Most bytes of parameters.
 pub const PARAMETERS_BYTES_MAX: u32 = 64 << 10;
-/// Most bytes of results: 256 streams at both ends, and as much again.
+/// Most bytes of results: twice those of 256 streams.
 pub const RESULTS_BYTES_MAX: u32 = 1 << 20;
-/// Most bytes of a write: what iperf3 allows.
+/// Most bytes of a write, as in iperf3.
 pub const BLOCK_BYTES_MAX: u32 = 1 << 20;
 /// Most bytes of data in a datagram: 65,535 less the headers of IPv4 and UDP.
 pub const DATAGRAM_BYTES_MAX: u32 = 65_507;
 /// Least bytes of a datagram: its time and its number.
 pub const DATAGRAM_BYTES_MIN: u32 = 16;
 
-/// Nobody counts further, bytes in a century included; those of all streams can be added up.
+/// Largest count that is accepted: those of all streams can be added up.
 const COUNT_MAX: u64 = i64::MAX as u64 / 512;
 
-/// Why something a peer sent cannot be understood.
+/// A message of a peer that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub String);
 
-/// Where a test stands; the byte that tells it.
+/// State of a test; its byte is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum State {
-    /// 1: streams are there.
-    TestStart,
-    /// 2: data may go.
-    TestRunning,
-    /// 4: from the client: it is over.
-    TestEnd,
-    /// 9: the server wants the parameters.
-    ParameterExchange,
-    /// 10: the server wants the data connections.
-    CreateStreams,
-    /// 11: the server gives up.
-    ServerTerminate,
-    /// 12: the client gives up.
-    ClientTerminate,
-    /// 13: results go to and fro, the client's first.
-    ExchangeResults,
-    /// 14: the server has all it wants.
-    DisplayResults,
-    /// 16: from the client: the end.
-    Done,
-    /// 70, of flashmob alone: a server grants what the parameters ask for under `flashmob`; [`State::CreateStreams`] follows.
-    Granted,
+    /// The streams exist.
+    TestStart = 1,
+    /// Data may be sent.
+    TestRunning = 2,
+    /// From the client: the test is over.
+    TestEnd = 4,
+    /// The server wants the parameters.
+    ParameterExchange = 9,
+    /// The server wants the data connections.
+    CreateStreams = 10,
+    /// The server ends the test early.
+    ServerTerminate = 11,
+    /// The client ends the test early.
+    ClientTerminate = 12,
+    /// Results are exchanged, the client's first.
+    ExchangeResults = 13,
+    /// The server has all results.
+    DisplayResults = 14,
+    /// From the client: the end.
+    Done = 16,
+    /// Of flashmob alone: a server grants what the parameters ask for under `flashmob`; [`State::CreateStreams`] follows.
+    Granted = 70,
     /// -1: another client is being served.
-    AccessDenied,
-    /// -2: the server cannot; two numbers of four bytes follow, iperf3's and the system's.
-    ServerError,
+    AccessDenied = 0xFF,
+    /// -2: the server has failed; two numbers of four bytes follow, iperf3's and the system's.
+    ServerError = 0xFE,
 }
 
 impl State {
@@ -92,24 +93,10 @@ impl State {
         State::ServerError,
     ];
 
-    /// As it is sent.
+    /// Its byte.
     #[must_use]
     pub fn byte(self) -> u8 {
-        match self {
-            State::TestStart => 1,
-            State::TestRunning => 2,
-            State::TestEnd => 4,
-            State::ParameterExchange => 9,
-            State::CreateStreams => 10,
-            State::ServerTerminate => 11,
-            State::ClientTerminate => 12,
-            State::ExchangeResults => 13,
-            State::DisplayResults => 14,
-            State::Done => 16,
-            State::Granted => 70,
-            State::AccessDenied => 0xFF,
-            State::ServerError => 0xFE,
-        }
+        self as u8
     }
 
     /// The state of a byte, if it is one.
@@ -119,7 +106,7 @@ impl State {
     }
 }
 
-/// What ties the connections of a test together.
+/// The identifier that the connections of a test share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cookie([u8; COOKIE_BYTES]);
 
@@ -134,10 +121,10 @@ impl Cookie {
         Cookie(bytes)
     }
 
-    /// As it was sent; an error if no iperf3 writes such a thing: visible letters, and zeros after them.
+    /// Reads a cookie as iperf3 writes it: visible characters, then zeros.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a cookie.
     pub fn parse(bytes: [u8; COOKIE_BYTES]) -> Result<Cookie, Malformed> {
         let len = bytes.iter().position(|&b| b == 0).unwrap_or(COOKIE_BYTES);
         let is_cookie = (1..COOKIE_BYTES).contains(&len)
@@ -159,13 +146,13 @@ impl fmt::Debug for Cookie {
     }
 }
 
-/// The number that iperf3 gives the stream at this place: 1, 3, 4, 5 and so on, there is no 2.
+/// iperf3's number of the stream with this index: 1, 3, 4, 5 and so on; there is no 2.
 #[must_use]
 pub fn stream_id(index: usize) -> u32 {
     u32::try_from(if index == 0 { 1 } else { index + 2 }).unwrap_or(u32::MAX)
 }
 
-/// The length that stands before JSON.
+/// The length of a JSON text from its prefix.
 ///
 /// # Errors
 /// It is beyond the limit.
@@ -177,7 +164,7 @@ pub fn json_bytes(prefix: [u8; 4], max: u32) -> Result<usize, Malformed> {
     }
 }
 
-/// A JSON text with its length before it.
+/// A JSON text after its length.
 #[must_use]
 pub fn framed(json: &Value) -> Vec<u8> {
     let text = json.to_string();
@@ -191,8 +178,8 @@ fn object(text: &[u8]) -> Result<Value, Malformed> {
     if value.is_object() { Ok(value) } else { Err(Malformed("JSON, but no object".into())) }
 }
 
-/// A whole number; `None` if it is absent, negative (iperf3's way to say that it does not know) or not a number. What C wrote as the
-/// unsigned form of a negative number counts as negative.
+/// A whole number; `None` if it is absent, negative (iperf3's value for unknown) or not a number. Negative numbers that C wrote as unsigned
+/// count as negative.
 fn whole(of: &Value, key: &str) -> Option<u64> {
     let value = of.get(key)?;
     let number = value.as_u64().or_else(|| value.as_f64().filter(|f| *f >= 0.0 && *f < 9.2e18).map(|f| f as u64))?;

@@ -1,7 +1,7 @@
 //! What a client wants measured.
 
 use flashmob_results::net::{Direction, Messages, Protocol};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, Malformed, STREAMS_MAX, object, real, truth, whole,
@@ -59,49 +59,39 @@ impl Parameters {
     /// As JSON. iperf3 passes over the key `flashmob`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        let mut put = |key: &str, value: Value| map.insert(key.to_string(), value);
-        put(if self.protocol == Protocol::Udp { "udp" } else { "tcp" }, true.into());
-        put("omit", self.omit_s.into());
-        put("time", self.time_s.into());
-        put("num", self.bytes.unwrap_or(0).into());
-        put("blockcount", 0.into());
-        put("parallel", self.streams.into());
-        match self.direction {
-            Direction::Up => None,
-            Direction::Down => put("reverse", true.into()),
-            Direction::Both => put("bidirectional", true.into()),
+        let is = |wanted: bool| wanted.then_some(true);
+        let is_udp = self.protocol == Protocol::Udp;
+        let messages = self
+            .messages
+            .map(|m| json!({ "request_bytes": m.request_bytes, "answer_bytes": m.answer_bytes, "depth": m.depth }));
+        let extension = match messages {
+            Some(messages) => json!({ "version": EXTENSION_VERSION, "messages": messages }),
+            None => json!({ "version": EXTENSION_VERSION }),
         };
-        if let Some(bytes) = self.window_bytes {
-            put("window", bytes.into());
-        }
-        put("len", self.block_bytes.into());
-        if let Some(rate) = self.rate_bits_per_second {
-            put("bandwidth", rate.into());
-        }
-        put("pacing_timer", 1000.into());
-        if let Some(name) = &self.congestion {
-            put("congestion", name.as_str().into());
-        }
-        if self.nodelay {
-            put("nodelay", true.into());
-        }
-        if let Some(bytes) = self.mss_bytes {
-            put("MSS", bytes.into());
-        }
-        if self.counters_64bit {
-            put("udp_counters_64bit", 1.into());
-        }
-        put("client_version", self.client_version.as_str().into());
-        if self.is_flashmob {
-            let mut extension = json!({ "version": EXTENSION_VERSION });
-            if let Some(m) = &self.messages {
-                extension["messages"] =
-                    json!({ "request_bytes": m.request_bytes, "answer_bytes": m.answer_bytes, "depth": m.depth });
-            }
-            put("flashmob", extension);
-        }
-        Value::Object(map)
+        let mut json = json!({
+            "udp": is(is_udp),
+            "tcp": is(!is_udp),
+            "omit": self.omit_s,
+            "time": self.time_s,
+            "num": self.bytes.unwrap_or(0),
+            "blockcount": 0,
+            "parallel": self.streams,
+            "reverse": is(self.direction == Direction::Down),
+            "bidirectional": is(self.direction == Direction::Both),
+            "window": self.window_bytes,
+            "len": self.block_bytes,
+            "bandwidth": self.rate_bits_per_second,
+            "pacing_timer": 1000,
+            "congestion": self.congestion,
+            "nodelay": is(self.nodelay),
+            "MSS": self.mss_bytes,
+            "udp_counters_64bit": is(self.counters_64bit).map(u8::from),
+            "client_version": self.client_version,
+            "flashmob": is(self.is_flashmob).map(|_| extension),
+        });
+        // iperf3 omits what is not set.
+        json.as_object_mut().into_iter().for_each(|map| map.retain(|_, value| !value.is_null()));
+        json
     }
 
     /// Reads them, from any iperf3 or flashmob.

@@ -2,7 +2,7 @@
 
 use flashmob_results::net::TcpEnd;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::parameters::{short, short_text};
 use super::{COUNT_MAX, Malformed, object, real, whole};
@@ -144,19 +144,18 @@ impl Extension {
 
 impl StreamResult {
     fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        let mut put = |key: &str, value: Value| map.insert(key.to_string(), value);
-        put("id", self.id.into());
-        put("bytes", self.bytes.into());
-        put("retransmits", self.retransmissions.map_or(Value::from(-1), Value::from));
-        put("jitter", self.jitter_s.into());
-        put("errors", self.errors.into());
-        put("omitted_errors", self.omitted_errors.unwrap_or(0).into());
-        put("packets", self.packets.into());
-        put("omitted_packets", self.omitted_packets.unwrap_or(0).into());
-        put("start_time", self.begin_s.into());
-        put("end_time", self.end_s.into());
-        Value::Object(map)
+        json!({
+            "id": self.id,
+            "bytes": self.bytes,
+            "retransmits": self.retransmissions.map_or(Value::from(-1), Value::from),
+            "jitter": self.jitter_s,
+            "errors": self.errors,
+            "omitted_errors": self.omitted_errors.unwrap_or(0),
+            "packets": self.packets,
+            "omitted_packets": self.omitted_packets.unwrap_or(0),
+            "start_time": self.begin_s,
+            "end_time": self.end_s,
+        })
     }
 
     fn parse(json: &Value) -> Result<StreamResult, Malformed> {

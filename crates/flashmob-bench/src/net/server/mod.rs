@@ -10,7 +10,7 @@ mod session;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ struct Active {
 /// What all threads of the server share.
 struct Desk {
     active: Mutex<Option<Active>>,
-    greeted: Mutex<usize>,
+    greeted: AtomicUsize,
     told: Mutex<Sender<(Told, bool)>>,
     cancel: Arc<AtomicBool>,
     bind: Option<IpAddr>,
@@ -138,7 +138,7 @@ impl Server {
         let (sender, told) = channel();
         let desk = Arc::new(Desk {
             active: Mutex::new(None),
-            greeted: Mutex::new(0),
+            greeted: AtomicUsize::new(0),
             told: Mutex::new(sender),
             cancel: Arc::clone(cancel),
             bind: self.bind,
@@ -195,17 +195,15 @@ impl Server {
 fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, listener: &Arc<TcpListener>) {
     // People know IPv4 addresses as such.
     let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    {
-        let mut greeted = desk.greeted.lock().unwrap_or_else(PoisonError::into_inner);
-        if *greeted >= GREETED_MAX {
-            return;
-        }
-        *greeted += 1;
+    // Only this thread adds to it.
+    if desk.greeted.load(Ordering::Relaxed) >= GREETED_MAX {
+        return;
     }
+    desk.greeted.fetch_add(1, Ordering::Relaxed);
     let (thread_desk, listener) = (Arc::clone(desk), Arc::clone(listener));
     let thread = std::thread::Builder::new().name("client".into()).stack_size(512 << 10).spawn(move || {
         let cookie = read_cookie(&stream);
-        *thread_desk.greeted.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        thread_desk.greeted.fetch_sub(1, Ordering::Relaxed);
         let Some(cookie) = cookie else {
             return thread_desk.tell(Told::Failed { client, why: "it said nothing that iperf3 says".into() }, false);
         };
@@ -225,7 +223,7 @@ fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, li
         }
     });
     if thread.is_err() {
-        *desk.greeted.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        desk.greeted.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

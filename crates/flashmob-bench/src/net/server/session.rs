@@ -18,7 +18,7 @@ use crate::net::error::NetError;
 use crate::net::protocol::parameters::Parameters;
 use crate::net::protocol::results::Results;
 use crate::net::protocol::{PARAMETERS_BYTES_MAX, RESULTS_BYTES_MAX, State, datagram, stream_id};
-use crate::net::stream::{self, Manner, Socket, Stream, Work};
+use crate::net::stream::{self, Manner, Socket, Stream};
 use crate::net::traffic::{Counted, Traffic};
 use crate::net::{outcome, setup};
 
@@ -120,16 +120,9 @@ impl<'a> Session<'a> {
         };
         self.desk.want_streams(false);
         drop(window);
-        let ways: &[(Direction, Work)] = match (p.direction, p.messages) {
-            (_, Some(messages)) => &[(Direction::Up, Work::Answer(messages))],
-            (Direction::Up, None) => &[(Direction::Up, Work::Receive)],
-            (Direction::Down, None) => &[(Direction::Down, Work::Send)],
-            (Direction::Both, None) => &[(Direction::Up, Work::Receive), (Direction::Down, Work::Send)],
-        };
-        let ways = ways.iter().flat_map(|way| std::iter::repeat_n(way, p.streams as usize));
-        let streams = sockets?.into_iter().zip(ways).enumerate();
+        let streams = sockets?.into_iter().zip(stream::works(p, false)).enumerate();
         Ok(streams
-            .map(|(at, (socket, &(direction, work)))| Stream::new(stream_id(at), direction, work, socket))
+            .map(|(at, (socket, (direction, work)))| Stream::new(stream_id(at), direction, work, socket))
             .collect())
     }
 
@@ -255,7 +248,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Data connections, or flows, both ways together.
+/// Data connections, or flows, of both directions together.
 fn count(p: &Parameters) -> usize {
     p.streams as usize * if p.direction == Direction::Both { 2 } else { 1 }
 }

@@ -24,7 +24,7 @@ fn receive_buffers_are_judged_by_what_of_them_holds_data() {
         assert_eq!(sysctls(&[("tcp_rmem", &format!("4096 131072 {max}"))]).look("receive-buffer").outcome, outcome);
     }
     let small = sysctls(&[("tcp_rmem", "4096\t87380\t110208\n")]).look("receive-buffer");
-    assert_eq!(small.cost, "at most 11 Mbit/s come in of 100 Mbit/s, over a round trip of 40 ms");
+    assert_eq!(small.cost, "at most 11 Mbit/s of 100 Mbit/s can be received, over a round trip of 40 ms");
     assert_eq!(commands(&small), ["sysctl -w net.ipv4.tcp_rmem='4096 87380 6291456'"]);
     let far = sysctls(&[("tcp_rmem", "4096 131072 6291456")]).look_for("receive-buffer", 1e9, 0.1);
     assert_eq!(commands(&far), ["sysctl -w net.ipv4.tcp_rmem='4096 131072 25165824'"], "12.5 MB twice, in MiB");
@@ -46,7 +46,7 @@ fn send_buffers_hold_data_in_half_of_them() {
         assert_eq!(sysctls(&[("tcp_wmem", &format!("4096 16384 {max}"))]).look("send-buffer").outcome, outcome);
     }
     let small = sysctls(&[("tcp_wmem", "4096 16384 65536")]).look_for("send-buffer", 50e6, 0.016);
-    assert_eq!(small.cost, "about 16.4 Mbit/s leave at most, of 50 Mbit/s, over a round trip of 16 ms");
+    assert_eq!(small.cost, "at most 16.4 Mbit/s of 50 Mbit/s can be sent, over a round trip of 16 ms");
     assert_eq!(commands(&small), ["sysctl -w net.ipv4.tcp_wmem='4096 16384 6291456'"]);
 }
 
@@ -83,7 +83,7 @@ fn buffers_that_do_not_grow_are_wrong_if_they_begin_too_small() {
         assert_eq!(tree(default).look("receive-autotuning").outcome, outcome);
     }
     let finding = tree("131072").look("receive-autotuning");
-    assert_eq!(finding.cost, "at most 13.1 Mbit/s come in of 100 Mbit/s, over a round trip of 40 ms");
+    assert_eq!(finding.cost, "at most 13.1 Mbit/s of 100 Mbit/s can be received, over a round trip of 40 ms");
     assert_eq!(commands(&finding), ["sysctl -w net.ipv4.tcp_moderate_rcvbuf=1"]);
     assert_eq!(sysctls(&[("tcp_moderate_rcvbuf", "1")]).look("receive-autotuning").outcome, Well);
     assert_eq!(sysctls(&[("tcp_moderate_rcvbuf", "0")]).look("receive-autotuning").outcome, Unknown);

@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use flashmob_bench::load::offsets::{Alignment, Pattern};
 use flashmob_bench::load::reference::ImageReference;
 use flashmob_bench::load::{CONNECTIONS_MAX, OUTSTANDING_MAX};
+use flashmob_bench::nbd::connection::{Connection, Options};
 use flashmob_bench::progress::ProgressLine;
 use flashmob_bench::{Load, LoadResult, Uri, load};
 
@@ -169,9 +170,9 @@ impl NbdArgs {
             None => None,
             Some(ByteRange { begin, end: Some(end) }) => Some(begin..end),
             Some(ByteRange { begin, end: None }) => {
-                let client = flashmob_bench::blocking::Client::connect(&self.uri)?;
-                let end = client.size_bytes();
-                client.disconnect();
+                let connection = Connection::open(&self.uri, &Options::default())?;
+                let end = connection.export().size_bytes;
+                connection.disconnect();
                 Some(begin..end)
             }
         })

@@ -19,7 +19,7 @@ fn result(latencies_ns: &[u64]) -> LoadResult {
         bytes: 4096 * count,
         elapsed: Duration::from_secs(2),
         latency_ns,
-        errors: [(Errno::IO, 3), (Errno(4711), 1)].into(),
+        errors: [(Errno(5), 3), (Errno(4711), 1)].into(),
         first_error: Some("EIO to the read".into()),
         verified_bytes: 0,
         mismatched_bytes: 0,
