@@ -171,7 +171,7 @@ assert len(commands) == 1, commands
 print(html.unescape(commands[0]))
 PY
     )
-    case $command in 'flashmob bench disk '*) ;; *) fail "no command: $command" ;; esac
+    case $command in 'flashmob --quiet bench disk '*) ;; *) fail "no command: $command" ;; esac
     # As a shell would run what was copied from the page.
     (PATH=$DIR/bin:$PATH && eval "$command --save '$DIR/$name-again.json'") >/dev/null 2>"$DIR/$name.log" || { cat "$DIR/$name.log" >&2; fail "$command"; }
     # What the label, the seed, the size and each point are, and how often each was measured.

@@ -36,7 +36,7 @@ pub struct Summary {
 }
 
 /// Takes packets in the order in which they were captured.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Analyzer {
     limits: Limits,
     port: Option<u16>,
@@ -62,23 +62,7 @@ impl Analyzer {
     /// Nothing yet.
     #[must_use]
     pub fn new(limits: Limits) -> Analyzer {
-        Analyzer {
-            limits,
-            port: None,
-            open: HashMap::new(),
-            silent: Vec::new(),
-            over: Vec::new(),
-            left_out: 0,
-            next_number: 0,
-            links: BTreeSet::new(),
-            packets: 0,
-            tcp_packets: 0,
-            unreadable_packets: 0,
-            begin_ns: None,
-            first_ns: 0,
-            last_ns: 0,
-            now_ns: 0,
-        }
+        Analyzer { limits, ..Analyzer::default() }
     }
 
     /// From here on TCP packets that go neither from nor to `port` are left out.

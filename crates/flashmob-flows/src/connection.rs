@@ -81,7 +81,7 @@ impl Connection {
 
     /// Bytes of data, both ways.
     pub fn bytes(&self) -> u64 {
-        self.ways[0].bytes + self.ways[1].bytes
+        self.ways[0].counts.bytes + self.ways[1].counts.bytes
     }
 
     /// True if this packet opens another connection between the same ports.
@@ -89,7 +89,7 @@ impl Connection {
         let (from, _) = self.sides(segment);
         // An end that sent something before, and not its opening, was there before the capture began.
         let is_other =
-            self.ends[from].first_number.map_or(self.ways[from].packets > 0, |first| first != segment.sequence);
+            self.ends[from].first_number.map_or(self.ways[from].counts.packets > 0, |first| first != segment.sequence);
         segment.is_syn && is_other
     }
 
@@ -103,7 +103,7 @@ impl Connection {
         let (from, to) = self.sides(segment);
         let since_s = (now_ns - self.begin_ns) as f64 / 1e9;
         self.last_ns = self.last_ns.max(now_ns);
-        self.ways[from].packets += 1;
+        self.ways[from].counts.packets += 1;
         self.opening(segment, from);
 
         let begin = self.ends[from].numbers.unwrap(segment.sequence);
@@ -115,11 +115,11 @@ impl Connection {
         let kind = self.kind(segment, from, begin, end);
         let is_keep_alive = self.is_keep_alive(segment, from, begin);
         if segment.window == 0 && segment.is_plain() && !kind.is_probe {
-            self.ways[to].zero_windows += 1;
+            self.ways[to].counts.zero_windows += 1;
         }
         let repeats = self.repeats(segment, from, begin, acknowledged);
         if repeats {
-            self.ways[to].duplicate_acknowledgements += 1;
+            self.ways[to].counts.duplicate_acknowledgements += 1;
         }
         if segment.data_bytes > 0 && !is_keep_alive {
             let first = begin + i64::from(segment.is_syn);

@@ -49,11 +49,11 @@ pub struct Column {
     pub mean_us: f64,
     /// Median duration.
     pub p50_us: Option<f64>,
-    /// What one of a hundred exceeds.
+    /// 99th percentile.
     pub p99_us: Option<f64>,
     /// What tracing cost.
     pub slowdown_percent: Option<f64>,
-    /// What belongs to no layer.
+    /// Unattributed time.
     pub unattributed_percent: f64,
     /// Events that were lost.
     pub lost: u64,
@@ -62,11 +62,11 @@ pub struct Column {
 /// Time of one layer in an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerRow {
-    /// The layer; absent for what belongs to none.
+    /// The layer; absent for unattributed time.
     pub layer: Option<Layer>,
     /// For each column.
     pub us: Vec<f64>,
-    /// From the least to the most.
+    /// Difference between maximum and minimum.
     pub spread_us: f64,
 }
 
@@ -108,10 +108,20 @@ pub fn compare(entries: &[Entry]) -> Option<Comparison> {
     if runs.len() < 2 {
         return None;
     }
+    Some(Comparison { left_out, ..of_runs(&runs) })
+}
+
+/// What differs between two runs, each with its name, in sentences.
+#[must_use]
+pub fn difference(from: (&str, &Run), to: (&str, &Run)) -> String {
+    of_runs(&[from, to].map(|(name, run)| (name.to_string(), run))).sentences.concat().join(" ")
+}
+
+fn of_runs(runs: &[(String, &Run)]) -> Comparison {
     let columns: Vec<Column> = runs.iter().map(|(name, run)| column(name, run)).collect();
-    let (layers, work) = (layers(&runs), work(&runs));
+    let (layers, work) = (layers(runs), work(runs));
     let sentences = (1..columns.len()).map(|at| sentences::of(&columns, &layers, &work, at)).collect();
-    Some(Comparison { columns, layers, work, sentences, left_out })
+    Comparison { columns, layers, work, sentences, left_out: 0 }
 }
 
 /// Runs with operations, under names that tell them apart.

@@ -1,4 +1,4 @@
-//! A document under a name that no other has, and which of its points may be compared with which.
+//! A result under a unique name, and its points in groups that may be compared.
 
 use std::collections::HashSet;
 
@@ -17,16 +17,16 @@ use crate::words::{plain, time_ns};
 /// Longest name in tables and figures; longer labels are cut.
 const NAME_CHARACTERS_MAX: usize = 60;
 
-/// What a name of something modelled ends in.
+/// Suffixes of the names of modelled results.
 const MODELLED: [&str; 3] = [" (modelled)", " (lab, modelled)", " (simulated)"];
-/// What virtual disks call themselves, in lower case: QEMU, VirtualBox, VMware, Hyper-V, and those of Google and Amazon.
+/// Model names of virtual disks, in lower case: QEMU, VirtualBox, VMware, Hyper-V, Google and Amazon.
 const VIRTUAL_MODELS: [&str; 6] =
     ["qemu", "vbox", "vmware", "virtual disk", "persistentdisk", "amazon elastic block store"];
 
 /// One result.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What it is called on the page; no other entry has this name.
+    /// Unique name on the page.
     pub name: String,
     /// The file that it came from, as given.
     pub file: String,
@@ -34,18 +34,18 @@ pub struct Entry {
     pub document: Document,
 }
 
-/// What the bits lie on, as far as is known.
+/// The kind of storage medium, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// Nothing turns.
+    /// Flash, or another medium without moving parts.
     Flash,
-    /// A disk that turns.
+    /// A rotating disk.
     Rotational,
-    /// Nobody says.
+    /// The kind is not known.
     Unknown,
 }
 
-/// What has to be equal before rates are compared over threads or block sizes.
+/// Parameters that must be equal for rates to be compared over threads or block sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// State of the page cache.
@@ -56,7 +56,7 @@ pub struct Setting {
     pub range_bytes: u64,
 }
 
-/// Names for all: the document's own, with the file's stem where two would be equal, and a number where that is not enough.
+/// Assigns unique names: the document's own, with the file's stem where two are equal, and a number where that is not enough.
 pub(crate) fn named(inputs: Vec<Input>) -> Vec<Entry> {
     let own: Vec<String> = inputs.iter().map(|i| own_name(&i.document)).collect();
     let mut taken = HashSet::new();
@@ -75,7 +75,7 @@ pub(crate) fn named(inputs: Vec<Input>) -> Vec<Entry> {
     entries
 }
 
-/// The document's own name, in which a label of any length leaves room for saying that it is modelled.
+/// The document's own name; a long label is cut so that the suffix for modelled results fits.
 fn own_name(document: &Document) -> String {
     let name = document.name();
     if let Some(bare) = name.strip_suffix(EMULATED).filter(|_| document.is_emulated()) {
@@ -92,7 +92,7 @@ fn shortened(name: &str, characters_max: usize, document: &Document) -> String {
     }
 }
 
-/// A disk that a hypervisor shows: what it says of turning is a default of the hypervisor, and nothing about what is below.
+/// A virtual disk: whether it is rotating is a default of the hypervisor and says nothing about the real medium.
 fn is_virtual(place: &Place) -> bool {
     let name = place.disk.as_deref().unwrap_or_default();
     let model = place.disk_model.as_deref().unwrap_or_default().to_ascii_lowercase();
@@ -100,61 +100,61 @@ fn is_virtual(place: &Place) -> bool {
 }
 
 impl Entry {
-    /// It is about one device.
+    /// True for a measurement of one device.
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.document.disk().is_some()
     }
 
-    /// What was measured of a cluster, if it is about one.
+    /// The measurement of a cluster, if it is one.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         self.document.cluster()
     }
 
-    /// What was measured between two devices, if it is about that.
+    /// The measurement of a network, if it is one.
     #[must_use]
     pub fn net(&self) -> Option<&Net> {
         self.document.net()
     }
 
-    /// What captured packets say, if it is about some.
+    /// The analysis of captured packets, if it is one.
     #[must_use]
     pub fn capture(&self) -> Option<&Capture> {
         self.document.capture()
     }
 
-    /// Where the time of operations went, if it is about that.
+    /// The trace, if it is one.
     #[must_use]
     pub fn trace(&self) -> Option<&Trace> {
         self.document.trace()
     }
 
-    /// It is about a network: measured, or captured.
+    /// True for a measured or a captured network.
     #[must_use]
     pub fn is_network(&self) -> bool {
         self.net().is_some() || self.capture().is_some()
     }
 
-    /// What was measured of a device; nothing of a cluster, whose points are [`Entry::cluster`]'s.
+    /// The points of a device; empty for all other kinds of results.
     #[must_use]
     pub fn points(&self) -> &[Point] {
         self.document.disk().map_or(&[], |disk| &disk.points)
     }
 
-    /// The file of a device that was measured, if it was no model.
+    /// The measured file, unless the device was modelled.
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.document.disk()?.file.as_ref()
     }
 
-    /// The model that answered in the place of a device.
+    /// The model that replaced the device, if there was one.
     #[must_use]
     pub fn model(&self) -> Option<&Model> {
         self.document.disk()?.model.as_ref()
     }
 
-    /// Every doubt about a point, with what the point is.
+    /// All warnings about points, each with the name of its point.
     pub(crate) fn point_warnings(&self) -> Vec<(String, &Warning)> {
         let of_device = self.points().iter().map(|p| (crate::words::parameters(&p.parameters), &p.warnings));
         let of_cluster = self.cluster().into_iter().flat_map(|c| &c.points);
@@ -170,7 +170,7 @@ impl Entry {
         all
     }
 
-    /// As the kernel says, or as the model is. Of a virtual disk nobody says: virtio calls every disk one that turns.
+    /// The medium as reported by the kernel, or that of the model. Unknown for virtual disks: virtio reports every disk as rotating.
     #[must_use]
     pub fn medium(&self) -> Medium {
         if let Some(model) = self.model() {
@@ -183,7 +183,7 @@ impl Entry {
         }
     }
 
-    /// The disk is one that a hypervisor shows.
+    /// True for a virtual disk.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         self.file().is_some_and(|file| is_virtual(&file.place))

@@ -1,4 +1,4 @@
-//! Captured connections as claims and figures look at them: single ways, those with most data first.
+//! Directions of captured connections for claims and figures, those with most data first.
 
 use flashmob_results::capture::{Capture, Cause, Flow, Way};
 use flashmob_results::net::Direction;
@@ -8,7 +8,7 @@ const DATA_PACKETS_MIN: u64 = 10;
 
 /// One way of a connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Main<'a> {
+pub struct CapturedWay<'a> {
     /// The connection.
     pub flow: &'a Flow,
     /// Which way.
@@ -17,7 +17,7 @@ pub struct Main<'a> {
     pub way: &'a Way,
 }
 
-impl Main<'_> {
+impl CapturedWay<'_> {
     /// Who sent, and who received.
     #[must_use]
     pub fn ends(&self) -> (&str, &str) {
@@ -30,11 +30,15 @@ impl Main<'_> {
 
 /// Every way of a connection that carried more than a few packets of data, those with most data first.
 #[must_use]
-pub fn ways(capture: &Capture) -> Vec<Main<'_>> {
+pub fn ways(capture: &Capture) -> Vec<CapturedWay<'_>> {
     let both = capture.flows.iter().flat_map(|flow| {
-        [(Direction::Up, &flow.up), (Direction::Down, &flow.down)].map(|(direction, way)| Main { flow, direction, way })
+        [(Direction::Up, &flow.up), (Direction::Down, &flow.down)].map(|(direction, way)| CapturedWay {
+            flow,
+            direction,
+            way,
+        })
     });
-    let mut all: Vec<Main> = both.filter(|m| m.way.data_packets >= DATA_PACKETS_MIN).collect();
+    let mut all: Vec<CapturedWay> = both.filter(|m| m.way.data_packets >= DATA_PACKETS_MIN).collect();
     // The sort is stable: of equal ones the first stays first.
     all.sort_by_key(|m| std::cmp::Reverse(m.way.unique_bytes));
     all
@@ -42,7 +46,7 @@ pub fn ways(capture: &Capture) -> Vec<Main<'_>> {
 
 /// The one with most data.
 #[must_use]
-pub fn main(capture: &Capture) -> Option<Main<'_>> {
+pub fn main(capture: &Capture) -> Option<CapturedWay<'_>> {
     ways(capture).into_iter().next()
 }
 

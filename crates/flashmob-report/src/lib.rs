@@ -1,9 +1,9 @@
-//! One page out of results: which claims hold, figures, tables, doubts, and how to repeat what was measured.
+//! Results as one page: which claims hold, figures, tables, warnings, and how to repeat each measurement.
 //!
-//! It reads nothing and writes nothing by itself: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] give text.
+//! It does no I/O: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] return text.
 //! The page needs no network and no other file, and a script only to zoom into timelines of traces. Everything that comes out of a document is escaped.
 //!
-//! - [`entry`]: a document under a name that no other has, and which of its points may be compared with which
+//! - [`entry`]: a result under a unique name, and its points in groups that may be compared
 //! - [`claims`]: what P1, P3 and P4 say, each with its criterion, judged for each device, cluster and network
 //! - [`comparison`]: traced runs side by side
 //! - [`sweep`]: a cluster's points over nodes, links and batches
@@ -11,13 +11,11 @@
 //! - `figure`: SVG with axes, in colours that follow the reader's light or dark
 //! - [`standalone`]: the same figures in a file of their own
 //! - `page`: the sections of the page
-//! - `command`: the command line that measures a result again
 //! - `csv`: one row for each repetition
 
 #![forbid(unsafe_code)]
 
 pub mod claims;
-mod command;
 pub mod comparison;
 mod csv;
 pub mod entry;
@@ -41,9 +39,9 @@ use entry::Entry;
 /// A document and the file that it came from.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Its file, as given: the stem tells results of equal names apart.
+    /// Its file, as given: the stem distinguishes results with equal names.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its contents.
     pub document: Document,
 }
 
@@ -121,20 +119,20 @@ impl Report {
         self.entries.iter().any(|entry| entry.trace().is_some())
     }
 
-    /// All repetitions of networks, a row for each way, as comma-separated values with a heading. Void ones are there, and say so.
+    /// All repetitions of networks as comma-separated values with a heading: a row for each direction. Void repetitions are included and marked.
     ///
     /// # Errors
     /// The table could not be written.
     pub fn networks_csv(&self) -> Result<String, Error> {
-        csv::networks::table(&self.entries)
+        csv::networks(&self.entries)
     }
 
-    /// All repetitions of clusters as comma-separated values with a heading. Void ones are there, and say so.
+    /// All repetitions of clusters as comma-separated values with a heading. Void repetitions are included and marked.
     ///
     /// # Errors
     /// The table could not be written.
     pub fn clusters_csv(&self) -> Result<String, Error> {
-        csv::clusters::table(&self.entries)
+        csv::clusters(&self.entries)
     }
 
     /// All repetitions of devices as comma-separated values with a heading.
@@ -142,7 +140,7 @@ impl Report {
     /// # Errors
     /// The table could not be written.
     pub fn csv(&self) -> Result<String, Error> {
-        csv::table(&self.entries)
+        csv::devices(&self.entries)
     }
 }
 

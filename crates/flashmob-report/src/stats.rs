@@ -1,8 +1,8 @@
-//! Whether two points differ, or only their noise does.
+//! Tells a difference between two points from noise.
 
 use flashmob_results::disk::{Point, Repetition};
 
-/// So much must medians differ before one speaks of a difference: less than this comes and goes between two runs of one benchmark.
+/// Minimum difference of medians: two runs of one benchmark may differ by less.
 pub const DIFFERENCE_MIN: f64 = 0.10;
 /// With so many repetitions on each side a rank test can say anything: with 3 and 3 its smallest p is 0.1.
 const RANK_TEST_REPETITIONS_MIN: usize = 4;

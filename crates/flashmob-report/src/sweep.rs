@@ -1,4 +1,4 @@
-//! A cluster's points as claims and figures look at them: over nodes, links and batches, everything else equal.
+//! Points of a cluster for claims and figures: over nodes, links and batches, all other parameters equal.
 //!
 //! A point of which every repetition is void is not here, nor is one that answered nothing. Where points differ in nothing but the
 //! requests outstanding, the one with the most counts: claims ask what a cluster can do, not what a short queue asks of it.

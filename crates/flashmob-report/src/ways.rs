@@ -1,4 +1,4 @@
-//! Points of a network as claims and figures look at them: one way of the data over the round-trip time that was added, everything else equal.
+//! Points of a network for claims and figures: one direction of data over the added round-trip time, all other parameters equal.
 //!
 //! A point of which every repetition is void is not here, nor is a way that nothing arrived on. Where a combination was measured twice, the first
 //! counts. Paths that nobody modelled have no round-trip time that was added: their points are here with none, each alone.
@@ -45,7 +45,7 @@ pub struct Setting {
 
 /// One point of a way.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct RttPoint<'a> {
     /// Round-trip time that was added; absent if nobody modelled the path.
     pub rtt_ms: Option<f64>,
     /// The point.
@@ -56,23 +56,23 @@ pub struct Place<'a> {
 
 /// One way over the round-trip time.
 #[derive(Clone, Debug)]
-pub struct Way<'a> {
+pub struct RttSeries<'a> {
     /// Which result it is from, as a position among the entries.
     pub entry: usize,
     /// What all points have in common.
     pub setting: Setting,
     /// Sorted by round-trip time, each once.
-    pub places: Vec<Place<'a>>,
+    pub places: Vec<RttPoint<'a>>,
 }
 
 /// All ways of all results, in the order of their first points.
 #[must_use]
-pub fn all(entries: &[Entry]) -> Vec<Way<'_>> {
+pub fn all(entries: &[Entry]) -> Vec<RttSeries<'_>> {
     entries.iter().enumerate().filter_map(|(at, e)| Some(of(at, e.net()?))).flatten().collect()
 }
 
-fn of(entry: usize, net: &Net) -> Vec<Way<'_>> {
-    let mut ways: Vec<Way> = Vec::new();
+fn of(entry: usize, net: &Net) -> Vec<RttSeries<'_>> {
+    let mut ways: Vec<RttSeries> = Vec::new();
     for point in net.points.iter().filter(|p| valid(p).next().is_some()) {
         for direction in [Direction::Up, Direction::Down] {
             let Some(rate) = rate(point, direction) else { continue };
@@ -81,11 +81,11 @@ fn of(entry: usize, net: &Net) -> Vec<Way<'_>> {
             if rtt_ms.is_some_and(|ms| !ms.is_finite() || ms < 0.0) {
                 continue;
             }
-            let place = Place { rtt_ms, point, rate };
+            let place = RttPoint { rtt_ms, point, rate };
             match ways.iter_mut().find(|w| w.setting == setting) {
                 Some(way) if way.places.iter().any(|p| p.rtt_ms == rtt_ms) => {}
                 Some(way) => way.places.push(place),
-                None => ways.push(Way { entry, setting, places: vec![place] }),
+                None => ways.push(RttSeries { entry, setting, places: vec![place] }),
             }
         }
     }
@@ -189,23 +189,23 @@ impl Setting {
     }
 }
 
-impl<'a> Way<'a> {
+impl<'a> RttSeries<'a> {
     /// At the least round-trip time and at the greatest, if there are several.
     #[must_use]
-    pub fn ends(&self) -> Option<(Place<'a>, Place<'a>)> {
+    pub fn ends(&self) -> Option<(RttPoint<'a>, RttPoint<'a>)> {
         let (first, last) = (self.places.first()?, self.places.last()?);
         (first.rtt_ms? < last.rtt_ms?).then_some((*first, *last))
     }
 
     /// At this round-trip time.
     #[must_use]
-    pub fn at(&self, rtt_ms: f64) -> Option<Place<'a>> {
+    pub fn at(&self, rtt_ms: f64) -> Option<RttPoint<'a>> {
         self.places.iter().copied().find(|p| p.rtt_ms == Some(rtt_ms))
     }
 
     /// The window that the receiver offered at most, all streams together, whenever it was looked at.
     #[must_use]
-    pub fn window_bytes(&self, place: &Place) -> Option<f64> {
+    pub fn window_bytes(&self, place: &RttPoint) -> Option<f64> {
         window_bytes(place.point, self.setting.direction)
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers and names as people read them.
+//! Numbers, units and names for the page. Formatting is that of `flashmob-text`.
 
 use flashmob_results::cluster::{self, Batch};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};

@@ -43,7 +43,7 @@ pub struct Capture {
 pub struct Flow {
     /// Its number in the capture, from 0 in the order of their first packets: Wireshark's `tcp.stream` where nothing was left out.
     pub number: u64,
-    /// Who opened it, or sent the first packet: address and port.
+    /// Address and port of the end that opened it, or sent the first packet.
     pub client: String,
     /// The other end.
     pub server: String,
@@ -105,39 +105,39 @@ pub struct Way {
     pub flight_bytes: Option<Quantiles>,
     /// Window that the receiver offered, at each of its packets.
     pub window_bytes: Option<Quantiles>,
-    /// What held it back; absent if too little was sent, or of one way only captured, to tell.
+    /// The limiting factor; absent if too little was sent to tell, or only one direction was captured.
     pub verdict: Option<Verdict>,
-    /// How it went, thinned where there is much.
+    /// Course over time, thinned where there is much data.
     pub series: Series,
 }
 
-/// What is known of a number of values.
+/// Statistics of a number of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Quantiles {
     /// How many.
     pub count: u64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The middle one.
+    /// Median.
     pub median: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// 99 of 100 are no more.
+    /// 99th percentile.
     pub p99: f64,
-    /// The most.
+    /// Maximum.
     pub max: f64,
 }
 
-/// What held a way back.
+/// The limiting factor of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The receiver's window: its buffer is too small for the path, or its program too slow.
     ReceiverLimited,
-    /// The sender's own buffer: less was under way than the window and the network would have taken, all the time.
+    /// The sender's own buffer: bytes in flight stayed below the window and below what the network carries.
     SenderLimited,
     /// The network: loss, or a full path.
     CongestionLimited,
@@ -150,13 +150,13 @@ pub enum Cause {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// What held it back for most of the time.
+    /// The limiting factor for most of the time.
     pub cause: Cause,
-    /// The part of the time that it did.
+    /// Fraction of the time in which it was.
     pub fraction: f64,
-    /// What that rests on, with figures, a sentence each.
+    /// Evidence with figures, one sentence each.
     pub evidence: Vec<String>,
-    /// What would mend it, in a sentence.
+    /// Remedy, in one sentence.
     pub remedy: String,
 }
 

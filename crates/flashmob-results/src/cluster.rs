@@ -11,7 +11,7 @@ use crate::warning::Warning;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// What was real of it.
+    /// Which parts were real.
     pub setting: Setting,
     /// The modelled air between gateway and nodes; absent on a real network.
     pub air: Option<AirModel>,
@@ -23,16 +23,16 @@ pub struct Cluster {
     pub points: Vec<Point>,
 }
 
-/// What was real.
+/// Which parts of a cluster were real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// Everything: devices over their own network.
+    /// Everything is real: devices on their own network.
     Network,
-    /// Processes and TCP stacks; air and flash were modelled.
+    /// Processes and TCP stacks are real; air and flash are modelled.
     Lab,
-    /// The state machines of gateway and nodes, in virtual time; all else was modelled.
+    /// The state machines of gateway and nodes run in virtual time; all else is modelled.
     Simulator,
 }
 
@@ -43,7 +43,7 @@ pub enum Setting {
 pub struct AirModel {
     /// Name of the profile, with what was changed of it, such as `11n-2014,loss=1%`.
     pub profile: String,
-    /// What it models, in a sentence.
+    /// What it models, in one sentence.
     pub description: String,
     /// How the gateway is attached.
     pub gateway: Attachment,
@@ -51,7 +51,7 @@ pub struct AirModel {
     pub cells: u32,
 }
 
-/// How somebody is attached to the access point.
+/// How a host is attached to the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -69,7 +69,7 @@ pub enum Attachment {
 pub struct FlashModel {
     /// Name of the profile.
     pub profile: String,
-    /// What it models, in a sentence.
+    /// What it models, in one sentence.
     pub description: String,
     /// Random reads each second of one node alone, unsorted, with as many outstanding as it serves at once: the node's own
     /// limit, by the size of a block. What sorting gains comes on top.
@@ -83,9 +83,9 @@ pub struct FlashModel {
 pub struct FlashLimit {
     /// Bytes of each request.
     pub block_bytes: u32,
-    /// Of 100 requests so many read; the others write.
+    /// Percentage of reads; the others are writes.
     pub read_percent: f64,
-    /// Requests each second.
+    /// Requests per second.
     pub requests_per_second: f64,
 }
 
@@ -122,7 +122,7 @@ pub struct Parameters {
     pub batch: Batch,
     /// Bytes of each request.
     pub block_bytes: u32,
-    /// Of 100 requests so many read; the others write.
+    /// Percentage of reads; the others are writes.
     pub read_percent: f64,
     /// Requests outstanding at once, over all nodes.
     pub outstanding: u32,
@@ -141,7 +141,7 @@ pub struct Point {
     pub repetitions: Vec<Repetition>,
     /// Those that count, together.
     pub summary: Summary,
-    /// What makes this point's figures doubtful.
+    /// Warnings about this point.
     pub warnings: Vec<Warning>,
 }
 
@@ -160,7 +160,7 @@ pub struct Repetition {
     pub bytes: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Requests each second.
+    /// Requests per second.
     pub requests_per_second: f64,
     /// From a request's entry into the gateway to its answer, in nanoseconds.
     pub latency_ns: Latency,
@@ -174,9 +174,9 @@ pub struct Repetition {
     pub flash_busy_fraction: Option<f64>,
     /// Processor time of the gateway: measured on a real one, modelled in the simulator.
     pub gateway_cpu_s: f64,
-    /// How late the lab was; absent elsewhere.
+    /// Lateness of the lab; absent elsewhere.
     pub lateness: Option<Lateness>,
-    /// Counts for nothing: the lab was late, or it was stopped before its end.
+    /// It does not count: the lab was late, or the repetition was stopped early.
     pub is_void: bool,
 }
 
@@ -246,7 +246,7 @@ pub struct Lateness {
     pub p99_us: f64,
     /// The latest.
     pub max_us: f64,
-    /// The part of the frames that was later than is tolerated.
+    /// Fraction of the frames that were later than tolerated.
     pub late_fraction: f64,
 }
 
@@ -257,7 +257,7 @@ pub struct Lateness {
 pub struct Summary {
     /// How many there are.
     pub repetitions: u32,
-    /// Requests each second: median, least and most.
+    /// Requests per second: median, minimum and maximum.
     pub requests_per_second: Spread,
     /// Of all their requests together, in nanoseconds.
     pub latency_ns: Latency,

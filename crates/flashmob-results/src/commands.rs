@@ -35,20 +35,20 @@ pub struct Gatherer {
     count: u64,
     first_ns: Option<u64>,
     previous_end_bytes: Option<u64>,
-    forward: Way,
-    backward: Way,
+    forward: StepTimes,
+    backward: StepTimes,
     list: Vec<Command>,
     /// One command in so many is in the list.
     stride: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Way {
+struct StepTimes {
     sum_ns: u128,
     times_ns: Histogram<u64>,
 }
 
-impl Way {
+impl StepTimes {
     fn add(&mut self, service_ns: u64) {
         self.sum_ns += u128::from(service_ns);
         self.times_ns.saturating_record(service_ns.max(1));
@@ -66,7 +66,7 @@ impl Way {
 
 impl Default for Gatherer {
     fn default() -> Self {
-        let way = || Way { sum_ns: 0, times_ns: latency::histogram() };
+        let way = || StepTimes { sum_ns: 0, times_ns: latency::histogram() };
         Gatherer {
             count: 0,
             first_ns: None,

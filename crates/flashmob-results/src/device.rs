@@ -21,7 +21,7 @@ pub struct Device {
     pub cpus: u32,
     /// Physical memory.
     pub memory_bytes: Option<u64>,
-    /// What emulates the processor, such as `qemu-user on x86_64`; absent on a real one. Counts hold there, times do not.
+    /// The emulator of the processor, such as `qemu-user on x86_64`; absent on a real one. Its counts are valid, its times are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
 }
@@ -37,11 +37,11 @@ pub struct Place {
     pub mount_options: Option<String>,
     /// The disk's name in the kernel, such as `mmcblk0`.
     pub disk: Option<String>,
-    /// What the disk calls itself.
+    /// The model that the disk reports.
     pub disk_model: Option<String>,
     /// Size of the whole disk.
     pub disk_bytes: Option<u64>,
-    /// True for a disk that turns; absent where nobody knows: virtual disks and USB sticks call themselves turning.
+    /// True for a rotating disk; absent where it is not known: virtual disks and USB sticks report themselves as rotating.
     pub rotational: Option<bool>,
     /// I/O scheduler that was in charge before anything was changed.
     pub scheduler: Option<String>,

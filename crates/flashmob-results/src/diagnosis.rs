@@ -11,7 +11,7 @@ pub const FORMAT: &str = "flashmob-diagnosis";
 /// Its version.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// One look.
+/// One diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -24,11 +24,11 @@ pub struct Diagnosis {
     pub program_version: String,
     /// When: seconds since 1970-01-01 UTC.
     pub looked_unix_s: u64,
-    /// What was looked at.
+    /// The examined device.
     pub device: Device,
     /// The path to a peer, if one was named and answered.
     pub path: Option<Path>,
-    /// All that was looked at, in order.
+    /// All checks, in order.
     pub checks: Vec<Check>,
 }
 
@@ -43,36 +43,36 @@ pub struct Path {
     pub interface: Option<String>,
     /// Least round-trip time.
     pub rtt_ms: Option<f64>,
-    /// What it carried, or what was said that it carries.
+    /// Measured throughput, or the stated one.
     pub bits_per_second: Option<f64>,
-    /// That was measured, not said.
+    /// The throughput was measured, not stated.
     pub is_rate_measured: bool,
     /// Bandwidth times delay.
     pub bandwidth_delay_bytes: Option<u64>,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     /// Which, such as `receive-buffer`: never changes its meaning.
     pub name: String,
-    /// What came of it.
+    /// Outcome.
     pub outcome: Outcome,
     /// What was found, with the values, in a sentence.
     pub found: String,
-    /// What it costs, in a sentence; empty if nothing is wrong.
+    /// What the problem costs, in one sentence; empty if nothing is wrong.
     pub cost: String,
-    /// What mends it, as one would type it; empty if nothing is wrong, or if no command can.
+    /// Command that fixes it; empty if nothing is wrong, or if no command can.
     pub command: String,
-    /// `--fix` can do that.
+    /// `--fix` can run it.
     pub can_fix: bool,
-    /// What to do where no command can, or what else to know; may be empty.
+    /// Advice where no command helps, or further information; may be empty.
     pub advice: String,
 }
 
-/// What came of a check.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -83,7 +83,7 @@ pub enum Outcome {
     Wrong,
     /// It will break something, or lose data.
     Severe,
-    /// Could not be found out here.
+    /// Could not be determined here.
     Unknown,
     /// Does not concern this device.
     NotApplicable,

@@ -41,7 +41,7 @@ pub struct File {
 pub struct Model {
     /// Name of the profile.
     pub profile: String,
-    /// What it models, in a sentence.
+    /// What it models, in one sentence.
     pub description: String,
     /// Requests that are served at once.
     pub slots: u32,
@@ -159,7 +159,7 @@ pub struct Point {
     /// Commands of the driver while it was measured, or of the model; absent unless they were asked for (`--commands`) and could be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<crate::trace::Commands>,
-    /// What makes this point's figures doubtful.
+    /// Warnings about this point.
     pub warnings: Vec<Warning>,
 }
 
@@ -180,9 +180,9 @@ pub struct Repetition {
     pub errors: u64,
     /// The first failure, in words.
     pub first_error: Option<String>,
-    /// Requests each second.
+    /// Requests per second.
     pub requests_per_second: f64,
-    /// Bytes each second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
     /// From the call to its return, in nanoseconds.
     pub latency_ns: Latency,
@@ -211,24 +211,24 @@ pub struct Repetition {
 pub struct Summary {
     /// Repetitions that count: the ones that were not interrupted.
     pub repetitions: u32,
-    /// Requests each second: median, least and most.
+    /// Requests per second: median, minimum and maximum.
     pub requests_per_second: Spread,
-    /// Bytes each second: median, least and most.
+    /// Bytes per second: median, minimum and maximum.
     pub bytes_per_second: Spread,
     /// Of all repetitions' requests together, in nanoseconds.
     pub latency_ns: Latency,
 }
 
-/// Median, least and most of one figure over the repetitions.
+/// Median, minimum and maximum of one figure over the repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// The middle one; the mean of the middle two if their number is even.
+    /// Median; the mean of the middle two of an even number of values.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The most.
+    /// Maximum.
     pub max: f64,
 }
 

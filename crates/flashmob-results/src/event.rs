@@ -20,7 +20,7 @@ pub enum Event {
         points: u64,
         /// Repetitions of each.
         repeat: u32,
-        /// Where random offsets come from.
+        /// Random seed.
         seed: u64,
     },
     /// The file is being made.
@@ -30,13 +30,13 @@ pub enum Event {
         /// Bytes that it will have.
         size_bytes: u64,
     },
-    /// So much of everything is done; about once a second.
+    /// Progress, about once a second.
     Progress {
         /// From 0 to 1.
         fraction: f64,
         /// Since the beginning.
         elapsed_s: f64,
-        /// What it will still take, as it went so far; absent while that cannot be told.
+        /// Estimated remaining time; absent while it cannot be estimated.
         left_s: Option<f64>,
     },
     /// One repetition is over.
@@ -73,7 +73,7 @@ pub enum Event {
         /// How it went.
         repetition: Box<net::Repetition>,
     },
-    /// It is over, with everything that was measured.
+    /// It is over; with the whole result.
     End {
         /// The whole result, as `--output json` prints it.
         result: Box<Document>,

@@ -25,7 +25,7 @@ pub struct Latency {
     pub count: u64,
     /// The shortest; 0 if there is none.
     pub min: u64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
     /// Their standard deviation.
     pub stdev: f64,

@@ -64,19 +64,22 @@ pub struct Document {
     pub elapsed_s: f64,
     /// Stopped before its end: points may be missing, and the last may have fewer repetitions.
     pub interrupted: bool,
-    /// A name that the user gave, such as `tablet`.
+    /// Label given by the user, such as `tablet`.
     pub label: Option<String>,
-    /// What it was measured on.
+    /// The command line that measures it again, quoted for a POSIX shell; absent in results of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Device that measured.
     pub device: Device,
-    /// The preset that the parameters came from.
+    /// Preset of the parameters.
     pub preset: Option<String>,
-    /// Below 1 the preset was shortened: so much of its size and its reads or time.
+    /// Fraction of the preset's size and of its reads or time; below 1 the preset was shortened.
     pub scale: f64,
-    /// Where random offsets came from: equal seeds ask for equal offsets.
+    /// Random seed: equal seeds give equal offsets.
     pub seed: u64,
     /// What was measured.
     pub measurement: Measurement,
-    /// What makes the figures doubtful as a whole; single points have their own.
+    /// Warnings about the whole result; single points have their own.
     pub warnings: Vec<Warning>,
 }
 
@@ -140,46 +143,31 @@ impl Document {
     /// What was measured of one device, if that is what it is about.
     #[must_use]
     pub fn disk(&self) -> Option<&disk::Disk> {
-        match &self.measurement {
-            Measurement::Disk(disk) => Some(disk),
-            _ => None,
-        }
+        if let Measurement::Disk(disk) = &self.measurement { Some(disk) } else { None }
     }
 
     /// What was measured of a cluster, if that is what it is about.
     #[must_use]
     pub fn cluster(&self) -> Option<&cluster::Cluster> {
-        match &self.measurement {
-            Measurement::Cluster(cluster) => Some(cluster),
-            _ => None,
-        }
+        if let Measurement::Cluster(cluster) = &self.measurement { Some(cluster) } else { None }
     }
 
     /// What was measured of a path, if that is what it is about.
     #[must_use]
     pub fn net(&self) -> Option<&net::Net> {
-        match &self.measurement {
-            Measurement::Net(net) => Some(net),
-            _ => None,
-        }
+        if let Measurement::Net(net) = &self.measurement { Some(net) } else { None }
     }
 
     /// What captured packets say, if that is what it is about.
     #[must_use]
     pub fn capture(&self) -> Option<&capture::Capture> {
-        match &self.measurement {
-            Measurement::Capture(capture) => Some(capture),
-            _ => None,
-        }
+        if let Measurement::Capture(capture) = &self.measurement { Some(capture) } else { None }
     }
 
     /// Where the time of operations went, if that is what it is about.
     #[must_use]
     pub fn trace(&self) -> Option<&trace::Trace> {
-        match &self.measurement {
-            Measurement::Trace(trace) => Some(trace),
-            _ => None,
-        }
+        if let Measurement::Trace(trace) = &self.measurement { Some(trace) } else { None }
     }
 
     /// True if the times in it are those of a program that imitates a processor: what is counted holds, what is timed does not.

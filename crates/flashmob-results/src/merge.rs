@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::cluster::{self, Cluster};
 use crate::disk::{self, Disk};
-use crate::net::{self, Net};
+use crate::net;
 use crate::warning::Warning;
 use crate::{Document, Measurement};
 
@@ -43,7 +43,20 @@ pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
         same(into.air == from.air, CLUSTERS, "air")?;
         same(into.extent_bytes == from.extent_bytes, CLUSTERS, "extent")?;
         same(goes_with(into, &from), CLUSTERS, "flash")?;
-        append_to_cluster(into, from);
+        into.flash = into.flash.take().or(from.flash);
+        let mut points = std::mem::take(&mut into.points);
+        append(
+            &mut points,
+            from.points,
+            |a, b| a.parameters == b.parameters,
+            |a, b| {
+                let limit = into.flash_limit(a.parameters.block_bytes, a.parameters.read_percent);
+                let warnings = joined_warnings(a.warnings, b.warnings);
+                let repetitions = [a.repetitions, b.repetitions].concat();
+                cluster::Point { warnings, ..cluster::Point::new(a.parameters, repetitions, limit) }
+            },
+        );
+        into.points = points;
         Ok(())
     })
 }
@@ -60,7 +73,16 @@ pub fn nets(documents: Vec<Document>) -> Result<Document, MergeError> {
         };
         same(into.setting == from.setting, NETWORKS, "setting (network or lab)")?;
         same(into.server == from.server, NETWORKS, "server")?;
-        append_to_net(into, from);
+        append(
+            &mut into.points,
+            from.points,
+            |a, b| a.parameters == b.parameters,
+            |a, b| {
+                let warnings = joined_warnings(a.warnings, b.warnings);
+                let repetitions = [a.repetitions, b.repetitions].concat();
+                net::Point { warnings, ..net::Point::new(a.parameters, repetitions) }
+            },
+        );
         Ok(())
     })
 }
@@ -78,7 +100,16 @@ pub fn disks(documents: Vec<Document>) -> Result<Document, MergeError> {
         let of = |disk: &Disk| disk.file.as_ref().map(|file| (file.path.clone(), file.size_bytes));
         same(of(into) == of(&from), DISKS, "file")?;
         same(into.model == from.model, DISKS, "model")?;
-        append_to_disk(into, from);
+        append(
+            &mut into.points,
+            from.points,
+            |a, b| a.parameters == b.parameters,
+            |a, b| {
+                let (warnings, commands) = (joined_warnings(a.warnings, b.warnings), a.commands.or(b.commands));
+                let repetitions = [a.repetitions, b.repetitions].concat();
+                disk::Point { warnings, commands, ..disk::Point::new(a.parameters, repetitions) }
+            },
+        );
         Ok(())
     })
 }
@@ -130,7 +161,10 @@ fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) 
     if whole.preset != part.preset {
         whole.preset = None;
     }
-    add_warnings(&mut whole.warnings, part.warnings);
+    if whole.command != part.command {
+        whole.command = None;
+    }
+    whole.warnings = joined_warnings(whole.warnings, part.warnings);
     join(&mut whole.measurement, part.measurement)?;
     Ok(whole)
 }
@@ -138,28 +172,25 @@ fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) 
 /// When each repetition began, to be moved.
 fn begins(measurement: &mut Measurement) -> Vec<&mut f64> {
     match measurement {
-        Measurement::Cluster(cluster) => {
-            let repetitions = cluster.points.iter_mut().flat_map(|point| &mut point.repetitions);
-            repetitions.map(|repetition| &mut repetition.begin_s).collect()
+        Measurement::Cluster(of) => {
+            of.points.iter_mut().flat_map(|p| &mut p.repetitions).map(|r| &mut r.begin_s).collect()
         }
-        Measurement::Net(net) => {
-            let repetitions = net.points.iter_mut().flat_map(|point| &mut point.repetitions);
-            repetitions.map(|repetition| &mut repetition.begin_s).collect()
-        }
-        Measurement::Disk(disk) => {
-            let repetitions = disk.points.iter_mut().flat_map(|point| &mut point.repetitions);
-            repetitions.map(|repetition| &mut repetition.begin_s).collect()
+        Measurement::Net(of) => of.points.iter_mut().flat_map(|p| &mut p.repetitions).map(|r| &mut r.begin_s).collect(),
+        Measurement::Disk(of) => {
+            of.points.iter_mut().flat_map(|p| &mut p.repetitions).map(|r| &mut r.begin_s).collect()
         }
         Measurement::Capture(_) | Measurement::Trace(_) => Vec::new(),
     }
 }
 
-fn add_warnings(into: &mut Vec<Warning>, from: Vec<Warning>) {
-    for warning in from {
-        if !into.contains(&warning) {
-            into.push(warning);
+/// Both, equal ones once.
+fn joined_warnings(mut warnings: Vec<Warning>, more: Vec<Warning>) -> Vec<Warning> {
+    for warning in more {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
         }
     }
+    warnings
 }
 
 /// Equal flash, or none where it would not be asked.
@@ -168,53 +199,16 @@ fn goes_with(a: &Cluster, b: &Cluster) -> bool {
     a.flash == b.flash || idle(a) || idle(b)
 }
 
-fn append_to_cluster(into: &mut Cluster, from: Cluster) {
-    if into.flash.is_none() {
-        into.flash = from.flash;
-    }
-    for point in from.points {
-        let known = into.points.iter().position(|p| p.parameters == point.parameters);
-        let Some(at) = known else {
-            into.points.push(point);
-            continue;
-        };
-        let limit = into.flash_limit(point.parameters.block_bytes, point.parameters.read_percent);
-        let old = &mut into.points[at];
-        let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
-        let mut warnings = std::mem::take(&mut old.warnings);
-        add_warnings(&mut warnings, point.warnings);
-        *old = cluster::Point { warnings, ..cluster::Point::new(point.parameters, repetitions, limit) };
-    }
-}
-
-fn append_to_net(into: &mut Net, from: Net) {
-    for point in from.points {
-        let known = into.points.iter().position(|p| p.parameters == point.parameters);
-        let Some(at) = known else {
-            into.points.push(point);
-            continue;
-        };
-        let old = &mut into.points[at];
-        let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
-        let mut warnings = std::mem::take(&mut old.warnings);
-        add_warnings(&mut warnings, point.warnings);
-        *old = net::Point { warnings, ..net::Point::new(point.parameters, repetitions) };
-    }
-}
-
-fn append_to_disk(into: &mut Disk, from: Disk) {
-    for point in from.points {
-        let known = into.points.iter().position(|p| p.parameters == point.parameters);
-        let Some(at) = known else {
-            into.points.push(point);
-            continue;
-        };
-        let old = &mut into.points[at];
-        let repetitions = [std::mem::take(&mut old.repetitions), point.repetitions].concat();
-        let mut warnings = std::mem::take(&mut old.warnings);
-        add_warnings(&mut warnings, point.warnings);
-        let commands = old.commands.take().or(point.commands);
-        *old = disk::Point { warnings, commands, ..disk::Point::new(point.parameters, repetitions) };
+/// Appends points; two that are the same become one.
+fn append<P>(into: &mut Vec<P>, from: Vec<P>, is_same: impl Fn(&P, &P) -> bool, joined: impl Fn(P, P) -> P) {
+    for point in from {
+        match into.iter().position(|known| is_same(known, &point)) {
+            Some(at) => {
+                let known = into.remove(at);
+                into.insert(at, joined(known, point));
+            }
+            None => into.push(point),
+        }
     }
 }
 
@@ -224,6 +218,7 @@ mod tests {
     use crate::cluster::{Batch, Batches, FlashLimit, FlashModel, Parameters, Point, Repetition, Setting};
     use crate::device::Device;
     use crate::latency::{Latency, histogram};
+    use crate::net::Net;
     use crate::warning::{Code, Warning};
     use crate::{FORMAT, FORMAT_VERSION};
 
@@ -266,6 +261,7 @@ mod tests {
             elapsed_s: 10.0,
             interrupted: false,
             label: None,
+            command: None,
             device: Device::default(),
             preset: None,
             scale: 1.0,

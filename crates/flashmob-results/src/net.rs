@@ -107,7 +107,7 @@ pub struct Path {
     pub air: String,
     /// Round-trip time that was added: twice the delay of each way.
     pub rtt_ms: f64,
-    /// Of 100 packets so many are lost, each way.
+    /// Packet loss each way, in percent.
     pub loss_percent: f64,
     /// What the path carries each way.
     pub rate_bits_per_second: Option<u64>,
@@ -124,7 +124,7 @@ pub struct Point {
     pub repetitions: Vec<Repetition>,
     /// Those that count, together.
     pub summary: Summary,
-    /// What makes this point's figures doubtful.
+    /// Warnings about this point.
     pub warnings: Vec<Warning>,
 }
 
@@ -151,9 +151,9 @@ pub struct Repetition {
     pub cpu_s: f64,
     /// Processor time of the other end; absent if it does not say.
     pub peer_cpu_s: Option<f64>,
-    /// How late the lab was; absent elsewhere.
+    /// Lateness of the lab; absent elsewhere.
     pub lateness: Option<Lateness>,
-    /// Counts for nothing: the lab was late, or it was stopped before its end.
+    /// It does not count: the lab was late, or the repetition was stopped early.
     pub is_void: bool,
 }
 
@@ -178,14 +178,14 @@ pub struct Flow {
     pub udp: Option<Udp>,
 }
 
-/// What became of datagrams.
+/// Counts of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Udp {
     /// Sent.
     pub sent: u64,
-    /// Not arrived, as far as the receiver can tell.
+    /// Lost, as far as the receiver can tell.
     pub lost: u64,
     /// Arrived after a later one.
     pub out_of_order: u64,
@@ -194,7 +194,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// The part that was lost; 0 if nothing was sent.
+    /// Fraction that was lost; 0 if nothing was sent.
     #[must_use]
     pub fn lost_fraction(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
@@ -297,7 +297,7 @@ pub struct Interval {
 pub struct Exchange {
     /// Requests that were answered.
     pub requests: u64,
-    /// Requests each second.
+    /// Requests per second.
     pub requests_per_second: f64,
     /// From a request's write to its answer's last byte, in nanoseconds.
     pub latency_ns: Latency,
@@ -310,13 +310,13 @@ pub struct Exchange {
 pub struct Summary {
     /// How many there are.
     pub repetitions: u32,
-    /// Bits each second that arrived at the server: median, least and most.
+    /// Bits per second that arrived at the server: median, minimum and maximum.
     pub up_bits_per_second: Option<Spread>,
     /// Bits each second that arrived at the client.
     pub down_bits_per_second: Option<Spread>,
     /// Packets that TCP sent again, both ways together.
     pub retransmissions: Option<Spread>,
-    /// The part of the datagrams that was lost, both ways together.
+    /// Fraction of the datagrams that were lost, both ways together.
     pub lost_fraction: Option<Spread>,
     /// Jitter of the datagrams, mean over both ways.
     pub jitter_ms: Option<Spread>,

@@ -24,7 +24,7 @@ pub struct Plan {
     pub program_version: String,
     /// Always true: no figure of it was measured.
     pub modelled: bool,
-    /// Where all that is left to chance came from.
+    /// Random seed.
     pub seed: u64,
     /// The modelled air between gateway and nodes.
     pub air: AirModel,
@@ -34,7 +34,7 @@ pub struct Plan {
     pub extent_bytes: u64,
     /// The load.
     pub parameters: Parameters,
-    /// Requests each second.
+    /// Requests per second.
     pub requests_per_second: f64,
     /// How these were found; all else was simulated.
     pub method: Method,
@@ -52,13 +52,13 @@ pub struct Plan {
     pub requests_per_batch: f64,
     /// Requests each second as a fraction of what the nodes' flash does alone, unsorted; absent without flash.
     pub flash_fraction: Option<f64>,
-    /// How busy things are.
+    /// Utilization.
     pub busy: Busy,
-    /// What holds it back, that which brings most first: several if they share the blame, none if no single thing brings much.
+    /// Bottlenecks, the one with the largest gain first: several if they limit together, none if no single resource brings much.
     pub bottleneck: Vec<Resource>,
-    /// What twice as much of each thing brings, the most first.
+    /// Gain from doubling each resource, the largest first.
     pub gains: Vec<Gain>,
-    /// What one could do, the best first.
+    /// Remedies, the best first.
     pub remedies: Vec<Remedy>,
 }
 
@@ -73,7 +73,7 @@ pub enum Method {
     Simulated,
 }
 
-/// How busy things are, as fractions of the time.
+/// Utilization, as fractions of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -86,7 +86,7 @@ pub struct Busy {
     pub gateway_processor: f64,
 }
 
-/// Something of which a cluster may have too little.
+/// A resource that a cluster may have too little of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -103,7 +103,7 @@ pub enum Resource {
     Outstanding,
 }
 
-/// What twice as much of something brings.
+/// Gain from doubling a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -114,7 +114,7 @@ pub struct Gain {
     pub factor: f64,
 }
 
-/// What one could do.
+/// A remedy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -57,6 +57,7 @@ fn document() -> Document {
         elapsed_s: 2.0,
         interrupted: false,
         label: None,
+        command: None,
         device: Device { model: Some("Nexus 7".into()), cpus: 4, ..Device::default() },
         preset: Some("p1".into()),
         scale: 0.1,

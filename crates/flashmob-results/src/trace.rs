@@ -53,7 +53,7 @@ pub struct Run {
     /// Before and after the last write to the database; absent if nobody looked, or nothing was written there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_last_write: Option<AfterLastWrite>,
-    /// What makes the figures doubtful.
+    /// Warnings about this run.
     pub warnings: Vec<Warning>,
 }
 
@@ -132,9 +132,9 @@ pub struct Source {
 pub struct Losses {
     /// Events that were read.
     pub events: u64,
-    /// Events that the kernel dropped, for a buffer was full.
+    /// Events that the kernel dropped because a buffer was full.
     pub lost: u64,
-    /// Bytes that were read and could not be understood.
+    /// Bytes that could not be decoded.
     pub unreadable_bytes: u64,
     /// Size of the kernel's buffer for each processor.
     pub buffer_bytes: u64,
@@ -168,7 +168,7 @@ pub struct Operations {
     pub latency_ns: Latency,
     /// The sum of those.
     pub total_ns: u64,
-    /// Of that sum, what belongs to no layer.
+    /// Unattributed part of that sum.
     pub unattributed_ns: u64,
     /// When operations began, in seconds after the first, thinned evenly to at most 4,096.
     pub begins_s: Vec<f64>,
@@ -203,7 +203,7 @@ pub enum Layer {
     Block,
     /// The driver and the device: from a command's issue to its completion.
     Driver,
-    /// Ready to run, and waiting for a processor.
+    /// Ready to run and waiting for a processor.
     Processor,
 }
 
@@ -259,7 +259,7 @@ pub struct LayerTotal {
     pub time_ns: u64,
     /// Operations' time in which it had a span at all, lower layers' included.
     pub inclusive_ns: u64,
-    /// Spans that belong to no operation: work of others, or nobody knows whose.
+    /// Spans of no operation: work of others, or of unknown origin.
     pub unowned_spans: u64,
 }
 
@@ -324,9 +324,9 @@ pub enum Role {
     Metadata,
     /// Flushes of the device's cache, which have no address.
     Flush,
-    /// Anything else.
+    /// Any other file.
     Other,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -456,7 +456,7 @@ pub struct Operation {
     pub end_ns: u64,
     /// Its time by layers: what belongs to each. Layers with none are left out.
     pub layers_ns: Vec<(Layer, u64)>,
-    /// What belongs to none. All of it together is the time from begin to end.
+    /// Unattributed time. All layers and this add up to the time from begin to end.
     pub unattributed_ns: u64,
 }
 
@@ -469,7 +469,7 @@ pub struct Span {
     pub layer: Layer,
     /// What it did, an index of [`Timeline::names`].
     pub name: u32,
-    /// Who did it, an index of [`Timeline::threads`].
+    /// Thread that did it, an index of [`Timeline::threads`].
     pub thread: u32,
     /// Begin.
     pub begin_ns: u64,
@@ -481,9 +481,9 @@ pub struct Span {
     pub address_bytes: Option<u64>,
     /// Bytes moved.
     pub bytes: u64,
-    /// The operation that it was done for, by its number; absent if nobody knows or if it was for none.
+    /// Number of the operation that it was done for; absent if unknown or none.
     pub operation: Option<u64>,
-    /// How that is known.
+    /// How the operation is known.
     pub cause: Cause,
 }
 
@@ -496,7 +496,7 @@ pub enum Cause {
     Direct,
     /// Another did it, and the operation's thread waited for that: its request, its file or its transaction.
     Waited,
-    /// It is not known for whom; shown as such and never guessed.
+    /// The operation is unknown; it is shown as such and never guessed.
     Unknown,
 }
 

@@ -1,19 +1,19 @@
-//! Reasons to doubt a figure.
+//! Warnings: reasons to doubt a figure.
 
 use serde::{Deserialize, Serialize};
 
-/// One reason, for people and for programs.
+/// One warning, for people and for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Warning {
-    /// What kind of doubt.
+    /// Kind of warning.
     pub code: Code,
-    /// In words, with the figures and a remedy.
+    /// Message with the figures and a remedy.
     pub message: String,
 }
 
-/// Kinds of doubt.
+/// Kinds of warnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum Code {
     NotCached,
     /// The device was hot or its processors were slowed down.
     Throttled,
-    /// Others used the disk meanwhile.
+    /// Other processes used the disk meanwhile.
     OtherIo,
     /// The repetitions differ widely.
     WideSpread,
@@ -46,15 +46,15 @@ pub enum Code {
     Scaled,
     /// A model answered, not a device.
     Modelled,
-    /// The processor was emulated: counts hold, times do not.
+    /// The processor was emulated: counts are valid, times are not.
     Emulated,
-    /// The model's answers came late: the machine was too busy for its timing.
+    /// The model answered late: the machine was too busy for its timing.
     Late,
-    /// Something was measured in another way than asked for.
+    /// Something was measured differently from what was asked for.
     Changed,
     /// Packets are missing from a capture, or could not be read.
     Incomplete,
-    /// The device's clock cannot have been right: figures are, dates are not.
+    /// The device's clock was not set: figures are valid, dates are not.
     ClockNotSet,
 }
 

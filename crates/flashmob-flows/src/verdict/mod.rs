@@ -65,7 +65,11 @@ struct Parts {
 pub(crate) fn judge(way: &Way, seconds: f64, are_windows_known: bool) -> Option<Verdict> {
     let total_ns = way.rounds.times.total_ns();
     let idle = way.rounds.idle_ms.count();
-    if way.data_packets < DATA_PACKETS_MIN || way.rounds.count + idle < ROUNDS_MIN || total_ns <= 0 || seconds <= 0.0 {
+    if way.counts.data_packets < DATA_PACKETS_MIN
+        || way.rounds.count + idle < ROUNDS_MIN
+        || total_ns <= 0
+        || seconds <= 0.0
+    {
         return None;
     }
     // Only this way was captured: what its sender waited for did not pass.
@@ -97,7 +101,7 @@ fn signs(way: &Way) -> Signs {
     let is_near = way.behind_ms.count() == 0 || distance_ms < NEAR * least_rtt_ms;
     let behind_ms = if is_near { distance_ms } else { way.behind_ms.quantile(0.25) };
     let rtt_ms = way.rtt_ms.quantile(0.5) + behind_ms;
-    let lost = way.resent as f64 / way.data_packets.max(1) as f64;
+    let lost = way.counts.resent as f64 / way.counts.data_packets.max(1) as f64;
     let flight = if way.rounds.clocked_flight.count() >= way.rounds.full_flight.count() {
         &way.rounds.clocked_flight
     } else {
@@ -106,7 +110,7 @@ fn signs(way: &Way) -> Signs {
     let is_several = flight.quantile(0.5) >= QUEUED_PACKETS_MIN * f64::from(way.packet_bytes());
     let (clocked, gaps) = (&way.rounds.clocked_flight, &way.rounds.gap_ns);
     Signs {
-        is_lossy: way.resent >= LOSSES_MIN && lost >= LOSSY,
+        is_lossy: way.counts.resent >= LOSSES_MIN && lost >= LOSSY,
         is_queued: is_several && rtt_ms >= QUEUED * least_rtt_ms && rtt_ms - least_rtt_ms >= QUEUED_MS_MIN,
         is_empty: rtt_ms <= EMPTY * least_rtt_ms + EMPTY_MS,
         is_steady: gaps.count() >= STEADY_PACKETS_MIN * way.rounds.count && gaps.quantile(0.25) >= STEADY * gaps.mean(),
@@ -139,7 +143,7 @@ fn parts(way: &Way, signs: &Signs) -> Parts {
         parts.sender += part(clocked_ns);
     }
     // A window that is full while packets wait in a queue on the path: a larger one would only make the queue longer.
-    if signs.is_queued && way.zero_windows == 0 {
+    if signs.is_queued && way.counts.zero_windows == 0 {
         parts.congestion += parts.receiver;
         parts.receiver = 0.0;
     }

@@ -25,10 +25,10 @@ pub(super) fn evidence(way: &Way, cause: Cause, fraction: f64, signs: &Signs, ar
                 bytes(flight),
                 bytes(window)
             ));
-            if way.zero_windows > 0 {
+            if way.counts.zero_windows > 0 {
                 sentences.push(format!(
                     "The receiver offered a window of nothing {} times: its program reads too slowly.",
-                    way.zero_windows
+                    way.counts.zero_windows
                 ));
             }
             sentences.push(path);
@@ -80,8 +80,8 @@ pub(super) fn evidence(way: &Way, cause: Cause, fraction: f64, signs: &Signs, ar
             }
             sentences.push(format!(
                 "Packets have {} of data on average, the largest {}. {path}",
-                bytes(way.bytes as f64 / way.data_packets.max(1) as f64),
-                bytes(way.largest_packet_bytes.into())
+                bytes(way.counts.bytes as f64 / way.counts.data_packets.max(1) as f64),
+                bytes(way.counts.largest_packet_bytes.into())
             ));
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn evidence(way: &Way, cause: Cause, fraction: f64, signs: &Signs, ar
 /// One sentence.
 pub(super) fn remedy(way: &Way, cause: Cause, signs: &Signs) -> String {
     match cause {
-        Cause::ReceiverLimited if way.zero_windows >= SLOW_READER_MIN => {
+        Cause::ReceiverLimited if way.counts.zero_windows >= SLOW_READER_MIN => {
             "Let the receiving program read faster, or on a thread of its own; a larger buffer only delays the same.".into()
         }
         Cause::ReceiverLimited => "On the receiver: sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456' or a larger third value, and no SO_RCVBUF in the \
@@ -119,10 +119,10 @@ pub(super) fn remedy(way: &Way, cause: Cause, signs: &Signs) -> String {
 }
 
 fn losses(way: &Way) -> String {
-    let percent = 100.0 * way.resent as f64 / way.data_packets.max(1) as f64;
-    match way.resent {
+    let percent = 100.0 * way.counts.resent as f64 / way.counts.data_packets.max(1) as f64;
+    match way.counts.resent {
         0 => "Nothing was sent again.".into(),
-        count => format!("{count} of {} packets were sent again ({percent:.2} %).", way.data_packets),
+        count => format!("{count} of {} packets were sent again ({percent:.2} %).", way.counts.data_packets),
     }
 }
 

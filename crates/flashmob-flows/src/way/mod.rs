@@ -37,21 +37,10 @@ pub struct Kind {
 /// One way.
 #[derive(Clone, Debug)]
 pub struct Way {
-    pub packets: u64,
-    pub data_packets: u64,
-    pub bytes: u64,
-    pub unique_bytes: u64,
-    pub largest_packet_bytes: u32,
-    pub retransmissions: u64,
-    pub out_of_order: u64,
-    pub duplicate_acknowledgements: u64,
-    pub acknowledgements: u64,
+    /// What is counted packet by packet; the other fields are set at the end.
+    pub counts: capture::Way,
     /// Acknowledgements that acknowledged something new.
     pub advances: u64,
-    pub zero_windows: u64,
-    pub full_windows: u64,
-    /// Packets that mend a loss, wherever it was captured.
-    pub resent: u64,
     pub begin_ns: Option<i64>,
     pub end_ns: i64,
     /// Data of a full packet, if the opening told.
@@ -79,19 +68,8 @@ impl Way {
     pub fn new(limits: &Limits) -> Way {
         let (samples, series) = (Samples::new(limits.samples), Thinned::new(limits.points));
         Way {
-            packets: 0,
-            data_packets: 0,
-            bytes: 0,
-            unique_bytes: 0,
-            largest_packet_bytes: 0,
-            retransmissions: 0,
-            out_of_order: 0,
-            duplicate_acknowledgements: 0,
-            acknowledgements: 0,
+            counts: capture::Way::default(),
             advances: 0,
-            zero_windows: 0,
-            full_windows: 0,
-            resent: 0,
             begin_ns: None,
             end_ns: 0,
             full_bytes: None,
@@ -121,21 +99,21 @@ impl Way {
         }
         self.end_ns = self.end_ns.max(now_ns);
         let data_end = begin + i64::from(segment.data_bytes);
-        self.data_packets += 1;
-        self.bytes += u64::from(segment.data_bytes);
-        self.largest_packet_bytes = self.largest_packet_bytes.max(segment.data_bytes);
-        self.retransmissions += u64::from(kind.is_retransmission);
-        self.out_of_order += u64::from(kind.is_out_of_order);
-        self.full_windows += u64::from(kind.fills_window);
-        self.packet_series.add(since_s, self.data_packets as f64);
+        self.counts.data_packets += 1;
+        self.counts.bytes += u64::from(segment.data_bytes);
+        self.counts.largest_packet_bytes = self.counts.largest_packet_bytes.max(segment.data_bytes);
+        self.counts.retransmissions += u64::from(kind.is_retransmission);
+        self.counts.out_of_order += u64::from(kind.is_out_of_order);
+        self.counts.full_windows += u64::from(kind.fills_window);
+        self.packet_series.add(since_s, self.counts.data_packets as f64);
 
         let added = self.seen.add(begin, data_end, now_ns, limits.gaps);
-        self.unique_bytes += added.new_bytes;
+        self.counts.unique_bytes += added.new_bytes;
         // Into a gap that is older than half a round trip comes what was lost; into a younger one what was overtaken.
         let half_ns = self.least_round_trip_ns() / 2;
         let is_resent = added.new_bytes == 0 || added.gap_since_ns.is_some_and(|since| now_ns - since > half_ns);
         let is_resent = is_resent && !kind.is_probe && (begin < self.sent_end);
-        self.resent += u64::from(is_resent);
+        self.counts.resent += u64::from(is_resent);
 
         let (known, behind_ns) = self.knowledge.at(now_ns, segment.options.timestamps.map(|(_, echoed)| echoed));
         if let Some(behind_ns) = behind_ns.filter(|_| known.is_some_and(|known| known.acknowledged < self.sent_end)) {
@@ -176,7 +154,7 @@ impl Way {
         let now_ns = segment.time_ns;
         let is_plain = segment.is_plain();
         if segment.data_bytes == 0 && is_plain {
-            self.acknowledgements += 1;
+            self.counts.acknowledgements += 1;
         }
         if let Some(round_trip_ns) = self.round_trips.acknowledged(acknowledged, now_ns) {
             let ms = round_trip_ns as f64 / 1e6;
@@ -203,7 +181,7 @@ impl Way {
 
     /// Data of a full packet.
     pub fn packet_bytes(&self) -> u32 {
-        self.full_bytes.unwrap_or(self.largest_packet_bytes.min(ETHERNET_BYTES)).max(1)
+        self.full_bytes.unwrap_or(self.counts.largest_packet_bytes.min(ETHERNET_BYTES)).max(1)
     }
 
     /// The last packet that this becomes on the wire is not full.
@@ -211,7 +189,7 @@ impl Way {
         match self.full_bytes {
             Some(full) => !bytes.is_multiple_of(full.max(1)),
             // Nobody knows how packets are cut up that are larger than any on the wire.
-            None => self.largest_packet_bytes <= ETHERNET_BYTES && bytes < self.largest_packet_bytes,
+            None => self.counts.largest_packet_bytes <= ETHERNET_BYTES && bytes < self.counts.largest_packet_bytes,
         }
     }
 
@@ -227,22 +205,10 @@ impl Way {
         let seconds = self.begin_ns.map_or(0.0, |begin| (self.end_ns - begin) as f64 / 1e9);
         let part = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
         capture::Way {
-            packets: self.packets,
-            data_packets: self.data_packets,
-            bytes: self.bytes,
-            unique_bytes: self.unique_bytes,
-            bits_per_second: if seconds > 0.0 { self.unique_bytes as f64 * 8.0 / seconds } else { 0.0 },
-            largest_packet_bytes: self.largest_packet_bytes,
-            packet_bytes: part(self.bytes, self.data_packets),
-            retransmissions: self.retransmissions,
-            out_of_order: self.out_of_order,
-            resent: self.resent,
+            bits_per_second: if seconds > 0.0 { self.counts.unique_bytes as f64 * 8.0 / seconds } else { 0.0 },
+            packet_bytes: part(self.counts.bytes, self.counts.data_packets),
             sender_rtt_ms: self.knowledge.distance_ns().map(|ns| ns as f64 / 1e6),
-            duplicate_acknowledgements: self.duplicate_acknowledgements,
-            acknowledgements: self.acknowledgements,
-            segments_per_acknowledgement: part(self.data_packets, self.advances),
-            zero_windows: self.zero_windows,
-            full_windows: self.full_windows,
+            segments_per_acknowledgement: part(self.counts.data_packets, self.advances),
             rtt_ms: self.rtt_ms.quantiles(),
             flight_bytes: self.flight_bytes.quantiles(),
             window_bytes: self.window_bytes.quantiles(),
@@ -253,6 +219,7 @@ impl Way {
                 rtt_ms: self.rtt_series.points(),
                 window_bytes: self.window_series.points(),
             },
+            ..self.counts
         }
     }
 }

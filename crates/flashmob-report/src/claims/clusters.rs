@@ -5,7 +5,7 @@
 
 use flashmob_results::cluster::{Batch, Point};
 
-use super::{Finding, tell_apart};
+use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
 use crate::sweep::{self, Sweep, rate};
 use crate::words;
@@ -19,33 +19,18 @@ pub(super) const ONE: Batch = Batch::Fixed(1);
 pub(super) const TEN: Batch = Batch::Fixed(10);
 pub(super) const HUNDRED: Batch = Batch::Fixed(100);
 
-/// Why a claim cannot be judged: what is missing, in words that end a sentence.
-pub(super) type Missing = String;
-
-/// Findings, and for each cluster without one what is missing.
-pub(super) struct Judged {
-    pub findings: Vec<Finding>,
-    pub missing: Vec<(usize, Missing)>,
-}
-
 /// Judges every sweep of reads of every cluster, with I/O or without.
 pub(super) fn each(entries: &[Entry], no_io: bool, of: fn(usize, &Sweep) -> Result<Finding, Missing>) -> Judged {
-    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let nothing = if no_io { "reads without I/O were not measured" } else { "no reads were measured" };
+    let mut judged = Judged::default();
     for (at, entry) in entries.iter().enumerate() {
         let Some(cluster) = entry.cluster() else { continue };
-        let (mut found, mut missing) = (Vec::new(), None);
-        for mut sweep in sweep::sweeps(cluster).into_iter().filter(|s| s.no_io == no_io && s.reads_only()) {
+        let sweeps = sweep::sweeps(cluster).into_iter().filter(|s| s.no_io == no_io && s.reads_only());
+        let results = sweeps.map(|mut sweep| {
             sweep.points.retain(|p| (1..=NODES_MAX).contains(&p.parameters.nodes));
-            match of(at, &sweep) {
-                Ok(finding) => found.push((sweep.words(), finding)),
-                Err(what) => missing = missing.or(Some(what)),
-            }
-        }
-        if found.is_empty() {
-            let nothing = if no_io { "reads without I/O were not measured" } else { "no reads were measured" };
-            judged.missing.push((at, missing.unwrap_or_else(|| nothing.into())));
-        }
-        judged.findings.extend(tell_apart(found));
+            (sweep.words(), of(at, &sweep))
+        });
+        judged.add(at, results, nothing);
     }
     judged
 }

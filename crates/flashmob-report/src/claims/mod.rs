@@ -6,41 +6,41 @@
 //! a depth above 1 are never looked at (but for C13, which looks at the device below). Claims about clusters (C4 to C9) go by medians as well, with limits of their own; repetitions that
 //! are void count nowhere. A claim of which nothing was measured neither holds nor fails.
 
-mod c1;
-mod c10;
-mod c11;
-mod c12;
-mod c13;
-mod c14;
-mod c15;
-mod c16;
-mod c17;
-mod c18;
-mod c19;
-mod c2;
-mod c20;
-mod c21;
-mod c3;
-mod c4;
-mod c5;
-mod c6;
-mod c7;
-mod c8;
-mod c9;
 #[cfg(test)]
 mod cluster_tests;
 mod clusters;
+mod deadline_beats_others;
+mod few_packets_in_flight;
+mod flash_beats_disk;
+mod gap_after_last_write;
+mod larger_fewer_packets;
+mod links_saturate;
 #[cfg(test)]
 mod network_tests;
 mod networks;
+mod no_gain_below_4_kib;
+mod one_node_reaches_its_limit;
+mod order_matters;
+mod phases_on_a_phone;
+mod proportional_to_nodes;
+mod receive_maximum_is_the_cause;
+mod reno_equals_cubic;
+mod sequential_beats_random;
 pub(crate) mod sets;
+mod several_nodes_stay_below;
+mod small_receiver_collapses;
 #[cfg(test)]
 mod step_tests;
+mod systems_differ;
+mod ten_carries_ten_times;
 #[cfg(test)]
 mod tests;
+mod threads_help_up_to_four;
 #[cfg(test)]
 mod trace_tests;
 mod traces;
+mod upward_steps_are_faster;
+mod writes_per_insert;
 
 use std::collections::BTreeSet;
 
@@ -54,40 +54,40 @@ use crate::entry::{Entry, doubts};
 use crate::stats::rates;
 use crate::{sweep, ways};
 
-/// What came of it for one device or one pair of them.
+/// The verdict for one device or one pair of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As the paper says.
+    /// It holds as in the paper.
     Holds,
-    /// Measured, and otherwise.
+    /// It was measured and does not hold.
     DoesNotHold,
 }
 
-/// A claim for one device (or pair), with what it rests on.
+/// The judgement of a claim for one device or pair, with its evidence.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which result or results, as positions among the entries.
+    /// The results, as positions among the entries.
     pub entries: Vec<usize>,
-    /// What tells it from others of the same entries; empty if nothing does.
+    /// Setting that distinguishes it from other findings of the same entries; empty if there are none.
     pub setting: String,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The figures behind it.
+    /// The figures that it rests on.
     pub numbers: String,
-    /// What makes some of the points that it rests on doubtful, each kind once.
+    /// Kinds of warnings about the points that it rests on, each once.
     pub doubts: Vec<Code>,
     /// Some of the points have a single repetition, so that their spread is unknown.
     pub single: bool,
 }
 
-/// What a claim speaks of.
+/// The subject of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// One device's storage.
     Device,
     /// A gateway with its nodes.
     Cluster,
-    /// What goes between two hosts.
+    /// The network between two hosts.
     Network,
     /// Operations through the layers of a system.
     Trace,
@@ -96,23 +96,23 @@ pub enum Subject {
 /// A claim and its findings.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What it speaks of.
+    /// Its subject.
     pub subject: Subject,
     /// Its number in the project's list: `C1`.
     pub id: &'static str,
-    /// Where it comes from.
+    /// Paper and figure.
     pub source: &'static str,
-    /// What it says.
+    /// The statement.
     pub words: &'static str,
     /// The same in a few words, for the top of the page.
     pub short: &'static str,
-    /// When it is said to hold.
+    /// Criterion for it to hold.
     pub criterion: &'static str,
     /// The paper's own figures; empty where it stands in the words already.
     pub paper: &'static str,
-    /// What would measure it.
+    /// Command that measures it.
     pub command: &'static str,
-    /// On what, or how, besides; empty if there is nothing to say.
+    /// Further conditions of the measurement; may be empty.
     pub measured_on: &'static str,
     /// One for each device or pair that was measured; empty if none was.
     pub findings: Vec<Finding>,
@@ -122,31 +122,119 @@ pub struct Claim {
     pub lacking: Vec<(usize, String)>,
 }
 
-type Judge = fn(&[Entry]) -> Claim;
+/// A claim before it is judged. Texts are empty where there is nothing to say.
+struct Definition {
+    subject: Subject,
+    id: &'static str,
+    source: &'static str,
+    words: &'static str,
+    short: &'static str,
+    criterion: &'static str,
+    paper: &'static str,
+    command: &'static str,
+    measured_on: &'static str,
+    judge: fn(&[Entry]) -> Judged,
+}
 
-/// All of them, in order, by what they are about.
-const ALL: [(Subject, Judge); 21] = [
-    (Subject::Device, c1::claim),
-    (Subject::Device, c2::claim),
-    (Subject::Device, c3::claim),
-    (Subject::Cluster, c4::claim),
-    (Subject::Cluster, c5::claim),
-    (Subject::Cluster, c6::claim),
-    (Subject::Cluster, c7::claim),
-    (Subject::Cluster, c8::claim),
-    (Subject::Cluster, c9::claim),
-    (Subject::Device, c10::claim),
-    (Subject::Device, c11::claim),
-    (Subject::Device, c12::claim),
-    (Subject::Device, c13::claim),
-    (Subject::Network, c14::claim),
-    (Subject::Network, c15::claim),
-    (Subject::Network, c16::claim),
-    (Subject::Network, c17::claim),
-    (Subject::Trace, c18::claim),
-    (Subject::Trace, c19::claim),
-    (Subject::Trace, c20::claim),
-    (Subject::Trace, c21::claim),
+impl Definition {
+    const DEVICE: Definition = Definition {
+        subject: Subject::Device,
+        id: "",
+        source: "",
+        words: "",
+        short: "",
+        criterion: "",
+        paper: "",
+        command: "",
+        measured_on: "",
+        judge: |_| Judged::default(),
+    };
+    const CLUSTER: Definition =
+        Definition { subject: Subject::Cluster, command: "flashmob reproduce p1", ..Definition::DEVICE };
+    const NETWORK: Definition =
+        Definition { subject: Subject::Network, command: "flashmob reproduce p4", ..Definition::DEVICE };
+    const TRACE: Definition =
+        Definition { subject: Subject::Trace, command: "flashmob reproduce p5", ..Definition::DEVICE };
+
+    fn judged(&self, entries: &[Entry]) -> Claim {
+        let Judged { findings, missing } = (self.judge)(entries);
+        Claim {
+            subject: self.subject,
+            id: self.id,
+            source: self.source,
+            words: self.words,
+            short: self.short,
+            criterion: self.criterion,
+            paper: self.paper,
+            command: self.command,
+            measured_on: self.measured_on,
+            findings,
+            without: Vec::new(),
+            lacking: missing,
+        }
+    }
+}
+
+/// Why a claim cannot be judged: what is missing, in words that end a sentence.
+type Missing = String;
+
+/// Findings, and for each result without one what is missing.
+#[derive(Default)]
+struct Judged {
+    findings: Vec<Finding>,
+    missing: Vec<(usize, Missing)>,
+}
+
+impl Judged {
+    /// Adds what was judged of one result, each with its setting. Without a finding the first reason is what is missing; `nothing` if there is none.
+    fn add(&mut self, at: usize, results: impl IntoIterator<Item = (String, Result<Finding, Missing>)>, nothing: &str) {
+        let (mut found, mut missing) = (Vec::new(), None);
+        for (setting, result) in results {
+            match result {
+                Ok(finding) => found.push((setting, finding)),
+                Err(what) => missing = missing.or(Some(what)),
+            }
+        }
+        if found.is_empty() {
+            self.missing.push((at, missing.unwrap_or_else(|| nothing.into())));
+        }
+        self.findings.extend(tell_apart(found));
+    }
+}
+
+/// Judges sets of points of every device.
+fn each_set<'a, S>(
+    entries: &'a [Entry],
+    sets: fn(&'a Entry) -> Vec<S>,
+    judge: impl Fn(usize, &S) -> Option<(String, Finding)>,
+) -> Judged {
+    let of_entry = |(at, entry)| tell_apart(sets(entry).iter().filter_map(|set| judge(at, set)).collect());
+    Judged { findings: entries.iter().enumerate().flat_map(of_entry).collect(), missing: Vec::new() }
+}
+
+/// All claims, in order.
+const ALL: [Definition; 21] = [
+    flash_beats_disk::CLAIM,
+    threads_help_up_to_four::CLAIM,
+    no_gain_below_4_kib::CLAIM,
+    one_node_reaches_its_limit::CLAIM,
+    several_nodes_stay_below::CLAIM,
+    proportional_to_nodes::CLAIM,
+    links_saturate::CLAIM,
+    ten_carries_ten_times::CLAIM,
+    larger_fewer_packets::CLAIM,
+    sequential_beats_random::CLAIM,
+    order_matters::CLAIM,
+    deadline_beats_others::CLAIM,
+    upward_steps_are_faster::CLAIM,
+    small_receiver_collapses::CLAIM,
+    reno_equals_cubic::CLAIM,
+    few_packets_in_flight::CLAIM,
+    receive_maximum_is_the_cause::CLAIM,
+    systems_differ::CLAIM,
+    writes_per_insert::CLAIM,
+    gap_after_last_write::CLAIM,
+    phases_on_a_phone::CLAIM,
 ];
 
 /// Claims that go by what is counted, which holds where a processor is emulated; all others go by times.
@@ -159,13 +247,13 @@ pub fn judge(entries: &[Entry]) -> Vec<Claim> {
     let networks = entries.iter().any(Entry::is_network);
     let traces = entries.iter().any(|entry| entry.trace().is_some());
     let devices = entries.iter().any(Entry::is_device) || !(clusters || networks || traces);
-    let wanted = ALL.iter().filter(|(subject, _)| match subject {
+    let wanted = ALL.iter().filter(|definition| match definition.subject {
         Subject::Device => devices,
         Subject::Cluster => clusters,
         Subject::Network => networks,
         Subject::Trace => entries.iter().any(may_have_inserts),
     });
-    let mut claims: Vec<Claim> = wanted.map(|(_, judge)| judge(entries)).collect();
+    let mut claims: Vec<Claim> = wanted.map(|definition| definition.judged(entries)).collect();
     for claim in claims.iter_mut().filter(|claim| !COUNTED.contains(&claim.id)) {
         let is_emulated = |at: &usize| entries.get(*at).is_some_and(|entry| entry.document.is_emulated());
         for finding in claim.findings.iter_mut().filter(|finding| finding.entries.iter().any(is_emulated)) {
@@ -182,44 +270,10 @@ pub fn judge(entries: &[Entry]) -> Vec<Claim> {
     claims
 }
 
-impl Claim {
-    /// About clusters, with what came of them; the rest is for the claim to say.
-    fn of_clusters(judged: clusters::Judged) -> Claim {
-        Claim {
-            subject: Subject::Cluster,
-            id: "",
-            source: "",
-            words: "",
-            short: "",
-            criterion: "",
-            paper: "",
-            command: "flashmob reproduce p1",
-            measured_on: "",
-            findings: judged.findings,
-            without: Vec::new(),
-            lacking: judged.missing,
-        }
-    }
-}
-
-impl Claim {
-    /// About networks, with what came of them; the rest is for the claim to say.
-    fn of_networks(judged: clusters::Judged) -> Claim {
-        Claim { subject: Subject::Network, command: "flashmob reproduce p4", ..Claim::of_clusters(judged) }
-    }
-}
-
 /// P5 speaks of INSERTs. A traced command or cluster is no matter of its.
 fn may_have_inserts(entry: &Entry) -> bool {
     let inserts = |run| crate::inserts::setting(run).is_some();
     entry.trace().is_some_and(|trace| trace.runs.is_empty() || trace.runs.iter().any(inserts))
-}
-
-impl Claim {
-    /// About INSERTs through the layers, with what came of them; the rest is for the claim to say.
-    fn of_traces(judged: clusters::Judged) -> Claim {
-        Claim { subject: Subject::Trace, command: "flashmob reproduce p5", ..Claim::of_clusters(judged) }
-    }
 }
 
 impl Finding {
@@ -272,7 +326,7 @@ impl Finding {
     }
 }
 
-/// Says which setting each finding is of, where an entry has several.
+/// Names the setting of each finding where an entry has several.
 fn tell_apart(findings: Vec<(String, Finding)>) -> Vec<Finding> {
     let several: Vec<bool> = findings
         .iter()

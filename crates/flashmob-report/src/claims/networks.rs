@@ -4,10 +4,9 @@
 
 use flashmob_results::net::Point;
 
-use super::clusters::{Judged, Missing};
-use super::{Finding, tell_apart};
+use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
-use crate::ways::{self, Place, Setting, Way};
+use crate::ways::{self, RttPoint, RttSeries, Setting};
 use crate::words;
 
 /// P4's packets were captured at this round-trip time; below it a small window hardly matters.
@@ -23,47 +22,28 @@ pub(super) const COLLAPSED_MAX: f64 = 0.50;
 /// what is under way when the time begins arrives within it.
 pub(super) const ABOVE_BOUND_MAX: f64 = 1.05;
 
+/// What a network lacks that has nothing to judge.
+const NOTHING: &str = "one TCP connection was not measured over several round-trip times that were added";
+
 /// What came of each group of ways, and what tells it from others.
 pub(super) type Groups = Vec<(String, Result<Finding, Missing>)>;
 
 /// Judges every group of ways of every network.
-pub(super) fn each(entries: &[Entry], of: fn(&[&Way]) -> Result<Groups, Missing>) -> Judged {
-    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+pub(super) fn each(entries: &[Entry], of: fn(&[&RttSeries]) -> Result<Groups, Missing>) -> Judged {
+    let mut judged = Judged::default();
     let all = ways::all(entries);
     for at in (0..entries.len()).filter(|at| entries[*at].net().is_some()) {
-        let own: Vec<&Way> = all.iter().filter(|w| w.entry == at && is_like_p4(w)).collect();
-        if own.is_empty() {
-            judged.missing.push((at, nothing()));
-            continue;
+        let own: Vec<&RttSeries> = all.iter().filter(|w| w.entry == at && is_like_p4(w)).collect();
+        match if own.is_empty() { Ok(Groups::new()) } else { of(&own) } {
+            Ok(groups) => judged.add(at, groups, NOTHING),
+            Err(what) => judged.missing.push((at, what)),
         }
-        let groups = match of(&own) {
-            Ok(groups) => groups,
-            Err(what) => {
-                judged.missing.push((at, what));
-                continue;
-            }
-        };
-        let (mut found, mut missing) = (Vec::new(), None);
-        for (setting, finding) in groups {
-            match finding {
-                Ok(finding) => found.push((setting, finding)),
-                Err(what) => missing = missing.or(Some(what)),
-            }
-        }
-        if found.is_empty() {
-            judged.missing.push((at, missing.unwrap_or_else(nothing)));
-        }
-        judged.findings.extend(tell_apart(found));
     }
     judged
 }
 
-fn nothing() -> Missing {
-    "one TCP connection was not measured over several round-trip times that were added".into()
-}
-
 /// One TCP connection over several round-trip times that were added.
-pub(super) fn is_like_p4(way: &Way) -> bool {
+pub(super) fn is_like_p4(way: &RttSeries) -> bool {
     way.setting.is_one_stream() && way.ends().is_some()
 }
 
@@ -77,13 +57,13 @@ pub(super) fn high(rtt_ms: f64) -> Result<f64, Missing> {
 }
 
 /// The window that was offered at a place.
-pub(super) fn window(way: &Way, place: &Place) -> Result<f64, Missing> {
+pub(super) fn window(way: &RttSeries, place: &RttPoint) -> Result<f64, Missing> {
     way.window_bytes(place)
         .ok_or_else(|| "the window that the receiver offered is not known: the sender's end does not say".into())
 }
 
 /// Round-trip times that all of these have, from the least up.
-pub(super) fn common_rtts(ways: &[&Way]) -> Vec<f64> {
+pub(super) fn common_rtts(ways: &[&RttSeries]) -> Vec<f64> {
     let Some((first, rest)) = ways.split_first() else { return Vec::new() };
     let rtts = first.places.iter().filter_map(|p| p.rtt_ms);
     rtts.filter(|rtt| rest.iter().all(|way| way.at(*rtt).is_some())).collect()
@@ -91,10 +71,10 @@ pub(super) fn common_rtts(ways: &[&Way]) -> Vec<f64> {
 
 /// Groups of ways that are equal but for what is made equal here.
 pub(super) fn grouped<'a, 'b>(
-    ways: &[&'b Way<'a>],
+    ways: &[&'b RttSeries<'a>],
     bare: impl Fn(&Setting) -> Setting,
-) -> Vec<(Setting, Vec<&'b Way<'a>>)> {
-    let mut groups: Vec<(Setting, Vec<&Way>)> = Vec::new();
+) -> Vec<(Setting, Vec<&'b RttSeries<'a>>)> {
+    let mut groups: Vec<(Setting, Vec<&RttSeries>)> = Vec::new();
     for way in ways {
         let key = bare(&way.setting);
         match groups.iter_mut().find(|g| g.0 == key) {
@@ -111,11 +91,11 @@ pub(super) fn much_smaller(small: u64, large: u64) -> bool {
 }
 
 /// `10.6 Mbit/s`.
-pub(super) fn speed(place: &Place) -> String {
+pub(super) fn speed(place: &RttPoint) -> String {
     words::bits_per_second(place.rate.median)
 }
 
 /// The points of places.
-pub(super) fn points<'a>(places: &[Place<'a>]) -> Vec<&'a Point> {
+pub(super) fn points<'a>(places: &[RttPoint<'a>]) -> Vec<&'a Point> {
     places.iter().map(|p| p.point).collect()
 }

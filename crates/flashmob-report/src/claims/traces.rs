@@ -5,8 +5,7 @@
 
 use flashmob_results::trace::{Layer, Role, Run};
 
-use super::clusters::{Judged, Missing};
-use super::{Finding, tell_apart};
+use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
 use crate::inserts;
 use crate::words;
@@ -44,20 +43,11 @@ fn is_like_p5(run: &Run) -> bool {
 
 /// Judges every run as P5 made it.
 pub(super) fn each(entries: &[Entry], of: fn(&Insert) -> Result<Finding, Missing>) -> Judged {
-    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let mut judged = Judged::default();
     let all = like_p5(entries);
-    for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.trace().is_some()) {
-        let (mut found, mut missing) = (Vec::new(), None);
-        for insert in all.iter().filter(|insert| insert.at == at) {
-            match of(insert) {
-                Ok(finding) => found.push((inserts::system(insert.run), finding)),
-                Err(what) => missing = missing.or(Some(what)),
-            }
-        }
-        if found.is_empty() {
-            judged.missing.push((at, missing.unwrap_or_else(nothing)));
-        }
-        judged.findings.extend(tell_apart(found));
+    for at in (0..entries.len()).filter(|at| entries[*at].trace().is_some()) {
+        let own = all.iter().filter(|insert| insert.at == at);
+        judged.add(at, own.map(|insert| (inserts::system(insert.run), of(insert))), &nothing());
     }
     judged
 }

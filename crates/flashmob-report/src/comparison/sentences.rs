@@ -25,7 +25,9 @@ struct Change {
 pub(super) fn of(columns: &[Column], layers: &[LayerRow], work: &[WorkRow], at: usize) -> Vec<String> {
     let (first, this) = (&columns[0], &columns[at]);
     let mut sentences = vec![rate(first, this)];
-    let calls = changes(work, at, |layer| layer == Layer::SystemCall);
+    // Without system calls SQLite's own tell.
+    let has_calls = work.iter().any(|row| row.layer == Layer::SystemCall);
+    let calls = changes(work, at, if has_calls { Layer::SystemCall } else { Layer::Sqlite });
     let told = |of: &dyn Fn(&Change) -> bool, what: &dyn Fn(&Change) -> Vec<String>| -> Vec<String> {
         calls.iter().filter(|change| of(change)).map(|c| format!("{}: {}", c.file, words::list(&what(c)))).collect()
     };
@@ -39,7 +41,7 @@ pub(super) fn of(columns: &[Column], layers: &[LayerRow], work: &[WorkRow], at: 
             sentences.push(format!("{begin} in each {}: {}.", this.operation, parts.join("; ")));
         }
     }
-    let device = changes(work, at, |layer| layer == Layer::Driver);
+    let device = changes(work, at, Layer::Driver);
     let parts: Vec<String> = device.iter().map(|c| format!("{}: {}", c.file, words::list(&c.words))).collect();
     if !parts.is_empty() {
         sentences.push(format!("At the device: {}.", parts.join("; ")));
@@ -63,9 +65,9 @@ fn rate(first: &Column, this: &Column) -> String {
     }
 }
 
-fn changes(work: &[WorkRow], at: usize, is_of: fn(Layer) -> bool) -> Vec<Change> {
+fn changes(work: &[WorkRow], at: usize, layer: Layer) -> Vec<Change> {
     let mut changes: Vec<(Role, Change)> = Vec::new();
-    for row in work.iter().filter(|row| is_of(row.layer)) {
+    for row in work.iter().filter(|row| row.layer == layer) {
         let (before, after) = (row.counts[0], row.counts[at]);
         let index = changes.iter().position(|(role, change)| *role == row.role && change.file == row.file);
         let index = index.unwrap_or_else(|| {
@@ -110,7 +112,7 @@ fn several(count: f64, work: &str) -> String {
 fn time(first: &Column, this: &Column, layers: &[LayerRow], at: usize) -> Option<String> {
     let least_us = SHARE_MIN * first.mean_us.max(this.mean_us);
     let mut parts: Vec<(f64, String)> = (layers.iter())
-        .map(|row| (row.us[at] - row.us[0], row.layer.map_or("nobody", Layer::name).to_string()))
+        .map(|row| (row.us[at] - row.us[0], row.layer.map_or("unattributed", Layer::name).to_string()))
         .filter(|(us, _)| us.abs() >= least_us && us.abs() > 0.0)
         .collect();
     parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));

@@ -28,6 +28,21 @@ fn the_journals_work_is_gone_with_a_wal() {
 }
 
 #[test]
+fn without_system_calls_sqlites_own_calls_are_compared() {
+    let document = sample();
+    let mut runs = document.trace().unwrap().runs.clone();
+    for run in &mut runs {
+        run.files.retain(|row| row.layer == Layer::SystemCall);
+        for row in &mut run.files {
+            (row.layer, row.work) = (Layer::Sqlite, format!("x{}", row.work));
+        }
+    }
+    let text = difference(("DELETE", &runs[0]), ("WAL", &runs[1]));
+    assert!(text.contains("Gone in each insert: database: 1 xfdatasync and 2 xpwrite64 (8 KiB)"), "{text}");
+    assert!(!text.contains("At the device"), "{text}");
+}
+
+#[test]
 fn layers_are_ordered_by_difference_and_work_by_file() {
     let comparison = compare(report(vec![sample()]).entries()).unwrap();
     assert_eq!(comparison.layers[0].layer, Some(Layer::Driver));

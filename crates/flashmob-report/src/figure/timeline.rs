@@ -189,7 +189,7 @@ impl TimelineFigure {
             text.push_str("Outlined: done by others while the operation waited for it. ");
         }
         if self.pieces.iter().any(|piece| piece.cause == Cause::Unknown) {
-            text.push_str("Grey: nobody knows for whom. ");
+            text.push_str("Grey: of an unknown operation. ");
         }
         if cell_px > 0 {
             text.push_str(

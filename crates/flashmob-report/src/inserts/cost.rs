@@ -16,9 +16,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Write, Kind::Sync, Kind::Remove, Kind::Truncate];
-
     /// By the name of a system call, or of SQLite's own; nothing if it changes nothing.
     #[must_use]
     pub fn of(work: &str) -> Option<Kind> {
@@ -35,35 +32,6 @@ impl Kind {
         } else {
             None
         }
-    }
-
-    /// One and many.
-    #[must_use]
-    pub fn words(self) -> [&'static str; 2] {
-        match self {
-            Kind::Write => ["write to", "writes to"],
-            Kind::Sync => ["sync of", "syncs of"],
-            Kind::Remove => ["removal of", "removals of"],
-            Kind::Truncate => ["truncation of", "truncations of"],
-        }
-    }
-}
-
-/// A role in words.
-#[must_use]
-pub fn role(role: Role) -> &'static str {
-    match role {
-        Role::Database => "the database",
-        Role::Journal => "the journal",
-        Role::Wal => "the log (WAL)",
-        Role::SharedMemory => "shared memory",
-        Role::Directory => "the folder",
-        Role::Extent => "an extent",
-        Role::FilesystemJournal => "the file system's journal",
-        Role::Metadata => "the file system's own blocks",
-        Role::Flush => "the device's cache",
-        Role::Other => "other files",
-        Role::Unknown => "unknown files",
     }
 }
 

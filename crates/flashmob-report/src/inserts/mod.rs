@@ -1,16 +1,13 @@
-//! Traced INSERTs side by side: what a run was of, its rate, what each insert did to which file, and what another setting saves.
+//! Traced INSERTs: the setting and rate of a run, and what each insert did to which file.
 //!
 //! - `cost`: counts for each insert
-//! - `difference`: two runs in words: what vanishes, what comes instead, what that buys
 
 mod cost;
-mod difference;
 
 use flashmob_results::disk::Spread;
 use flashmob_results::trace::{Run, Workload};
 
 pub use cost::{Cost, Kind};
-pub use difference::difference;
 
 use crate::entry::Entry;
 use crate::words;

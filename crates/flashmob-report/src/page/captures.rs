@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{scrolling, tags};
 use crate::entry::Entry;
-use crate::flows::{self, Main};
+use crate::flows::{self, CapturedWay};
 use crate::words;
 
 /// Ways of each capture whose verdicts are told with their evidence, and which have a row.
@@ -27,14 +27,14 @@ pub fn found(capture: &Capture) -> String {
     }
 }
 
-fn held(main: &Main) -> String {
+fn held(main: &CapturedWay) -> String {
     let verdict = main.way.verdict.as_ref();
     verdict.map_or(String::new(), |v| {
         format!(", {} for {} of the time", flows::cause(v.cause), words::percent(v.fraction))
     })
 }
 
-fn ends(main: &Main) -> String {
+fn ends(main: &CapturedWay) -> String {
     let (from, to) = main.ends();
     format!("{} → {}", words::plain(from, 60), words::plain(to, 60))
 }
@@ -73,7 +73,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     }
 }
 
-fn verdict(main: &Main, verdict: &Verdict) -> Markup {
+fn verdict(main: &CapturedWay, verdict: &Verdict) -> Markup {
     let sentence = |text: &str| words::plain(text, 300).trim_end_matches('.').to_string();
     html! {
         strong { (ends(main)) } ": " (flows::cause(verdict.cause)) ", " (words::percent(verdict.fraction)) " of the time. "
@@ -82,7 +82,7 @@ fn verdict(main: &Main, verdict: &Verdict) -> Markup {
     }
 }
 
-fn table(ways: &[Main]) -> Markup {
+fn table(ways: &[CapturedWay]) -> Markup {
     html! {
         table.dense.named {
             thead {
@@ -97,7 +97,7 @@ fn table(ways: &[Main]) -> Markup {
     }
 }
 
-fn row(main: &Main) -> Markup {
+fn row(main: &CapturedWay) -> Markup {
     let way = main.way;
     let of = |q: Option<Quantiles>, part: fn(&Quantiles) -> f64| q.map(|q| part(&q)).filter(|v| v.is_finite());
     let dash = || "–".to_string();

@@ -4,7 +4,7 @@ use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
 use flashmob_results::disk::Spread;
 use maud::{Markup, html};
 
-use super::{OPEN_POINTS_MAX, doubt, scrolling, tags};
+use super::{doubt, folded};
 use crate::entry::Entry;
 use crate::{sweep, words};
 
@@ -60,42 +60,18 @@ fn attached(attachment: Attachment) -> &'static str {
 }
 
 pub fn side_by_side(entries: &[Entry]) -> Markup {
-    let clusters: Vec<(&Entry, &Cluster)> = entries.iter().filter_map(|e| Some((e, e.cluster()?))).collect();
-    let rows = ROWS.iter().map(|(name, of)| {
-        let values = clusters.iter().map(|(e, c)| of(e, c).map(|v| words::plain(&v, 300)));
-        (*name, values.collect::<Vec<_>>())
-    });
-    let rows: Vec<_> = rows.filter(|(_, values)| values.iter().any(Option::is_some)).collect();
-    scrolling(
-        "Clusters side by side",
-        html! {
-            table.devices {
-                thead { tr { th { "" } @for (entry, _) in &clusters { th scope="col" { (entry.name) (tags(entry)) } } } }
-                tbody {
-                    @for (name, values) in &rows {
-                        tr { th scope="row" { (name) } @for value in values { td { (value.as_deref().unwrap_or("–")) } } }
-                    }
-                }
-            }
-        },
-    )
+    let (of, clusters): (Vec<&Entry>, Vec<&Cluster>) = entries.iter().filter_map(|e| Some((e, e.cluster()?))).unzip();
+    let values = |row: &Row| of.iter().zip(&clusters).map(|(entry, cluster)| (row.1)(entry, cluster)).collect();
+    super::side_by_side("Clusters side by side", &of, ROWS.iter().map(|row| (row.0, values(row))))
 }
 
 pub fn points(entries: &[Entry]) -> Markup {
-    let all: usize = entries.iter().filter_map(Entry::cluster).map(|c| c.points.len()).sum();
     html! {
         p {
             "Medians over the repetitions that are not void; latencies from a request's entry into the gateway to its answer. "
             "Share: of what the flash of so many nodes does, unsorted. Packets are TCP's, both directions together; frames are those on the air."
         }
-        @for (at, entry) in entries.iter().enumerate() {
-            @if let Some(cluster) = entry.cluster() {
-                details open[all <= OPEN_POINTS_MAX] {
-                    summary { (entry.name) (tags(entry)) " · " (words::plural(cluster.points.len() as u64, "point")) }
-                    @if !cluster.points.is_empty() { (scrolling(&format!("{}: points", entry.name), table(at, cluster))) }
-                }
-            }
-        }
+        (folded(entries, "points", |e| e.cluster().map(|c| c.points.len()), |at, e| html! { @if let Some(c) = e.cluster() { (table(at, c)) } }))
     }
 }
 
@@ -104,7 +80,7 @@ fn table(at: usize, cluster: &Cluster) -> Markup {
         table.dense {
             thead {
                 tr {
-                    th { "point" } th { "reps" } th { "void" } th { "requests/s" } th { "least to most" } th { "p50" } th { "p99" } th { "share" }
+                    th { "point" } th { "reps" } th { "void" } th { "requests/s" } th { "min – max" } th { "p50" } th { "p99" } th { "share" }
                     th { "packets/s" } th { "bytes/packet" } th { "frames/request" } th { "air busy" } th { "errors" }
                 }
             }

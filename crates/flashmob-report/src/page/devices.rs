@@ -2,9 +2,8 @@
 
 use flashmob_results::device::Device;
 use flashmob_results::disk::Point;
-use maud::{Markup, html};
+use maud::Markup;
 
-use super::{scrolling, tags};
 use crate::entry::{Entry, Medium, half_and_slowest};
 use crate::words;
 
@@ -34,26 +33,9 @@ const ROWS: [Row; 20] = [
 ];
 
 pub fn section(entries: &[Entry]) -> Markup {
-    let entries: Vec<&Entry> = entries.iter().filter(|e| e.is_device()).collect();
-    // What nobody knows is no row.
-    let rows: Vec<(&str, Vec<Option<String>>)> = ROWS
-        .iter()
-        .map(|(name, of)| (*name, entries.iter().map(|e| of(e).map(|v| words::plain(&v, 200))).collect::<Vec<_>>()))
-        .filter(|(_, values)| values.iter().any(Option::is_some))
-        .collect();
-    scrolling(
-        "Devices side by side",
-        html! {
-            table.devices {
-                thead { tr { th { "" } @for entry in &entries { th scope="col" { (entry.name) (tags(entry)) } } } }
-                tbody {
-                    @for (name, values) in &rows {
-                        tr { th scope="row" { (name) } @for value in values { td { (value.as_deref().unwrap_or("–")) } } }
-                    }
-                }
-            }
-        },
-    )
+    let of: Vec<&Entry> = entries.iter().filter(|e| e.is_device()).collect();
+    let rows = ROWS.iter().map(|(name, value)| (*name, of.iter().map(|entry| value(entry)).collect()));
+    super::side_by_side("Devices side by side", &of, rows)
 }
 
 /// What the result is about; not what a model of it ran on.
@@ -72,9 +54,9 @@ fn medium(entry: &Entry) -> Option<String> {
         return Some(format!("modelled, {}: {}", model.profile, model.description));
     }
     match entry.medium() {
-        Medium::Flash => Some("does not turn (as the kernel says)".into()),
-        Medium::Rotational => Some("turns (as the kernel says)".into()),
-        Medium::Unknown if entry.is_virtual() => Some("virtual: what lies below is unknown".into()),
+        Medium::Flash => Some("not rotating (reported by the kernel)".into()),
+        Medium::Rotational => Some("rotating (reported by the kernel)".into()),
+        Medium::Unknown if entry.is_virtual() => Some("virtual: the real medium is unknown".into()),
         Medium::Unknown => None,
     }
 }

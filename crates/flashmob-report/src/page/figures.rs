@@ -2,18 +2,28 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::Error;
 use crate::plots::Section;
 
-pub fn section(sections: &[Section]) -> Markup {
-    html! {
+pub fn section(sections: &[Section]) -> Result<Markup, Error> {
+    let mut numbers = 0..;
+    let mut drawn = Vec::new();
+    for section in sections.iter().filter(|s| !s.figures.is_empty()) {
+        let mut figures = Vec::new();
+        for (name, draw) in &section.figures {
+            figures.push((name, draw(numbers.next().unwrap_or_default())?));
+        }
+        drawn.push((section, figures));
+    }
+    Ok(html! {
         div.parts {
-            @for section in sections.iter().filter(|s| !s.figures.is_empty()) {
+            @for (section, figures) in &drawn {
                 // As wide as its figures: small sections share a row.
-                div.part style=(format!("--figures:{}", section.figures.len())) {
+                div.part style=(format!("--figures:{}", figures.len())) {
                     h3 { (section.heading) }
                     p.muted { (section.words) }
                     div.figures {
-                        @for (name, figure) in &section.figures {
+                        @for (name, figure) in figures {
                             figure {
                                 h4 { (name) }
                                 (PreEscaped(&figure.svg))
@@ -34,7 +44,7 @@ pub fn section(sections: &[Section]) -> Markup {
                 }
             }
         }
-    }
+    })
 }
 
 /// Not measured, though a claim rests on it.

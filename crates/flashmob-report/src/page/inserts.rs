@@ -4,6 +4,7 @@ use flashmob_results::trace::{Layer, Role, Run};
 use maud::{Markup, html};
 
 use super::{scrolling, tags};
+use crate::comparison::difference;
 use crate::entry::Entry;
 use crate::inserts::{self, Cost, Kind, LEVEL, MODE};
 use crate::words;
@@ -122,7 +123,7 @@ fn times(entry: &Entry) -> Markup {
         LAYERS.into_iter().filter(|layer| inserts::runs(entry).any(|run| share(run, *layer) > 0.0)).collect();
     html! {
         table.dense.named.settings {
-            thead { tr { th { "time of an insert" } th { "mean" } @for layer in &layers { th { (layer.name()) } } th { "no layer" } } }
+            thead { tr { th { "time of an insert" } th { "mean" } @for layer in &layers { th { (layer.name()) } } th { "unattributed" } } }
             tbody {
                 @for run in inserts::runs(entry) {
                     tr {
@@ -154,7 +155,7 @@ fn within(entry: &Entry) -> Vec<(String, String)> {
         if other_mode != other_level {
             let (what, from) = if other_mode { (mode, MODE) } else { (level, LEVEL) };
             let name = format!("{} instead of {from}", words::plain(what, 20));
-            all.extend(inserts::difference(base, run).map(|text| (name, text)));
+            all.push((name, difference((&base.name, base), (&run.name, run))));
         }
     }
     all
@@ -164,10 +165,11 @@ fn within(entry: &Entry) -> Vec<(String, String)> {
 fn across(entries: &[&Entry]) -> Vec<(String, String)> {
     let mut runs = entries.iter().filter_map(|entry| Some((*entry, inserts::find(entry, MODE, LEVEL)?)));
     let Some((first, base)) = runs.next() else { return Vec::new() };
-    runs.filter_map(|(entry, run)| {
-        Some((format!("{} against {}", entry.name, first.name), inserts::difference(base, run)?))
-    })
-    .collect()
+    let compared = runs.map(|(entry, run)| {
+        let text = difference((&first.name, base), (&entry.name, run));
+        (format!("{} against {}", entry.name, first.name), text)
+    });
+    compared.collect()
 }
 
 /// What could not be seen, once for all runs.

@@ -5,14 +5,14 @@ use maud::{Markup, html};
 
 use super::scrolling;
 use crate::entry::Entry;
-use crate::ways::{self, Way};
+use crate::ways::{self, RttSeries};
 use crate::words;
 
 /// P4's table 2: the hosts' receive maxima side by side, with what came of them.
 pub fn receive_maxima(entries: &[Entry]) -> Markup {
     let all = ways::all(entries);
     let chosen =
-        |w: &&Way| w.setting.client_receive_max_bytes.is_some() || w.setting.server_receive_max_bytes.is_some();
+        |w: &&RttSeries| w.setting.client_receive_max_bytes.is_some() || w.setting.server_receive_max_bytes.is_some();
     let mut rows: Vec<(usize, Option<u64>, Option<u64>)> = Vec::new();
     for way in all.iter().filter(|w| w.setting.is_one_stream()).filter(chosen) {
         let row = (way.entry, way.setting.client_receive_max_bytes, way.setting.server_receive_max_bytes);
@@ -51,11 +51,11 @@ pub fn receive_maxima(entries: &[Entry]) -> Markup {
 
 /// With the least loss; the first of equal ones.
 fn way_of<'a, 'b>(
-    all: &'b [Way<'a>],
+    all: &'b [RttSeries<'a>],
     (entry, client, server): (usize, Option<u64>, Option<u64>),
     direction: Direction,
-) -> Option<&'b Way<'a>> {
-    let like = |w: &&Way| {
+) -> Option<&'b RttSeries<'a>> {
+    let like = |w: &&RttSeries| {
         let s = &w.setting;
         w.entry == entry
             && s.is_one_stream()
@@ -66,9 +66,9 @@ fn way_of<'a, 'b>(
 }
 
 /// The window, and the rates at both ends of the way.
-fn ends(way: Option<&Way>) -> Markup {
+fn ends(way: Option<&RttSeries>) -> Markup {
     let window = way.and_then(|w| w.places.iter().filter_map(|p| w.window_bytes(p)).reduce(f64::max));
-    let at = |p: &ways::Place| {
+    let at = |p: &ways::RttPoint| {
         let rate = words::bits_per_second(p.rate.median);
         p.rtt_ms.map_or(rate.clone(), |rtt| format!("{rate} at {}", words::time_ms(rtt)))
     };

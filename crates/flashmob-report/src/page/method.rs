@@ -1,4 +1,4 @@
-//! What is needed to measure each result again.
+//! How to measure each result again.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,25 @@ use flashmob_results::cluster::{self, Cluster};
 use flashmob_results::disk::{Operation, Parameters};
 use maud::{Markup, html};
 
-use crate::command;
 use crate::entry::Entry;
 use crate::{sweep, words};
+
+/// Longest command line that is shown.
+const COMMAND_CHARACTERS_MAX: usize = 4_000;
 
 pub fn section(entries: &[Entry]) -> Markup {
     html! {
         @for entry in entries {
             h3 { (entry.name) }
-            @for line in command::lines(entry) { pre tabindex="0" aria-label="Command that measures it again" { code { (line) } } }
+            @match &entry.document.command {
+                Some(line) => pre tabindex="0" aria-label="Command that measures it again" { code { (words::plain(line, COMMAND_CHARACTERS_MAX)) } },
+                None => p.muted { "The command line was not recorded: an older version of flashmob measured this." },
+            }
             @for remark in remarks(entry) { p.muted { (remark) } }
             dl { @for (name, value) in facts(entry) { dt { (name) } dd { (words::plain(&value, 400)) } } }
         }
         @if !entries.is_empty() {
-            p.muted { "Each command measures its result again: with the same version and seed the same offsets are asked for, and the same packets are lost in a modelled path. Add --save FILE to keep what it finds. The result files hold every repetition with its whole histogram." }
+            p.muted { "Each command measures its result again, on the same device and in the same folder: with the same version and seed the same offsets are asked for, and the same packets are lost in a modelled path. Add --save FILE to keep what it finds. The result files hold every repetition with its whole histogram." }
         }
     }
 }
@@ -30,19 +35,16 @@ fn remarks(entry: &Entry) -> Vec<&'static str> {
     let foreign = entry.file().is_some_and(|file| !file.made_by_benchmark);
     let mut remarks = Vec::new();
     if entry.document.interrupted {
-        remarks.push("It was interrupted: the command asks for the points and repetitions that there are.");
+        remarks.push("It was interrupted: the command measures the missing points and repetitions as well.");
     }
     if entry.file().is_some() && any(|p| p.scheduler.is_some()) {
         remarks.push("Setting a scheduler needs root.");
-    }
-    if entry.capture().is_some_and(|c| c.form == "interface") && entry.document.is_modelled() {
-        remarks.push("It was captured within a lab: the command listens there, beside what sends.");
     }
     if entry.net().is_some_and(|net| net.setting == cluster::Setting::Network) {
         remarks.push("At the other end 'flashmob bench net --server' or 'iperf3 -s' must be running.");
     }
     if foreign && any(|p| p.operation == Operation::Write) {
-        remarks.push("It overwrote a file that the benchmark had not made: the command does so only with --allow-overwrite besides.");
+        remarks.push("The command overwrites a file that the benchmark did not make.");
     }
     remarks
 }

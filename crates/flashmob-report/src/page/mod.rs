@@ -22,7 +22,7 @@ use crate::Error;
 use crate::claims::Claim;
 use crate::comparison;
 use crate::entry::Entry;
-use crate::{figure, plots};
+use crate::{figure, plots, words};
 
 pub(crate) use traces::timeline;
 
@@ -32,7 +32,7 @@ const OPEN_POINTS_MAX: usize = 60;
 
 /// The whole page.
 pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error> {
-    let sections = plots::sections(entries)?;
+    let sections = plots::sections(entries);
     let has_clusters = entries.iter().any(|e| e.cluster().is_some());
     let has_networks = entries.iter().any(|e| e.net().is_some());
     let has_captures = entries.iter().any(|e| e.capture().is_some());
@@ -44,7 +44,7 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     if !judged.is_empty() {
         parts.push(("claims", "Claims", claims::section(entries, judged)));
     }
-    parts.push(("figures", "Figures", figures::section(&sections)));
+    parts.push(("figures", "Figures", figures::section(&sections)?));
     if has_clusters {
         parts.push(("cluster-points", "All points of clusters", clusters::points(entries)));
         parts.push(("clusters", "Clusters", clusters::side_by_side(entries)));
@@ -106,6 +106,45 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
 /// A table in a box of its own that scrolls where the page is narrow; keyboards reach it.
 fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
+}
+
+/// A table of properties with a column for each result; properties that no result has are left out.
+fn side_by_side(
+    label: &str,
+    entries: &[&Entry],
+    rows: impl Iterator<Item = (&'static str, Vec<Option<String>>)>,
+) -> Markup {
+    let rows: Vec<_> = rows.filter(|(_, values)| values.iter().any(Option::is_some)).collect();
+    let cell = |value: &Option<String>| value.as_ref().map_or("–".to_string(), |text| words::plain(text, 400));
+    let table = html! {
+        table.devices {
+            thead { tr { th { "" } @for entry in entries { th scope="col" { (entry.name) (tags(entry)) } } } }
+            tbody {
+                @for (name, values) in &rows { tr { th scope="row" { (name) } @for value in values { td { (cell(value)) } } } }
+            }
+        }
+    };
+    scrolling(label, table)
+}
+
+/// A table of points for each result that has some, open while all of them together are short. `count`: points of a result; `None` if it has no table.
+fn folded(
+    entries: &[Entry],
+    what: &str,
+    count: fn(&Entry) -> Option<usize>,
+    table: impl Fn(usize, &Entry) -> Markup,
+) -> Markup {
+    let all: usize = entries.iter().filter_map(count).sum();
+    html! {
+        @for (at, entry) in entries.iter().enumerate() {
+            @if let Some(points) = count(entry) {
+                details open[all <= OPEN_POINTS_MAX] {
+                    summary { (entry.name) (tags(entry)) " · " (words::plural(points as u64, "point")) }
+                    @if points > 0 { (scrolling(&format!("{}: {what}", entry.name), table(at, entry))) }
+                }
+            }
+        }
+    }
 }
 
 /// A mark that leads to the warnings of an entry.

@@ -7,7 +7,7 @@ use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Net, Point, Protocol};
 use maud::{Markup, html};
 
-use super::{OPEN_POINTS_MAX, doubt, scrolling, tags};
+use super::{doubt, folded};
 use crate::entry::Entry;
 use crate::{ways, words};
 
@@ -143,42 +143,21 @@ pub fn parameters(net: &Net) -> String {
 }
 
 pub fn side_by_side(entries: &[Entry]) -> Markup {
-    let nets: Vec<(&Entry, &Net)> = entries.iter().filter_map(|e| Some((e, e.net()?))).collect();
-    let rows = ROWS.iter().map(|(name, of)| {
-        let values = nets.iter().map(|(e, n)| of(e, n).map(|v| words::plain(&v, 400)));
-        (*name, values.collect::<Vec<_>>())
-    });
-    let rows: Vec<_> = rows.filter(|(_, values)| values.iter().any(Option::is_some)).collect();
+    let (of, nets): (Vec<&Entry>, Vec<&Net>) = entries.iter().filter_map(|e| Some((e, e.net()?))).unzip();
+    let values = |row: &Row| of.iter().zip(&nets).map(|(entry, net)| (row.1)(entry, net)).collect();
     html! {
-        (scrolling("Networks side by side", html! {
-            table.devices {
-                thead { tr { th { "" } @for (entry, _) in &nets { th scope="col" { (entry.name) (tags(entry)) } } } }
-                tbody {
-                    @for (name, values) in &rows {
-                        tr { th scope="row" { (name) } @for value in values { td { (value.as_deref().unwrap_or("–")) } } }
-                    }
-                }
-            }
-        }))
+        (super::side_by_side("Networks side by side", &of, ROWS.iter().map(|row| (row.0, values(row)))))
         (super::maxima::receive_maxima(entries))
     }
 }
 
 pub fn points(entries: &[Entry]) -> Markup {
-    let all: usize = entries.iter().filter_map(Entry::net).map(|n| n.points.len()).sum();
     html! {
         p {
             "Medians over the repetitions that are not void, of what arrived; up is from the client to the server, and of two receive maxima the first is the client's. Retransmissions are of a repetition. RTT, congestion window (cwnd), largest window offered and "
             "bytes of a packet are the sender's, at the end, mean over the streams."
         }
-        @for (at, entry) in entries.iter().enumerate() {
-            @if let Some(net) = entry.net() {
-                details open[all <= OPEN_POINTS_MAX] {
-                    summary { (entry.name) (tags(entry)) " · " (words::plural(net.points.len() as u64, "point")) }
-                    @if !net.points.is_empty() { (scrolling(&format!("{}: points", entry.name), table(at, net))) }
-                }
-            }
-        }
+        (folded(entries, "points", |e| e.net().map(|n| n.points.len()), |at, e| html! { @if let Some(n) = e.net() { (table(at, n)) } }))
     }
 }
 
@@ -190,7 +169,7 @@ fn table(at: usize, net: &Net) -> Markup {
         table.dense.named {
             thead {
                 tr {
-                    th { "point" } th { "reps" } th { "void" } th { "Mbit/s up" } th { "least to most" } th { "Mbit/s down" } th { "least to most" }
+                    th { "point" } th { "reps" } th { "void" } th { "Mbit/s up" } th { "min – max" } th { "Mbit/s down" } th { "min – max" }
                     th { "sent again" } th { "lost" } th { "jitter" } th { "RTT" } th { "cwnd" } th { "window" } th { "bytes/packet" }
                     th { "requests/s" } th { "p50" } th { "p99" }
                 }

@@ -268,8 +268,8 @@ fn medium(entry: &Entry) -> String {
     }
     let place = entry.file().map(|file| &file.place);
     let kind = match entry.medium() {
-        Medium::Flash => "a disk that does not turn",
-        Medium::Rotational => "a disk that turns",
+        Medium::Flash => "a non-rotating disk",
+        Medium::Rotational => "a rotating disk",
         Medium::Unknown if entry.is_virtual() => "a virtual disk",
         Medium::Unknown => "a disk of unknown kind",
     };

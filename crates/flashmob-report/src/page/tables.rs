@@ -4,19 +4,19 @@ use flashmob_results::disk::{Point, Spread};
 use flashmob_results::latency::PERCENTILES;
 use maud::{Markup, html};
 
-use super::{OPEN_POINTS_MAX, doubt, scrolling, tags};
+use super::{doubt, folded};
 use crate::entry::Entry;
 use crate::words;
 
 pub fn points(entries: &[Entry]) -> Markup {
-    folded(entries, "points", |at, entry| {
+    folded(entries, "points", count, |at, entry| {
         // Models count it, real disks cannot.
         let upward = entry.points().iter().flat_map(|p| &p.repetitions).any(|r| r.upward_fraction.is_some());
         html! {
             table {
                 thead {
                     tr {
-                        th { "point" } th { "range" } th { "reps" } th { "requests/s" } th { "least to most" } th { "KB/s" }
+                        th { "point" } th { "range" } th { "reps" } th { "requests/s" } th { "min – max" } th { "KB/s" }
                         th { "requests" } th { "errors" } th { "CPU, us each" } @if upward { th { "upward" } }
                     }
                 }
@@ -57,7 +57,7 @@ pub fn percentiles(entries: &[Entry]) -> Markup {
             em { "In italics" } ": less than one request was slower, so that it is no more than the slowest one."
         }
     };
-    let tables = folded(entries, "percentiles", |at, entry| {
+    let tables = folded(entries, "percentiles", count, |at, entry| {
         html! {
             table.dense {
                 thead {
@@ -96,16 +96,6 @@ fn percentile_row(at: usize, point: &Point) -> Markup {
     }
 }
 
-/// A table for each entry, open while all of them together are short.
-fn folded(entries: &[Entry], what: &str, table: impl Fn(usize, &Entry) -> Markup) -> Markup {
-    let all: usize = entries.iter().map(|e| e.points().len()).sum();
-    html! {
-        @for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.is_device()) {
-            @let points = entry.points().len();
-            details open[all <= OPEN_POINTS_MAX] {
-                summary { (entry.name) (tags(entry)) " · " (words::plural(points as u64, "point")) }
-                @if points > 0 { (scrolling(&format!("{}: {what}", entry.name), table(at, entry))) }
-            }
-        }
-    }
+fn count(entry: &Entry) -> Option<usize> {
+    entry.is_device().then(|| entry.points().len())
 }

@@ -95,7 +95,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     let timelines = if runs.len() <= RUNS_WITH_SEVERAL_MAX { TIMELINES_MAX } else { 1 };
     html! {
         p {
-            "An operation's time belongs at every moment to the lowest layer that was at work for it, or to nobody. What the kernel did for nobody known is shown as such. "
+            "An operation's time belongs at every moment to the lowest layer that was at work for it, or is unattributed. Kernel work of unknown origin is shown as such. "
             "Timelines zoom by the keys + and −, Ctrl and the wheel, or the buttons above each; they are complete without."
         }
         @for (entry, run) in &runs {
@@ -135,7 +135,7 @@ fn sentence(run: &Run) -> String {
     )];
     parts.extend(at(50.0).zip(at(99.0)).map(|(p50, p99)| format!("p50 {p50}, p99 {p99}")));
     parts.push(format!(
-        "{} belong to no layer",
+        "{} unattributed",
         words::percent(operations.unattributed_ns as f64 / operations.total_ns.max(1) as f64)
     ));
     parts.extend(run.overhead.as_ref().map(|o| format!("tracing cost {}", words::percent(o.slowdown_percent / 100.0))));
@@ -238,7 +238,7 @@ pub fn side_by_side(comparison: &Comparison) -> Markup {
                 (row("tracing cost, %", &|c| us(c.slowdown_percent)))
                 (row("events lost", &|c| words::count(c.lost)))
                 @for layer in &comparison.layers {
-                    tr { th { (layer.layer.map_or("nobody", Layer::name)) ", us" } @for us in &layer.us { td { (words::number(*us)) } } }
+                    tr { th { (layer.layer.map_or("unattributed", Layer::name)) ", us" } @for us in &layer.us { td { (words::number(*us)) } } }
                 }
             }
         }

@@ -4,11 +4,11 @@
 use flashmob_results::capture::Series;
 
 use super::{Section, comparable};
-use crate::Error;
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::traces::{Kind, Trace, Traces};
-use crate::flows::{self, Main};
+use crate::flows::{self, CapturedWay};
+use crate::plots::Figures;
 use crate::words;
 
 /// Ways that are drawn of each capture, and of all.
@@ -18,7 +18,7 @@ const ALL_MAX: usize = 12;
 /// One way and what it is called.
 struct Shown<'a> {
     name: String,
-    main: Main<'a>,
+    main: CapturedWay<'a>,
 }
 
 /// What a section shows of a way.
@@ -26,11 +26,11 @@ struct View {
     y_title: &'static str,
     x_title: &'static str,
     what: &'static str,
-    caption: fn(&Main) -> String,
+    caption: fn(&CapturedWay) -> String,
     traces: fn(&Series) -> Vec<Trace>,
 }
 
-pub(super) fn sections(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Vec<Section>, Error> {
+pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
     let shown = shown(entries);
     let packets = View {
         y_title: "packets with data",
@@ -73,23 +73,23 @@ pub(super) fn sections(entries: &[Entry], next: &mut impl FnMut() -> usize) -> R
         },
     };
     let section = |heading, words, figures| Section { heading, words, figures, command: "" };
-    Ok(vec![
+    vec![
         section(
             "Packets over time",
             "P4, figures 11 and 12: the steeper, the more packets arrive; steps are pauses.",
-            drawn(&shown, &packets, next)?,
+            drawn(&shown, &packets),
         ),
         section(
             "Round trips of acknowledgements",
             "P4, figures 13 and 14: from data to its acknowledgement, over the sequence of bytes.",
-            drawn(&shown, &round_trips, next)?,
+            drawn(&shown, &round_trips),
         ),
         section(
             "Under way against the window",
             "Where what is under way touches the window, the receiver holds the sender back.",
-            drawn(&shown, &flight, next)?,
+            drawn(&shown, &flight),
         ),
-    ])
+    ]
 }
 
 fn shown(entries: &[Entry]) -> Vec<Shown<'_>> {
@@ -115,11 +115,7 @@ fn trace(name: &str, look: usize, kind: Kind, points: &[(f64, f64)], unit: f64) 
     Trace { name: name.into(), look, kind, points: sound.map(|(x, y)| (*x, y / unit)).collect() }
 }
 
-fn drawn(
-    shown: &[Shown],
-    view: &View,
-    next: &mut impl FnMut() -> usize,
-) -> Result<Vec<(String, crate::figure::Figure)>, Error> {
+fn drawn(shown: &[Shown], view: &View) -> Figures {
     let all: Vec<(&Shown, Vec<Trace>)> = (shown.iter())
         .map(|s| (s, (view.traces)(&s.main.way.series)))
         .filter(|(_, traces)| traces.first().is_some_and(|trace| trace.points.len() > 1))
@@ -129,7 +125,7 @@ fn drawn(
         all.iter().map(|(_, traces)| points(traces)).collect()
     };
     let (across, up) = (scales(&most(|p| p.0)), scales(&most(|p| p.1)));
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (((shown, mut traces), across), scale) in all.into_iter().zip(across).zip(up) {
         if traces.len() == 1 {
             // The heading says what it is.
@@ -146,9 +142,9 @@ fn drawn(
             scale,
             traces,
         };
-        figures.push((shown.name.clone(), figure.draw(next())?));
+        figures.push((shown.name.clone(), Box::new(move |nth| figure.draw(nth))));
     }
-    Ok(figures)
+    figures
 }
 
 /// One for all while they can be compared: then slopes can be as well.

@@ -1,11 +1,8 @@
 //! Figures of lines that belong together, before they are drawn: on one scale where they can be compared.
 
-use flashmob_results::disk::Spread;
-
-use crate::Error;
-use crate::figure::Figure;
 use crate::figure::axes::Scale;
 use crate::figure::lines::{Limit, Lines, Mark, Series};
+use crate::plots::Figures;
 use crate::words;
 
 /// Beyond this factor between highest and lowest, small values would lie on the axis.
@@ -39,17 +36,8 @@ pub(super) struct Axis {
     pub may_be_logarithmic: bool,
 }
 
-/// It can be drawn.
-pub(super) fn usable(spread: &Spread) -> bool {
-    [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite()) && spread.median > 0.0
-}
-
 /// Draws them on scales that fit; a single place across is no line.
-pub(super) fn drawn(
-    drawings: Vec<Drawing>,
-    axis: &Axis,
-    next: &mut impl FnMut() -> usize,
-) -> Result<Vec<(String, Figure)>, Error> {
+pub(super) fn drawn(drawings: Vec<Drawing>, axis: &Axis) -> Figures {
     let has_line = |d: &Drawing| d.lines.iter().any(|l| l.marks.len() > 1);
     let drawings: Vec<Drawing> = drawings.into_iter().filter(has_line).collect();
     let values = |d: &Drawing| -> Vec<f64> {
@@ -65,7 +53,7 @@ pub(super) fn drawn(
     } else {
         super::linear_scales(&highest)
     };
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (drawing, scale) in drawings.into_iter().zip(scales) {
         let doubtful = drawing.lines.iter().flat_map(|l| &l.marks).any(|m| m.doubtful);
         let repetitions = super::how_many(drawing.lines.iter().flat_map(|l| l.repetitions.iter().copied()));
@@ -85,9 +73,9 @@ pub(super) fn drawn(
             series: drawing.lines.into_iter().map(|l| Series { name: l.name, look: l.look, points: l.marks }).collect(),
             limits: drawing.limits,
         };
-        figures.push((drawing.name, lines.draw(next())?));
+        figures.push((drawing.name, Box::new(move |nth| lines.draw(nth))));
     }
-    Ok(figures)
+    figures
 }
 
 /// The last value of each line.

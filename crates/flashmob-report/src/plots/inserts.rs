@@ -3,11 +3,10 @@
 use flashmob_results::trace::Run;
 
 use super::{Section, linear_scales};
-use crate::Error;
 use crate::entry::{Entry, doubts};
-use crate::figure::Figure;
 use crate::figure::bars::{Bar, Bars};
 use crate::inserts::{self, LEVEL, MODE};
+use crate::plots::Figures;
 use crate::words;
 
 /// Longest name below a bar.
@@ -22,7 +21,7 @@ struct Set<'a> {
     bars: Vec<(String, &'a Run)>,
 }
 
-pub(super) fn rates(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn rates(entries: &[Entry]) -> Section {
     let systems: Vec<(String, &Run)> = entries
         .iter()
         .filter_map(|entry| Some((short(&entry.name), inserts::find(entry, MODE, LEVEL)?)))
@@ -51,23 +50,23 @@ pub(super) fn rates(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Resu
             }
         }
     }
-    Ok(Section {
+    Section {
         heading: "INSERTs each second",
         words: "P5, figure 1: INSERTs, each a transaction of its own, over systems and settings.",
-        figures: drawn(&sets, next)?,
+        figures: drawn(&sets),
         command: "flashmob reproduce p5",
-    })
+    }
 }
 
 fn short(name: &str) -> String {
     words::plain(name, NAME_CHARACTERS_MAX)
 }
 
-fn drawn(sets: &[Set], next: &mut impl FnMut() -> usize) -> Result<Vec<(String, Figure)>, Error> {
+fn drawn(sets: &[Set]) -> Figures {
     let most = |run: &Run| inserts::rates(run).into_iter().fold(0.0, f64::max);
     let highest: Vec<f64> = sets.iter().map(|set| set.bars.iter().map(|b| most(b.1)).fold(0.0, f64::max)).collect();
     let (scales, note) = linear_scales(&highest);
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (set, scale) in sets.iter().zip(scales) {
         let bars: Vec<Bar> = set.bars.iter().map(|(name, run)| bar(name, run)).collect();
         let values: Vec<String> = bars.iter().map(|b| format!("{} {}", b.name, words::number(b.median))).collect();
@@ -82,9 +81,9 @@ fn drawn(sets: &[Set], next: &mut impl FnMut() -> usize) -> Result<Vec<(String, 
             scale,
             bars,
         };
-        figures.push((set.name.clone(), figure.draw(next())?));
+        figures.push((set.name.clone(), Box::new(move |nth| figure.draw(nth))));
     }
-    Ok(figures)
+    figures
 }
 
 fn bar(name: &str, run: &Run) -> Bar {

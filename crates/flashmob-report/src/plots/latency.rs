@@ -2,9 +2,8 @@
 
 use flashmob_results::disk::{Pattern, Point};
 
-use super::Section;
 use super::threads::spread_evenly;
-use crate::Error;
+use super::{Figures, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::lines::{Lines, Mark, Series};
@@ -15,7 +14,7 @@ const LINES_MAX: usize = 6;
 /// The axis: each of these steps takes the same room, for each is about a tenth of the requests of the one before.
 const STEPS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
 
-pub(super) fn percentiles(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn percentiles(entries: &[Entry]) -> Section {
     let chosen: Vec<(&Entry, Chosen)> = entries.iter().filter_map(|e| Some((e, choose(e)?))).collect();
     let all = || chosen.iter().flat_map(|(_, c)| &c.points).flat_map(|p| latencies(p));
     let mut threads: Vec<u32> = chosen.iter().flat_map(|(_, c)| &c.points).map(|p| p.parameters.threads).collect();
@@ -23,7 +22,7 @@ pub(super) fn percentiles(entries: &[Entry], next: &mut impl FnMut() -> usize) -
     threads.dedup();
     let low = all().map(|(_, us)| us).fold(f64::INFINITY, f64::min);
     let high = all().map(|(_, us)| us).fold(0.0, f64::max);
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (entry, Chosen { what, points, by_threads }) in &chosen {
         let name =
             |p: &Point| if *by_threads { p.parameters.threads.to_string() } else { p.parameters.pattern.to_string() };
@@ -49,14 +48,14 @@ pub(super) fn percentiles(entries: &[Entry], next: &mut impl FnMut() -> usize) -
             series: points.iter().map(|p| Series { name: name(p), look: look(p), points: marks(p) }).collect(),
             limits: Vec::new(),
         };
-        figures.push((entry.name.clone(), lines.draw(next())?));
+        figures.push((entry.name.clone(), Box::new(move |nth| lines.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "Latency percentiles",
         words: "How long requests took: half of them at most p50, all but one in a thousand at most p99.9.",
         figures,
         command: "flashmob bench disk FILE",
-    })
+    }
 }
 
 struct Chosen<'a> {

@@ -18,6 +18,9 @@ use crate::entry::{Entry, has_rate};
 use crate::figure::Figure;
 use crate::figure::axes::Scale;
 
+/// Names of results, each with a function that draws a figure of it; its argument is a number that no other figure of the page has.
+pub(crate) type Figures = Vec<(String, Box<dyn Fn(usize) -> Result<Figure, Error>>)>;
+
 /// Figures that belong together.
 pub(crate) struct Section {
     /// The heading.
@@ -25,50 +28,48 @@ pub(crate) struct Section {
     /// What is to be seen, above the figures.
     pub words: &'static str,
     /// Name of the result, and its figure.
-    pub figures: Vec<(String, Figure)>,
+    pub figures: Figures,
     /// What would measure it, if there is no figure; empty if nobody needs to.
     pub command: &'static str,
 }
 
 /// All sections about what there are results of, those without figures included.
-pub(crate) fn sections(entries: &[Entry]) -> Result<Vec<Section>, Error> {
-    let mut numbers = 0..;
-    let mut next = || numbers.next().unwrap_or_default();
+pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     let clusters = entries.iter().any(|entry| entry.cluster().is_some());
     let mut sections = Vec::new();
     if clusters {
-        sections.extend(cluster::sections(entries, &mut next)?);
+        sections.extend(cluster::sections(entries));
     }
     if entries.iter().any(|entry| entry.net().is_some()) {
-        sections.extend(network::sections(entries, &mut next)?);
+        sections.extend(network::sections(entries));
     }
     if entries.iter().any(|entry| entry.capture().is_some()) {
-        sections.extend(capture::sections(entries, &mut next)?);
+        sections.extend(capture::sections(entries));
     }
     let traces = entries.iter().any(|entry| entry.trace().is_some());
     if traces {
         if entries.iter().any(|entry| crate::inserts::runs(entry).next().is_some()) {
-            sections.push(inserts::rates(entries, &mut next)?);
+            sections.push(inserts::rates(entries));
         }
-        sections.extend(trace::sections(entries, &mut next)?);
+        sections.extend(trace::sections(entries));
     }
     let others = clusters || traces || entries.iter().any(Entry::is_network);
     let devices = !others || entries.iter().any(Entry::is_device);
     if devices {
         sections.extend([
-            threads::reads(entries, &mut next)?,
-            threads::bytes(entries, &mut next)?,
-            sets::sequential_and_random(entries, &mut next)?,
-            sets::orders(entries, &mut next)?,
-            sets::schedulers(entries, &mut next)?,
+            threads::reads(entries),
+            threads::bytes(entries),
+            sets::sequential_and_random(entries),
+            sets::orders(entries),
+            sets::schedulers(entries),
         ]);
     }
     // After P3's other figures.
-    sections.extend(trace::driver(entries, &mut next)?);
+    sections.extend(trace::driver(entries));
     if devices {
-        sections.extend([others::others(entries, &mut next)?, latency::percentiles(entries, &mut next)?]);
+        sections.extend([others::others(entries), latency::percentiles(entries)]);
     }
-    Ok(sections)
+    sections
 }
 
 /// Scales for figures with these highest values: one for all while the highest is at most this many times the lowest.
@@ -99,8 +100,8 @@ fn repetitions(points: &[&Point]) -> String {
 fn how_many(counts: impl Iterator<Item = u32> + Clone) -> String {
     match (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0)) {
         (1, 1) => "One repetition".into(),
-        (a, b) if a == b => format!("Median of {a} repetitions, whiskers from least to most"),
-        (a, b) => format!("Median of {a} to {b} repetitions, whiskers from least to most"),
+        (a, b) if a == b => format!("Median of {a} repetitions, whiskers show min and max"),
+        (a, b) => format!("Median of {a} to {b} repetitions, whiskers show min and max"),
     }
 }
 

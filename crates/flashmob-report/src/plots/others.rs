@@ -3,9 +3,9 @@
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters, Point, Spread};
 
 use super::{Section, hollow, linear_scales, repetitions};
-use crate::Error;
 use crate::entry::{Entry, has_rate, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
+use crate::plots::Figures;
 use crate::stats;
 use crate::words;
 
@@ -14,7 +14,7 @@ const FIGURES_MAX: usize = 8;
 /// Bars that have room for their values.
 const BARS_MAX: usize = 7;
 
-pub(super) fn others(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn others(entries: &[Entry]) -> Section {
     let groups: Vec<(&Entry, Vec<&Point>)> =
         entries.iter().flat_map(|entry| groups(entry).into_iter().map(move |points| (entry, points))).collect();
     let of = |p: &Point| p.summary.requests_per_second;
@@ -23,7 +23,7 @@ pub(super) fn others(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Res
         .map(|(_, points)| points.iter().map(|p| of(p).max.max(of(p).median)).fold(0.0, f64::max))
         .collect();
     let (scales, note) = linear_scales(&highest);
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for ((entry, points), scale) in groups.into_iter().zip(scales) {
         let by_depth = points.iter().any(|p| p.parameters.depth != points[0].parameters.depth);
         let across = |p: &Point| if by_depth { p.parameters.depth } else { p.parameters.threads };
@@ -49,14 +49,15 @@ pub(super) fn others(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Res
             bars,
         };
         let p = &points[0].parameters;
-        figures.push((format!("{} · {} {}", entry.name, p.operation, p.pattern), figure.draw(next())?));
+        figures
+            .push((format!("{} · {} {}", entry.name, p.operation, p.pattern), Box::new(move |nth| figure.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "Writes, deeper queues, reads from memory",
         words: "What the papers left out. No claim rests on these.",
         figures,
         command: "",
-    })
+    }
 }
 
 /// Points that differ in depth alone, or else in threads alone; at least two in each.

@@ -3,10 +3,10 @@
 use flashmob_results::disk::{Point, Spread};
 
 use super::{Section, hollow, linear_scales, repetitions};
-use crate::Error;
 use crate::claims::sets as measured;
 use crate::entry::{Entry, Setting, is_doubtful};
 use crate::figure::bars::{Bar, Bars, DOTS_MAX};
+use crate::plots::Figures;
 use crate::stats;
 use crate::words;
 
@@ -17,20 +17,20 @@ struct Set<'a> {
     bars: Vec<(String, &'a Point)>,
 }
 
-pub(super) fn sequential_and_random(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn sequential_and_random(entries: &[Entry]) -> Section {
     let sets = sets(entries, |entry| {
         let pairs = measured::sequential_and_random(entry).into_iter();
         pairs.map(|(s, r)| vec![("sequential".to_string(), s), ("random".to_string(), r)]).collect()
     });
-    Ok(Section {
+    Section {
         heading: "Sequential against random",
         words: "P3, figure 1: reads of 4 KiB by one thread.",
-        figures: drawn(&sets, Measure::MegabytesPerSecond, next)?,
+        figures: drawn(&sets, Measure::MegabytesPerSecond),
         command: "flashmob bench disk FILE --preset p3-basic",
-    })
+    }
 }
 
-pub(super) fn orders(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn orders(entries: &[Entry]) -> Section {
     let sets = sets(entries, |entry| measured::orders(entry).into_iter().map(named).collect());
     let slowest = sets.iter().flat_map(|s| &s.bars).map(|b| b.1.summary.requests_per_second.median);
     // One unit for all, so that devices can be compared.
@@ -39,12 +39,12 @@ pub(super) fn orders(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Res
     } else {
         Measure::TimePerRead { per_second: 1e6, unit: "us per read" }
     };
-    Ok(Section {
+    Section {
         heading: "The order of addresses",
         words: "P3, figure 2: the heads of 1 MiB blocks in ascending order (sort), the same in random order (shuffle), and any byte (rand). Lower is faster.",
-        figures: drawn(&sets, measure, next)?,
+        figures: drawn(&sets, measure),
         command: "flashmob bench disk FILE --preset p3-order",
-    })
+    }
 }
 
 /// Those of `sort`, `shuffle` and `rand` that are there.
@@ -53,18 +53,18 @@ fn named(group: [Option<&Point>; 3]) -> Vec<(String, &Point)> {
     names.into_iter().zip(group).filter_map(|(name, point)| Some((name.to_string(), point?))).collect()
 }
 
-pub(super) fn schedulers(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn schedulers(entries: &[Entry]) -> Section {
     let sets = sets(entries, |entry| {
         let name = |p: &Point| words::plain(p.parameters.scheduler.as_deref().unwrap_or_default(), 12);
         let groups = measured::schedulers(entry).into_iter();
         groups.map(|group| group.into_iter().map(|p| (name(p), p)).collect()).collect()
     });
-    Ok(Section {
+    Section {
         heading: "I/O schedulers",
         words: "P3, figure 3: the same random reads under each scheduler. NOOP is now none, DEADLINE mq-deadline, CFQ's successor bfq.",
-        figures: drawn(&sets, Measure::ReadsPerSecond, next)?,
+        figures: drawn(&sets, Measure::ReadsPerSecond),
         command: "flashmob bench disk FILE --preset p3-scheduler",
-    })
+    }
 }
 
 fn sets<'a>(entries: &'a [Entry], of: impl Fn(&'a Entry) -> Vec<Vec<(String, &'a Point)>>) -> Vec<Set<'a>> {
@@ -124,17 +124,13 @@ impl Measure {
     }
 }
 
-fn drawn(
-    sets: &[Set],
-    measure: Measure,
-    next: &mut impl FnMut() -> usize,
-) -> Result<Vec<(String, crate::figure::Figure)>, Error> {
+fn drawn(sets: &[Set], measure: Measure) -> Figures {
     let y_title = measure.unit();
     let top = |s: Spread| [s.max, s.median].into_iter().filter(|v| v.is_finite()).fold(0.0, f64::max);
     let highest: Vec<f64> =
         sets.iter().map(|s| s.bars.iter().map(|b| top(measure.spread(b.1))).fold(0.0, f64::max)).collect();
     let (scales, note) = linear_scales(&highest);
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (set, scale) in sets.iter().zip(scales) {
         let points: Vec<&Point> = set.bars.iter().map(|b| b.1).collect();
         let bars: Vec<Bar> = set
@@ -167,7 +163,7 @@ fn drawn(
             scale,
             bars,
         };
-        figures.push((set.name.clone(), figure.draw(next())?));
+        figures.push((set.name.clone(), Box::new(move |nth| figure.draw(nth))));
     }
-    Ok(figures)
+    figures
 }

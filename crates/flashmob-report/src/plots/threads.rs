@@ -3,10 +3,10 @@
 use flashmob_results::disk::{Point, Spread};
 
 use super::{Section, has_bytes, hollow, linear_scales, repetitions};
-use crate::Error;
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::axes::Scale;
 use crate::figure::lines::{Lines, Mark, Series};
+use crate::plots::Figures;
 use crate::words;
 
 /// Lines that can be told apart in one figure.
@@ -22,25 +22,25 @@ struct Grid<'a> {
     points: Vec<&'a Point>,
 }
 
-pub(super) fn reads(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn reads(entries: &[Entry]) -> Section {
     let grids = grids(entries, |_| true);
     let common = Common::of(&grids);
     let highest: Vec<f64> = grids.iter().map(|g| g.highest(|p| p.summary.requests_per_second, 1.0)).collect();
     let (scales, note) = linear_scales(&highest);
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (grid, scale) in grids.iter().zip(scales) {
         let lines = grid.lines(&common, "reads/s", scale, note, |p| p.summary.requests_per_second, 1.0);
-        figures.push((grid.name.clone(), lines.draw(next())?));
+        figures.push((grid.name.clone(), Box::new(move |nth| lines.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "Random reads per second over threads",
         words: "P1, figures 1 to 4: does the rate grow with threads, and does a smaller read give more of them?",
         figures,
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn bytes(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn bytes(entries: &[Entry]) -> Section {
     let grids = grids(entries, has_bytes);
     let common = Common::of(&grids);
     let of = |p: &Point| p.summary.bytes_per_second;
@@ -57,17 +57,17 @@ pub(super) fn bytes(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Resu
     } else {
         linear_scales(&highest)
     };
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (grid, scale) in grids.iter().zip(scales) {
         let lines = grid.lines(&common, "KB/s (1,000 bytes)", scale, note, of, 1e-3);
-        figures.push((grid.name.clone(), lines.draw(next())?));
+        figures.push((grid.name.clone(), Box::new(move |nth| lines.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "Bytes per second over threads",
         words: "The same reads by the bytes that they carried.",
         figures,
         command: COMMAND,
-    })
+    }
 }
 
 /// Random reads with at least two thread counts: fewer make no line.

@@ -94,6 +94,7 @@ pub fn document(name: &str, rotational: Option<bool>, points: Vec<Point>) -> Doc
         elapsed_s: 12.5,
         interrupted: false,
         label: Some(name.into()),
+        command: None,
         device: Device {
             model: Some("Test board".into()),
             system: Some("Linux".into()),

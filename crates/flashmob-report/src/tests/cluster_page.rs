@@ -95,32 +95,6 @@ fn what_comes_from_a_file_is_escaped() {
 }
 
 #[test]
-fn the_method_has_the_command_that_measures_it_again() {
-    let method = |setting, points| {
-        let mut cluster = cluster(points);
-        cluster.setting = setting;
-        let html = page(vec![document_of(cluster)]);
-        html[html.find("id=\"method\"").unwrap()..].to_string()
-    };
-    let lab = method(Setting::Lab, p1(as_in_p1));
-    for command in [
-        "flashmob lab run --nodes 8 --air 11n-2014 --gateway wired --flash nexus7-emmc --extent 10GB --seed 1 -- flashmob bench cluster --seed 1 \
-         --nodes 1,2,4,8 --links 1,2,4,8,16,32 --batch 1,10,100 --block-size 1 --read-percent 100 --time 3 --repeat 3</code>",
-        "--nodes 1,2,4,8 --links 1,4 --batch auto --block-size 1 ",
-        "--seed 1 --no-io -- flashmob bench cluster --seed 1 --no-io --nodes 1,2,4,8 --links 1,4 --batch auto",
-    ] {
-        assert!(lab.contains(command), "{command}: {lab}");
-    }
-    let short =
-        vec![point(flashmob_results::cluster::Parameters { outstanding: 5, ..parameters(2, 1, Batch::Auto) }, 9.0)];
-    let simulated = method(Setting::Simulator, short.clone());
-    assert!(simulated.contains(
-        "flashmob simulate --nodes 2 --links 1 --batch auto --block-size 1 --read-percent 100 --outstanding-total 5"
-    ));
-    assert!(method(Setting::Network, short).contains("<code>flashmob bench cluster --config FILE --seed 1 --nodes 2 "));
-}
-
-#[test]
 fn every_repetition_is_a_row_void_ones_included() {
     let mut points = p1(as_in_p1);
     points[0].repetitions[1].is_void = true;

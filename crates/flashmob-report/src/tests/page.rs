@@ -96,6 +96,19 @@ fn what_is_absent_names_the_command_that_would_measure_it() {
 }
 
 #[test]
+fn the_recorded_command_line_is_shown_and_its_absence_is_said() {
+    let old = document("a", None, vec![steady(parameters(), 100.0)]);
+    let recorded = Document { command: Some("flashmob bench disk 'a file'".into()), ..old.clone() };
+    let method = |document| {
+        let html = page(vec![document]);
+        html[html.find("id=\"method\"").unwrap()..].to_string()
+    };
+    assert!(method(recorded).contains("<code>flashmob bench disk 'a file'</code>"));
+    let text = method(old);
+    assert!(!text.contains("<pre") && text.contains("The command line was not recorded"), "{text}");
+}
+
+#[test]
 fn modelled_shortened_and_interrupted_are_said_first() {
     let mut cut = document("cut", Some(false), Vec::new());
     cut.scale = 0.1;

@@ -3,6 +3,7 @@
 pub mod bench;
 mod cluster;
 mod cluster_args;
+pub(crate) mod command_line;
 mod demo;
 mod discover;
 #[cfg(target_os = "linux")]

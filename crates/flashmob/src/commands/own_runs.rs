@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::command_line;
 use crate::process;
 
 /// Lines of what a process said that are shown if it fails.
@@ -34,7 +35,7 @@ pub struct Ended {
 pub fn run(arguments: &[String], stop: &AtomicBool, tick: &dyn Fn()) -> anyhow::Result<Ended> {
     let mut command = process::of_this_binary(arguments)?;
     // A group of its own: an interrupt from the terminal reaches it once, by way of this process.
-    command.process_group(0).stderr(Stdio::piped());
+    command.process_group(0).stderr(Stdio::piped()).env(command_line::VARIABLE, command_line::recorded());
     let mut child = command.spawn().context("cannot start a process of this program")?;
     let said = Arc::new(Mutex::new(Vec::<String>::new()));
     let listener = child.stderr.take().map(|stderr| {

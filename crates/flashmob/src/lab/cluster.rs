@@ -11,6 +11,7 @@ use flashmob_core::gateway::BatchMode;
 use super::host::Host;
 use super::status::{CONFIG_VARIABLE, SOCKET_VARIABLE};
 use super::{Plan, address, signals};
+use crate::commands::command_line;
 use crate::process::{Process, of_this_binary};
 use flashmob_server::config::Config;
 
@@ -63,7 +64,7 @@ impl<'lab> Cluster<'lab> {
         let mut command = Command::new(program);
         command.args(args).env("PATH", path_with_this_binary()).env(SOCKET_VARIABLE, socket);
         let nodes: Vec<String> = (0..self.plan.nodes).map(|n| address::ip(address::node(n)).to_string()).collect();
-        command.env("FLASHMOB_NODES", nodes.join(" "));
+        command.env("FLASHMOB_NODES", nodes.join(" ")).env(command_line::VARIABLE, command_line::recorded());
         command.env(CONFIG_VARIABLE, self.config_path());
         if self.plan.has_gateway {
             command

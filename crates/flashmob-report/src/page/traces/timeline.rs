@@ -28,7 +28,7 @@ pub fn heading(run: &Run, operation: &Operation) -> String {
     format!("{} {}: {}", words::capital(&name), words::count(operation.number), words::time_ns(duration_ns as f64))
 }
 
-/// All that was done for an operation or, for nobody known, while it lasted.
+/// All spans of an operation, and spans of unknown origin while it lasted.
 pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
     let all = &run.timeline;
     let is_shown = |span: &&Span| match span.operation {
@@ -51,7 +51,7 @@ pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
     let duration_us = operation.end_ns.saturating_sub(operation.begin_ns) as f64 / 1e3;
     let parts: Vec<String> = (operation.layers_ns.iter())
         .map(|(layer, ns)| format!("{} {}", layer.name(), words::time_ns(*ns as f64)))
-        .chain([format!("nobody {}", words::time_ns(operation.unattributed_ns as f64))])
+        .chain([format!("unattributed {}", words::time_ns(operation.unattributed_ns as f64))])
         .collect();
     let figure = TimelineFigure {
         title: format!("{}: {}", words::plain(&run.name, 60), heading(run, operation)),
@@ -85,7 +85,7 @@ fn piece(all: &Timeline, span: &Span, zero_ns: u64, has_places: bool) -> Piece {
         match span.cause {
             Cause::Direct => None,
             Cause::Waited => Some("the operation waited for it".into()),
-            Cause::Unknown => Some("nobody knows for whom".into()),
+            Cause::Unknown => Some("for an unknown operation".into()),
         },
     ];
     Piece {

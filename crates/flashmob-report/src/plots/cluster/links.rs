@@ -5,7 +5,6 @@ use flashmob_results::disk::Spread;
 
 use super::super::threads::Across;
 use super::{Axis, COMMAND, Drawing, Line, Section, drawn, look, mark, named, usable};
-use crate::Error;
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
 use crate::sweep::Sweep;
@@ -15,7 +14,7 @@ const X_TITLE: &str = "links to each node";
 /// Lines that can be told apart in one figure.
 const LINES_MAX: usize = 10;
 
-pub(super) fn rates(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn rates(entries: &[Entry]) -> Section {
     let mut drawings = Vec::new();
     for (name, sweep) in named(entries, false) {
         for batch in sweep.batches().into_iter().filter(|batch| *batch != Batch::Auto) {
@@ -23,12 +22,12 @@ pub(super) fn rates(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Resu
         }
     }
     let axis = Axis { y_title: "requests/s", x_title: X_TITLE, legend: "nodes", may_be_logarithmic: false };
-    Ok(Section {
+    Section {
         heading: "Requests per second over links",
         words: "P1, figures 7 to 9: with one request in each packet several nodes stay below what their flash does; with ten or a hundred they reach it.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
 /// One line for each number of nodes, and for each what its flash does.
@@ -62,40 +61,40 @@ fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
     }
 }
 
-pub(super) fn without_io(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn without_io(entries: &[Entry]) -> Section {
     let of = |p: &Point| Some(p.summary.requests_per_second);
     let drawings = named(entries, true).iter().filter_map(|(name, s)| of_batches(name, s, "requests/s", of)).collect();
     let axis = Axis { y_title: "requests/s", x_title: X_TITLE, legend: "k", may_be_logarithmic: true };
-    Ok(Section {
+    Section {
         heading: "Without I/O: the network alone",
         words: "P1, figure 10: nodes answer without reading.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn packet_bytes(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn packet_bytes(entries: &[Entry]) -> Section {
     let of = |p: &Point| p.summary.packet_bytes;
     let drawings = named(entries, false).iter().filter_map(|(name, s)| of_batches(name, s, "bytes", of)).collect();
     let axis = Axis { y_title: "bytes", x_title: X_TITLE, legend: "k", may_be_logarithmic: true };
-    Ok(Section {
+    Section {
         heading: "Mean size of a packet",
         words: "P1, figure 11: bytes of data in a TCP packet that has some, both directions together.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn packets(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn packets(entries: &[Entry]) -> Section {
     let of = |p: &Point| p.summary.packets_per_second;
     let drawings = named(entries, false).iter().filter_map(|(name, s)| of_batches(name, s, "packets/s", of)).collect();
     let axis = Axis { y_title: "packets/s", x_title: X_TITLE, legend: "k", may_be_logarithmic: false };
-    Ok(Section {
+    Section {
         heading: "Packets per second",
         words: "P1, figure 12: TCP packets between gateway and nodes, both directions together, acknowledgements included.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
 /// At the largest number of nodes, one line for each k.

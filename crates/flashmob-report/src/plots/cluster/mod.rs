@@ -10,23 +10,23 @@ use flashmob_results::cluster::{Batch, Point};
 use flashmob_results::disk::Spread;
 
 use super::Section;
-use super::drawing::{Axis, Drawing, Line, drawn, usable};
-use crate::Error;
+use super::drawing::{Axis, Drawing, Line, drawn};
 use crate::entry::{Entry, doubts};
 use crate::figure::lines::Mark;
 use crate::sweep::{self, Sweep};
+use crate::ways::usable;
 
 const COMMAND: &str = "flashmob reproduce p1";
 
-pub(super) fn sections(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Vec<Section>, Error> {
-    Ok(vec![
-        links::rates(entries, next)?,
-        links::without_io(entries, next)?,
-        links::packet_bytes(entries, next)?,
-        links::packets(entries, next)?,
-        nodes::rates(entries, next)?,
-        nodes::frames(entries, next)?,
-    ])
+pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
+    vec![
+        links::rates(entries),
+        links::without_io(entries),
+        links::packet_bytes(entries),
+        links::packets(entries),
+        nodes::rates(entries),
+        nodes::frames(entries),
+    ]
 }
 
 /// Sweeps of clusters with or without I/O, each with a name.

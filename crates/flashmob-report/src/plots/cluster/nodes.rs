@@ -4,7 +4,6 @@ use flashmob_results::cluster::{Batch, Point};
 use flashmob_results::disk::Spread;
 
 use super::{Axis, COMMAND, Drawing, Line, Section, drawn, look, mark, named, usable};
-use crate::Error;
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
 use crate::sweep::{Sweep, frames_per_request};
@@ -12,7 +11,7 @@ use crate::words;
 
 const BEST: &str = "each k with the links that it does most with";
 
-pub(super) fn rates(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn rates(entries: &[Entry]) -> Section {
     let of = |p: &Point| Some(p.summary.requests_per_second);
     let mut drawings: Vec<Drawing> = Vec::new();
     for (name, sweep) in named(entries, false) {
@@ -26,15 +25,15 @@ pub(super) fn rates(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Resu
         drawings.push(drawing);
     }
     let axis = Axis { y_title: "requests/s", x_title: "nodes", legend: "k", may_be_logarithmic: false };
-    Ok(Section {
+    Section {
         heading: "Requests per second over nodes",
         words: "Batches that clock themselves (auto, one of which is what gathered while earlier ones were out) beside P1's fixed ones.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn frames(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn frames(entries: &[Entry]) -> Section {
     let of = |p: &Point| {
         p.summary.frames_per_request.or_else(|| {
             let median = frames_per_request(p)?;
@@ -44,12 +43,12 @@ pub(super) fn frames(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Res
     let what = "frames for each request";
     let drawings = named(entries, false).iter().map(|(name, s)| over_nodes(name, s, what, of)).collect();
     let axis = Axis { y_title: "frames/request", x_title: "nodes", legend: "k", may_be_logarithmic: true };
-    Ok(Section {
+    Section {
         heading: "Frames for each request",
         words: "What a request costs the air. Where the air is real, TCP packets stand in for frames.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
 /// Nodes across, each taking the same room, so that what is proportional is straight.

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use flashmob_results::net::{Direction, Parameters, Point, Protocol};
 
 use super::{COMMAND, MEGABIT, Section};
-use crate::Error;
 use crate::entry::{Entry, doubts};
 use crate::figure::bars::{Bar, Bars};
+use crate::plots::Figures;
 use crate::plots::{how_many, linear_scales};
 use crate::{ways, words};
 
@@ -16,11 +16,11 @@ struct Drawing<'a> {
     shown: Vec<(String, Direction, &'a Point)>,
 }
 
-pub(super) fn section(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn section(entries: &[Entry]) -> Section {
     let drawings: Vec<Drawing> = entries.iter().filter_map(drawing).collect();
     let highest: Vec<f64> = drawings.iter().map(Drawing::highest).collect();
     let (scales, note) = linear_scales(&highest);
-    let mut figures = Vec::new();
+    let mut figures = Figures::new();
     for (drawing, scale) in drawings.iter().zip(scales) {
         let bars: Vec<Bar> = drawing.shown.iter().filter_map(|(name, way, point)| bar(name, *way, point)).collect();
         let values: Vec<String> = bars.iter().map(|b| format!("{} {}", b.name, words::number(b.median))).collect();
@@ -36,14 +36,14 @@ pub(super) fn section(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Re
             scale,
             bars,
         };
-        figures.push((drawing.name.clone(), bars.draw(next())?));
+        figures.push((drawing.name.clone(), Box::new(move |nth| bars.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "TCP and UDP",
         words: "P4, figure 6: what arrives where nothing is added to the path. Up: the client sends.",
         figures,
         command: COMMAND,
-    })
+    }
 }
 
 impl Drawing<'_> {

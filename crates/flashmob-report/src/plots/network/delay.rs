@@ -6,11 +6,10 @@ use flashmob_results::net::{Direction, Protocol};
 
 use super::axis::RttAxis;
 use super::{COMMAND, MEGABIT, Section};
-use crate::Error;
 use crate::entry::{Entry, doubts};
 use crate::figure::lines::{Limit, Mark};
 use crate::plots::drawing::{Axis, Drawing, Line, drawn};
-use crate::ways::{self, Setting, Way, bound_bits_per_second};
+use crate::ways::{self, RttSeries, Setting, bound_bits_per_second};
 use crate::words;
 
 const AXIS: Axis =
@@ -20,29 +19,29 @@ const FIGURES_MAX: usize = 12;
 /// Lines that can be told apart in one figure.
 const LINES_MAX: usize = 8;
 
-pub(super) fn tcp(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
-    Ok(Section {
+pub(super) fn tcp(entries: &[Entry]) -> Section {
+    Section {
         heading: "TCP over the round-trip time",
         words: "P4, figure 7: a host with a small receive maximum sends as before where the round trip is long, and hardly receives. Up: the client sends.",
-        figures: drawn(both_ways(entries, Protocol::Tcp, 7), &AXIS, next)?,
+        figures: drawn(both_ways(entries, Protocol::Tcp, 7), &AXIS),
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn udp(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
-    Ok(Section {
+pub(super) fn udp(entries: &[Entry]) -> Section {
+    Section {
         heading: "UDP over the round-trip time",
         words: "P4, figure 8: datagrams wait for nobody.",
-        figures: drawn(both_ways(entries, Protocol::Udp, 8), &AXIS, next)?,
+        figures: drawn(both_ways(entries, Protocol::Udp, 8), &AXIS),
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn congestion(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn congestion(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
-    let tcp: Vec<&Way> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
+    let tcp: Vec<&RttSeries> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
     let groups = grouped(&tcp, |s| Setting { congestion: None, ..s.clone() });
-    let mut several: Vec<Vec<&Way>> = groups.into_iter().filter(|group| group.len() > 1).collect();
+    let mut several: Vec<Vec<&RttSeries>> = groups.into_iter().filter(|group| group.len() > 1).collect();
     for group in &mut several {
         // The system's own is one of those that were chosen, where there are several.
         let chosen = group.iter().filter(|w| w.setting.congestion.is_some()).count();
@@ -63,15 +62,15 @@ pub(super) fn congestion(entries: &[Entry], next: &mut impl FnMut() -> usize) ->
         drawings.push(drawing(entries, lines.collect(), &parts, figure));
     }
     drawings.truncate(FIGURES_MAX);
-    Ok(Section {
+    Section {
         heading: "Congestion controls over the round-trip time",
         words: "P4, figures 9 and 10: reno and cubic without loss and with it. bbr, where it was measured, is a third that the paper did not have.",
-        figures: drawn(drawings, &AXIS, next)?,
+        figures: drawn(drawings, &AXIS),
         command: COMMAND,
-    })
+    }
 }
 
-pub(super) fn receiving(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
+pub(super) fn receiving(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp = plain(&all, Protocol::Tcp);
     // Whatever the sender's own maximum is.
@@ -99,12 +98,12 @@ pub(super) fn receiving(entries: &[Entry], next: &mut impl FnMut() -> usize) -> 
     }
     drawings.truncate(FIGURES_MAX);
     let axis = Axis { legend: "receive maximum", ..AXIS };
-    Ok(Section {
+    Section {
         heading: "Receiving with different receive maxima",
         words: "P4, figure 15: with a larger maximum throughput no longer falls with the round trip.",
-        figures: drawn(drawings, &axis, next)?,
+        figures: drawn(drawings, &axis),
         command: COMMAND,
-    })
+    }
 }
 
 /// Both ways of each combination with the congestion control and the loss that stand for all.
@@ -112,7 +111,7 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
     let all = ways::all(entries);
     let some = plain(&all, protocol);
     let groups = grouped(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
-    let of = |group: &Vec<&Way>| {
+    let of = |group: &Vec<&RttSeries>| {
         let setting = &group[0].setting;
         let streams = match setting.streams {
             1 => String::new(),
@@ -131,14 +130,14 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
 }
 
 /// Ways over several round-trip times, with the least loss of their result, and with the congestion control that most of them have.
-fn plain<'a, 'b>(all: &'b [Way<'a>], protocol: Protocol) -> Vec<&'b Way<'a>> {
-    let like = |w: &&Way| w.setting.protocol == protocol && w.ends().is_some();
+fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSeries<'a>> {
+    let like = |w: &&RttSeries| w.setting.protocol == protocol && w.ends().is_some();
     let mut kept = Vec::new();
     let entries: std::collections::BTreeSet<usize> = all.iter().map(|w| w.entry).collect();
     for entry in entries {
-        let own: Vec<&Way> = all.iter().filter(|w| w.entry == entry).filter(like).collect();
+        let own: Vec<&RttSeries> = all.iter().filter(|w| w.entry == entry).filter(like).collect();
         let loss = own.iter().map(|w| w.setting.loss_percent).fold(f64::INFINITY, f64::min);
-        let own: Vec<&Way> = own.into_iter().filter(|w| w.setting.loss_percent <= loss).collect();
+        let own: Vec<&RttSeries> = own.into_iter().filter(|w| w.setting.loss_percent <= loss).collect();
         let how_many = |name: &Option<String>| own.iter().filter(|w| w.setting.congestion == *name).count();
         // Left to the system, then cubic, which is most systems' own, where several have equally many.
         let rank = |name: &Option<String>| (how_many(name), name.is_none(), name.as_deref() == Some("cubic"));
@@ -149,8 +148,8 @@ fn plain<'a, 'b>(all: &'b [Way<'a>], protocol: Protocol) -> Vec<&'b Way<'a>> {
 }
 
 /// Ways of one result that are equal but for what is made equal here.
-fn grouped<'a, 'b>(ways: &[&'b Way<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b Way<'a>>> {
-    let mut groups: Vec<(usize, Setting, Vec<&Way>)> = Vec::new();
+fn grouped<'a, 'b>(ways: &[&'b RttSeries<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b RttSeries<'a>>> {
+    let mut groups: Vec<(usize, Setting, Vec<&RttSeries>)> = Vec::new();
     for way in ways.iter().copied().filter(|w| w.ends().is_some()) {
         let key = bare(&way.setting);
         match groups.iter_mut().find(|g| g.0 == way.entry && g.1 == key) {
@@ -161,17 +160,17 @@ fn grouped<'a, 'b>(ways: &[&'b Way<'a>], bare: impl Fn(&Setting) -> Setting) -> 
     groups.into_iter().map(|(_, _, group)| group).collect()
 }
 
-fn axis(group: &[&Way]) -> RttAxis {
+fn axis(group: &[&RttSeries]) -> RttAxis {
     RttAxis::of(group.iter().flat_map(|w| &w.places).filter_map(|p| p.rtt_ms))
 }
 
-fn drawing(entries: &[Entry], lines: Vec<(usize, String, &Way)>, parts: &[String], figure: u32) -> Drawing {
-    let ways: Vec<&Way> = lines.iter().map(|(_, _, way)| *way).collect();
+fn drawing(entries: &[Entry], lines: Vec<(usize, String, &RttSeries)>, parts: &[String], figure: u32) -> Drawing {
+    let ways: Vec<&RttSeries> = lines.iter().map(|(_, _, way)| *way).collect();
     let axis = axis(&ways);
     let entry = ways.first().and_then(|way| entries.get(way.entry)).map_or("", |e| &e.name);
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     let what = parts.join(", ");
-    let line = |(look, name, way): (usize, String, &Way)| {
+    let line = |(look, name, way): (usize, String, &RttSeries)| {
         let marks = way.places.iter().filter_map(|p| Some((axis.part(p.rtt_ms?), p)));
         Line {
             name,
@@ -199,7 +198,7 @@ fn highest(drawing: &Drawing) -> f64 {
 }
 
 /// What the window lets through, from where that is no more than the highest that was measured.
-fn limit(way: &Way, axis: &RttAxis, top: f64) -> Option<Limit> {
+fn limit(way: &RttSeries, axis: &RttAxis, top: f64) -> Option<Limit> {
     let (_, last) = way.ends()?;
     let window = way.window_bytes(&last)?;
     let from = window * 8_000.0 / (top * MEGABIT);

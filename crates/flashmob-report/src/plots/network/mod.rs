@@ -11,20 +11,19 @@ mod delay;
 mod moments;
 
 use super::Section;
-use crate::Error;
 use crate::entry::Entry;
 
 const COMMAND: &str = "flashmob reproduce p4";
 
-pub(super) fn sections(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Vec<Section>, Error> {
-    Ok(vec![
-        basic::section(entries, next)?,
-        delay::tcp(entries, next)?,
-        delay::udp(entries, next)?,
-        delay::congestion(entries, next)?,
-        delay::receiving(entries, next)?,
-        moments::section(entries, next)?,
-    ])
+pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
+    vec![
+        basic::section(entries),
+        delay::tcp(entries),
+        delay::udp(entries),
+        delay::congestion(entries),
+        delay::receiving(entries),
+        moments::section(entries),
+    ]
 }
 
 /// Rates are drawn in these.

@@ -3,10 +3,10 @@
 use flashmob_results::net::{Direction, Point, Repetition};
 
 use super::{MEGABIT, Section};
-use crate::Error;
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::traces::{Kind, Trace, Traces};
+use crate::plots::Figures;
 use crate::{ways, words};
 
 /// Results with more points are sweeps.
@@ -16,8 +16,8 @@ const REPETITIONS_MAX: usize = 5;
 /// Intervals that make a line worth looking at.
 const INTERVALS_MIN: usize = 3;
 
-pub(super) fn section(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
-    let mut figures = Vec::new();
+pub(super) fn section(entries: &[Entry]) -> Section {
+    let mut figures = Figures::new();
     for entry in entries {
         let Some(net) = entry.net().filter(|net| net.points.len() <= POINTS_MAX) else { continue };
         for point in &net.points {
@@ -38,15 +38,15 @@ pub(super) fn section(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Re
                 scale: Scale::linear(top),
                 traces,
             };
-            figures.push((format!("{} · {what}", entry.name), figure.draw(next())?));
+            figures.push((format!("{} · {what}", entry.name), Box::new(move |nth| figure.draw(nth))));
         }
     }
-    Ok(Section {
+    Section {
         heading: "Throughput over time",
         words: "From second to second, a line for each repetition.",
         figures,
         command: "",
-    })
+    }
 }
 
 fn drawn(point: &Point) -> String {

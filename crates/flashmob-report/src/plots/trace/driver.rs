@@ -2,8 +2,7 @@
 
 use flashmob_results::trace::{Command, Commands, Steps};
 
-use super::super::Section;
-use crate::Error;
+use super::super::{Figures, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::traces::{Kind, Trace, Traces};
@@ -14,19 +13,19 @@ const FIGURES_MAX: usize = 16;
 /// Where the logarithmic axis of steps begins: a sector. Commands that go on where the last ended stand there.
 const STEP_BYTES_MIN: f64 = 512.0;
 
-pub fn section(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Option<Section>, Error> {
-    let mut figures = Vec::new();
+pub fn section(entries: &[Entry]) -> Option<Section> {
+    let mut figures = Figures::new();
     for (name, commands) in all(entries).into_iter().take(FIGURES_MAX) {
         if let Some(figure) = figure(&name, commands) {
-            figures.push((name, figure.draw(next())?));
+            figures.push((name, Box::new(move |nth| figure.draw(nth))));
         }
     }
-    Ok((!figures.is_empty()).then_some(Section {
+    (!figures.is_empty()).then_some(Section {
         heading: "Steps of the driver's commands",
         words: "P3, figure 4: each dot a command; across, how far it begins from the end of the one before. Where flash writes out of order cost more, backward ones stand higher.",
         figures,
         command: "",
-    }))
+    })
 }
 
 /// Commands of traces and of points of disks, each with a name.

@@ -7,8 +7,7 @@ mod driver;
 
 use flashmob_results::trace::{Layer, Run};
 
-use super::Section;
-use crate::Error;
+use super::{Figures, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::stacks::{Stack, Stacks};
@@ -23,13 +22,13 @@ const RUNS_MAX: usize = 12;
 /// Bars of one figure.
 const STACKS_MAX: usize = 24;
 
-pub(super) fn sections(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Vec<Section>, Error> {
-    Ok(vec![stacks(entries, next)?, durations(entries, next)?])
+pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
+    vec![stacks(entries), durations(entries)]
 }
 
 /// One figure for each result: its runs side by side.
-fn stacks(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
-    let mut figures = Vec::new();
+fn stacks(entries: &[Entry]) -> Section {
+    let mut figures = Figures::new();
     for entry in entries {
         let Some(trace) = entry.trace() else { continue };
         let runs: Vec<&Run> = trace.runs.iter().filter(|run| run.operations.count > 0).take(STACKS_MAX).collect();
@@ -45,7 +44,7 @@ fn stacks(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section
         };
         let mut parts: Vec<(String, Option<usize>)> =
             Layer::ALL.into_iter().map(|layer| (layer.name().to_string(), Some(hue(layer)))).collect();
-        parts.push(("nobody".into(), None));
+        parts.push(("unattributed".into(), None));
         let stacks: Vec<Stack> = runs.iter().map(of).collect();
         let sum = |stack: &Stack| stack.values.iter().map(|(_, value)| value).sum::<f64>();
         let totals: Vec<String> = stacks.iter().map(|s| format!("{} {} us", s.name, words::number(sum(s)))).collect();
@@ -57,18 +56,18 @@ fn stacks(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section
             parts,
             stacks,
         };
-        figures.push((entry.name.clone(), figure.draw(next())?));
+        figures.push((entry.name.clone(), Box::new(move |nth| figure.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "Where the time goes",
         words: "What a setting saves is missing from its bar.",
         figures,
         command: "flashmob trace sqlite --save FILE",
-    })
+    }
 }
 
-fn durations(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Section, Error> {
-    let mut figures = Vec::new();
+fn durations(entries: &[Entry]) -> Section {
+    let mut figures = Figures::new();
     let runs = entries
         .iter()
         .flat_map(|entry| entry.trace().into_iter().flat_map(move |t| t.runs.iter().map(move |r| (entry, r))));
@@ -93,12 +92,12 @@ fn durations(entries: &[Entry], next: &mut impl FnMut() -> usize) -> Result<Sect
             scale: Scale::linear(most(|p| p.1)),
             traces: vec![Trace { name: String::new(), look: 0, kind: Kind::Dots, points }],
         };
-        figures.push((name, figure.draw(next())?));
+        figures.push((name, Box::new(move |nth| figure.draw(nth))));
     }
-    Ok(Section {
+    Section {
         heading: "Operations over time",
         words: "P5: dense and sparse phases show as bands and steps.",
         figures,
         command: "",
-    })
+    }
 }

@@ -60,6 +60,7 @@ fn document() -> Document {
         elapsed_s: 3.5,
         interrupted: false,
         label: Some("Sample of traces".into()),
+        command: None,
         device: Device { model: Some("Test board".into()), cpus: 4, ..Device::default() },
         preset: None,
         scale: 1.0,

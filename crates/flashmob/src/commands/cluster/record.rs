@@ -9,6 +9,7 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
 use super::{ResultArgs, Sweep};
+use crate::commands::command_line;
 
 /// Distance of the fastest and the slowest repetition, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;
@@ -77,6 +78,7 @@ pub fn document(
         elapsed_s: when.elapsed.as_secs_f64(),
         interrupted,
         label: args.label.clone(),
+        command: Some(command_line::recorded()),
         device,
         preset: None,
         scale: 1.0,

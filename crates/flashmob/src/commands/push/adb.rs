@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use super::trouble::{Trouble, trouble};
+pub use crate::commands::command_line::quoted;
 
 /// For what a device answers at once. The first question may have to start adb's server.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -129,16 +130,6 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<V
         }
         bytes
     })
-}
-
-/// A word for a shell, whatever is in it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Words for a shell.

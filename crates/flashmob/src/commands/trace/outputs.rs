@@ -15,7 +15,7 @@ use flashmob_results::warning::Warning;
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 use flashmob_trace::export;
 
-use crate::commands::{tell, whole_file};
+use crate::commands::{command_line, tell, whole_file};
 
 /// What to write, and where.
 #[derive(Clone, Debug, Args)]
@@ -96,6 +96,7 @@ impl OutputArgs {
             elapsed_s: about.elapsed.as_secs_f64(),
             interrupted: about.is_interrupted,
             label: self.label.clone(),
+            command: Some(command_line::recorded()),
             device,
             preset: None,
             scale: 1.0,

@@ -25,6 +25,7 @@ use preset::Preset;
 pub use preset::scale;
 use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
+use crate::commands::command_line;
 use crate::commands::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
 
 /// Measure one device: read or write a file on it, in any order, size and number of threads.
@@ -186,6 +187,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         elapsed_s: begun.elapsed().as_secs_f64(),
         interrupted: swept.interrupted,
         label: job.label,
+        command: Some(command_line::recorded()),
         device: device::describe(),
         preset: args.preset.map(Preset::name),
         scale: args.scale,

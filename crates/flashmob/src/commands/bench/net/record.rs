@@ -12,6 +12,7 @@ use flashmob_results::net::{Net, Parameters, Path, Point, Protocol, Repetition};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
+use crate::commands::command_line;
 use crate::lab::lateness::is_late;
 
 /// Distance of the fastest and the slowest repetition, as a fraction of the median.
@@ -70,6 +71,7 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
         elapsed_s: subject.elapsed.as_secs_f64(),
         interrupted: subject.interrupted || failure.is_some(),
         label: subject.label,
+        command: Some(command_line::recorded()),
         device,
         preset: None,
         scale: 1.0,

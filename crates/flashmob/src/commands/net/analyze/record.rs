@@ -9,6 +9,7 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 
 use super::Heard;
+use crate::commands::command_line;
 
 /// The whole document.
 pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Option<String>) -> Document {
@@ -45,6 +46,7 @@ pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Opt
         elapsed_s: elapsed.as_secs_f64(),
         interrupted: heard.is_interrupted,
         label,
+        command: Some(command_line::recorded()),
         device: device::describe(),
         preset: None,
         scale: 1.0,

@@ -87,6 +87,7 @@ fn document(run: &Run) -> Document {
         elapsed_s: 1.0,
         interrupted: false,
         label: None,
+        command: None,
         device: Device::default(),
         preset: None,
         scale: 1.0,

@@ -7,11 +7,9 @@
 
 use flashmob_results::trace::{Operations, Run};
 
-use super::c19::is_android;
-use super::clusters::Missing;
 use super::traces::{Insert, each};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::writes_per_insert::is_android;
+use super::{Definition, Finding, Missing};
 use crate::words;
 
 const SHORT_MAX: f64 = 0.5;
@@ -21,18 +19,17 @@ const INSERTS_OF_A_WINDOW: usize = 20;
 /// Fewer have no tenth.
 const WINDOWS_MIN: usize = 10;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C21",
-        source: "P5, Fig. 4, 5",
-        words: "On the phone single inserts are short, but dense and sparse phases alternate; hand-over between layers takes long.",
-        short: "Dense and sparse phases on a phone",
-        criterion: "Android, journal mode DELETE, synchronous FULL: the median insert takes half of the time from insert to insert or less; the busiest tenth of equal windows (20 inserts on average) has three times the inserts of the quietest or more; hand-over takes a quarter of the inserts' time or more.",
-        paper: "a timeline of many inserts (no figures in the text)",
-        measured_on: " on a phone",
-        ..Claim::of_traces(each(entries, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C21",
+    source: "P5, Fig. 4, 5",
+    words: "On the phone single inserts are short, but dense and sparse phases alternate; hand-over between layers takes long.",
+    short: "Dense and sparse phases on a phone",
+    criterion: "Android, journal mode DELETE, synchronous FULL: the median insert takes half of the time from insert to insert or less; the busiest tenth of equal windows (20 inserts on average) has three times the inserts of the quietest or more; hand-over takes a quarter of the inserts' time or more.",
+    paper: "a timeline of many inserts (no figures in the text)",
+    measured_on: " on a phone",
+    judge: |entries| each(entries, judged),
+    ..Definition::TRACE
+};
 
 /// What the claim is about, in figures.
 struct Figures {

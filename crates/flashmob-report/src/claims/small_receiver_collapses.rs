@@ -7,30 +7,27 @@
 
 use flashmob_results::net::Direction;
 
-use super::clusters::Missing;
 use super::networks::{
     ABOVE_BOUND_MAX, COLLAPSED_MAX, Groups, KEPT_MIN, common_rtts, each, grouped, high, much_smaller, points, speed,
     window,
 };
-use super::{Claim, Finding};
-use crate::entry::Entry;
-use crate::ways::{Place, SYSTEM_RECEIVE_MAX_BYTES, Setting, Way, bound_bits_per_second};
+use super::{Definition, Finding, Missing};
+use crate::ways::{RttPoint, RttSeries, SYSTEM_RECEIVE_MAX_BYTES, Setting, bound_bits_per_second};
 use crate::words;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C14",
-        source: "P4, Fig. 7",
-        words: "A host with a small receive maximum keeps its throughput as the round trip grows when it sends, and collapses when it receives.",
-        short: "Small receive maximum: sends on, hardly receives",
-        criterion: "One TCP connection without loss, receive maxima at least four times apart: at the greatest RTT (16 ms or more) the small one receives half or less of what it does at the least RTT, and no more than its window / RTT; it sends three quarters or more.",
-        paper: "sending from Android stays, receiving collapses (no figures in the text); maxima ten times apart",
-        ..Claim::of_networks(each(entries, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C14",
+    source: "P4, Fig. 7",
+    words: "A host with a small receive maximum keeps its throughput as the round trip grows when it sends, and collapses when it receives.",
+    short: "Small receive maximum: sends on, hardly receives",
+    criterion: "One TCP connection without loss, receive maxima at least four times apart: at the greatest RTT (16 ms or more) the small one receives half or less of what it does at the least RTT, and no more than its window / RTT; it sends three quarters or more.",
+    paper: "sending from Android stays, receiving collapses (no figures in the text); maxima ten times apart",
+    judge: |entries| each(entries, judged),
+    ..Definition::NETWORK
+};
 
-fn judged(ways: &[&Way]) -> Result<Groups, Missing> {
-    let lossless: Vec<&Way> = ways.iter().copied().filter(|w| w.setting.loss_percent <= 0.0).collect();
+fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
+    let lossless: Vec<&RttSeries> = ways.iter().copied().filter(|w| w.setting.loss_percent <= 0.0).collect();
     let maximum = |max: Option<u64>| max.unwrap_or(SYSTEM_RECEIVE_MAX_BYTES);
     let mut groups = grouped(&lossless, |s| Setting { direction: Direction::Up, ..s.clone() });
     groups.retain(|(s, _)| {
@@ -40,7 +37,7 @@ fn judged(ways: &[&Way]) -> Result<Groups, Missing> {
     if groups.is_empty() {
         return Err("no host had a receive maximum of a quarter of the other's or less".into());
     }
-    let named = |(setting, group): (Setting, Vec<&Way>)| {
+    let named = |(setting, group): (Setting, Vec<&RttSeries>)| {
         let client_is_small = maximum(setting.client_receive_max_bytes) < maximum(setting.server_receive_max_bytes);
         let words = format!("congestion control {}, {}", setting.congestion_words(), setting.maxima_words());
         (words, of_pair(&group, client_is_small))
@@ -48,7 +45,7 @@ fn judged(ways: &[&Way]) -> Result<Groups, Missing> {
     Ok(groups.into_iter().map(named).collect())
 }
 
-fn of_pair(group: &[&Way], client_is_small: bool) -> Result<Finding, Missing> {
+fn of_pair(group: &[&RttSeries], client_is_small: bool) -> Result<Finding, Missing> {
     let (inwards, outwards, who) = if client_is_small {
         (Direction::Down, Direction::Up, "client")
     } else {
@@ -67,7 +64,7 @@ fn of_pair(group: &[&Way], client_is_small: bool) -> Result<Finding, Missing> {
     let (near_out, far_out) = sending.at(*least).zip(sending.at(greatest)).ok_or_else(nothing)?;
     let window = window(receiving, &far_in)?;
     let bound = bound_bits_per_second(window, greatest).unwrap_or(f64::INFINITY);
-    let part = |near: &Place, far: &Place| far.rate.median / near.rate.median;
+    let part = |near: &RttPoint, far: &RttPoint| far.rate.median / near.rate.median;
     let (kept_in, kept_out) = (part(&near_in, &far_in), part(&near_out, &far_out));
     let holds = kept_in <= COLLAPSED_MAX && kept_out >= KEPT_MIN && far_in.rate.median <= bound * ABOVE_BOUND_MAX;
     let numbers = format!(

@@ -8,30 +8,27 @@
 
 use flashmob_results::net::{Direction, Point};
 
-use super::clusters::Missing;
 use super::networks::{Groups, common_rtts, each, grouped, high, speed};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::{Definition, Finding, Missing};
 use crate::stats::{DIFFERENCE_MIN, apart};
-use crate::ways::{self, Setting, Way};
+use crate::ways::{self, RttSeries, Setting};
 use crate::words;
 
 const LOSSY_RATIO_MAX: f64 = 1.25;
 const LEFT_BY_LOSS_MAX: f64 = 0.75;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C15",
-        source: "P4, Fig. 9, 10",
-        words: "reno and cubic do not differ visibly here; loss at a long round trip lowers both.",
-        short: "reno ≈ cubic; loss lowers both",
-        criterion: "One TCP connection: without loss reno and cubic within 10 %, or not apart from their repetitions' spread, at every RTT; with loss within 25 % of each other on average over the RTTs; at the greatest RTT (16 ms or more) loss leaves three quarters or less of each.",
-        paper: "no visible difference; both fall with loss at a high RTT (no figures in the text)",
-        ..Claim::of_networks(each(entries, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C15",
+    source: "P4, Fig. 9, 10",
+    words: "reno and cubic do not differ visibly here; loss at a long round trip lowers both.",
+    short: "reno ≈ cubic; loss lowers both",
+    criterion: "One TCP connection: without loss reno and cubic within 10 %, or not apart from their repetitions' spread, at every RTT; with loss within 25 % of each other on average over the RTTs; at the greatest RTT (16 ms or more) loss leaves three quarters or less of each.",
+    paper: "no visible difference; both fall with loss at a high RTT (no figures in the text)",
+    judge: |entries| each(entries, judged),
+    ..Definition::NETWORK
+};
 
-fn judged(ways: &[&Way]) -> Result<Groups, Missing> {
+fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
     let has = |name: &str| ways.iter().any(|w| w.setting.congestion.as_deref() == Some(name));
     for name in ["reno", "cubic"] {
         if !has(name) {
@@ -48,7 +45,7 @@ fn judged(ways: &[&Way]) -> Result<Groups, Missing> {
     if kept.is_empty() {
         return Err("reno was not measured without loss".into());
     }
-    let of = |(setting, group): &(Setting, Vec<&Way>)| {
+    let of = |(setting, group): &(Setting, Vec<&RttSeries>)| {
         let maxima = setting.maxima_words();
         let words = [format!("data {}", setting.direction), maxima].into_iter().filter(|w| !w.is_empty());
         (words.collect::<Vec<_>>().join(", "), of_group(group))
@@ -56,13 +53,13 @@ fn judged(ways: &[&Way]) -> Result<Groups, Missing> {
     Ok(kept.into_iter().map(of).collect())
 }
 
-fn named<'a, 'b>(group: &[&'b Way<'a>], name: &str, loss: f64) -> Option<&'b Way<'a>> {
+fn named<'a, 'b>(group: &[&'b RttSeries<'a>], name: &str, loss: f64) -> Option<&'b RttSeries<'a>> {
     group.iter().copied().find(|w| {
         w.setting.congestion.as_deref() == Some(name) && w.setting.loss_percent.max(0.0).total_cmp(&loss).is_eq()
     })
 }
 
-fn of_group(group: &[&Way]) -> Result<Finding, Missing> {
+fn of_group(group: &[&RttSeries]) -> Result<Finding, Missing> {
     let of = |name: &str, loss: f64| {
         named(group, name, loss)
             .ok_or_else(|| format!("{name} with {} % loss was not measured as the other was", words::number(loss)))
@@ -79,7 +76,7 @@ fn of_group(group: &[&Way]) -> Result<Finding, Missing> {
     let nothing = || "reno and cubic were not measured at the same round-trip times with loss and without".to_string();
     let greatest = high(*rtts.last().ok_or_else(nothing)?)?;
 
-    let ratio = |a: &Way, b: &Way, rtt: f64| Some(a.at(rtt)?.rate.median / b.at(rtt)?.rate.median);
+    let ratio = |a: &RttSeries, b: &RttSeries, rtt: f64| Some(a.at(rtt)?.rate.median / b.at(rtt)?.rate.median);
     let ratios: Vec<f64> = rtts.iter().filter_map(|rtt| ratio(cubic, reno, *rtt)).collect();
     let differing: Vec<String> =
         rtts.iter().filter(|rtt| differ(cubic, reno, **rtt)).map(|rtt| words::time_ms(*rtt)).collect();
@@ -120,15 +117,15 @@ fn of_group(group: &[&Way]) -> Result<Finding, Missing> {
 }
 
 /// Medians and repetitions are apart.
-fn differ(a: &Way, b: &Way, rtt: f64) -> bool {
+fn differ(a: &RttSeries, b: &RttSeries, rtt: f64) -> bool {
     let (Some(first), Some(second)) = (a.at(rtt), b.at(rtt)) else { return false };
     let ratio = first.rate.median / second.rate.median;
-    let rates = |way: &Way, point| ways::rates(point, way.setting.direction);
+    let rates = |way: &RttSeries, point| ways::rates(point, way.setting.direction);
     ratio.max(ratio.recip()) > 1.0 + DIFFERENCE_MIN && apart(&rates(a, first.point), &rates(b, second.point))
 }
 
 /// What bbr does there.
-fn third(group: &[&Way], loss: f64, rtt: f64) -> String {
+fn third(group: &[&RttSeries], loss: f64, rtt: f64) -> String {
     let at = |loss: f64| named(group, "bbr", loss)?.at(rtt);
     match (at(0.0), at(loss)) {
         (Some(without), Some(with)) => {

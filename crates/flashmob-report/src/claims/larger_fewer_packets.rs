@@ -6,9 +6,8 @@
 
 use flashmob_results::cluster::Point;
 
-use super::clusters::{HUNDRED, Missing, ONE, TEN, each, most_nodes};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::clusters::{HUNDRED, ONE, TEN, each, most_nodes};
+use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, frames_per_request};
 use crate::words;
 
@@ -16,17 +15,16 @@ const SMALLER_MAX: f64 = 0.03;
 const LARGER_MIN: f64 = 1.10;
 const FRAMES_MAX: f64 = 0.90;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C9",
-        source: "P1, Fig. 11, 12",
-        words: "Without aggregation many very small packets cross the air; aggregation makes packets larger, and fewer of them carry a request.",
-        short: "Aggregation: larger and fewer packets",
-        criterion: "At the largest n and at every number of links: the mean packet grows from k = 1 over 10 to 100 (none more than 3 % smaller than the one before, in all 10 % or more), and k = 10 and 100 take at least 10 % fewer frames for each request than k = 1.",
-        paper: "mean packet size rises with k, packets/s fall (no figures in the text)",
-        ..Claim::of_clusters(each(entries, false, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C9",
+    source: "P1, Fig. 11, 12",
+    words: "Without aggregation many very small packets cross the air; aggregation makes packets larger, and fewer of them carry a request.",
+    short: "Aggregation: larger and fewer packets",
+    criterion: "At the largest n and at every number of links: the mean packet grows from k = 1 over 10 to 100 (none more than 3 % smaller than the one before, in all 10 % or more), and k = 10 and 100 take at least 10 % fewer frames for each request than k = 1.",
+    paper: "mean packet size rises with k, packets/s fall (no figures in the text)",
+    judge: |entries| each(entries, false, judged),
+    ..Definition::CLUSTER
+};
 
 /// Of k = 1, 10 and 100 with equally many nodes and links.
 struct Three<'a> {

@@ -6,26 +6,24 @@
 
 use flashmob_results::cluster::{Batch, Point};
 
-use super::clusters::{HUNDRED, Missing, NODES_MAX, TEN, best, each, limit, nodes_from_one, per_second};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::clusters::{HUNDRED, NODES_MAX, TEN, best, each, limit, nodes_from_one, per_second};
+use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
 
 const PROPORTION_MIN: f64 = 0.90;
 const PART_MIN: f64 = 0.95;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C6",
-        source: "P1, Fig. 8, 9",
-        words: "With aggregation (k = 10 and 100) throughput is close to proportional to the nodes, up to 95 % of what eight nodes' flash does.",
-        short: "k=10, 100: n nodes do n times as much",
-        criterion: "k = 10 and k = 100, the best of all links: at every n 90 % or more of n times the rate of one node, and with 8 nodes 95 % or more of 8 times the node's own limit.",
-        paper: "about 16,000/s with 8 nodes, 95 % of 8 x 2,100/s",
-        ..Claim::of_clusters(each(entries, false, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C6",
+    source: "P1, Fig. 8, 9",
+    words: "With aggregation (k = 10 and 100) throughput is close to proportional to the nodes, up to 95 % of what eight nodes' flash does.",
+    short: "k=10, 100: n nodes do n times as much",
+    criterion: "k = 10 and k = 100, the best of all links: at every n 90 % or more of n times the rate of one node, and with 8 nodes 95 % or more of 8 times the node's own limit.",
+    paper: "about 16,000/s with 8 nodes, 95 % of 8 x 2,100/s",
+    judge: |entries| each(entries, false, judged),
+    ..Definition::CLUSTER
+};
 
 struct Line<'a> {
     words: String,

@@ -5,26 +5,24 @@
 
 use flashmob_results::cluster::{Batch, Point};
 
-use super::clusters::{HUNDRED, Missing, TEN, each, most_nodes, per_second};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::clusters::{HUNDRED, TEN, each, most_nodes, per_second};
+use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
 
 const WITHIN: f64 = 0.05;
 const ENOUGH: [(Batch, u32); 2] = [(TEN, 8), (HUNDRED, 4)];
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C7",
-        source: "P1, Fig. 8, 9",
-        words: "With k = 10 throughput is saturated at 8 links to each node, with k = 100 at 4.",
-        short: "8 links suffice at k=10, 4 at k=100",
-        criterion: "At the largest n, k = 10 with 8 links and k = 100 with 4 are within 5 % of the best over all links, more than these among them.",
-        paper: "k=10 saturates at 8 links, k=100 at 4",
-        ..Claim::of_clusters(each(entries, false, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C7",
+    source: "P1, Fig. 8, 9",
+    words: "With k = 10 throughput is saturated at 8 links to each node, with k = 100 at 4.",
+    short: "8 links suffice at k=10, 4 at k=100",
+    criterion: "At the largest n, k = 10 with 8 links and k = 100 with 4 are within 5 % of the best over all links, more than these among them.",
+    paper: "k=10 saturates at 8 links, k=100 at 4",
+    judge: |entries| each(entries, false, judged),
+    ..Definition::CLUSTER
+};
 
 fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
     let nodes = most_nodes(sweep, &[TEN, HUNDRED])?;

@@ -8,9 +8,8 @@
 
 use flashmob_results::trace::{Layer, Role, Run, Workload};
 
-use super::clusters::Missing;
 use super::traces::{Insert, commands, each, writes};
-use super::{Claim, Finding};
+use super::{Definition, Finding, Missing};
 use crate::entry::Entry;
 use crate::words;
 
@@ -19,17 +18,16 @@ const PC: (f64, f64) = (2.0, 1.0);
 const PHONE: (f64, f64) = (11.0, 3.0);
 const TOLERANCE: f64 = 0.1;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C19",
-        source: "P5, Fig. 2–4",
-        words: "An insert makes 3 file system writes on Linux and Android-x86 (2 to the journal, 1 to the database), 14 on the phone (11 and 3).",
-        short: "3 writes an insert, 14 on a phone",
-        criterion: "Journal mode DELETE, synchronous FULL: writing system calls for each insert, to the journal and to the database, each within a tenth of the paper's 2 and 1 (on Android 11 and 3).",
-        paper: "SQLite 3.5.9: 2 and 1; SQLite 3.7.4 on the phone: 11 and 3",
-        ..Claim::of_traces(each(entries, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C19",
+    source: "P5, Fig. 2–4",
+    words: "An insert makes 3 file system writes on Linux and Android-x86 (2 to the journal, 1 to the database), 14 on the phone (11 and 3).",
+    short: "3 writes an insert, 14 on a phone",
+    criterion: "Journal mode DELETE, synchronous FULL: writing system calls for each insert, to the journal and to the database, each within a tenth of the paper's 2 and 1 (on Android 11 and 3).",
+    paper: "SQLite 3.5.9: 2 and 1; SQLite 3.7.4 on the phone: 11 and 3",
+    judge: |entries| each(entries, judged),
+    ..Definition::TRACE
+};
 
 fn judged(insert: &Insert) -> Result<Finding, Missing> {
     let run = insert.run;

@@ -7,9 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use super::clusters::Judged;
 use super::traces::{Insert, like_p5, nothing, told};
-use super::{Claim, Finding};
+use super::{Definition, Finding, Judged};
 use crate::entry::Entry;
 use crate::inserts::{rate, rates, system};
 use crate::stats::apart;
@@ -20,20 +19,19 @@ const LEFT_MAX: f64 = 0.66;
 /// Rates of one system that rank tests and ranges can work with.
 const SEVERAL: usize = 2;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C18",
-        source: "P5, Fig. 1",
-        words: "Inserts per second differ greatly between systems on like hardware.",
-        short: "Systems differ in inserts/s",
-        criterion: "Journal mode DELETE, synchronous FULL, two systems or more on equal processors: the slowest does 66 % of the fastest or less, and their repetitions are apart.",
-        paper: "Android-x86 does about 45 % less than Linux on the same PC, and 34 % less than the phone",
-        ..Claim::of_traces(judged(entries))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C18",
+    source: "P5, Fig. 1",
+    words: "Inserts per second differ greatly between systems on like hardware.",
+    short: "Systems differ in inserts/s",
+    criterion: "Journal mode DELETE, synchronous FULL, two systems or more on equal processors: the slowest does 66 % of the fastest or less, and their repetitions are apart.",
+    paper: "Android-x86 does about 45 % less than Linux on the same PC, and 34 % less than the phone",
+    judge: judged,
+    ..Definition::TRACE
+};
 
 fn judged(entries: &[Entry]) -> Judged {
-    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let mut judged = Judged::default();
     let all = like_p5(entries);
     let mut groups: Vec<Vec<Insert>> = Vec::new();
     for insert in &all {

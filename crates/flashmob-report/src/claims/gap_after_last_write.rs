@@ -4,23 +4,20 @@
 //! half of it, and more commands of the driver are issued in it than in the earlier one. Both are what the words say, without a margin: sums over all
 //! inserts whose timeline was looked at.
 
-use super::clusters::Missing;
 use super::traces::{Insert, each};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::{Definition, Finding, Missing};
 use crate::words;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C20",
-        source: "P5, Fig. 2, 3",
-        words: "The gap lies after the database write, before the next insert; more driver commands are issued there.",
-        short: "The gap is after the database write",
-        criterion: "Journal mode DELETE, synchronous FULL: from the return of the last write to the database to the next insert is more than half of the time from insert to insert, and more driver commands are issued then than before.",
-        paper: "timelines of single inserts (no figures in the text)",
-        ..Claim::of_traces(each(entries, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C20",
+    source: "P5, Fig. 2, 3",
+    words: "The gap lies after the database write, before the next insert; more driver commands are issued there.",
+    short: "The gap is after the database write",
+    criterion: "Journal mode DELETE, synchronous FULL: from the return of the last write to the database to the next insert is more than half of the time from insert to insert, and more driver commands are issued then than before.",
+    paper: "timelines of single inserts (no figures in the text)",
+    judge: |entries| each(entries, judged),
+    ..Definition::TRACE
+};
 
 fn judged(insert: &Insert) -> Result<Finding, Missing> {
     let sum = insert.run.after_last_write.filter(|sum| sum.operations > 0);

@@ -6,33 +6,27 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, Subject, rate};
+use super::{Definition, Finding, Judged, rate};
 use crate::entry::{Entry, Medium};
 use crate::stats::Comparison;
 use crate::words;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
+pub(super) const CLAIM: Definition = Definition {
+    id: "C1",
+    source: "P1, Fig. 1-4",
+    words: "A device's flash does more random reads per second than a hard disk.",
+    short: "Flash reads faster than a hard disk",
+    criterion: "At every block size that both have, the best rate over threads is more than 10 % higher on flash, beyond the spread.",
+    command: "flashmob bench disk FILE --preset p1",
+    measured_on: " on a flash device and on a rotating disk, both results in one report",
+    judge: judged,
+    ..Definition::DEVICE
+};
+
+fn judged(entries: &[Entry]) -> Judged {
     let of = |medium| entries.iter().enumerate().filter(move |(_, entry)| entry.medium() == medium);
-    let mut findings = Vec::new();
-    for flash in of(Medium::Flash) {
-        for disk in of(Medium::Rotational) {
-            findings.extend(compared(flash, disk));
-        }
-    }
-    Claim {
-        subject: Subject::Device,
-        id: "C1",
-        source: "P1, Fig. 1-4",
-        words: "A device's flash does more random reads per second than a hard disk.",
-        short: "Flash reads faster than a hard disk",
-        criterion: "At every block size that both have, the best rate over threads is more than 10 % higher on flash, beyond the spread.",
-        paper: "",
-        command: "flashmob bench disk FILE --preset p1",
-        measured_on: " on a flash device and on a rotating disk, both results in one report",
-        findings,
-        without: Vec::new(),
-        lacking: Vec::new(),
-    }
+    let pairs = of(Medium::Flash).flat_map(|flash| of(Medium::Rotational).map(move |disk| (flash, disk)));
+    Judged { findings: pairs.filter_map(|(flash, disk)| compared(flash, disk)).collect(), missing: Vec::new() }
 }
 
 fn compared((flash_at, flash): (usize, &Entry), (disk_at, disk): (usize, &Entry)) -> Option<Finding> {

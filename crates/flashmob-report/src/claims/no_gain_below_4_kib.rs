@@ -7,35 +7,25 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, Subject, rate, tell_apart};
+use super::{Definition, Finding, each_set, rate};
 use crate::entry::Entry;
 use crate::words;
 
 const FILESYSTEM_BLOCK_BYTES: u64 = 4_096;
 const ABOVE_MAX: f64 = 0.15;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    let mut findings = Vec::new();
-    for (at, entry) in entries.iter().enumerate() {
-        for (setting, points) in entry.random_reads() {
-            findings.extend(judged(at, &points).map(|finding| (setting.words(), finding)));
-        }
-    }
-    Claim {
-        subject: Subject::Device,
-        id: "C3",
-        source: "P1, Fig. 1 and 2",
-        words: "Below 4 KiB, the file system's block, a smaller read gives no more reads per second.",
-        short: "No gain below 4 KiB",
-        criterion: "At equal threads, no block size below 4 KiB does more than 1.15 times the reads of 4 KiB.",
-        paper: "",
-        command: "flashmob bench disk FILE --preset p1",
-        measured_on: "",
-        findings: tell_apart(findings),
-        without: Vec::new(),
-        lacking: Vec::new(),
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C3",
+    source: "P1, Fig. 1 and 2",
+    words: "Below 4 KiB, the file system's block, a smaller read gives no more reads per second.",
+    short: "No gain below 4 KiB",
+    criterion: "At equal threads, no block size below 4 KiB does more than 1.15 times the reads of 4 KiB.",
+    command: "flashmob bench disk FILE --preset p1",
+    judge: |entries| {
+        each_set(entries, Entry::random_reads, |at, (setting, points)| Some((setting.words(), judged(at, points)?)))
+    },
+    ..Definition::DEVICE
+};
 
 fn judged(entry: usize, points: &[&Point]) -> Option<Finding> {
     let full: Vec<&Point> =

@@ -7,9 +7,8 @@
 
 use flashmob_results::cluster::Point;
 
-use super::clusters::{LINKS_MANY, Missing, ONE, best, each, limit, most_links, nodes_from_one, per_second};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::clusters::{LINKS_MANY, ONE, best, each, limit, most_links, nodes_from_one, per_second};
+use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
 
@@ -17,17 +16,16 @@ const FALL_MAX: f64 = 0.03;
 const GROWTH_MIN: f64 = 1.10;
 const PART_BELOW: f64 = 0.90;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C5",
-        source: "P1, Fig. 7",
-        words: "Without aggregation (k = 1) and with two nodes or more, throughput grows with the nodes, but each stays below its limit, and more links do not help.",
-        short: "k=1: several nodes stay below theirs",
-        criterion: "k = 1, the best of all links (up to 8 at least): no rate more than 3 % below that of fewer nodes, the most nodes do at least 10 % more than one, and each of them less than 90 % of its own limit.",
-        paper: "grows with n; each node below its 2,100/s for n of 2 and more, with up to 32 links",
-        ..Claim::of_clusters(each(entries, false, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C5",
+    source: "P1, Fig. 7",
+    words: "Without aggregation (k = 1) and with two nodes or more, throughput grows with the nodes, but each stays below its limit, and more links do not help.",
+    short: "k=1: several nodes stay below theirs",
+    criterion: "k = 1, the best of all links (up to 8 at least): no rate more than 3 % below that of fewer nodes, the most nodes do at least 10 % more than one, and each of them less than 90 % of its own limit.",
+    paper: "grows with n; each node below its 2,100/s for n of 2 and more, with up to 32 links",
+    judge: |entries| each(entries, false, judged),
+    ..Definition::CLUSTER
+};
 
 fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
     let limit = limit(sweep)?;

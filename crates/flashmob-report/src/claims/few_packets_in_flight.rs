@@ -14,11 +14,10 @@
 
 use flashmob_results::capture::{Capture, Quantiles, Way};
 
-use super::clusters::{Judged, Missing};
 use super::networks::MAXIMA_RATIO_MIN;
-use super::{Claim, Finding};
+use super::{Definition, Finding, Judged, Missing};
 use crate::entry::Entry;
-use crate::flows::{self, Main};
+use crate::flows::{self, CapturedWay};
 use crate::words;
 
 const FLIGHT_MAX: f64 = 0.75;
@@ -29,20 +28,19 @@ const CLUMP_RATIO_MAX: f64 = 1.1;
 /// What a full packet of Ethernet carries at most; one that is larger will be cut up.
 const FULL_PACKET_BYTES: f64 = 1_460.0;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C16",
-        source: "P4, Fig. 11 to 14",
-        words: "The collapsing receiver gets fewer packets in flight, and acknowledges at once in small clumps.",
-        short: "Collapsing: few packets in flight, acknowledged at once",
-        criterion: "Captures with the small receive maximum and with the tenfold one: with the small one median and most bytes in flight are three quarters or less, the most is 80 % or more of the window offered, the median ACK round trip is at most 1.5 times the least, and an ACK is for the bytes of at most 2.5 full packets and for no more than 10 % more than with the tenfold one.",
-        paper: "fewer packets over time, acknowledged in small clumps, at RTT 16 ms (no figures in the text)",
-        ..Claim::of_networks(judged(entries))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C16",
+    source: "P4, Fig. 11 to 14",
+    words: "The collapsing receiver gets fewer packets in flight, and acknowledges at once in small clumps.",
+    short: "Collapsing: few packets in flight, acknowledged at once",
+    criterion: "Captures with the small receive maximum and with the tenfold one: with the small one median and most bytes in flight are three quarters or less, the most is 80 % or more of the window offered, the median ACK round trip is at most 1.5 times the least, and an ACK is for the bytes of at most 2.5 full packets and for no more than 10 % more than with the tenfold one.",
+    paper: "fewer packets over time, acknowledged in small clumps, at RTT 16 ms (no figures in the text)",
+    judge: judged,
+    ..Definition::NETWORK
+};
 
 fn judged(entries: &[Entry]) -> Judged {
-    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let mut judged = Judged::default();
     let pairs = pairs(entries);
     for (small, tenfold) in &pairs {
         match of_pair(entries, *small, *tenfold) {
@@ -99,7 +97,7 @@ struct Seen<'a> {
 
 fn seen<'a>(capture: Option<&'a Capture>, which: &str) -> Result<Seen<'a>, Missing> {
     let lacks = |what: &str| format!("in the capture with the {which} receive maximum {what}");
-    let Main { way, .. } = capture.and_then(flows::main).ok_or_else(|| lacks("no connection carried data"))?;
+    let CapturedWay { way, .. } = capture.and_then(flows::main).ok_or_else(|| lacks("no connection carried data"))?;
     let known = |quantiles: Option<Quantiles>, what: &str| {
         let numbers = |q: &Quantiles| [q.min, q.median, q.max].iter().all(|v| v.is_finite() && *v >= 0.0);
         quantiles.filter(numbers).filter(|q| q.max > 0.0).ok_or_else(|| lacks(what))

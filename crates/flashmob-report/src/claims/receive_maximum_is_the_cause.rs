@@ -7,33 +7,31 @@
 //! share the blame. The greatest RTT (16 ms or more) must be such a place. With the larger maximum at least three quarters are left there of what arrives
 //! at the least RTT. A window is used in whole packets, and acknowledged every second: a tenth is what that costs windows of ten packets and more.
 
-use super::clusters::{Judged, Missing};
 use super::networks::{ABOVE_BOUND_MAX, KEPT_MIN, common_rtts, high, is_like_p4, much_smaller, speed, window};
-use super::{Claim, Finding, tell_apart};
+use super::{Definition, Finding, Judged, Missing, tell_apart};
 use crate::entry::Entry;
-use crate::ways::{self, Way, bound_bits_per_second, measured_rtt_ms};
+use crate::ways::{self, RttSeries, bound_bits_per_second, measured_rtt_ms};
 use crate::words;
 
 const BINDS_MAX: f64 = 0.75;
 const REACHED_MIN: f64 = 0.90;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C17",
-        source: "P4, Table 2, Fig. 15",
-        words: "The cause is the receive buffer's maximum: with a larger one throughput no longer falls with the round trip.",
-        short: "The receive maximum is the cause",
-        criterion: "One TCP connection without loss, receiving with a small maximum and with one at least four times that: the small one stays under window / RTT at every RTT and reaches 90 % of it where that binds, as it does at the greatest (16 ms or more); the larger one keeps three quarters or more from the least RTT to the greatest.",
-        paper: "with a maximum ten times as large throughput no longer falls (no figures in the text)",
-        ..Claim::of_networks(judged(entries))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C17",
+    source: "P4, Table 2, Fig. 15",
+    words: "The cause is the receive buffer's maximum: with a larger one throughput no longer falls with the round trip.",
+    short: "The receive maximum is the cause",
+    criterion: "One TCP connection without loss, receiving with a small maximum and with one at least four times that: the small one stays under window / RTT at every RTT and reaches 90 % of it where that binds, as it does at the greatest (16 ms or more); the larger one keeps three quarters or more from the least RTT to the greatest.",
+    paper: "with a maximum ten times as large throughput no longer falls (no figures in the text)",
+    judge: judged,
+    ..Definition::NETWORK
+};
 
 fn judged(entries: &[Entry]) -> Judged {
-    let mut judged = Judged { findings: Vec::new(), missing: Vec::new() };
+    let mut judged = Judged::default();
     let mut found = Vec::new();
     let all = ways::all(entries);
-    let like: Vec<&Way> = all.iter().filter(|w| is_like_p4(w) && w.setting.loss_percent <= 0.0).collect();
+    let like: Vec<&RttSeries> = all.iter().filter(|w| is_like_p4(w) && w.setting.loss_percent <= 0.0).collect();
     let mut missing: Vec<(usize, Missing)> = Vec::new();
     for small in &like {
         let Some(large) = larger(small, &like) else { continue };
@@ -61,9 +59,9 @@ fn judged(entries: &[Entry]) -> Judged {
 }
 
 /// The same with a larger maximum: of the same result if there is one, and the one closest to ten times as large.
-fn larger<'a, 'b>(small: &Way, all: &[&'b Way<'a>]) -> Option<&'b Way<'a>> {
+fn larger<'a, 'b>(small: &RttSeries, all: &[&'b RttSeries<'a>]) -> Option<&'b RttSeries<'a>> {
     let max = small.setting.receive_max_bytes();
-    let far = |way: &Way| (way.setting.receive_max_bytes() as f64 / max as f64 / 10.0).ln().abs();
+    let far = |way: &RttSeries| (way.setting.receive_max_bytes() as f64 / max as f64 / 10.0).ln().abs();
     let others = all.iter().copied().filter(|way| {
         way.setting.direction == small.setting.direction
             && way.setting.alike(&small.setting)
@@ -72,7 +70,7 @@ fn larger<'a, 'b>(small: &Way, all: &[&'b Way<'a>]) -> Option<&'b Way<'a>> {
     others.min_by(|a, b| (a.entry != small.entry).cmp(&(b.entry != small.entry)).then(far(a).total_cmp(&far(b))))
 }
 
-fn of_pair(small: &Way, large: &Way) -> Result<Finding, Missing> {
+fn of_pair(small: &RttSeries, large: &RttSeries) -> Result<Finding, Missing> {
     let rtts = common_rtts(&[small, large]);
     let nothing = || "the two receive maxima were not measured at the same round-trip times".to_string();
     let (least, greatest) = rtts.first().zip(rtts.last()).ok_or_else(nothing)?;

@@ -6,46 +6,27 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, Subject, rate, sets, tell_apart};
-use crate::entry::Entry;
+use super::{Definition, Finding, each_set, rate, sets};
 use crate::stats::Comparison;
 use crate::words;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    let mut findings = Vec::new();
-    for (at, entry) in entries.iter().enumerate() {
-        for group in sets::schedulers(entry) {
-            let p = &group[0].parameters;
-            let setting = format!(
-                "{}, {}, range {}",
-                words::bytes(p.block_bytes),
-                words::threads(p.threads),
-                words::bytes(p.range_bytes)
-            );
-            findings.extend(judged(at, &group).map(|finding| (setting, finding)));
-        }
-    }
-    Claim {
-        subject: Subject::Device,
-        id: "C12",
-        source: "P3, Fig. 3",
-        words: "The DEADLINE scheduler (now mq-deadline) beats CFQ (now bfq) and NOOP (now none).",
-        short: "DEADLINE is the fastest scheduler",
-        criterion: "mq-deadline does more than 1.1 times the random reads of every other scheduler that was measured, beyond the spread.",
-        paper: "",
-        command: "flashmob bench disk FILE --preset p3-scheduler",
-        measured_on: " as root, on a disk with schedulers",
-        findings: tell_apart(findings),
-        without: Vec::new(),
-        lacking: Vec::new(),
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C12",
+    source: "P3, Fig. 3",
+    words: "The DEADLINE scheduler (now mq-deadline) beats CFQ (now bfq) and NOOP (now none).",
+    short: "DEADLINE is the fastest scheduler",
+    criterion: "mq-deadline does more than 1.1 times the random reads of every other scheduler that was measured, beyond the spread.",
+    command: "flashmob bench disk FILE --preset p3-scheduler",
+    measured_on: " as root, on a disk with schedulers",
+    judge: |entries| each_set(entries, sets::schedulers, judged),
+    ..Definition::DEVICE
+};
 
 fn name(point: &Point) -> &str {
     point.parameters.scheduler.as_deref().unwrap_or_default()
 }
 
-fn judged(entry: usize, group: &[&Point]) -> Option<Finding> {
+fn judged(entry: usize, group: &Vec<&Point>) -> Option<(String, Finding)> {
     let deadline = group.iter().find(|p| sets::DEADLINE.contains(&name(p)))?;
     let others: Vec<&Point> = group.iter().copied().filter(|p| !sets::DEADLINE.contains(&name(p))).collect();
     if others.is_empty() {
@@ -64,7 +45,10 @@ fn judged(entry: usize, group: &[&Point]) -> Option<Finding> {
     let rates: Vec<String> =
         group.iter().map(|p| format!("{} {}/s", words::plain(name(p), 24), words::number(rate(p)))).collect();
     let numbers = format!("{}{reason}{}", words::list(&rates), mechanism(deadline, &others));
-    Some(Finding::of(entry, unbeaten.is_empty(), numbers, group))
+    let p = &group[0].parameters;
+    let range = words::bytes(p.range_bytes);
+    let setting = format!("{}, {}, range {range}", words::bytes(p.block_bytes), words::threads(p.threads));
+    Some((setting, Finding::of(entry, unbeaten.is_empty(), numbers, group)))
 }
 
 /// The mean fraction of steps upward over the repetitions; absent for real disks.

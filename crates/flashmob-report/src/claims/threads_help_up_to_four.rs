@@ -7,7 +7,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Claim, Finding, Subject, rate, tell_apart};
+use super::{Definition, Finding, each_set, rate};
 use crate::entry::Entry;
 use crate::words;
 
@@ -16,28 +16,19 @@ const BEYOND_THREADS: u32 = 8;
 const GROWTH_MIN: f64 = 1.5;
 const FLAT_WITHIN: f64 = 0.20;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    let mut findings = Vec::new();
-    for (at, entry) in entries.iter().enumerate() {
-        for (setting, points) in entry.random_reads() {
-            findings.extend(judged(at, &points).map(|finding| (setting.words(), finding)));
-        }
-    }
-    Claim {
-        subject: Subject::Device,
-        id: "C2",
-        source: "P1, Fig. 1",
-        words: "Random reads grow with threads up to about 4, then stay flat.",
-        short: "Reads grow up to 4 threads",
-        criterion: "At every block size, 4 threads do at least 1.5 times the reads of 1, and every rate above 4 threads is within 20 % of that at 4.",
-        paper: "ceiling about 2,100/s from 4 threads on",
-        command: "flashmob bench disk FILE --preset p1",
-        measured_on: "",
-        findings: tell_apart(findings),
-        without: Vec::new(),
-        lacking: Vec::new(),
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C2",
+    source: "P1, Fig. 1",
+    words: "Random reads grow with threads up to about 4, then stay flat.",
+    short: "Reads grow up to 4 threads",
+    criterion: "At every block size, 4 threads do at least 1.5 times the reads of 1, and every rate above 4 threads is within 20 % of that at 4.",
+    paper: "ceiling about 2,100/s from 4 threads on",
+    command: "flashmob bench disk FILE --preset p1",
+    judge: |entries| {
+        each_set(entries, Entry::random_reads, |at, (setting, points)| Some((setting.words(), judged(at, points)?)))
+    },
+    ..Definition::DEVICE
+};
 
 /// One line of the figure: the rates of a block size over threads.
 struct Line<'a> {

@@ -9,44 +9,25 @@
 use flashmob_results::disk::Point;
 use flashmob_results::trace::{Commands, Steps};
 
-use super::{Claim, Finding, Subject, sets, tell_apart};
-use crate::entry::Entry;
+use super::{Definition, Finding, each_set, sets};
 use crate::stats::DIFFERENCE_MIN;
 use crate::words;
 
 const STEPS_MIN: u64 = 100;
 const SHARE_APART_MIN: f64 = 0.05;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    let mut findings = Vec::new();
-    for (at, entry) in entries.iter().enumerate() {
-        for group in sets::stepping(entry) {
-            let p = &group[0].parameters;
-            let setting = format!(
-                "{}, {}, {}, range {}",
-                p.pattern,
-                words::bytes(p.block_bytes),
-                words::threads(p.threads),
-                words::bytes(p.range_bytes)
-            );
-            findings.extend(judged(at, &group).map(|finding| (setting, finding)));
-        }
-    }
-    Claim {
-        subject: Subject::Device,
-        id: "C13",
-        source: "P3, Fig. 4",
-        words: "A command whose address lies above the one before is served faster than one below; DEADLINE does better because more of its steps are upward.",
-        short: "Steps upward are served faster",
-        criterion: "Random reads, 100 steps or more each way: the median service time downward is 1.1 times that upward or more, under every scheduler that was measured; and mq-deadline's share of steps upward is 5 points or more above every other's.",
-        paper: "a cloud of points for each scheduler (no figures in the text)",
-        command: "flashmob bench disk FILE --preset p3-scheduler --commands",
-        measured_on: " as root, on a disk with schedulers",
-        findings: tell_apart(findings),
-        without: Vec::new(),
-        lacking: Vec::new(),
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C13",
+    source: "P3, Fig. 4",
+    words: "A command whose address lies above the one before is served faster than one below; DEADLINE does better because more of its steps are upward.",
+    short: "Steps upward are served faster",
+    criterion: "Random reads, 100 steps or more each way: the median service time downward is 1.1 times that upward or more, under every scheduler that was measured; and mq-deadline's share of steps upward is 5 points or more above every other's.",
+    paper: "a cloud of points for each scheduler (no figures in the text)",
+    command: "flashmob bench disk FILE --preset p3-scheduler --commands",
+    measured_on: " as root, on a disk with schedulers",
+    judge: |entries| each_set(entries, sets::stepping, judged),
+    ..Definition::DEVICE
+};
 
 /// A scheduler with its steps.
 struct Seen<'a> {
@@ -74,7 +55,7 @@ fn seen(point: &Point) -> Option<Seen<'_>> {
     })
 }
 
-fn judged(entry: usize, group: &[&Point]) -> Option<Finding> {
+fn judged(entry: usize, group: &Vec<&Point>) -> Option<(String, Finding)> {
     let all: Vec<Seen> = group.iter().filter_map(|point| seen(point)).collect();
     if all.is_empty() {
         return None;
@@ -105,7 +86,10 @@ fn judged(entry: usize, group: &[&Point]) -> Option<Finding> {
     let (shares_hold, told) = shares(&all);
     numbers.push_str(&told);
     let points: Vec<&Point> = all.iter().map(|s| s.point).collect();
-    Some(Finding::of(entry, equal.is_empty() && shares_hold, numbers, &points))
+    let p = &group[0].parameters;
+    let (block, range) = (words::bytes(p.block_bytes), words::bytes(p.range_bytes));
+    let setting = format!("{}, {block}, {}, range {range}", p.pattern, words::threads(p.threads));
+    Some((setting, Finding::of(entry, equal.is_empty() && shares_hold, numbers, &points)))
 }
 
 /// Whether mq-deadline goes upward more than the others, and what to say of it.

@@ -5,25 +5,23 @@
 
 use flashmob_results::cluster::Point;
 
-use super::clusters::{HUNDRED, Missing, ONE, TEN, best, each, most_nodes, per_second};
-use super::{Claim, Finding};
-use crate::entry::Entry;
+use super::clusters::{HUNDRED, ONE, TEN, best, each, most_nodes, per_second};
+use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
 
 const TIMES_MIN: f64 = 7.0;
 
-pub(super) fn claim(entries: &[Entry]) -> Claim {
-    Claim {
-        id: "C8",
-        source: "P1, Fig. 10",
-        words: "Without I/O, k = 10 carries close to ten times the requests of k = 1.",
-        short: "No I/O: k=10 carries ten times k=1",
-        criterion: "Without I/O, at the largest n, each with the best of all links: k = 10 does 7 times the requests of k = 1 or more.",
-        paper: "close to 10 times",
-        ..Claim::of_clusters(each(entries, true, judged))
-    }
-}
+pub(super) const CLAIM: Definition = Definition {
+    id: "C8",
+    source: "P1, Fig. 10",
+    words: "Without I/O, k = 10 carries close to ten times the requests of k = 1.",
+    short: "No I/O: k=10 carries ten times k=1",
+    criterion: "Without I/O, at the largest n, each with the best of all links: k = 10 does 7 times the requests of k = 1 or more.",
+    paper: "close to 10 times",
+    judge: |entries| each(entries, true, judged),
+    ..Definition::CLUSTER
+};
 
 fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
     let nodes = most_nodes(sweep, &[ONE, TEN])?;
