@@ -143,8 +143,12 @@ pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 /// Chunk flag: the last chunk of its reply.
 pub const REPLY_FLAG_DONE: u16 = 1 << 0;
 
+/// Chunk: nothing; the last one of a reply.
+pub const REPLY_TYPE_NONE: u16 = 0;
 /// Chunk: offset (64 bits), then data.
 pub const REPLY_TYPE_OFFSET_DATA: u16 = 1;
+/// Chunk: offset (64 bits) and length (32 bits) of a hole.
+pub const REPLY_TYPE_OFFSET_HOLE: u16 = 2;
 /// Set in the types of all chunks that are errors.
 pub const REPLY_TYPE_FLAG_ERROR: u16 = 1 << 15;
 /// Chunk: error (32 bits), length of a message (16 bits), the message.
