@@ -6,19 +6,12 @@
 mod android;
 mod buffers;
 mod cgroups;
-mod clock;
-mod cpu_governor;
-mod data_place;
-mod heat;
-mod io_scheduler;
-mod memory;
-mod mtu;
-mod open_files;
+mod disk;
+mod interfaces;
+mod machine;
 mod peer;
-mod readahead;
 mod space;
 mod tcp;
-mod wifi_power_save;
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +28,7 @@ pub type Look = fn(&View) -> Finding;
 /// their meaning.
 pub const TABLE: [(&str, Look); 28] = [
     ("peer", peer::answer),
-    ("mtu", mtu::look),
+    ("mtu", interfaces::mtu),
     ("path-mtu", peer::mtu),
     ("receive-buffer", buffers::receive),
     ("send-buffer", buffers::send),
@@ -45,19 +38,19 @@ pub const TABLE: [(&str, Look); 28] = [
     ("congestion-control", tcp::congestion_control),
     ("slow-start-after-idle", tcp::slow_start_after_idle),
     ("selective-acknowledgement", tcp::selective_acknowledgement),
-    ("wifi-power-save", wifi_power_save::look),
-    ("data-place", data_place::look),
+    ("wifi-power-save", interfaces::power_save),
+    ("data-place", disk::place),
     ("free-space", space::bytes_free),
     ("free-inodes", space::inodes_free),
-    ("io-scheduler", io_scheduler::look),
-    ("readahead", readahead::look),
-    ("clock", clock::look),
-    ("memory", memory::look),
+    ("io-scheduler", disk::scheduler),
+    ("readahead", disk::readahead),
+    ("clock", machine::clock),
+    ("memory", machine::memory),
     ("cgroup-memory", cgroups::memory),
     ("cgroup-cpu", cgroups::cpu),
-    ("cpu-governor", cpu_governor::look),
-    ("heat", heat::look),
-    ("open-files", open_files::look),
+    ("cpu-governor", machine::governor),
+    ("heat", machine::heat),
+    ("open-files", machine::open_files),
     ("android-battery", android::battery),
     ("android-background", android::background),
     ("android-processes", android::processes),
