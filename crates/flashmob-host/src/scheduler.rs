@@ -80,12 +80,6 @@ impl SchedulerGuard {
         Ok(guard)
     }
 
-    /// The disk's previous scheduler.
-    #[must_use]
-    pub fn previous(&self) -> &str {
-        &self.old
-    }
-
     /// The disk's current scheduler.
     #[must_use]
     pub fn current(&self) -> &str {

@@ -5,14 +5,14 @@ use crate::bytes;
 use crate::change::{Change, Place};
 use crate::view::View;
 
-/// Where a file lies in memory.
+/// Memory file systems.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
-/// Where it lies on another device.
+/// Network file systems.
 const REMOTE_FILESYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs"];
-/// Where no file is 4 GiB or larger, and none has holes.
+/// File systems without files of 4 GiB or more, and without holes.
 const FAT: [&str; 2] = ["vfat", "msdos"];
 
-/// What the data's file system is good for.
+/// The suitability of the data's file system.
 pub(super) fn place(view: &View) -> Finding {
     let Some(data) = &view.data else { return without_data() };
     let place = &data.located.place;
@@ -57,20 +57,20 @@ pub(super) fn place(view: &View) -> Finding {
     Finding::well(format!("{path} lies on {filesystem}"))
 }
 
-/// They wait for neighbours, which pays only where an arm has to move.
+/// Schedulers that wait for neighbouring requests, which pays only on rotating disks.
 const WAITING: [&str; 2] = ["bfq", "cfq"];
-/// What takes their place, the best first.
+/// Replacements, best first.
 const BETTER: [&str; 5] = ["mq-deadline", "deadline", "none", "noop", "kyber"];
-/// Disks that another system makes up, which has a scheduler of its own; the kernel's own word for whether they turn means nothing.
+/// Virtual disks, whose host has a scheduler of its own; the kernel's value for whether they rotate is meaningless.
 const VIRTUAL: [&str; 7] = ["vd", "xvd", "loop", "nbd", "zd", "drbd", "rbd"];
-/// Disks that are flash, whatever else they say.
+/// Flash disks.
 const FLASH: [&str; 3] = ["mmcblk", "nvme", "mtdblock"];
 
 /// The I/O scheduler of the data's disk.
 ///
 /// P3 found DEADLINE ahead of CFQ and NOOP on flash: it sends commands in ascending order and does not wait. BFQ, CFQ's successor, and CFQ
-/// itself keep a disk idle for some milliseconds when a process's queue is empty, in the hope of a neighbour; on flash and on virtual disks
-/// there is no way to save. `none` is well too: a node sorts by itself what it has in hand.
+/// itself keep a disk idle for some milliseconds when a process's queue is empty, in the hope of a neighbouring request; on flash and on
+/// virtual disks that saves no seek. `none` is fine too: a node sorts its pending operations itself.
 pub(super) fn scheduler(view: &View) -> Finding {
     let Some(data) = &view.data else { return without_data() };
     let Some(disk) = &data.located.disk else {
@@ -90,10 +90,10 @@ pub(super) fn scheduler(view: &View) -> Finding {
     };
     let turns = if begins(&VIRTUAL) || begins(&FLASH) { Some(false) } else { data.located.place.rotational };
     match turns {
-        Some(true) => return Finding::well(format!("{found}, and it turns")),
+        Some(true) => return Finding::well(format!("{found}, and it rotates")),
         None => {
             return Finding::unknown(format!(
-                "{found}, which is wrong if it is flash, and well if it turns; it does not say which"
+                "{found}, which is wrong on flash and fine on rotating disks; the disk does not say which it is"
             ))
             .with_advice("compare: flashmob bench disk --scheduler all");
         }
@@ -113,34 +113,33 @@ pub(super) fn scheduler(view: &View) -> Finding {
         }
     };
     let cost = format!("{idle}, and flash has nothing to gain by that (P3: DEADLINE ahead of CFQ and NOOP)");
-    Finding::wrong(format!("{found}, though it does not turn"), cost)
+    Finding::wrong(format!("{found}, though it does not rotate"), cost)
         .with_change(Change { place: Place::Scheduler { disk: name.clone() }, new: better.into() })
         .with_advice("how much it is here: flashmob bench disk --scheduler all")
 }
 
 const LARGE_BYTES: u64 = 1 << 20;
-/// Behind these is a network or another machine's memory, where much at once costs little: 8 MiB took no longer than 128 KiB where it was
-/// measured.
+/// Network and virtual disks, where large requests cost little: 8 MiB took no longer than 128 KiB where it was measured.
 const REMOTE_DISKS: [&str; 5] = ["vd", "xvd", "nbd", "rbd", "drbd"];
-/// And a RAID has twice its stripe by the kernel's own reckoning, so that all of its disks have something to do.
+/// For a RAID the kernel chooses twice its stripe, so that all of its disks are busy.
 const RAID: &str = "md";
 const LARGE_REMOTE_BYTES: u64 = 16 << 20;
 const SMALL_BYTES: u64 = 64 << 10;
-/// The kernel's own choice.
+/// The kernel's default.
 const USUAL_KIB: u64 = 128;
 
-/// How far ahead of a reader the data's disk is read.
+/// The readahead of the data's disk.
 ///
-/// A single random read is not read ahead of, whatever the setting. But where two neighbours are read one after the other the kernel takes
-/// it for a stream, and fetches up to as much as this: runs of 64 KiB made 128 KiB of readahead fetch 2.2 times what was asked for, 2 MiB
-/// and more 4.3 times. Below 64 KiB streams pay: each request to the disk is small (measured: docs/doctor.md).
+/// Single random reads cause no readahead. But after two adjacent reads the kernel assumes a stream, and fetches up to this size: with runs of
+/// 64 KiB, 128 KiB of readahead fetched 2.2 times the requested bytes, 2 MiB and more 4.3 times. Below 64 KiB streams are slow, because each
+/// request to the disk is small (measured: docs/doctor.md).
 pub(super) fn readahead(view: &View) -> Finding {
     let Some(data) = &view.data else { return without_data() };
     let place = &data.located.place;
     let Some(disk) = &data.located.disk else {
         return Finding::not_applicable("the data lies on no single disk");
     };
-    // These read ahead by a setting of their own, which lies in no disk's folder.
+    // These have a readahead setting of their own, outside the disk's folder.
     if let Some(name @ ("btrfs" | "zfs" | "fuse" | "fuseblk" | "sdcardfs" | "bcachefs" | "erofs")) =
         place.filesystem.as_deref()
     {

@@ -10,10 +10,10 @@ const MTU_BYTES_USUAL: u32 = 1500;
 /// IPv4's and TCP's headers with timestamps.
 const HEADER_BYTES: u32 = 52;
 
-/// The largest packet of the interfaces in use.
+/// The MTU of the interfaces in use.
 ///
-/// Tunnels have a little less than 1,500 bytes and must. Below 1,280, the least that IPv6 may have (RFC 8200, section 5), it is seldom
-/// meant. On Wi-Fi a packet costs nearly the same whatever is in it, so smaller packets cost nearly in proportion.
+/// Tunnels need a little less than 1,500 bytes. An MTU below 1,280, the minimum of IPv6 (RFC 8200, section 5), is seldom intended. On Wi-Fi
+/// the cost of a packet hardly depends on its size, so smaller packets cost nearly in proportion.
 pub(super) fn mtu(view: &View) -> Finding {
     let interfaces: Vec<_> =
         view.interfaces_in_use().into_iter().filter_map(|each| each.mtu_bytes.map(|mtu| (each, mtu))).collect();
@@ -35,17 +35,17 @@ pub(super) fn mtu(view: &View) -> Finding {
         format!("packets are smaller than {MTU_BYTES_MIN} bytes, the least that IPv6 allows: {}", names.join(", "));
     let finding = Finding::wrong(found, cost)
         .with_advice("what a tunnel may have follows from what it travels over: raise that first");
-    // What is no Ethernet, such as a tunnel, has its reasons.
+    // Others than Ethernet, such as tunnels, have their reasons.
     small.into_iter().filter(|(each, _)| each.is_ethernet).fold(finding, |finding, (each, _)| {
         let place = Place::Mtu { interface: each.name };
         finding.with_change(Change { place, new: MTU_BYTES_USUAL.to_string() })
     })
 }
 
-/// A beacon interval is 100 time units of 1,024 us, unless an access point was told otherwise.
+/// The usual beacon interval: 100 time units of 1,024 us.
 const BEACON_MS: &str = "102 ms";
 
-/// Wi-Fi's power save: the station sleeps between beacons, and whatever is for it waits at the access point.
+/// Wi-Fi's power save: the station sleeps between beacons, and packets to it wait at the access point.
 pub(super) fn power_save(view: &View) -> Finding {
     let wireless: Vec<_> = view.interfaces_in_use().into_iter().filter(|each| each.is_wireless).collect();
     if wireless.is_empty() {

@@ -10,15 +10,15 @@ use crate::bytes;
 use crate::change::{Change, Place};
 use crate::view::View;
 
-/// What a node takes for itself unless told otherwise (`--memory`).
+/// A node's default limit of memory (`--memory`).
 pub(super) const NODE_BYTES: u64 = 64 << 20;
-/// And as much again for the page cache, without which every read goes to the flash.
+/// The same again for the page cache, without which every read goes to the flash.
 pub(super) const ENOUGH_BYTES: u64 = 2 * NODE_BYTES;
 
-/// Memory that programs can still have.
+/// Available memory.
 pub(super) fn memory(view: &View) -> Finding {
     let text = view.text("proc/meminfo").unwrap_or_default();
-    // Kernels before 3.14 do not say it: what is free, and what is cached and clean as a rule.
+    // Kernels before 3.14 do not report it: free memory and the page cache, which is usually clean.
     let estimated = || Some(kib(&text, "MemFree:")?.saturating_add(kib(&text, "Cached:")?));
     let Some(available) = kib(&text, "MemAvailable:").or_else(estimated).map(|kib| kib.saturating_mul(1024)) else {
         return Finding::unknown("/proc/meminfo does not say how much memory is available");
@@ -41,16 +41,16 @@ fn kib(text: &str, name: &str) -> Option<u64> {
 }
 
 const CPUFREQ: &str = "sys/devices/system/cpu/cpufreq";
-/// Drivers with a `powersave` of their own. In their passive modes they are called otherwise (`intel_cpufreq`, `amd-pstate`), and have the
-/// kernel's.
+/// Drivers with a `powersave` of their own. In their passive modes they have other names (`intel_cpufreq`, `amd-pstate`), and the kernel's
+/// governors.
 const DYNAMIC_DRIVERS: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
-/// What takes its place, the best first: they follow the load.
+/// Replacements, best first: they follow the load.
 const BETTER_GOVERNORS: [&str; 5] = ["schedutil", "ondemand", "interactive", "conservative", "performance"];
 
-/// Who chooses the processors' frequency.
+/// The processors' frequency governor.
 ///
-/// `powersave` holds them at the lowest, whatever there is to do. Not so with intel_pstate and amd-pstate-epp, whose `powersave` is the
-/// ordinary one that follows the load.
+/// `powersave` keeps the lowest frequency regardless of the load, except with intel_pstate and amd-pstate-epp, whose `powersave` follows the
+/// load.
 pub(super) fn governor(view: &View) -> Finding {
     let policies: Vec<String> = view.names(CPUFREQ).into_iter().filter(|name| name.starts_with("policy")).collect();
     let mut slow = Vec::new();
@@ -96,11 +96,11 @@ pub(super) fn governor(view: &View) -> Finding {
     })
 }
 
-/// An ordinary crystal is off by so much.
+/// Drift of an ordinary crystal.
 const DRIFT_PPM: f64 = 50.0;
-const CLOCK_COST: &str = "times in logs and results of several devices cannot be laid side by side, and a gateway that starts after its clock was set back is refused by its nodes until it has caught up";
+const CLOCK_COST: &str = "times in logs and results of several devices cannot be compared, and a gateway that starts after its clock was set back is refused by its nodes until it has caught up";
 
-/// The clock: whether it can be right, and whether anybody keeps it so.
+/// The clock: whether its time is plausible, and whether it is synchronised.
 pub(super) fn clock(view: &View) -> Finding {
     if !view.is_live() {
         return Finding::unknown("a copied tree does not say what its clock shows");
@@ -111,7 +111,7 @@ pub(super) fn clock(view: &View) -> Finding {
     judge_clock(now_s, is_kept, view.is_android())
 }
 
-/// By the time, whether the kernel believes that somebody keeps the clock, and whether this is Android.
+/// Judges the time, the kernel's synchronisation status, and whether this is Android.
 pub(super) fn judge_clock(now_unix_s: u64, is_kept: Option<bool>, is_android: bool) -> Finding {
     let command = "timedatectl set-ntp true";
     if !clock::is_set(now_unix_s) {
@@ -123,7 +123,7 @@ pub(super) fn judge_clock(now_unix_s: u64, is_kept: Option<bool>, is_android: bo
         .with_command(command)
         .with_advice("without a network: date --set='YYYY-MM-DD hh:mm', as root");
     }
-    // Android sets the clock by itself now and then, and never tells the kernel that it did.
+    // Android sets the clock from time to time, without telling the kernel.
     if is_android {
         return Finding::unknown("Android does not say whether its clock is kept right")
             .with_advice("switch on 'set time automatically' in the settings");
@@ -143,7 +143,7 @@ pub(super) fn judge_clock(now_unix_s: u64, is_kept: Option<bool>, is_android: bo
     }
 }
 
-/// The kernel's own word, which services that keep the clock renew; `None` if it gives none.
+/// The kernel's synchronisation status, which time services renew; `None` if not known.
 fn kernel_says() -> Option<bool> {
     // SAFETY: all zeroes is a value of it, and one that asks for no change.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
@@ -152,14 +152,14 @@ fn kernel_says() -> Option<bool> {
     (status >= 0).then_some(state.status & libc::STA_UNSYNC == 0 && status != libc::TIME_ERROR)
 }
 
-/// Whether heat or a weak supply slows this device down at this moment.
+/// Whether temperature or a weak supply throttles this device now.
 pub(super) fn heat(view: &View) -> Finding {
     let slowed = watch::Watch::begin_at(view.root(), &None).end().throttled;
     if let Some(slowed) = slowed {
         return Finding::wrong(slowed, "everything that the processors do takes longer, and unevenly so")
             .with_advice("cool it, take it out of its case or off the charger, or give it a stronger supply");
     }
-    // Most devices tell something; a virtual machine tells nothing.
+    // Virtual machines have no sensors.
     let tells = !view.names("sys/class/thermal").is_empty()
         || view.root().join("sys/devices/system/cpu/cpu0/thermal_throttle").exists()
         || view.root().join("sys/devices/platform/soc/soc:firmware/get_throttled").exists();
@@ -170,10 +170,10 @@ pub(super) fn heat(view: &View) -> Finding {
     }
 }
 
-/// A node has up to 64 links and 64 files of its own; a gateway 64 clients and links to every node.
+/// A node has up to 64 links and 64 files; a gateway 64 clients and links to every node.
 const ENOUGH_FILES: u64 = 256;
 
-/// How many files and connections a program may have open.
+/// The limit of open files and connections.
 pub(super) fn open_files(view: &View) -> Finding {
     let text = view.text("proc/self/limits").unwrap_or_default();
     let Some(line) = text.lines().find_map(|line| line.strip_prefix("Max open files")) else {
