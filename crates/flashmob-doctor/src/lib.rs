@@ -1,15 +1,15 @@
-//! Looks at a device and at a path, says what is wrong, what it costs and what mends it.
+//! Checks of a device and of a path: what is wrong, its cost, and the remedy.
 //!
-//! To look needs no rights, changes nothing and guesses nothing: what cannot be known here is `unknown`. A finding says what it costs, with a
-//! figure where a formula gives one, and the command that mends it. Nobody is talked to here: the command line asks and prints.
+//! Checks need no privileges, change nothing and guess nothing: what cannot be determined is `unknown`. A finding has its cost, with a figure
+//! where a formula gives one, and the command that fixes it. This crate neither prompts nor prints; the command line does.
 //!
-//! - [`view`]: what can be seen of a device, this one or a copied tree of `/proc` and `/sys`
-//! - [`path`]: the way to a peer: round trip, interface, rate, largest packet
-//! - [`checks`]: the table of checks, each in a file of its own
-//! - [`look`]: all of it at once
-//! - [`change`]: a value that can be set, and the command that would
-//! - [`undo`]: the file that knows what was there before
-//! - [`treat`]: setting values with an undo written first, and putting them back
+//! - [`view`]: the visible data of a device, this one or a copied tree of `/proc` and `/sys`
+//! - [`path`]: the path to a peer: round trip, interface, rate, MTU
+//! - [`checks`]: the table of checks
+//! - [`look`]: all checks at once
+//! - [`change`]: a value that can be set, and the equivalent command
+//! - [`undo`]: the file with the previous values
+//! - [`treat`]: setting values after the undo file was written, and restoring them
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 
@@ -23,7 +23,7 @@ pub mod view;
 
 use flashmob_text::{bits_per_second as rate, time};
 
-/// Bytes for people.
+/// Bytes with a unit.
 fn bytes(value: u64) -> String {
     flashmob_text::Bytes(value).to_string()
 }

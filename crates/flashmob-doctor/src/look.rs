@@ -1,4 +1,4 @@
-//! One look at everything.
+//! All checks of a device.
 
 use std::time::SystemTime;
 
@@ -10,16 +10,16 @@ use crate::change::Change;
 use crate::checks;
 use crate::view::{Rate, View};
 
-/// What was found, and what could be done about it.
+/// The findings, and the changes that would fix them.
 #[derive(Debug)]
 pub struct Looked {
-    /// In the published form.
+    /// The findings in the published format.
     pub diagnosis: Diagnosis,
-    /// For each check of it, in the same order, the values that would mend it.
+    /// For each check, in the same order, the changes that would fix it.
     pub changes: Vec<Vec<Change>>,
 }
 
-/// Carries out the checks that `wanted` picks by name.
+/// Runs the checks whose names `wanted` accepts.
 #[must_use]
 pub fn look(view: &View, program_version: &str, wanted: &dyn Fn(&str) -> bool) -> Looked {
     let mut looked = Vec::new();
@@ -50,7 +50,7 @@ pub fn look(view: &View, program_version: &str, wanted: &dyn Fn(&str) -> bool) -
             let rate = found.rate.map(Rate::bits_per_second);
             let window = rate.zip(found.rtt_s).map(|(bits, rtt)| (bits / 8.0 * rtt).ceil() as u64);
             Path {
-                peer: found.peer.clone(),
+                peer: found.asked.peer.clone(),
                 interface: found.interface.clone(),
                 rtt_ms: found.rtt_s.map(|seconds| seconds * 1e3),
                 bits_per_second: rate,

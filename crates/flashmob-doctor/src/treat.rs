@@ -1,7 +1,7 @@
-//! Setting values, with an undo written first, and putting them back.
+//! Setting values, after the undo file was written, and restoring them.
 //!
-//! At any moment the file knows of everything that was changed. What was written down and not set yet is found as it was before, and
-//! putting it back is nothing to do.
+//! At any moment the file lists everything that was changed. A value that was listed and not set yet is found unchanged, and needs no
+//! restoring.
 
 use crate::change::{self, Change, ChangeError};
 use crate::undo::Entry;
@@ -11,48 +11,48 @@ use crate::undo::journal::{Journal, JournalError};
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum TreatError {
-    /// What was there cannot be read, so it could not be put back.
+    /// The old value cannot be read, so it could not be restored.
     #[error("{what} cannot be read, so it was not set: {source}")]
     Unreadable { what: String, source: std::io::Error },
-    /// No undo, no change.
+    /// The undo file cannot be written.
     #[error("{0}; nothing was set")]
     NoUndo(JournalError),
-    /// The system did not take it.
+    /// The system refused the value.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// It was set, or was not, and the file says otherwise.
+    /// The undo file does not match the value.
     #[error("{0}; put {1} back by hand")]
     Journal(JournalError, String),
 }
 
-/// What came of setting a value.
+/// The outcome of setting a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// It was this before.
+    /// It was set; its old value.
     From(String),
-    /// It was so already.
+    /// It had this value already.
     Already,
 }
 
-/// What came of putting a value back.
+/// The outcome of restoring a value.
 #[derive(Debug)]
 pub enum PutBack {
-    /// It is as it was before.
+    /// It was restored.
     Back,
-    /// It was already.
+    /// It had the old value already.
     Already,
-    /// What it belonged to is not there any more, or the device was started anew since.
+    /// Its device is gone, or the system was restarted.
     Gone,
-    /// Somebody else has set it to this since; it was left.
+    /// Another program has set it to this value; it was left.
     Changed(String),
     /// It belongs to another network namespace.
     Elsewhere,
-    /// It could not be put back.
+    /// It could not be restored.
     Failed(String),
 }
 
 impl PutBack {
-    /// The entry is not needed any more.
+    /// Whether the entry is not needed any more.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self, PutBack::Back | PutBack::Already | PutBack::Gone)
@@ -84,10 +84,10 @@ pub fn set(journal: &mut Journal, check: &str, change: &Change) -> Result<Set, T
         return Err(TreatError::NoUndo(error));
     }
     let Err(error) = change::write(&change.place, &change.new) else { return Ok(Set::From(old)) };
-    // The kernel may have made something else of it.
+    // The kernel may have set another value.
     let is_as_before = change::read(&change.place).is_ok_and(|found| found == old);
     if !is_as_before && change::write(&change.place, &old).is_err() {
-        // The entry stays: whatever is there now, the undo knows what was.
+        // The entry stays, with the old value.
         return Err(error.into());
     }
     journal.undo = before;
@@ -95,7 +95,7 @@ pub fn set(journal: &mut Journal, check: &str, change: &Change) -> Result<Set, T
     Err(error.into())
 }
 
-/// Puts everything back, the last first, and tells of each. What is done is taken from the file at once; the file is removed with the last.
+/// Restores all values, the last first, and reports each. Restored entries are removed from the file at once, the file with the last.
 ///
 /// # Errors
 /// The file cannot be written any more.
@@ -117,10 +117,10 @@ pub fn put_all_back(
 }
 
 fn put_back(entry: &Entry, force: bool) -> PutBack {
-    // An entry that says neither is of a kernel that does not tell them apart.
+    // An entry without either is of a kernel that does not distinguish them.
     let is_ours = |noted: &Option<String>, now: Option<String>| noted.is_none() || now.is_none() || *noted == now;
     let is_this_boot = is_ours(&entry.boot, boot());
-    // The numbers of namespaces begin anew with each start, so that they say nothing of earlier ones.
+    // The numbers of namespaces are valid only until the next boot.
     if is_this_boot && entry.place.is_of_network() && !is_ours(&entry.network, network()) {
         return PutBack::Elsewhere;
     }
@@ -133,7 +133,7 @@ fn put_back(entry: &Entry, force: bool) -> PutBack {
         return PutBack::Already;
     }
     if !force {
-        // After a start anew nothing is left of what was set here: what is there, somebody has chosen.
+        // After a reboot the values of this program are gone: the current value is deliberate.
         match (is_this_boot, entry.is_ours(&found)) {
             (false, _) => return PutBack::Gone,
             (true, false) => return PutBack::Changed(found),
@@ -155,7 +155,7 @@ fn network() -> Option<String> {
     Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_string())
 }
 
-/// This start of the kernel.
+/// This boot of the kernel.
 fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_string()).filter(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! What this device is.
+//! The description of this device.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use flashmob_results::device::Device;
 
 use super::{cpuinfo, emulation, is_android, is_android_at, text};
 
-/// What makers leave in a PC's tables where its name should be.
+/// Placeholders in a PC's DMI tables.
 const PLACEHOLDERS: [&str; 8] = [
     "to be filled by o.e.m.",
     "system product name",
@@ -19,18 +19,18 @@ const PLACEHOLDERS: [&str; 8] = [
     "unknown",
 ];
 
-/// This device, as far as it says what it is.
+/// This device, as far as it can be identified.
 #[must_use]
 pub fn describe() -> Device {
     let device = describe_with(Path::new("/"), is_android(), &|name| getprop(name));
     let emulated = emulation::emulator();
-    // What the kernel says of processors is said of those below the emulator.
+    // The kernel describes the processors of the emulator's host.
     let cpu = device.cpu.filter(|_| emulated.is_none());
     Device { cpu, emulated, ..device }
 }
 
-/// The device whose `/proc`, `/sys`, `/etc` and `/system` lie below `root`. Architecture and processors are this
-/// process's own, as is the kernel if `root` does not say it.
+/// The device whose `/proc`, `/sys`, `/etc` and `/system` are below `root`. Architecture and processors are those of this process, as is the
+/// kernel if `root` does not contain it.
 #[must_use]
 pub fn describe_at(root: &Path) -> Device {
     describe_with(root, is_android_at(root), &|_| None)
@@ -86,7 +86,7 @@ fn pretty_name(root: &Path) -> Option<String> {
     let release = text(root.join("etc/os-release")).or_else(|| text(root.join("usr/lib/os-release")))?;
     let value = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?.trim();
     let quoted = ['"', '\''].iter().find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
-    // The shell's escapes are allowed within; no distribution has more than an escaped quote there.
+    // Shell escapes are allowed; no distribution has more than an escaped quote.
     let name = quoted.unwrap_or(value).replace('\\', "");
     (!name.is_empty()).then_some(name)
 }
@@ -104,7 +104,7 @@ fn android_system(property: &dyn Fn(&str) -> Option<String>) -> Option<String> {
 
 /// A property from the files that Android's `init` reads.
 fn built_property(root: &Path, name: &str) -> Option<String> {
-    // Only root may read build.prop since Android 8; before, everybody.
+    // Since Android 8 only root may read build.prop.
     ["system/build.prop", "vendor/build.prop", "product/etc/build.prop", "product/build.prop", "default.prop"]
         .iter()
         .filter_map(|file| text(root.join(file)))
@@ -116,7 +116,7 @@ fn built_property(root: &Path, name: &str) -> Option<String> {
         })
 }
 
-/// A property as the running system has it.
+/// A property of the running system.
 fn getprop(name: &str) -> Option<String> {
     if !is_android() {
         return None;

@@ -1,15 +1,15 @@
-//! The device that this program runs on, and what must be put back there.
+//! The device that this program runs on.
 //!
-//! Nothing here fails because a file in `/sys` or `/proc` is missing, unreadable or odd: such a thing is
-//! simply not known (`None`), for kernels differ from 3.1 on an old tablet to today's. A change of the host, such as of the
-//! scheduler, does fail, and says what to do. Readers take a root directory, `/` as a rule.
+//! Nothing here fails because a file in `/sys` or `/proc` is missing, unreadable or malformed: its value is then unknown (`None`), because
+//! kernels differ, from 3.1 on an old tablet to current ones. Changes of the host, such as of the scheduler, do fail, with a remedy. Readers
+//! take a root directory, usually `/`.
 //!
-//! - [`device`]: what the device is; [`emulation`]: whether its processor is one
-//! - [`place`]: where a file lies: mount, file system, disk
-//! - [`power`]: battery, charger, screen, and the warmest zone
-//! - [`scheduler`]: another I/O scheduler for a while, put back whatever happens
-//! - [`watch`]: heat, slowed processors and other people's I/O during a measurement
-//! - [`cache`]: what of a file is in memory, and getting it out of there or in
+//! - [`device`]: the device's description; [`emulation`]: whether its processor is emulated
+//! - [`place`]: mount, file system and disk of a file
+//! - [`power`]: battery, charger, screen and highest temperature
+//! - [`scheduler`]: another I/O scheduler for the duration of a measurement
+//! - [`watch`]: throttling and other programs' I/O during a measurement
+//! - [`cache`]: the page cache of a file
 
 pub mod cache;
 mod cpuinfo;
@@ -31,7 +31,7 @@ pub use names::{addresses_of, addresses_of_authority};
 use std::io::Read;
 use std::path::Path;
 
-/// No file that is read here is longer; what is beyond is cut off.
+/// Longer files are truncated.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// The text of a small file, without white space and NULs at its ends; `None` if it cannot be read or is empty.
@@ -48,7 +48,7 @@ fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> {
     text(path)?.parse().ok()
 }
 
-/// Entries of a directory whose names begin with `prefix` and a digit, in order; none if it cannot be read.
+/// Entries of a directory whose names are `prefix` and a number, in order; none if it cannot be read.
 fn numbered(dir: impl AsRef<Path>, prefix: &str) -> Vec<std::path::PathBuf> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut found: Vec<(u64, std::path::PathBuf)> = entries
@@ -63,7 +63,7 @@ fn numbered(dir: impl AsRef<Path>, prefix: &str) -> Vec<std::path::PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// True on Android, which a program that was built for plain Linux can tell only when it runs.
+/// True on Android, which a program built for Linux can detect only at run time.
 #[must_use]
 pub fn is_android() -> bool {
     cfg!(target_os = "android") || std::env::var_os("ANDROID_ROOT").is_some() || is_android_at(Path::new("/"))

@@ -18,7 +18,7 @@ pub(super) struct Mount {
     pub source: PathBuf,
 }
 
-/// All mounts; lines that are not as documented are left out.
+/// All mounts; malformed lines are left out.
 pub(super) fn parse(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(parse_line).collect()
 }
@@ -34,7 +34,7 @@ fn parse_line(line: &str) -> Option<Mount> {
     let filesystem = after.next().filter(|text| !text.is_empty())?;
     let source = after.next().unwrap_or_default();
     let mut options: Vec<&str> = of_mount.split(',').collect();
-    // Mounted read-only is read-only, whatever the file system below could do.
+    // A read-only mount is read-only, whatever the file system's own options.
     for option in after.next().unwrap_or_default().split(',') {
         if !option.is_empty() && option != "rw" && !options.contains(&option) {
             options.push(option);
@@ -51,37 +51,35 @@ fn parse_line(line: &str) -> Option<Mount> {
 
 /// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
 fn unescape(text: &str) -> PathBuf {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let digits = bytes.get(i + 1..i + 4).filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-        match digits {
-            Some(digits) if bytes[i] == b'\\' && digits[0] <= b'3' => {
-                out.push(digits.iter().fold(0u8, |value, digit| value << 3 | (digit - b'0')));
-                i += 4;
+    let mut rest = text.as_bytes();
+    let mut out = Vec::with_capacity(rest.len());
+    loop {
+        rest = match rest {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                after
             }
-            _ => {
-                out.push(bytes[i]);
-                i += 1;
+            [byte, after @ ..] => {
+                out.push(*byte);
+                after
             }
-        }
+            [] => return OsString::from_vec(out).into(),
+        };
     }
-    OsString::from_vec(out).into()
 }
 
-/// The mount that `path` (absolute, without links) is on, given the device number that `stat` says.
+/// The mount of `path` (absolute, without links), given its device number from `stat`.
 ///
-/// btrfs gives every subvolume a number that no mount has; then the longest mount point that leads to `path` decides.
+/// btrfs gives every subvolume a number that no mount has; then the longest mount point that is a prefix of `path` decides.
 pub(super) fn of_file<'a>(mounts: &'a [Mount], path: &Path, dev: Dev) -> Option<&'a Mount> {
     let leads = |mount: &&Mount| path.starts_with(&mount.point);
-    // Of several on one point the last one is on top, and `max_by_key` gives the last.
+    // Of several mounts on one point the last one is on top, and `max_by_key` returns the last.
     let depth = |mount: &&Mount| mount.point.as_os_str().as_bytes().len();
     let same = || mounts.iter().filter(|mount| mount.dev == dev);
     same()
         .filter(leads)
         .max_by_key(depth)
-        // A path that means another place for us than for the kernel, as after a chroot: the file system is right all the same.
+        // After a chroot the path may differ from the kernel's: the file system is right nevertheless.
         .or_else(|| same().next_back())
         .or_else(|| mounts.iter().filter(leads).max_by_key(depth))
 }

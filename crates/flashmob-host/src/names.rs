@@ -1,8 +1,8 @@
-//! Names of hosts as addresses: by the system's resolver, where there is one.
+//! Resolving host names with the system's resolver, where there is one.
 //!
-//! Android has no /etc/resolv.conf: its apps ask a service of the system, which our C library does not know. Without a file the C
-//! library would ask this very device and wait many seconds for nothing. So an address never gets as far as the
-//! resolver, and on Android a name gets an error that says what to write instead.
+//! Android has no /etc/resolv.conf: its apps use a system service that this C library does not support. Without the file the C library
+//! would query the device itself and wait for many seconds. So addresses bypass the resolver, and on Android a name is an error that says
+//! what to write instead.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::is_android;
 
-/// The addresses of a host, in the order in which they are to be tried; it may block for as long as the resolver does.
+/// The addresses of a host, in the order in which to try them. Blocks while the resolver does.
 pub fn addresses_of(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     with_resolver(host, port, !is_android() || Path::new("/etc/resolv.conf").exists())
 }
@@ -31,7 +31,7 @@ fn with_resolver(host: &str, port: u16, has_resolver: bool) -> io::Result<Vec<So
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
-    // Android's list of hosts has this one.
+    // Android's hosts file has this one.
     if !has_resolver && host != "localhost" {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,

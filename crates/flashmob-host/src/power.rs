@@ -1,27 +1,27 @@
-//! Battery, charger, screen and the warmest place of this device, as far as the kernel tells. Android lets few programs read them.
+//! Battery, charger, screen and highest temperature, as far as the kernel reports them. Android lets few programs read them.
 
 use std::path::Path;
 
 use super::{number, text, thermal};
 
-/// What a look at a device found; what could not be read is absent.
+/// The state of a device; values that cannot be read are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Power {
     /// Charge of the battery, 0 to 100.
     pub battery_percent: Option<u8>,
-    /// Whether the battery is being charged or the device is fed from outside.
+    /// Whether the device has external power.
     pub charging: Option<bool>,
     /// Temperature of the battery, in tenths of a degree.
     pub battery_celsius_tenths: Option<i16>,
     /// Temperature of the warmest thermal zone, in tenths of a degree.
     pub hottest_celsius_tenths: Option<i16>,
-    /// Some zone is so hot that the kernel slows the device down.
+    /// The kernel throttles the device because of its temperature.
     pub is_slowed_by_heat: bool,
-    /// Whether a screen is lit.
+    /// Whether a screen is on.
     pub screen_on: Option<bool>,
 }
 
-/// What can be seen below `root`, `/` as a rule.
+/// Reads the state below `root`, usually `/`.
 #[must_use]
 pub fn power(root: &Path) -> Power {
     let mut power = Power { screen_on: screen_on(root), ..Power::default() };
@@ -31,7 +31,7 @@ pub fn power(root: &Path) -> Power {
     power
 }
 
-/// The first battery counts, and everything that feeds the device.
+/// Uses the first battery and all external supplies.
 fn read_supplies(root: &Path, power: &mut Power) {
     let Ok(entries) = std::fs::read_dir(root.join("sys/class/power_supply")) else { return };
     let mut supplies: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -49,7 +49,7 @@ fn read_supplies(root: &Path, power: &mut Power) {
                 power.charging = text(supply.join("status")).and_then(|status| match &*status {
                     "Charging" | "Full" => Some(true),
                     "Discharging" => Some(false),
-                    // "Not charging": full enough, or the charger is too weak. What feeds the device decides.
+                    // "Not charging": full enough, or the charger is too weak. The external supplies decide.
                     _ => None,
                 });
             }
@@ -64,7 +64,7 @@ fn read_supplies(root: &Path, power: &mut Power) {
     power.charging = power.charging.or(online);
 }
 
-/// Lit if any backlight is. Power 0 is on (FB_BLANK_UNBLANK); a brightness of 0 is dark whatever the power.
+/// On if any backlight is. Power 0 is on (FB_BLANK_UNBLANK); a brightness of 0 is off whatever the power.
 fn screen_on(root: &Path) -> Option<bool> {
     let entries = std::fs::read_dir(root.join("sys/class/backlight")).ok()?;
     entries.flatten().fold(None, |lit, entry| {

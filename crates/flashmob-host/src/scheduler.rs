@@ -1,9 +1,9 @@
-//! Another I/O scheduler for a disk, for as long as a measurement lasts.
+//! Another I/O scheduler for a disk, for the duration of a measurement.
 //!
-//! The old one comes back on every way out: by [`SchedulerGuard::restore`], when the guard is dropped, and when this
-//! process is killed. For the last, a shell of a session of its own holds the reading end of a pipe whose writing end
-//! only this process has: when it is gone, for whatever reason, the shell reads the end and writes the old value. After an
-//! ordinary restore it writes the same value once more and is waited for, so that it cannot undo what comes later.
+//! The old scheduler is restored on every exit: by [`SchedulerGuard::restore`], when the guard is dropped, and when this process is killed.
+//! For the last case a shell in a session of its own holds the reading end of a pipe whose only writing end is in this process: when the
+//! process ends, the shell reads the end of the pipe and writes the old value. After an ordinary restore it writes the same value once more
+//! and is awaited, so that it cannot undo later changes.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -16,55 +16,55 @@ use flashmob_results::warning::{Code, Warning};
 
 use super::place::Disk;
 
-/// To write a scheduler means to empty the disk's queue first. A full one of a slow card takes seconds, not this.
+/// Setting a scheduler drains the disk's queue first: a full one of a slow card takes seconds.
 const WATCHER_ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Built-in commands only, for old Androids have little else. Signals that end whole sessions or groups are ignored.
+/// Built-in commands only, because old Androids have little else. Signals to whole sessions or groups are ignored.
 const WATCHER: &str = r#"trap '' INT TERM HUP QUIT PIPE; while read -r _; do :; done; printf %s "$1" >"$2""#;
 
-/// Why the scheduler is not as wished.
+/// Why the scheduler cannot be set.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum SchedulerError {
-    /// The file lies on no disk that is known.
+    /// The disk of the file is not known.
     #[error("the file lies on no disk with a scheduler of its own, so '{0}' cannot be set; leave the scheduler out")]
     NoDisk(String),
-    /// The disk does not say which scheduler it has.
+    /// The disk does not report its scheduler.
     #[error("{disk} does not say which scheduler it has ({}); leave the scheduler out", path.display())]
     NoScheduler { disk: String, path: PathBuf },
-    /// The kernel does not have it.
+    /// The kernel does not have this scheduler.
     #[error("the kernel offers no scheduler '{wanted}' for {disk}, only {}{}", offered.join(", "),
         suggestion.as_ref().map(|name| format!("; did you mean '{name}'?")).unwrap_or_default())]
     Unknown { disk: String, wanted: String, offered: Vec<String>, suggestion: Option<String> },
-    /// Only root may.
+    /// Only root may set it.
     #[error("the scheduler of {0} needs root to be set; run this as root, or leave the scheduler out")]
     NotPermitted(String),
-    /// The kernel took it and has another one all the same.
+    /// The kernel accepted it and has another one.
     #[error("{disk} was told to use '{wanted}' and uses '{found}'")]
     NotTaken { disk: String, wanted: String, found: String },
-    /// The old one could not be put back.
-    #[error("the scheduler of {disk} could not be put back: {source}; do it by hand: echo {old} > {}", path.display())]
+    /// The old one could not be restored.
+    #[error("the scheduler of {disk} could not be restored: {source}; do it by hand: echo {old} > {}", path.display())]
     NotRestored { disk: String, old: String, path: PathBuf, source: io::Error },
-    /// The system refused otherwise.
+    /// Another error of the system.
     #[error("the scheduler of {disk} cannot be set to '{wanted}': {source}")]
     Io { disk: String, wanted: String, source: io::Error },
 }
 
-/// A disk with another scheduler than it had, until this is dropped.
+/// Another scheduler for a disk, until this is dropped.
 #[derive(Debug)]
 pub struct SchedulerGuard {
     disk: Disk,
     path: PathBuf,
     old: String,
     current: String,
-    /// What is still to be put back. False also if the scheduler was the wished one already.
+    /// The old scheduler has to be restored. False if the disk had the wanted one already.
     is_changed: bool,
     watcher: Option<Child>,
     warning: Option<Warning>,
 }
 
 impl SchedulerGuard {
-    /// Sets the scheduler of `disk` to `wanted` and checks that it is so. If it was so already, nothing is done.
+    /// Sets the scheduler of `disk` to `wanted`, unless it is set already, and checks it.
     pub fn set(disk: Option<&Disk>, wanted: &str) -> Result<SchedulerGuard, SchedulerError> {
         let Some(disk) = disk else { return Err(SchedulerError::NoDisk(wanted.into())) };
         let path = disk.scheduler_path();
@@ -80,32 +80,26 @@ impl SchedulerGuard {
         Ok(guard)
     }
 
-    /// The scheduler that the disk had before.
-    #[must_use]
-    pub fn previous(&self) -> &str {
-        &self.old
-    }
-
-    /// The scheduler that it has now.
+    /// The disk's current scheduler.
     #[must_use]
     pub fn current(&self) -> &str {
         &self.current
     }
 
-    /// A doubt whether the old one would come back if this process were killed.
+    /// A warning if the old scheduler would not be restored after this process is killed.
     #[must_use]
     pub fn warning(&self) -> Option<&Warning> {
         self.warning.as_ref()
     }
 
-    /// Puts the old scheduler back and checks that it is so.
+    /// Restores the old scheduler, and checks it.
     pub fn restore(mut self) -> Result<(), SchedulerError> {
         self.put_back()
     }
 
     fn change(&mut self, wanted: &str, offered: Vec<String>) -> Result<(), SchedulerError> {
         let disk = self.disk.name.clone();
-        // Not only who may not write: in a container /sys may be read-only for root as well.
+        // In a container /sys may be read-only for root as well.
         let refused = |source: io::Error| match source.raw_os_error() {
             Some(libc::EACCES | libc::EPERM | libc::EROFS) => SchedulerError::NotPermitted(disk.clone()),
             _ => SchedulerError::Io { disk: disk.clone(), wanted: wanted.into(), source },
@@ -124,7 +118,7 @@ impl SchedulerGuard {
             }
         }
         self.is_changed = true;
-        // Not only what is listed: the kernel loads a module by the name that is written.
+        // Also names that are not listed: the kernel loads a module of that name.
         let written = write_value(&self.path, wanted);
         let found = self.disk.schedulers().0.unwrap_or_default();
         if written.is_ok() && found == wanted {
@@ -135,7 +129,7 @@ impl SchedulerGuard {
         let is_unknown = !offered.iter().any(|name| name == wanted);
         match written {
             Err(error) if !(is_unknown && error.raw_os_error() == Some(libc::EINVAL)) => Err(refused(error)),
-            // The kernel takes some old names for new ones. What is asked for should be what is written down.
+            // The kernel maps some old names to new ones. Results should show the name that was asked for.
             _ if is_unknown => {
                 let suggestion = suggestion(wanted, &offered);
                 Err(SchedulerError::Unknown { disk, wanted: wanted.into(), offered, suggestion })
@@ -155,7 +149,7 @@ impl SchedulerGuard {
         }
         let found = self.disk.schedulers().0.unwrap_or_default();
         if found == self.old {
-            // Whichever of the two did it.
+            // By either of the two.
             restored = Ok(());
         } else if restored.is_ok() {
             restored = Err(io::Error::other(format!("it is '{found}'")));
@@ -173,14 +167,14 @@ impl SchedulerGuard {
 impl Drop for SchedulerGuard {
     fn drop(&mut self) {
         if let Err(error) = self.put_back() {
-            // Nobody is left to hand it to, and the user must know.
+            // There is no caller to return it to, and the user must know.
             let _ = writeln!(io::stderr(), "flashmob: {error}");
         }
     }
 }
 
 fn write_value(path: &Path, value: &str) -> io::Result<()> {
-    // Truncated, which sysfs ignores, so that an ordinary file will do as well.
+    // Sysfs ignores the truncation, which ordinary files need.
     OpenOptions::new().write(true).truncate(true).open(path)?.write_all(value.as_bytes())
 }
 
@@ -206,7 +200,7 @@ fn dismiss(mut child: Child) {
     let begun = Instant::now();
     while let Ok(None) = child.try_wait() {
         if begun.elapsed() > WATCHER_ENDS_WITHIN {
-            // It hangs in the kernel; it would do no harm but write what is there already.
+            // It hangs in the kernel, and would only write the current value.
             let _ = child.kill();
             return;
         }
@@ -214,7 +208,7 @@ fn dismiss(mut child: Child) {
     }
 }
 
-/// The nearest name, if at most half of its letters differ or one holds the other.
+/// The nearest name, if at most half of its letters differ or one contains the other.
 fn suggestion(wanted: &str, offered: &[String]) -> Option<String> {
     let wanted = wanted.to_lowercase();
     let contains = |name: &&String| !wanted.is_empty() && (name.contains(&wanted) || wanted.contains(name.as_str()));

@@ -1,19 +1,19 @@
-//! Heat and slowed processors, as the kernel tells of them. Most devices tell only part of it, many nothing.
+//! Temperatures and throttling as the kernel reports them. Most devices report only part of it, many nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{number, numbered, text};
 
-/// The state of all that can slow this device down, at one moment.
+/// All sources of throttling at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Heat {
     zones: Vec<Zone>,
-    /// Name and state of what slows processors down to cool them; 0 is not at all.
+    /// Cooling devices that throttle processors, with their state; 0 is off.
     coolers: BTreeMap<String, i64>,
     /// Per processor: highest frequency allowed, and possible, in kHz.
     limits: BTreeMap<String, (u64, u64)>,
-    /// Per processor and counter, how often it was slowed down since boot.
+    /// Throttling events since boot, per processor and counter.
     events: BTreeMap<String, u64>,
     /// The Raspberry Pi's firmware: bits for now, and since boot.
     firmware: Option<u64>,
@@ -23,11 +23,11 @@ pub(super) struct Heat {
 struct Zone {
     name: String,
     temperature: i64,
-    /// The lowest temperature at which it slows down.
+    /// The lowest temperature at which it throttles.
     trip: Option<i64>,
 }
 
-/// The firmware's bits and their words. Each has a twin 16 bits higher for "since boot".
+/// The firmware's bits and their meaning. Each has a counterpart 16 bits higher for "since boot".
 const FIRMWARE: [(u64, &str); 4] = [
     (1, "the supply voltage was too low"),
     (2, "the firmware capped the processor's frequency"),
@@ -70,7 +70,7 @@ impl Heat {
         heat
     }
 
-    /// What slowed this device down between `self` and `later`, by source, in words; empty if nothing is known to have.
+    /// Causes of throttling between `self` and `later`, by source; empty if none are known.
     pub fn slowed_until(&self, later: &Heat) -> BTreeMap<String, String> {
         let mut words = BTreeMap::new();
         for zone in &later.zones {
@@ -101,7 +101,7 @@ impl Heat {
             }
         }
         if let (Some(before), Some(after)) = (self.firmware, later.firmware) {
-            // Since boot is since boot: only what is new, and what is so now.
+            // Only bits that are new since `self`, or set now.
             let is_new = |bit: u64| after & bit != 0 || (after & !before) & (bit << 16) != 0;
             for (bit, text) in FIRMWARE.iter().filter(|(bit, _)| is_new(*bit)) {
                 words.insert(format!("firmware {bit}"), (*text).to_string());
@@ -131,7 +131,7 @@ impl Zone {
     }
 }
 
-/// The temperature of the warmest zone in tenths of a degree, and whether any is so hot that it slows the device down.
+/// The highest temperature of a zone in tenths of a degree, and whether any zone throttles the device.
 pub(super) fn hottest(root: &Path) -> (Option<i16>, bool) {
     let zones = numbered(root.join("sys/class/thermal"), "thermal_zone");
     let zones: Vec<Zone> = zones.iter().filter_map(|dir| Zone::read(dir)).collect();
@@ -144,7 +144,7 @@ pub(super) fn hottest(root: &Path) -> (Option<i16>, bool) {
     (zones.iter().filter_map(tenths).max(), is_slowed)
 }
 
-/// Thousandths of a degree as a rule, whole degrees on some old kernels.
+/// In thousandths of a degree; in whole degrees on some old kernels.
 fn degrees(value: i64) -> String {
     if value.abs() >= 1000 { format!("{} °C", value / 1000) } else { format!("{value} °C") }
 }

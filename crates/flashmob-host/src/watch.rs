@@ -1,8 +1,7 @@
-//! What happened on this device during a measurement that should not have, and what the measurement itself took.
+//! Disturbances of a measurement, and the resources that it used itself.
 //!
-//! The kernel counts what a process *dirties* when it does so, and what reaches the disk when it does that. So others'
-//! writes are known only roughly where data is written back later; reads, and writes that are waited for, are exact. A
-//! file system's own records of synchronous writes count as others' too, for they are not the process's own data.
+//! The kernel counts a process's writes when it dirties pages, and the disk's when they reach it. So others' writes are approximate where data
+//! is written back later; reads and synchronous writes are exact. The file system's metadata of synchronous writes counts as others' I/O.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,9 +14,9 @@ use super::place::{Disk, SECTOR_BYTES};
 use super::text;
 use super::thermal::Heat;
 
-/// Less than this is what a system does to itself at any time: logs, clocks, a journal's superblock.
+/// Background I/O of any system: logs, clocks, a journal's superblock.
 const FOREIGN_BYTES_MIN: u64 = 1 << 20;
-/// Others' share of the measurement's own bytes from which it is worth a word, as a divisor: 5 %.
+/// Others' share of the measurement's own bytes from which a warning is given, as a divisor: 5 %.
 const FOREIGN_SHARE: u64 = 20;
 
 /// Bytes to and from a disk.
@@ -40,7 +39,7 @@ impl Moved {
     }
 }
 
-/// A measurement that is going on.
+/// A measurement in progress.
 #[derive(Debug)]
 pub struct Watch {
     root: PathBuf,
@@ -52,29 +51,29 @@ pub struct Watch {
     slowed: BTreeMap<String, String>,
 }
 
-/// What was seen between begin and end.
+/// Observations between begin and end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// What slowed the device down, in words; absent if nothing is known to have.
+    /// Causes of throttling; absent if none are known.
     pub throttled: Option<String>,
-    /// Bytes that others read from or wrote to the disk; absent if the kernel does not count them, or not per process.
+    /// Bytes that others read from or wrote to the disk; absent if the kernel does not count them per process.
     pub foreign_bytes: Option<u64>,
-    /// Of these, the reads.
+    /// The reads of `foreign_bytes`.
     pub foreign_read_bytes: Option<u64>,
-    /// Bytes that this process fetched from any disk; what memory answered is not in it.
+    /// Bytes that this process read from disks, without those from memory.
     pub fetched_bytes: Option<u64>,
-    /// Bytes that this process wrote towards any disk.
+    /// Bytes that this process wrote to disks.
     pub stored_bytes: Option<u64>,
     /// Processor time of this process, all threads, in user mode.
     pub cpu_user: Duration,
-    /// In the kernel on its behalf.
+    /// The same in the kernel.
     pub cpu_system: Duration,
-    /// The disk's name, for the words of a warning.
+    /// The disk's name, for warnings.
     disk: Option<String>,
 }
 
 impl Watch {
-    /// Begins to watch this device and `disk`.
+    /// Begins to observe this device and `disk`.
     #[must_use]
     pub fn begin(disk: &Option<Disk>) -> Watch {
         Watch::begin_at(Path::new("/"), disk)
@@ -94,21 +93,21 @@ impl Watch {
         }
     }
 
-    /// Looks for heat now. Worth a call about once a second in a long measurement: what was hot in its middle may be cool at its end.
+    /// Checks for throttling. To be called about once a second: a device that was hot during a measurement may be cool at its end.
     pub fn sample(&mut self) {
-        // One sentence for each source, with its latest figures.
+        // One entry for each source, with its latest figures.
         self.slowed.extend(self.heat.slowed_until(&Heat::read(&self.root)));
     }
 
-    /// What was seen since the beginning.
+    /// The observations since the beginning.
     #[must_use]
     pub fn end(mut self) -> Observed {
-        // The counters first: to look for heat takes a while.
+        // The counters first: checking for throttling takes a while.
         let (cpu, own, disk) = (cpu_times(), own_moved(&self.root), self.disk.as_ref().and_then(disk_moved));
         self.sample();
         let both = |later: Option<Moved>, earlier: Option<Moved>| Some(later?.since(earlier?));
         let own = both(own, self.own_moved);
-        // Apart, for writes that are still to come must not hide others' reads.
+        // Reads and writes apart, so that pending writes do not hide others' reads.
         let foreign = both(disk, self.disk_moved).and_then(|disk| Some(disk.since(own?)));
         Observed {
             throttled: (!self.slowed.is_empty()).then(|| self.slowed.into_values().collect::<Vec<_>>().join("; ")),
@@ -124,7 +123,7 @@ impl Watch {
 }
 
 impl Observed {
-    /// Reasons to doubt what was measured meanwhile.
+    /// Reasons to doubt the measurement.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -172,7 +171,7 @@ pub(super) fn parse_stat(text: &str) -> Option<Moved> {
     Some(Moved { read_bytes: bytes(2)?, written_bytes: bytes(6)? })
 }
 
-/// `/proc/self/io`. What was dirtied and thrown away before it was written is taken off.
+/// `/proc/self/io`, without writes that were cancelled before they reached the disk.
 pub(super) fn parse_io(text: &str) -> Option<Moved> {
     let value = |key: &str| -> Option<u64> {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.trim().parse().ok())

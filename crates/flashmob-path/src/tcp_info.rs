@@ -1,65 +1,65 @@
-//! TCP_INFO: what the kernel counts of a TCP connection.
+//! TCP_INFO: the kernel's counters of a TCP connection.
 //!
 //! Read as bytes at the offsets of Linux's `struct tcp_info` (include/uapi/linux/tcp.h), which only ever grows: an
-//! older kernel fills in less, and what it does not know stays zero.
+//! older kernel fills in less, and the rest stays zero.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes of the structure up to and with `tcpi_rcv_wnd` (Linux 6.2).
 const INFO_BYTES: usize = 236;
 
-/// What the kernel says of one connection, as its struct has it: what an older one does not know is zero.
+/// The kernel's counters of one connection; those that an older kernel does not have are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Bytes of data in a full packet from here.
+    /// Bytes of data in a full packet.
     pub mss_bytes: u32,
     /// Smoothed round-trip time.
     pub rtt_us: u32,
     /// Its mean deviation.
     pub rtt_variation_us: u32,
-    /// The least within the kernel's window of some minutes.
+    /// Minimum within the kernel's window of some minutes.
     pub min_rtt_us: u32,
-    /// Round-trip time as the receiver of data guesses it, from how long a window takes.
+    /// Round-trip time as the receiver estimates it, from the duration of a window.
     pub receiver_rtt_us: u32,
     /// Congestion window, in packets.
     pub congestion_window_segments: u32,
     /// Packets sent and not acknowledged yet.
     pub unacknowledged_segments: u32,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub retransmissions: u32,
-    /// Bytes that are written and not sent yet.
+    /// Bytes written and not sent yet.
     pub not_sent_bytes: u32,
-    /// Bytes sent, those sent again included (Linux 4.19).
+    /// Bytes sent, including retransmissions (Linux 4.19).
     pub bytes_sent: u64,
-    /// Bytes that the other end has acknowledged.
+    /// Bytes acknowledged by the other end.
     pub bytes_acknowledged: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes_received: u64,
-    /// Packets sent, pure acknowledgements included.
+    /// Packets sent, including pure acknowledgements.
     pub segments_out: u32,
-    /// Packets that came, pure acknowledgements included.
+    /// Packets received, including pure acknowledgements.
     pub segments_in: u32,
     /// Those of `segments_out` that carried data.
     pub data_segments_out: u32,
     /// Those of `segments_in` that carried data.
     pub data_segments_in: u32,
-    /// The newest estimate of how fast data arrives at the other end (Linux 4.9).
+    /// The latest estimate of the delivery rate (Linux 4.9).
     pub delivery_rate_bytes_per_second: u64,
-    /// That estimate was made while there was too little to send, so that it is a lower bound.
+    /// That estimate is a lower bound, because there was too little to send.
     pub is_application_limited: bool,
-    /// How long something was under way (Linux 4.10).
+    /// Time with data in flight (Linux 4.10).
     pub busy_us: u64,
-    /// How long of it the other end's window held it back.
+    /// The part of it limited by the other end's window.
     pub receiver_limited_us: u64,
-    /// How long of it the send buffer held it back.
+    /// The part of it limited by the send buffer.
     pub send_buffer_limited_us: u64,
     /// The window that the other end offers (Linux 5.4).
     pub send_window_bytes: u32,
     /// The window that this end offers (Linux 6.2).
     pub receive_window_bytes: u32,
-    /// What the kernel thinks that the reader takes within a round trip: its own receive buffer grows by it.
+    /// The kernel's estimate of the bytes that the reader takes per round trip, by which it sizes the receive buffer.
     pub receive_space_bytes: u32,
-    /// Largest window that this end will offer as things are.
+    /// Largest window that this end will currently offer.
     pub receive_threshold_bytes: u32,
 }
 

@@ -64,12 +64,11 @@ pub(super) fn make_with(
     making.check_file_system(&partial.file)?;
     let header = Header { size_bytes, seed };
     making.write(&partial.file, &header, &mut progress, cancel)?;
-    let file = partial.publish(path)?;
+    partial.publish(path)?;
     // Makes the name durable, where the file system can.
     if let Ok(directory) = File::open(&making.directory) {
         let _ = directory.sync_all();
     }
-    drop(file);
     Ok(header)
 }
 

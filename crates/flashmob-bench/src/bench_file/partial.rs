@@ -1,8 +1,8 @@
-//! A file that is not ready yet, and of which nothing stays unless it becomes so.
+//! A partial file, which is removed unless it is completed.
 //!
-//! Without a name where the file system can give one later (O_TMPFILE and a link): then even a killed process leaves nothing.
-//! Android forbids hard links and FAT has none; there it is a name beside the file's, locked as long as it is
-//! written, taken away by whoever fails, and by the next one after a process that was killed.
+//! It has no name where the file system can give it one later (O_TMPFILE and a link): then even a killed process leaves nothing. Android
+//! forbids hard links and FAT has none; there it has a name beside the file's. It is locked while it is written, and removed on failure, or
+//! by the next process after one that was killed.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,15 +17,14 @@ use super::open::io_error;
 use super::{BenchFileError, header};
 use flashmob_host::is_android;
 
-/// The names of what is half made now, for those who end this process at once.
+/// The names of the partial files of this process.
 static NAMES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn names() -> MutexGuard<'static, Vec<PathBuf>> {
     NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes away what this process has half made. To be called just before the process is ended without more ado: whoever is making a
-/// file meanwhile fails.
+/// Removes the partial files of this process. To be called just before it exits without unwinding; files that are being made fail.
 pub fn abandon() {
     for name in names().drain(..) {
         let _ = std::fs::remove_file(name);
@@ -35,7 +34,7 @@ pub fn abandon() {
 #[derive(Debug)]
 pub(super) struct Partial {
     pub file: File,
-    /// Its name as long as that is not the final one; `None` if it has none.
+    /// Its temporary name; `None` if it has none.
     name: Option<PathBuf>,
 }
 
@@ -55,30 +54,27 @@ impl Partial {
         let partial =
             Partial { file: file.map_err(|error| io_error(path, "create", error))?, name: Some(name.clone()) };
         names().push(name);
-        // Not every file system has locks; without one a second process would take this for a stale one.
+        // Not every file system has locks; without one a second process takes this file for a stale one.
         let _ = rustix::fs::flock(&partial.file, FlockOperation::NonBlockingLockExclusive);
         Ok(partial)
     }
 
     /// Gives it its final name, unless that is taken.
-    pub fn publish(mut self, path: &Path) -> Result<File, BenchFileError> {
+    pub fn publish(mut self, path: &Path) -> Result<(), BenchFileError> {
         let published = match &self.name {
             None => link_nameless(&self.file, path),
             Some(name) => rename_without_replacing(name, path),
         };
         published.map_err(|error| io_error(path, "name", error))?;
         self.forget();
-        let file = self.file.try_clone().map_err(|error| io_error(path, "keep", error))?;
-        Ok(file)
+        Ok(())
     }
-}
 
-impl Partial {
-    /// Its name is no longer that of something half made.
-    fn forget(&mut self) -> Option<PathBuf> {
-        let name = self.name.take()?;
-        names().retain(|other| *other != name);
-        Some(name)
+    /// Its name is no longer that of a partial file.
+    fn forget(&mut self) {
+        if let Some(name) = self.name.take() {
+            names().retain(|other| *other != name);
+        }
     }
 }
 
@@ -91,7 +87,7 @@ impl Drop for Partial {
     }
 }
 
-/// Takes away what a killed process left under `name`.
+/// Removes the partial file of a killed process.
 fn remove_stale(path: &Path, name: &Path) -> Result<(), BenchFileError> {
     match name.symlink_metadata() {
         Ok(metadata) if !metadata.is_file() => return Err(BenchFileError::InTheWay(name.into())),
@@ -106,14 +102,14 @@ fn remove_stale(path: &Path, name: &Path) -> Result<(), BenchFileError> {
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
         return Err(BenchFileError::Busy(path.into()));
     }
-    // An empty one was left between its creation and its first block.
+    // It is empty between its creation and its first block.
     if !metadata.is_file() || (metadata.len() > 0 && header::first_block(&file).is_none()) {
         return Err(in_the_way());
     }
     std::fs::remove_file(name).map_err(|error| io_error(name, "remove", error))
 }
 
-/// A file without a name, if a trial shows that it can be given one later.
+/// An unnamed file, if a trial shows that it can be linked later.
 fn nameless(directory: &Path, trial: &Path) -> Option<File> {
     let open = || {
         let mut options = OpenOptions::new();
@@ -131,7 +127,7 @@ fn link_nameless(file: &File, path: &Path) -> io::Result<()> {
 }
 
 fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
-    // Android kills an app for a system call that its C library does not know, and only later ones know renameat2.
+    // Android kills an app for a system call that its C library does not know; only later ones know renameat2.
     if !is_android() {
         match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(()),
@@ -143,7 +139,7 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     rename_over_placeholder(from, to)
 }
 
-/// Takes the name with an empty file, and puts the real one over it.
+/// Reserves the name with an empty file, and renames the real one over it.
 pub(super) fn rename_over_placeholder(from: &Path, to: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(to)?;
     std::fs::rename(from, to).inspect_err(|_| {

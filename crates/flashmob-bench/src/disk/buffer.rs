@@ -9,13 +9,13 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Enough for every disk: logical blocks are 512 or 4,096 bytes.
+    /// Sufficient for every disk: logical blocks are 512 or 4,096 bytes.
     pub const ALIGN_BYTES: usize = 4096;
 
-    /// `len_bytes` of any content.
+    /// `len_bytes` of arbitrary content.
     pub fn new(len_bytes: usize) -> Buffer {
         let mut memory = vec![0; len_bytes + Buffer::ALIGN_BYTES];
-        // Otherwise the kernel would find memory for each page during the first request, as a part of its latency.
+        // Otherwise the kernel would allocate each page during the first request, as a part of its latency.
         memory.chunks_mut(Buffer::ALIGN_BYTES).for_each(|page| page[0] = 1);
         let address = memory.as_ptr().addr();
         Buffer { lead: address.next_multiple_of(Buffer::ALIGN_BYTES) - address, memory, len_bytes }
@@ -25,7 +25,7 @@ impl Buffer {
         &mut self.memory[self.lead..self.lead + self.len_bytes]
     }
 
-    /// Fills it with what no file system or flash controller can make smaller.
+    /// Fills it with incompressible bytes.
     pub fn fill(&mut self, random: &mut crate::load::random::Random) {
         for chunk in self.bytes().chunks_mut(8) {
             chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);

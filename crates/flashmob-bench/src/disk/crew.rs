@@ -1,4 +1,4 @@
-//! The threads of one repetition: started together, watched, and counted together.
+//! The threads of one repetition.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,12 +16,12 @@ use super::worker::{self, Model, Reads, Tally, Writes};
 use crate::load::random::Random;
 use flashmob_host::is_android;
 
-/// How often the one who waits is told how far it is.
+/// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(100);
-/// Stack of a thread: its large memory is on the heap.
+/// Stack of a thread; its buffers are on the heap.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Where threads wait until all are there, and hear whether they begin.
+/// Where threads wait until all are ready, and learn whether to begin.
 #[derive(Debug, Default)]
 struct Gate {
     verdict: Mutex<Option<bool>>,
@@ -41,16 +41,16 @@ impl Gate {
     }
 }
 
-/// What threads tell the one who waits.
+/// Reports of a thread.
 enum Report {
     Ready,
     Done(Result<Tally, DiskError>),
 }
 
-/// Runs one repetition of `parameters` and counts it. `tick` is told several times a second which fraction is done.
+/// Runs one repetition of `parameters`. `tick` gets the completed fraction several times a second.
 ///
 /// # Errors
-/// No thread or no ring can be had. Requests that fail are counted.
+/// A thread or a ring cannot be created. Requests that fail are counted.
 pub(super) fn run(
     opened: &Opened<'_>,
     parameters: &Parameters,
@@ -67,7 +67,7 @@ pub(super) fn run(
         let mut outcome = Ok(());
         for (thread, mut offsets) in (0..).zip(order.offsets()) {
             let (gate, limit, report) = (&gate, &limit, report.clone());
-            // Whoever listens waits for all reports, so that sending them does not fail.
+            // The receiver waits for all reports, so that sending does not fail.
             let body = move || {
                 let mut member = match Member::new(opened, parameters, thread, order.seed) {
                     Ok(member) => member,
@@ -96,14 +96,14 @@ pub(super) fn run(
                 outcome = Err(error);
             }
         }
-        // If one cannot work, none begins: the figures would be those of fewer threads.
+        // If one thread fails, none begins: the figures would be those of fewer threads.
         gate.say(outcome.is_ok());
         outcome?;
         gather(&reports, &limit, stop, tick)
     })
 }
 
-/// Waits for all threads, and adds up what they counted.
+/// Waits for all threads, and adds up their counts.
 fn gather(
     reports: &mpsc::Receiver<Report>,
     limit: &Limit<'_>,
@@ -125,7 +125,7 @@ fn gather(
                 Stop::After(time) => (begun.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0),
                 Stop::Requests(count) => (limit.taken() as f64 / count.max(1) as f64).min(1.0),
             }),
-            // The last thread has gone.
+            // The last thread has ended.
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -133,7 +133,7 @@ fn gather(
     Ok(all.unwrap_or_else(Tally::new))
 }
 
-/// One thread with the memory that its requests use.
+/// One thread with its buffers.
 struct Member<'a> {
     opened: &'a Opened<'a>,
     parameters: &'a Parameters,

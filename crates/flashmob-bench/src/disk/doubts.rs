@@ -1,4 +1,4 @@
-//! What makes the figures of a point doubtful, each with what to do about it.
+//! Reasons for doubtful figures of a point, each with a remedy.
 
 use flashmob_results::disk::{Cache, Operation, Parameters, Pattern, Point, Repetition, Sync};
 use flashmob_results::warning::{Code, Warning};
@@ -9,26 +9,26 @@ use super::offsets::HEAD_DISTANCE_BYTES;
 use super::plan;
 use crate::modelled::ModelledDisk;
 
-/// Fraction of requests that may be answered from memory where they should not be.
+/// Largest acceptable fraction of requests answered from memory.
 const CACHED_FRACTION_MAX: f64 = 0.05;
-/// Least fraction of a range that is in memory where it should be.
+/// Least fraction of a warm range that must be in memory.
 const WARM_FRACTION_MIN: f64 = 0.99;
-/// Distance of the fastest and the slowest repetition, as a fraction of the median.
+/// Largest acceptable spread of the repetitions, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;
-/// What the page cache keeps together. Where its pages are larger, requests meet more than is said.
+/// The page size of the page cache. With larger pages more requests hit the cache than reported.
 const PAGE_BYTES: u64 = 4096;
-/// If less of what must have been fetched is in memory, some of it has been evicted.
+/// If a smaller fraction of the fetched bytes is in memory, some of them were evicted.
 const STAYED_FRACTION_MIN: f64 = 0.95;
-/// Requests beyond a percentile that it must rest on.
+/// Least number of requests beyond a percentile.
 const SAMPLES_BEYOND_MIN: f64 = 5.0;
-/// Less time than this is mostly beginning and end.
+/// Shorter repetitions are mostly start and end.
 const TIME_S_MIN: f64 = 0.2;
-/// Part of a modelled service time that threads may be late by.
+/// Largest acceptable lateness, as a fraction of the modelled service time.
 const LATE_FRACTION_MAX: f64 = 0.1;
 /// The percentiles that tables show.
 const SHOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// The doubts that a point's figures themselves raise.
+/// The doubts raised by a point's figures.
 #[must_use]
 pub fn of_point(point: &Point) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -93,7 +93,7 @@ pub fn of_point(point: &Point) -> Vec<Warning> {
     warnings
 }
 
-/// The doubt that threads ran again much later than the model was done with their requests.
+/// The doubt raised by threads that ran much later than the model completed their requests.
 #[must_use]
 pub fn of_lateness(disk: &ModelledDisk, latencies_ns: &Histogram<u64>) -> Option<Warning> {
     let late_ns = disk.lateness_ns().value_at_quantile(0.5);
@@ -120,7 +120,7 @@ pub fn once_each(warnings: Vec<Warning>) -> Vec<Warning> {
     kept
 }
 
-/// What explains that requests were answered from memory.
+/// Why requests were answered from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Before,
@@ -131,7 +131,7 @@ fn worst(point: &Point, of: impl Fn(&Repetition) -> Option<(f64, Why)>) -> Optio
     point.repetitions.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Which fraction of a repetition's reads met what was in memory already, as far as that can be told; `None` where it may or where nobody knows.
+/// The fraction of a repetition's reads that were answered from memory, estimated; `None` where it is intended or not known.
 fn cached_fraction(parameters: &Parameters, repetition: &Repetition) -> Option<(f64, Why)> {
     if parameters.cache != Cache::Cold || parameters.operation == Operation::Write {
         return None;
@@ -142,12 +142,12 @@ fn cached_fraction(parameters: &Parameters, repetition: &Repetition) -> Option<(
         return Some((before.min(1.0), Why::Before));
     }
     let meanwhile = match parameters.pattern {
-        // What a random read meets is what was read before it: on average half of what there is at the end.
+        // Random reads hit earlier reads: on average half of what is cached at the end.
         Pattern::Random | Pattern::Rand => {
             let after = (repetition.cached_after_bytes? as f64 / range).min(1.0);
             f64::midpoint(before, after).max(met_again(parameters, repetition.requests, range, after))
         }
-        // Within the range nothing comes twice; what goes round once more meets all of it.
+        // Within one pass nothing is read twice; a second pass hits everything.
         Pattern::Sequential => again(repetition.bytes as f64, range),
         Pattern::Sort | Pattern::Shuffle => {
             again(repetition.requests as f64, (range / HEAD_DISTANCE_BYTES as f64).max(1.0).ceil())
@@ -156,8 +156,8 @@ fn cached_fraction(parameters: &Parameters, repetition: &Repetition) -> Option<(
     Some((meanwhile, Why::Meanwhile))
 }
 
-/// The part of uniformly distributed requests that meet what others of them fetched, if all that was fetched is still there; otherwise 0.
-/// In a range that is soon in memory as a whole that is far more than half of them.
+/// The fraction of uniformly distributed requests that hit the pages of earlier requests, if all of those are still cached; otherwise 0. In
+/// a range that is soon cached as a whole this is far more than half.
 fn met_again(parameters: &Parameters, requests: u64, range: f64, after: f64) -> f64 {
     let block = parameters.block_bytes;
     let touched = match parameters.pattern {
@@ -166,25 +166,25 @@ fn met_again(parameters: &Parameters, requests: u64, range: f64, after: f64) -> 
         }
         _ => block + PAGE_BYTES - 1,
     };
-    // How often the range was asked for as a whole, and which part of it such many requests touch.
+    // Requested bytes in units of the range, and the expected fraction of the range that they touch.
     let rounds = requests as f64 * touched as f64 / range;
     let fetched = 1.0 - (-rounds).exp();
     let stayed = after >= STAYED_FRACTION_MIN * fetched;
     if stayed && rounds > 0.0 { (1.0 - fetched / rounds).max(0.0) } else { 0.0 }
 }
 
-/// The bytes that requests go to.
+/// The bytes of the range that is used.
 fn used_bytes(parameters: &Parameters) -> f64 {
     let range = plan::range(parameters);
     (range.end - range.start).max(1) as f64
 }
 
-/// The part of `done` that goes beyond the first round of `round`.
+/// The fraction of `done` beyond a first pass of `round`.
 fn again(done: f64, round: f64) -> f64 {
     if done > round { (done - round) / done } else { 0.0 }
 }
 
-/// Which fraction of the range was not in memory, where all of it should be.
+/// The fraction of a warm range that was not in memory.
 fn uncached_fraction(parameters: &Parameters, repetition: &Repetition) -> Option<(f64, Why)> {
     if parameters.cache != Cache::Warm {
         return None;

@@ -12,9 +12,9 @@ const COUNTED_BY: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Limit<'a> {
     stop: Stop,
-    /// Requests that threads have taken.
+    /// Requests taken by threads.
     taken: AtomicU64,
-    /// Requests that a thread takes at once: threads that share a counter must not fight for it. 0 if each has its own part.
+    /// Requests that a thread takes at once, to avoid contention for the counter. 0 if each thread has its own part.
     portion: u64,
     threads: u32,
     cancel: &'a AtomicBool,
@@ -30,18 +30,18 @@ pub(super) struct Turnstile<'a> {
 }
 
 impl<'a> Limit<'a> {
-    /// For `threads` threads. If each of them has a part of the file to itself, each also makes an equal part of the requests: else the
-    /// fastest would begin its part anew before the others are through with theirs.
+    /// For `threads` threads. If each has its own part of the file, each also makes an equal part of the requests: otherwise the fastest
+    /// would start its part again before the others have finished theirs.
     pub fn new(stop: Stop, threads: u32, own_parts: bool, cancel: &'a AtomicBool) -> Limit<'a> {
         let portion = match stop {
-            // The last portions are what threads finish at different times by.
+            // Threads finish within a portion of each other.
             Stop::Requests(count) if !own_parts => (count / (u64::from(threads) * 256)).clamp(1, 64),
             Stop::Requests(_) | Stop::After(_) => 0,
         };
         Limit { stop, taken: AtomicU64::new(0), portion, threads, cancel }
     }
 
-    /// Requests that have begun, as far as they are counted: none if time is the limit.
+    /// Requests begun; 0 if time is the limit.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }

@@ -12,10 +12,10 @@ use super::subject::Opened;
 use super::sweep::Subject;
 use flashmob_host::cache;
 
-/// Part of a file that may lack blocks on the disk.
+/// Largest acceptable fraction of a file without blocks on the disk.
 const MISSING_FRACTION_MAX: f64 = 0.01;
 
-/// Brings the page cache into the state that the point asks for, and says where that did not come about.
+/// Prepares the page cache for a point, with warnings where that is not possible.
 pub(super) fn prepare(
     subject: &Subject,
     opened: &Opened<'_>,
@@ -50,7 +50,7 @@ pub(super) fn prepare(
             }
         }
         (Opened::File(file), Cache::Direct) => {
-            // Some kernels allow direct I/O even there.
+            // Some kernels allow direct I/O on tmpfs.
             if let Some(text) = cache::no_disk(file) {
                 warnings.push(Warning::new(Code::ServedFromCache, text));
             }
@@ -69,7 +69,7 @@ pub(super) fn prepare(
     Ok(warnings)
 }
 
-/// What of the range is in memory; `None` if the system does not say.
+/// Bytes of the range in memory; `None` if not known.
 pub(super) fn cached_bytes(opened: &Opened<'_>, range: &Range<u64>) -> Option<u64> {
     match opened {
         Opened::File(file) => cache::resident_bytes(file, range.clone()).ok().flatten(),
@@ -77,10 +77,10 @@ pub(super) fn cached_bytes(opened: &Opened<'_>, range: &Range<u64>) -> Option<u6
     }
 }
 
-/// How much of a file is not on its disk, in percent, if that is worth a word.
+/// The percentage of a file without blocks on its disk, if that is worth a warning.
 fn missing_percent(file: &File) -> Option<f64> {
     let metadata = file.metadata().ok().filter(|metadata| metadata.is_file() && cache::no_disk(file).is_none())?;
-    // This unit is fixed, whatever the file system's blocks are.
+    // The unit is fixed, whatever the file system's block size.
     let (size, has) = (metadata.len() as f64, metadata.blocks() as f64 * 512.0);
     (has < size * (1.0 - MISSING_FRACTION_MAX)).then(|| 100.0 * (1.0 - has / size))
 }

@@ -1,4 +1,4 @@
-//! Which points are measured, and whether they mean anything.
+//! The points of a measurement, and their validity.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub const REPEAT_MAX: u32 = 10_000;
 /// Most points.
 pub const POINTS_MAX: usize = 10_000;
 
-/// Everything that shall be measured, in all its combinations.
+/// The parameters of a measurement, in all combinations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     /// Reads or writes.
@@ -39,17 +39,17 @@ pub struct Grid {
     pub threads: Vec<u32>,
     /// Requests that each thread keeps outstanding.
     pub depths: Vec<u32>,
-    /// How requests reach the kernel.
+    /// The I/O engine.
     pub engine: Engine,
     /// State of the page cache.
     pub cache: Cache,
-    /// When a write counts as done.
+    /// When a write is complete.
     pub sync: Sync,
-    /// I/O schedulers; none to leave the device's own alone.
+    /// I/O schedulers; empty to keep the device's own.
     pub schedulers: Vec<String>,
-    /// Bytes from the file's beginning that are used; without, all.
+    /// Bytes from the file's beginning that are used; `None`: all.
     pub range_bytes: Option<u64>,
-    /// What ends a repetition.
+    /// The end of a repetition.
     pub stop: Stop,
 }
 
@@ -57,7 +57,7 @@ impl Grid {
     /// Each combination once, for a file of `size_bytes`.
     ///
     /// # Errors
-    /// A combination means nothing, or there are none or too many.
+    /// A combination is invalid, or there are none or too many.
     pub fn points(&self, size_bytes: u64) -> Result<Vec<Parameters>, DiskError> {
         let refuse = |why: String| Err(DiskError::Parameters(why));
         let range_bytes = self.range_bytes.unwrap_or(size_bytes);
@@ -110,14 +110,14 @@ impl Grid {
     }
 }
 
-/// The bytes of the file that a point uses. Writes leave alone what says that the benchmark made the file.
+/// The bytes of the file that a point uses. Writes spare the header, which identifies the file.
 #[must_use]
 pub fn range(parameters: &Parameters) -> Range<u64> {
     let begin = if parameters.operation == Operation::Write { HEADER_BYTES } else { 0 };
     begin..parameters.range_bytes.max(begin)
 }
 
-/// What ends a repetition of a point.
+/// The end of a repetition of a point.
 #[must_use]
 pub fn stop(parameters: &Parameters) -> Stop {
     match (parameters.requests, parameters.time_s) {

@@ -1,4 +1,4 @@
-//! Which schedulers can be had, and what is measured if some cannot.
+//! Availability of schedulers, and the fallback.
 
 use flashmob_results::disk::Parameters;
 use flashmob_results::warning::{Code, Warning};
@@ -7,7 +7,7 @@ use super::subject::ModelSubject;
 use super::sweep::Subject;
 use flashmob_host::scheduler::SchedulerGuard;
 
-/// The schedulers of `points` that cannot be had, each with the reason. Each is tried once.
+/// The schedulers of `points` that are not available, each with the reason. Each is tried once.
 pub(super) fn refused(subject: &Subject, points: &[Parameters]) -> Vec<(String, String)> {
     let mut wanted: Vec<String> = points.iter().filter_map(|p| p.scheduler.clone()).collect();
     wanted.sort();
@@ -22,7 +22,7 @@ pub(super) fn refused(subject: &Subject, points: &[Parameters]) -> Vec<(String, 
     wanted.iter().filter_map(|name| Some((name.clone(), refusal(name)?))).collect()
 }
 
-/// Leaves out the points whose scheduler cannot be had; if no others remain, they are measured once with the one that is there. Says so.
+/// Removes the points whose scheduler is not available; if no others remain, they are measured once with the current one. Returns warnings.
 pub(super) fn go_on_without(
     refused: &[(String, String)],
     subject: &Subject,
@@ -46,5 +46,5 @@ pub(super) fn go_on_without(
         Subject::File(file) => file.place.scheduler.as_deref().unwrap_or("unknown"),
         Subject::Model(_) => "none",
     };
-    vec![warning(format!("measured with the scheduler that was there ({own}) alone: {first}"))]
+    vec![warning(format!("measured with the current scheduler ({own}) alone: {first}"))]
 }

@@ -1,4 +1,4 @@
-//! What is measured: a file, or a model of a device.
+//! The subject of a measurement: a file, or a model of a device.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -15,40 +15,40 @@ use super::error::DiskError;
 use crate::modelled::ModelledDisk;
 use flashmob_host::place::Disk;
 
-/// A file that exists and may be used as the plan says.
+/// An existing file that may be used.
 #[derive(Debug)]
 pub struct FileSubject {
     /// Its path.
     pub path: PathBuf,
     /// Its size.
     pub size_bytes: u64,
-    /// The benchmark made it, now or earlier.
+    /// It was made by the benchmark, now or earlier.
     pub made_by_benchmark: bool,
-    /// Where it lies.
+    /// Its place.
     pub place: Place,
     /// The disk below it, where there is one.
     pub disk: Option<Disk>,
-    /// Which file was looked at; see [`FileSubject::inode_of`]. The path may come to lead to another one.
+    /// Its identity, see [`FileSubject::inode_of`]: the path may lead to another file later.
     pub inode: (u64, u64),
 }
 
-/// Where the requests of a repetition go.
+/// The target of a repetition's requests.
 pub(super) enum Opened<'a> {
     File(File),
     Model(&'a ModelledDisk),
 }
 
 impl FileSubject {
-    /// What makes a file the same one: its device and its number there.
+    /// A file's identity: its device and inode number.
     #[must_use]
     pub fn inode_of(metadata: &Metadata) -> (u64, u64) {
         (metadata.dev(), metadata.ino())
     }
 
-    /// Removes the file. A link that leads to it stays: that was made by somebody else.
+    /// Removes the file. A symbolic link to it stays.
     ///
     /// # Errors
-    /// Another file is there by now, or the system refuses.
+    /// Another file has taken its place, or the system's error.
     pub fn remove(&self) -> io::Result<()> {
         let path = self.path.canonicalize()?;
         self.is_still(&path.symlink_metadata()?)?;
@@ -62,13 +62,12 @@ impl FileSubject {
         Err(io::Error::other("another file has taken its place since this began; measure again"))
     }
 
-    /// Opens it for one point. For reads it is opened for reading alone: nothing can be damaged. What has taken its place since it was
-    /// looked at is not used: it may be anything.
+    /// Opens it for one point; for reads read-only, so that nothing can be damaged. A file that has taken its place since is refused.
     pub(super) fn open(&self, parameters: &Parameters) -> Result<File, DiskError> {
         let writes = parameters.operation == Operation::Write;
         let direct = parameters.cache == Cache::Direct;
         let mut flags = if writes { OFlags::RDWR } else { OFlags::RDONLY };
-        // A pipe in its place must not make this wait.
+        // A pipe in its place must not block.
         flags |= OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags.set(OFlags::DIRECT, direct);
         flags.set(OFlags::DSYNC, parameters.sync == Some(Sync::Dsync));
@@ -82,7 +81,7 @@ impl FileSubject {
             failed(doing, errno.into())
         })?;
         let checked = file.metadata().and_then(|metadata| self.is_still(&metadata));
-        // io_uring treats files that must not wait otherwise.
+        // io_uring treats non-blocking files differently.
         let checked = checked.and_then(|()| {
             let flags = rustix::fs::fcntl_getfl(&file)?;
             Ok(rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?)
@@ -106,7 +105,7 @@ impl ModelSubject {
     /// The model of that name. Service times are drawn from `seed`.
     ///
     /// # Errors
-    /// There is no such model, or it cannot be of that size.
+    /// There is no such model, or it does not support that size.
     pub fn new(profile: &str, size_bytes: u64, seed: u64) -> Result<ModelSubject, DiskError> {
         let profile = Profile::named(profile)?;
         let disk = |scheduler| Ok((scheduler, ModelledDisk::new(&profile, scheduler, size_bytes, seed)?));
@@ -114,12 +113,12 @@ impl ModelSubject {
         Ok(ModelSubject { disks: disks?, profile, size_bytes })
     }
 
-    /// Why this scheduler is not modelled, if it is not.
+    /// The reason if this scheduler is not modelled.
     pub(super) fn refusal(name: &str) -> Option<String> {
         name.parse::<Scheduler>().err().map(|error| error.to_string())
     }
 
-    /// The device behind this scheduler; without a name, behind none.
+    /// The device behind this scheduler; without a name, behind `none`.
     pub(super) fn disk(&self, scheduler: Option<&str>) -> &ModelledDisk {
         let wanted = scheduler.and_then(|name| name.parse().ok()).unwrap_or(Scheduler::None);
         let found = self.disks.iter().find(|(scheduler, _)| *scheduler == wanted);

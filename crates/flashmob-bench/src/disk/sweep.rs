@@ -1,6 +1,6 @@
-//! All points, round after round: what is set and dropped before a repetition, and what is looked at around it.
+//! The measurement of all points, round after round.
 //!
-//! Each round measures every point once, so that whatever changes with time (heat, other programs, wear) touches all of them alike.
+//! Each round measures every point once, so that changes over time (temperature, other programs, wear) affect all points equally.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,23 +19,23 @@ use flashmob_host::place;
 use flashmob_host::scheduler::SchedulerGuard;
 use flashmob_host::watch::Watch;
 
-/// How often heat is looked for.
+/// Interval of checks for throttling.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
-/// What shall be measured, and how often.
+/// A measurement plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The points.
     pub points: Vec<Parameters>,
-    /// Repetitions of each.
+    /// Repetitions of each point.
     pub repeat: u32,
-    /// Where random offsets come from.
+    /// Random seed of the offsets.
     pub seed: u64,
-    /// Look at the commands that the device gets, too.
+    /// Record the commands that the device receives.
     pub commands: bool,
 }
 
-/// What is measured.
+/// The subject of a measurement.
 #[derive(Debug)]
 pub enum Subject {
     /// A file, on this machine's disk.
@@ -55,43 +55,43 @@ impl Subject {
     }
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug)]
 pub struct Swept {
-    /// The points that have one repetition at least.
+    /// The points with at least one repetition.
     pub points: Vec<Point>,
-    /// Doubts that concern all of them.
+    /// Doubts about all of them.
     pub warnings: Vec<Warning>,
-    /// It was stopped before its end.
+    /// It was interrupted.
     pub interrupted: bool,
-    /// What ended it, or kept it from putting back what it had changed.
+    /// The error that ended it, or prevented restoring a change.
     pub failure: Option<DiskError>,
 }
 
-/// What happens while it is measured.
+/// Events during a measurement.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// So much of everything is done.
+    /// Progress.
     Progress {
         /// From 0 to 1.
         fraction: f64,
     },
-    /// One repetition is over.
+    /// A repetition has ended.
     Repetition {
         /// Its point.
         parameters: &'a Parameters,
         /// Which round, from 0.
         round: u32,
-        /// What it measured.
+        /// Its result.
         repetition: &'a Repetition,
     },
 }
 
-/// Measures all points of `plan`. `begun` is the beginning of the whole measurement; `cancel` ends it early, with what there is by then.
+/// Measures all points of `plan`. `begun` is the beginning of the whole measurement; `cancel` ends it early, with the results so far.
 ///
 /// # Errors
-/// The file, a ring or a thread is not to be had, and nothing was measured yet; later failures are in the result, with what was measured before.
-/// What had to be done in another way than asked for is a warning in the result.
+/// The file, a ring or a thread is not available, and nothing was measured yet; later failures are in the result, with the earlier
+/// measurements. Fallbacks are warnings in the result.
 pub fn run(
     subject: &Subject,
     plan: &Plan,
@@ -114,7 +114,7 @@ pub fn run(
             let repetition = match sweep.repetition(&parameters, round, cancel, &mut tick, row) {
                 Ok(Some(repetition)) => repetition,
                 Ok(None) => break 'rounds,
-                // What was measured until then is worth keeping.
+                // Earlier measurements are kept.
                 Err(error) if done > 0.0 => {
                     failure = Some(error);
                     break 'rounds;
@@ -130,7 +130,7 @@ pub fn run(
     Ok(sweep.finish(rows, cancel.load(Ordering::Relaxed), failure))
 }
 
-/// What was seen of one point.
+/// The measurements of one point.
 #[derive(Default)]
 struct Row {
     repetitions: Vec<Repetition>,
@@ -170,8 +170,8 @@ impl<'a> Sweep<'a> {
         sweep
     }
 
-    /// Sets the scheduler of a point, unless it is set already. The one before is put back first, so that there is only one to be put
-    /// back at the end.
+    /// Sets the scheduler of a point, unless it is set already. The original one is restored first, so that it is the one restored at the
+    /// end.
     fn set_scheduler(&mut self, name: &str) -> Result<(), DiskError> {
         let Subject::File(file) = self.subject else { return Ok(()) };
         if self.scheduler.as_ref().is_some_and(|guard| guard.current() == name) {
@@ -203,7 +203,7 @@ impl<'a> Sweep<'a> {
             range: plan::range(parameters),
             threads: parameters.threads,
             requests: parameters.requests,
-            // The same for all points of a round: they differ in nothing but what they are to differ in.
+            // The same for all points of a round, which differ only in their parameters.
             seed: mix64(self.seed.wrapping_add(GOLDEN.wrapping_mul(u64::from(round) + 1))),
         };
         if let Some(name) = &parameters.scheduler {
@@ -279,7 +279,7 @@ impl<'a> Sweep<'a> {
         }))
     }
 
-    /// Begins to look at the device's commands, if they were asked for and can be seen.
+    /// Begins to record the device's commands, if that is wanted and possible.
     fn watch_commands(
         &mut self,
         opened: &Opened<'_>,
@@ -288,7 +288,7 @@ impl<'a> Sweep<'a> {
         match self.commands.as_ref()?.begin(opened, gathered.take().unwrap_or_default()) {
             Ok(watching) => Some(watching),
             Err(why) => {
-                // What could not be begun once will not be later on.
+                // If it fails once, it is not tried again.
                 self.commands = None;
                 self.without_commands(&why);
                 None

@@ -1,4 +1,4 @@
-//! One thread of a repetition with a ring of its own, and several requests at a time.
+//! The loop of one thread with an io_uring of its own, and several outstanding requests.
 
 use std::fs::File;
 use std::io;
@@ -12,10 +12,10 @@ use super::limit::Turnstile;
 use super::offsets::Offsets;
 use super::worker::{Tally, now_ns, stamp};
 
-/// Completions of a write that has an fdatasync behind it carry this bit: the request goes on.
+/// Marks completions of a write that is followed by an fdatasync.
 const FIRST_HALF: u64 = 1 << 63;
 
-/// The ring of one thread, and the memory of its requests.
+/// The ring of one thread, and the buffers of its requests.
 pub(super) struct Ring {
     ring: IoUring,
     slots: Vec<Slot>,
@@ -25,11 +25,11 @@ struct Slot {
     buffer: Buffer,
     begun_ns: u64,
     offset_bytes: u64,
-    /// What the write said that an fdatasync follows.
+    /// The result of the write before an fdatasync.
     written: Option<i32>,
 }
 
-/// What the requests of a repetition have in common.
+/// The common parameters of a repetition's requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind<'a> {
     pub file: &'a File,
@@ -41,7 +41,7 @@ impl Ring {
     /// A ring for `depth` requests of `block_bytes`.
     ///
     /// # Errors
-    /// What the kernel says: io_uring may be forbidden, or memory may not suffice.
+    /// The kernel's: io_uring may be forbidden, or memory may not suffice.
     pub fn new(depth: u32, block_bytes: usize) -> io::Result<Ring> {
         // A write and its fdatasync are two entries.
         let ring = IoUring::new(depth.saturating_mul(2).next_power_of_two())?;
@@ -49,12 +49,12 @@ impl Ring {
         Ok(Ring { ring, slots: (0..depth).map(slot).collect() })
     }
 
-    /// The memory of each slot, to be filled before writes.
+    /// The buffer of each slot, to be filled before writes.
     pub fn buffers(&mut self) -> impl Iterator<Item = &mut Buffer> {
         self.slots.iter_mut().map(|s| &mut s.buffer)
     }
 
-    /// Requests until the turnstile closes and all are answered.
+    /// Makes requests until the turnstile closes, and awaits all answers.
     ///
     /// # Errors
     /// The ring itself failed; requests that fail are counted.
@@ -85,7 +85,7 @@ impl Ring {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // The kernel may still write into the buffers: their memory must not be used again.
+                // The kernel may still write into the buffers: their memory must not be reused.
                 Err(error) => {
                     std::mem::forget(std::mem::take(&mut self.slots));
                     return Err(error);
@@ -101,7 +101,7 @@ impl Ring {
                     slot.written = Some(completion.result());
                     continue;
                 }
-                // The transfer's own outcome comes first: an fdatasync after a failed write is only cancelled.
+                // The result of the transfer comes first: an fdatasync after a failed write is cancelled.
                 let transferred = slot.written.take();
                 let len_bytes = slot.buffer.bytes().len();
                 let outcome = match (transferred, completion.result()) {

@@ -1,4 +1,4 @@
-//! One thread of a repetition, with one request at a time: the loop that must cost nothing beside what it measures.
+//! The loop of one thread with one request at a time. Its own cost must be negligible.
 
 use std::fs::File;
 use std::io;
@@ -15,17 +15,17 @@ use super::offsets::Offsets;
 use crate::load::random::GOLDEN;
 use crate::modelled::ModelledDisk;
 
-/// What requests go to.
+/// The target of requests.
 pub(super) trait Medium: std::marker::Sync {
-    /// Reads or writes all of `buffer` at `offset_bytes`, and returns when that is done.
+    /// Reads or writes all of `buffer` at `offset_bytes`, blocking.
     fn transfer(&self, thread: u32, offset_bytes: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
-/// What one thread counted.
+/// The counts of one thread.
 #[derive(Debug)]
 pub(super) struct Tally {
     latency_ns: Histogram<u64>,
-    /// Short latencies, by nanosecond: they are the frequent ones, and a step of an array costs less than one of a histogram.
+    /// Short latencies, by nanosecond: they are frequent, and an array is cheaper than a histogram.
     short: Vec<u64>,
     pub bytes: u64,
     pub errors: u64,
@@ -59,7 +59,7 @@ impl Tally {
         }
     }
 
-    /// One answer after so long.
+    /// Counts a successful request.
     #[inline]
     pub fn answered(&mut self, latency_ns: u64, len_bytes: u64) {
         match self.short.get_mut(latency_ns as usize) {
@@ -78,7 +78,7 @@ impl Tally {
     pub fn latencies(&self) -> Histogram<u64> {
         let mut all = self.latency_ns.clone();
         for (ns, &count) in self.short.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // No latency is 0; where the clock says so, it was less than its step.
+            // A latency of 0 is below the resolution of the clock.
             let _ = all.record_n(ns.max(1) as u64, count);
         }
         all
@@ -88,7 +88,7 @@ impl Tally {
         // Both have the same bounds.
         let _ = self.latency_ns.add(&other.latency_ns);
         self.short.iter_mut().zip(&other.short).for_each(|(count, more)| *count += more);
-        // Threads that came when all was done had no part in it: how late they came says nothing about the disk.
+        // Threads that made no request, because all were taken, do not extend the time.
         match (self.is_idle(), other.is_idle()) {
             (_, true) => {}
             (true, false) => (self.begun_ns, self.ended_ns) = (other.begun_ns, other.ended_ns),
@@ -110,7 +110,7 @@ impl Tally {
     }
 }
 
-/// Requests until the turnstile closes. The clock is read once a request: where one ends, the next begins.
+/// Makes requests until the turnstile closes. The clock is read once per request: the end of one is the begin of the next.
 pub(super) fn run<M: Medium>(
     medium: &M,
     thread: u32,
@@ -144,7 +144,7 @@ pub(super) struct Reads<'a>(pub &'a File);
 impl Medium for Reads<'_> {
     #[inline]
     fn transfer(&self, _thread: u32, offset_bytes: u64, buffer: &mut [u8]) -> io::Result<()> {
-        // The usual case, which std's loop would make longer.
+        // The usual case, without std's loop.
         match rustix::io::pread(self.0.as_fd(), &mut *buffer, offset_bytes) {
             Ok(count) if count == buffer.len() => Ok(()),
             _ => self.0.read_exact_at(buffer, offset_bytes).map_err(|error| match error.kind() {
@@ -155,7 +155,7 @@ impl Medium for Reads<'_> {
     }
 }
 
-/// Writes of a file, each of other bytes.
+/// Writes of a file, each with different bytes.
 #[derive(Debug)]
 pub(super) struct Writes<'a> {
     pub file: &'a File,
@@ -173,12 +173,12 @@ impl Medium for Writes<'_> {
     }
 }
 
-/// Makes the first bytes other ones than last time, so that no layer can save itself the write.
+/// Changes the first bytes, so that no layer can elide the write.
 pub(super) fn stamp(buffer: &mut [u8]) {
     let len_bytes = buffer.len().min(8);
     let mut word = [0; 8];
     word[..len_bytes].copy_from_slice(&buffer[..len_bytes]);
-    // Odd: it comes back only after all other values.
+    // Adding an odd number cycles through all values.
     let next = u64::from_le_bytes(word).wrapping_add(GOLDEN).to_le_bytes();
     buffer[..len_bytes].copy_from_slice(&next[..len_bytes]);
 }

@@ -1,4 +1,4 @@
-//! Where the requests of one connection go.
+//! The offsets of one connection's requests.
 
 use super::Load;
 use super::random::Random;
@@ -6,18 +6,17 @@ use super::random::Random;
 /// Order of the offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Uniformly anywhere. Equal seeds give equal offsets on every machine.
+    /// Uniformly distributed. Equal seeds give equal offsets on every machine.
     Random {
-        /// Where the numbers come from.
+        /// Random seed.
         seed: u64,
     },
-    /// One block after the other, each connection from its own share of the export on, and again from
-    /// the beginning.
+    /// Consecutive blocks, each connection beginning with its own share of the export and wrapping at the end.
     Sequential,
 }
 
 impl Pattern {
-    /// The seed; 0 if nothing is random.
+    /// The random seed; 0 for sequential offsets.
     #[must_use]
     pub fn seed(self) -> u64 {
         match self {
@@ -27,14 +26,14 @@ impl Pattern {
     }
 }
 
-/// Which offsets there are.
+/// The alignment of offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// Every byte from 0 to size - block, as in P1.
     Byte,
     /// Multiples of the block.
     Block,
-    /// Multiples of so many bytes, at least 1.
+    /// Multiples of this many bytes, at least 1.
     Bytes(u64),
 }
 
@@ -42,7 +41,7 @@ pub enum Alignment {
 #[derive(Clone, Debug)]
 pub struct Offsets {
     random: Random,
-    /// Reads are those whose number is below this, of 2^32.
+    /// A request is a read if its random number, of 32 bits, is below this.
     reads_below: u64,
     kind: Kind,
 }

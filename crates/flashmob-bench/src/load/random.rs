@@ -1,5 +1,4 @@
-//! Random numbers that are the same on every machine and in every version, so that a recorded seed
-//! repeats a load. Not for secrets.
+//! Random numbers that are the same on every machine and in every version, so that a random seed repeats a load. Not for secrets.
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
 /// generators"): a bijection that spreads every input bit over all output bits.

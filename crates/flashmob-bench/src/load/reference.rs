@@ -62,7 +62,7 @@ impl Reference for ImageReference {
     fn fill(&self, offset_bytes: u64, bytes: &mut [u8]) {
         match self.slice(offset_bytes, bytes.len()) {
             Some(held) => bytes.copy_from_slice(held),
-            // Nothing is known beyond the end; a load checks that it never goes there.
+            // A load checks that it stays within the image.
             None => bytes.fill(0),
         }
     }
@@ -72,8 +72,8 @@ impl Reference for ImageReference {
     }
 }
 
-/// A pure function of the offset: the 8-byte little-endian word at offset 8 i is a hash of i and the
-/// seed. So a volume of any size can be filled and checked without a file.
+/// A function of the offset: the 8-byte little-endian word at offset 8 i is a hash of i and the seed. So a volume of any size can be filled
+/// and verified without a file.
 #[derive(Clone, Copy, Debug)]
 pub struct PatternReference {
     /// Different seeds give different contents.
@@ -81,7 +81,7 @@ pub struct PatternReference {
 }
 
 impl PatternReference {
-    /// The word with index `index`, as its seed is spread by `key`.
+    /// The word with index `index`, for a seed with this key.
     #[inline]
     fn word(key: u64, index: u64) -> [u8; 8] {
         mix64(index.wrapping_mul(GOLDEN) ^ key).to_le_bytes()
@@ -93,7 +93,7 @@ impl PatternReference {
     }
 }
 
-/// How many of the `len` bytes at `offset_bytes` lie before the first whole word.
+/// Bytes of the `len` bytes at `offset_bytes` before the first whole word.
 fn before_words(offset_bytes: u64, len: usize) -> usize {
     ((8 - offset_bytes % 8) % 8).min(len as u64) as usize
 }
@@ -105,7 +105,7 @@ impl Reference for PatternReference {
         let (words, tail) = rest.as_chunks::<8>();
         let phase = (offset_bytes % 8) as usize;
         let first = (offset_bytes + head.len() as u64) / 8;
-        // Differences are gathered and looked at once, so that the loop has no branch.
+        // Differences are accumulated, so that the loop has no branch.
         let mut difference = 0;
         for (word, index) in words.iter().zip(first..) {
             difference |= u64::from_le_bytes(*word) ^ u64::from_le_bytes(Self::word(key, index));
@@ -134,8 +134,8 @@ impl Reference for PatternReference {
     }
 }
 
-/// The first of `bytes` (which belong at `offset_bytes`) that is wrong, and how many are. For the rare
-/// case that [`Reference::matches`] said no.
+/// Offset of the first wrong byte of `bytes` (at `offset_bytes`), and the number of wrong bytes; for the rare case that
+/// [`Reference::matches`] is false.
 pub fn wrong_bytes(reference: &dyn Reference, offset_bytes: u64, bytes: &[u8]) -> Option<(u64, u64)> {
     let mut wrong =
         (0u64..).zip(bytes).filter(|(i, byte)| !reference.matches(offset_bytes + i, std::slice::from_ref(byte)));

@@ -1,4 +1,4 @@
-//! One thread of a load: keeps the slots of its connections filled, and takes in the answers.
+//! One thread of a load: keeps the slots of its connections filled, and receives the answers.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,23 +14,22 @@ use crate::nbd::connection::{Connection, ReceiveBuffer};
 use crate::nbd::handshake::Export;
 use crate::nbd::pump::Pump;
 
-/// How often a thread looks for silent servers, for the end, and tells how far it is.
+/// Interval at which a thread checks for silent servers and the end, and reports its progress.
 const TICK: Duration = Duration::from_millis(100);
-/// No more requests are queued on a connection while so many bytes wait to be sent: large writes
-/// shall not take memory for all slots at once.
+/// Most queued bytes of a connection, so that large writes do not take memory for all slots at once.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// Most outstanding reads of a connection that is waited for with a blocking receive: their requests fit
-/// into any socket's buffer, so that sending them never waits for the server to receive.
+/// Most outstanding reads of a connection with blocking receives: their requests fit into any socket's buffer, so that sending never waits
+/// for the server.
 const BLOCKING_OUTSTANDING_MAX: u32 = 1024;
 
-/// One connection, where its requests go, and what it should hold.
+/// One connection with its offsets and expected contents.
 pub(super) struct Client {
     connection: Connection,
     offsets: Offsets,
     block_bytes: u32,
-    /// What is written.
+    /// Contents of writes.
     contents: Verifier,
-    /// What is read is compared with it.
+    /// Expected contents of reads.
     verify: Option<Verifier>,
 }
 
@@ -62,7 +61,7 @@ impl Client {
 pub(super) struct Worker {
     clients: Vec<Client>,
     wait: Wait,
-    /// Requests that are still to be asked.
+    /// Requests that are still to be made.
     quota: u64,
     sample: Sample,
     load: Load,
@@ -70,9 +69,9 @@ pub(super) struct Worker {
 
 /// How a thread waits for answers.
 enum Wait {
-    /// For several connections, or for room to send as well.
+    /// For several connections, or also for room to send.
     Poll(Pump),
-    /// Inside the receive of the only connection: one system call less for every turn.
+    /// In the receive of the only connection, which saves a system call per turn.
     Receive,
 }
 
@@ -100,13 +99,13 @@ impl Worker {
     pub fn run(mut self, begun: Instant, shared: &Shared) -> Result<Measured, Error> {
         let mut cpu_before = thread_cpu();
         let mut measured = Measured::new(self.load.pattern.seed(), self.export());
-        let mut buffer = ReceiveBuffer::new();
+        let mut buffer = ReceiveBuffer::default();
         let mut warm_at = Some(begun + self.load.warmup).filter(|_| !self.load.warmup.is_zero());
         let deadline = match self.load.stop {
             Stop::After(limit) => begun.checked_add(limit.saturating_add(self.load.warmup)),
             Stop::Requests(_) => None,
         };
-        // What is asked while warming up does not count.
+        // Requests during the warm-up do not count.
         let quota = self.quota;
         if warm_at.is_some() {
             self.quota = u64::MAX;
@@ -118,7 +117,7 @@ impl Worker {
         let mut told = 0;
         loop {
             let now = Instant::now();
-            // If more are outstanding than are to be asked at all, those that are too many are awaited first.
+            // If more are outstanding than the quota, the excess is awaited first.
             let is_warm = warm_at.is_some_and(|at| now >= at);
             if is_warm && self.outstanding() > quota {
                 self.quota = 0;
@@ -194,7 +193,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Fills the free slots of a connection, sends, and notes whether there was room for it.
+    /// Fills the free slots of a connection, sends, and notes whether the socket is full.
     fn refill(&mut self, index: usize) -> Result<(), Error> {
         let Some(client) = self.clients.get_mut(index) else { return Ok(()) };
         client.refill(&mut self.quota)?;

@@ -1,8 +1,6 @@
-//! One connection that pipelines: requests gather in a send queue and leave in one send; replies are
-//! received many at a time and matched by their cookies.
+//! A pipelining connection: requests are queued and sent together; replies are received many at a time and matched by their cookies.
 //!
-//! It never blocks after the handshake: [`crate::nbd::pump`] does the waiting. It allocates nothing
-//! per request.
+//! It does not block after the handshake: [`crate::nbd::pump`] waits. It allocates nothing per request.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,24 +19,23 @@ use super::slots::{Request, Slots};
 use super::uri::{Address, Uri};
 use crate::error::Error;
 
-/// Bytes that one receive asks for: some sixty replies of 4 KiB, and still inside a core's cache.
+/// Bytes of one receive: some sixty replies of 4 KiB, which fit into a core's cache.
 pub const RECEIVE_BYTES: usize = 256 * 1024;
-/// Room in front of them for what the last receive left undecoded: less than the longest error chunk.
+/// Room before them for undecoded bytes of the last receive: more than the longest error chunk.
 const LEFTOVER_BYTES_MAX: usize = 8 * 1024;
-/// Sent bytes at the front of the send queue that are worth moving the rest for.
+/// Sent bytes at the front of the send queue after which the rest is moved.
 const COMPACT_BYTES: usize = 256 * 1024;
-/// Pause between two attempts to reach a unix socket whose queue of connections is full.
+/// Pause between attempts to connect to a unix socket whose backlog is full.
 const CONNECT_RETRY: Duration = Duration::from_millis(10);
 
 /// How to connect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Longest silence of the server: for the whole handshake, and between two signs of life while
-    /// requests wait.
+    /// Longest silence of the server: for the whole handshake, and while requests are outstanding.
     pub timeout: Duration,
-    /// Ask for structured replies. Simple ones cost less on both sides.
+    /// Ask for structured replies. Simple ones cost less at both ends.
     pub structured_replies: bool,
-    /// Most requests that may wait at once.
+    /// Most outstanding requests.
     pub outstanding: u32,
 }
 
@@ -48,21 +45,13 @@ impl Default for Options {
     }
 }
 
-/// A buffer to receive into. One serves all connections of a thread, so that it stays in the cache.
+/// A receive buffer. One serves all connections of a thread, so that it stays in the cache.
 #[derive(Debug)]
 pub struct ReceiveBuffer(Box<[u8]>);
 
-impl ReceiveBuffer {
-    /// A buffer of [`RECEIVE_BYTES`] and a little.
-    #[must_use]
-    pub fn new() -> ReceiveBuffer {
-        ReceiveBuffer(vec![0; LEFTOVER_BYTES_MAX + RECEIVE_BYTES].into_boxed_slice())
-    }
-}
-
 impl Default for ReceiveBuffer {
     fn default() -> Self {
-        Self::new()
+        ReceiveBuffer(vec![0; LEFTOVER_BYTES_MAX + RECEIVE_BYTES].into_boxed_slice())
     }
 }
 
@@ -75,14 +64,14 @@ pub struct Connection {
     timeout: Duration,
     slots: Slots,
     decoder: ReplyDecoder,
-    /// Requests that wait to be sent, from `sent_bytes` on.
+    /// Requests to send, from `sent_bytes` on.
     queue: Vec<u8>,
     sent_bytes: usize,
-    /// Whether the socket took less than was queued.
+    /// Whether the socket is full.
     blocked: bool,
-    /// Received bytes that are not decoded yet: the beginning of a header.
+    /// Received bytes that are not decoded yet: a part of a header.
     leftover: Vec<u8>,
-    /// When the last byte moved, or the first request was handed over.
+    /// Time of the last transfer, or of the first request.
     alive: Instant,
 }
 
@@ -111,9 +100,8 @@ impl Connection {
         })
     }
 
-    /// From now on [`Connection::receive`] waits for up to `limit` (a little longer than zero) until there
-    /// is something to receive, and [`Connection::send`] as long for room. For whoever has one connection
-    /// only, and no use for a pump.
+    /// Makes [`Connection::receive`] and [`Connection::send`] block for up to `limit` (at least 1 ms). For a single connection without a
+    /// pump.
     pub fn block_for(&mut self, limit: Duration) -> Result<(), Error> {
         let limit = Some(limit.max(Duration::from_millis(1)));
         let socket = &self.socket;
@@ -123,7 +111,7 @@ impl Connection {
             .map_err(|source| Error::System { doing: "set the timeouts of a socket", source })
     }
 
-    /// What the server said about its export.
+    /// The server's description of its export.
     #[must_use]
     pub fn export(&self) -> &Export {
         &self.export
@@ -135,19 +123,19 @@ impl Connection {
         &self.server
     }
 
-    /// How many more requests may be submitted.
+    /// Number of requests that may still be submitted.
     #[must_use]
     pub fn free(&self) -> usize {
         self.slots.free()
     }
 
-    /// How many requests wait for their replies, sent or not.
+    /// Number of requests without a reply, sent or not.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.slots.taken()
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes to send.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.queue.len() - self.sent_bytes
@@ -159,8 +147,8 @@ impl Connection {
         self.blocked
     }
 
-    /// Queues a request, without sending it. `flags` are `flashmob_core::nbd::protocol::CMD_FLAG_*`. `fill` is called
-    /// for a write only, with the `len_bytes` to be filled with what is to be written.
+    /// Queues a request, without sending it. `flags` are `flashmob_core::nbd::protocol::CMD_FLAG_*`. `fill` is called for a write only, with the
+    /// `len_bytes` to fill with its contents.
     ///
     /// Returns `false`, having done nothing, if no slot is free.
     pub fn submit(
@@ -192,7 +180,7 @@ impl Connection {
         true
     }
 
-    /// Sends what is queued, as far as the socket takes it at once.
+    /// Sends the queue, as far as the socket takes it without blocking.
     pub fn send(&mut self) -> Result<(), Error> {
         while self.sent_bytes < self.queue.len() {
             match send_without_signal(&self.socket, &self.queue[self.sent_bytes..]) {
@@ -216,8 +204,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives once and hands on what the server answered. Returns whether it stopped because there
-    /// was nothing (more) to receive.
+    /// Receives once and passes the answers on. Returns whether everything available was received.
     pub fn receive(&mut self, buffer: &mut ReceiveBuffer, replies: &mut impl Replies) -> Result<bool, Error> {
         let kept = self.leftover.len();
         let buffer = &mut buffer.0;
@@ -244,7 +231,7 @@ impl Connection {
         Ok(received < RECEIVE_BYTES)
     }
 
-    /// An error if requests wait and no byte moved for the timeout.
+    /// An error if requests are outstanding and nothing was transferred for the timeout.
     pub fn check_silence(&self, now: Instant) -> Result<(), Error> {
         if (self.slots.taken() > 0 || self.queued_bytes() > 0)
             && now.saturating_duration_since(self.alive) >= self.timeout
@@ -254,22 +241,22 @@ impl Connection {
         Ok(())
     }
 
-    /// How long [`Connection::check_silence`] will not complain, counted from `now`.
+    /// The time from `now` until [`Connection::check_silence`] fails.
     #[must_use]
     pub fn patience(&self, now: Instant) -> Duration {
         self.timeout.saturating_sub(now.saturating_duration_since(self.alive))
     }
 
-    /// Says goodbye, as far as the socket takes it at once. Requests that still wait get no reply.
+    /// Sends a disconnect request, if the socket takes it without blocking. Outstanding requests get no reply.
     pub fn disconnect(mut self) {
         let goodbye = RequestHeader { flags: 0, command: p::CMD_DISC, cookie: 0, offset_bytes: 0, len_bytes: 0 };
         self.queue.extend_from_slice(&goodbye.encode());
-        // A server that went away before has been said goodbye to by itself.
+        // The server may have closed before.
         let _ = self.send();
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
-    /// What the connection waits for, in words.
+    /// What the connection is waiting for, for messages.
     fn doing(&self) -> String {
         match self.slots.oldest() {
             Some(request) => {
@@ -331,7 +318,7 @@ fn connect(address: &Address, until: Instant, timeout: Duration) -> io::Result<S
         Address::Unix { path } => {
             let address = SockAddr::unix(path)?;
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            // A unix socket does not connect in the background: it says at once that the queue is full.
+            // A unix socket does not connect in the background: it reports a full backlog at once.
             socket.set_nonblocking(true)?;
             loop {
                 match socket.connect(&address) {
@@ -367,7 +354,7 @@ fn connect(address: &Address, until: Instant, timeout: Duration) -> io::Result<S
     }
 }
 
-/// A closed connection is an error to report, never the signal SIGPIPE.
+/// Without SIGPIPE: a closed connection is an error.
 fn send_without_signal(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
@@ -376,7 +363,7 @@ fn silent(timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", timeout.as_secs_f64()))
 }
 
-/// A blocking stream that ends with `TimedOut` at a point in time.
+/// A blocking stream that fails with `TimedOut` after a deadline.
 struct Deadline<'a> {
     socket: &'a Socket,
     until: Instant,

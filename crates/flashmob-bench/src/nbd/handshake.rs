@@ -1,6 +1,4 @@
-//! Agreeing on an export: fixed newstyle negotiation with the option GO, over any blocking stream.
-//!
-//! It knows no socket and no clock: whoever calls it gives a stream whose reads and writes time out.
+//! The handshake: fixed newstyle negotiation with the option GO, over any blocking stream whose reads and writes time out.
 
 use std::io::{self, Read, Write};
 
@@ -12,14 +10,14 @@ use super::{be16, be32, be64};
 /// Second eight bytes of an oldstyle server, in place of [`p::OPTION_MAGIC`].
 const MAGIC_OLDSTYLE: u64 = 0x0000_4202_8186_1253;
 
-/// Longest reply to an option that is accepted, in bytes: more than any described one needs.
+/// Longest reply to an option that is accepted, in bytes: more than any documented one needs.
 const OPTION_REPLY_BYTES_MAX: u32 = 16 * 1024;
-/// Most replies to one option, so that a server cannot keep the handshake going for ever.
+/// Most replies to one option, so that the handshake ends.
 const OPTION_REPLIES_MAX: usize = 64;
-/// Largest size of an export: what a signed 64-bit offset can reach.
+/// Largest size of an export: the range of signed 64-bit offsets.
 const EXPORT_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// What the server says about its export.
+/// A server's description of its export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// Size in bytes.
@@ -28,7 +26,7 @@ pub struct Export {
     pub flags: u16,
     /// Smallest unit of offset and length, in bytes; a power of two.
     pub block_bytes_min: u32,
-    /// Unit that the server likes best, in bytes; a power of two.
+    /// The server's preferred unit, in bytes; a power of two.
     pub block_bytes_preferred: u32,
     /// Most bytes in a read or write.
     pub block_bytes_max: u32,
@@ -44,25 +42,24 @@ impl Export {
     }
 }
 
-/// Why there is no agreement.
+/// Why the handshake failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum HandshakeError {
     /// The stream failed; `UnexpectedEof` if the server closed it, `WouldBlock` or `TimedOut` if it was silent.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The server sent what the document does not allow, or speaks another protocol.
+    /// The server violated the protocol, or speaks another one.
     #[error("{0}")]
     Protocol(String),
-    /// The server said no.
+    /// The server refused.
     #[error("{reason}")]
     Refused { what: String, reason: String },
 }
 
-/// Agrees with the server at the other end of `stream` on the export `name`.
+/// Opens the export `name` of the server at the other end of `stream`.
 ///
-/// With `structured_replies` they are asked for; a server that does not know them is no error, and
-/// [`Export::structured_replies`] says what was agreed.
+/// With `structured_replies` they are requested; a server without them is not an error, and [`Export::structured_replies`] has the outcome.
 pub fn handshake(
     stream: &mut (impl Read + Write),
     name: &str,
@@ -73,29 +70,31 @@ pub fn handshake(
     go(stream, name, structured_replies)
 }
 
+fn bad<T>(reason: impl Into<String>) -> Result<T, HandshakeError> {
+    Err(HandshakeError::Protocol(reason.into()))
+}
+
 fn greet(stream: &mut (impl Read + Write)) -> Result<(), HandshakeError> {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting[..8])?;
     if be64(&greeting, 0) != p::GREETING_MAGIC {
         let shown = String::from_utf8_lossy(&greeting[..8]).escape_debug().to_string();
-        return Err(HandshakeError::Protocol(format!("it begins with \"{shown}\", not with \"NBDMAGIC\"")));
+        return bad(format!("it begins with \"{shown}\", not with \"NBDMAGIC\""));
     }
     stream.read_exact(&mut greeting[8..16])?;
     match be64(&greeting, 8) {
         p::OPTION_MAGIC => {}
         MAGIC_OLDSTYLE => {
-            return Err(HandshakeError::Protocol("it uses the oldstyle handshake, which knows no export names".into()));
+            return bad("it uses the oldstyle handshake, which knows no export names");
         }
         other => {
-            return Err(HandshakeError::Protocol(format!(
-                "0x{other:016x} follows its greeting in place of \"IHAVEOPT\""
-            )));
+            return bad(format!("0x{other:016x} follows its greeting in place of \"IHAVEOPT\""));
         }
     }
     stream.read_exact(&mut greeting[16..])?;
     let flags = be16(&greeting, 16);
     if flags & p::FLAG_FIXED_NEWSTYLE == 0 {
-        return Err(HandshakeError::Protocol("it does not offer the fixed newstyle handshake".into()));
+        return bad("it does not offer the fixed newstyle handshake");
     }
     let answer = u32::from(flags & (p::FLAG_FIXED_NEWSTYLE | p::FLAG_NO_ZEROES));
     stream.write_all(&answer.to_be_bytes())?;
@@ -112,7 +111,7 @@ fn agree_structured_replies(stream: &mut (impl Read + Write)) -> Result<bool, Ha
 }
 
 fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) -> Result<Export, HandshakeError> {
-    // Length of the name, the name, one wanted piece of information: the block sizes.
+    // Length of the name, the name, and one information request: the block sizes.
     let mut data = Vec::with_capacity(name.len() + 8);
     data.extend_from_slice(&(name.len() as u32).to_be_bytes());
     data.extend_from_slice(name.as_bytes());
@@ -134,7 +133,7 @@ fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) ->
         match reply.kind {
             p::REP_ACK if described => return Ok(export),
             p::REP_ACK => {
-                return Err(HandshakeError::Protocol("it gave the export without saying its size".into()));
+                return bad("it gave the export without saying its size");
             }
             p::REP_INFO => described |= read_info(&reply.data, &mut export)?,
             kind if kind & p::REP_FLAG_ERROR != 0 => {
@@ -143,36 +142,34 @@ fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) ->
             _ => return Err(unexpected(&reply, "the export")),
         }
     }
-    Err(HandshakeError::Protocol(format!(
-        "it sent more than {OPTION_REPLIES_MAX} pieces of information about the export"
-    )))
+    bad(format!("it sent more than {OPTION_REPLIES_MAX} pieces of information about the export"))
 }
 
-/// Takes one piece of information into `export`; whether it was its size.
+/// Reads one piece of information into `export`; returns whether it was its size.
 fn read_info(data: &[u8], export: &mut Export) -> Result<bool, HandshakeError> {
-    let bad = |what: &str| Err(HandshakeError::Protocol(format!("its {what} ({} bytes)", data.len())));
+    let wrong = |what: &str| bad(format!("its {what} ({} bytes)", data.len()));
     if data.len() < 2 {
-        return bad("information about the export has no type");
+        return wrong("information about the export has no type");
     }
     match be16(data, 0) {
-        p::INFO_EXPORT if data.len() != 12 => bad("description of the export has the wrong length"),
+        p::INFO_EXPORT if data.len() != 12 => wrong("description of the export has the wrong length"),
         p::INFO_EXPORT => {
             let size_bytes = be64(data, 2);
             if size_bytes > EXPORT_BYTES_MAX {
-                return bad("export is larger than 8 EiB");
+                return wrong("export is larger than 8 EiB");
             }
             let flags = be16(data, 10);
             export.size_bytes = size_bytes;
             export.flags = if flags & p::FLAG_HAS_FLAGS == 0 { 0 } else { flags };
             Ok(true)
         }
-        p::INFO_BLOCK_SIZE if data.len() != 14 => bad("information about block sizes has the wrong length"),
+        p::INFO_BLOCK_SIZE if data.len() != 14 => wrong("information about block sizes has the wrong length"),
         p::INFO_BLOCK_SIZE => {
             let (min, preferred, max) = (be32(data, 2), be32(data, 6), be32(data, 10));
             if !min.is_power_of_two() || !preferred.is_power_of_two() || preferred < min || max < min {
-                return Err(HandshakeError::Protocol(format!(
+                return bad(format!(
                     "its block sizes contradict each other: at least {min}, best {preferred}, at most {max} bytes"
-                )));
+                ));
             }
             export.block_bytes_min = min;
             export.block_bytes_preferred = preferred;
@@ -202,13 +199,13 @@ fn read_option_reply(stream: &mut impl Read, option: u32) -> Result<OptionReply,
     stream.read_exact(&mut header)?;
     let (magic, about, kind, len) = (be64(&header, 0), be32(&header, 8), be32(&header, 12), be32(&header, 16));
     if magic != p::OPTION_REPLY_MAGIC {
-        return Err(HandshakeError::Protocol(format!("its reply to option {option} begins with 0x{magic:016x}")));
+        return bad(format!("its reply to option {option} begins with 0x{magic:016x}"));
     }
     if about != option {
-        return Err(HandshakeError::Protocol(format!("it replied to option {about}, but {option} was sent")));
+        return bad(format!("it replied to option {about}, but {option} was sent"));
     }
     if len > OPTION_REPLY_BYTES_MAX {
-        return Err(HandshakeError::Protocol(format!("its reply to option {option} claims {len} bytes")));
+        return bad(format!("its reply to option {option} claims {len} bytes"));
     }
     let mut data = vec![0; len as usize];
     stream.read_exact(&mut data)?;
@@ -219,7 +216,7 @@ fn unexpected(reply: &OptionReply, about: &str) -> HandshakeError {
     HandshakeError::Protocol(format!("it sent a reply of unknown type {} about {about}", reply.kind))
 }
 
-/// What the server's error means, and its own words.
+/// The meaning of the server's error, and its message.
 fn refusal(reply: &OptionReply) -> String {
     let meaning = match reply.kind & !p::REP_FLAG_ERROR {
         1 => "it does not know the option GO; a newer server does",

@@ -1,8 +1,7 @@
 //! An NBD client, from the URI to the pipelined connection.
 //!
-//! [`uri`] says where, [`handshake`] agrees on the export, [`reply`] decodes what comes back for the
-//! requests in [`slots`], [`connection`] moves the bytes, and [`pump`] waits for several connections. The numbers of the
-//! protocol are those of [`flashmob_core::nbd::protocol`].
+//! [`uri`] names an export, [`handshake`] opens it, [`reply`] decodes the replies to the requests in [`slots`], [`connection`] transfers the
+//! bytes, and [`pump`] waits for several connections. The numbers of the protocol are in [`flashmob_core::nbd::protocol`].
 
 pub mod connection;
 pub mod handshake;

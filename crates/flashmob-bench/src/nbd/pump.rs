@@ -92,7 +92,7 @@ pub struct Single {
 impl Single {
     /// Takes over a connection.
     pub fn new(connection: Connection) -> Result<Single, Error> {
-        Ok(Single { pump: Pump::new([&connection])?, connection, buffer: ReceiveBuffer::new() })
+        Ok(Single { pump: Pump::new([&connection])?, connection, buffer: ReceiveBuffer::default() })
     }
 
     /// Sends what is queued, waits until something arrives, and passes it on. An error if the server is silent for longer than the

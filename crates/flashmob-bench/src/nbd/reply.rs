@@ -1,7 +1,7 @@
-//! Decodes simple and structured replies, in whatever pieces they arrive.
+//! Decodes simple and structured replies, in pieces of any size.
 //!
-//! Data is handed on where it lies in the receive buffer and never copied. Sans-IO: bytes in, calls of
-//! [`Replies`] out. Whatever a server sends, the worst outcome is an error that says what was wrong.
+//! Data is passed on in the receive buffer, without copying. Sans-IO: bytes in, calls of [`Replies`] out. Whatever a server sends, the worst
+//! outcome is an error that says what was wrong.
 
 use std::time::Instant;
 
@@ -16,25 +16,24 @@ use crate::error::{Errno, ServerError};
 const ERROR_CHUNK_BYTES_MAX: usize = 6 + p::STRING_BYTES_MAX + 8;
 /// Most error chunks in one reply, so that a reply ends.
 const ERROR_CHUNKS_MAX: u32 = 64;
-/// Zeroes that stand for a hole, so many at a time.
+/// Zeroes of a hole, so many at a time.
 static ZEROES: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Whoever wants to know what the server answered.
+/// A receiver of a server's answers.
 pub trait Replies {
-    /// `bytes` of the answer to `request` (always a read) arrived; they belong at `offset_bytes` of
-    /// the export, which lies inside the request. Called any number of times before [`Replies::done`],
-    /// in ascending order for simple replies. An error may still follow.
+    /// `bytes` of the answer to `request` (always a read) arrived; they belong at `offset_bytes` of the export, within the request. Called any
+    /// number of times before [`Replies::done`], in ascending order for simple replies. An error may still follow.
     fn data(&mut self, request: &Request, offset_bytes: u64, bytes: &[u8]);
 
     /// The answer to `request` was complete at `at`.
     fn done(&mut self, request: &Request, outcome: Result<(), &ServerError>, at: Instant);
 }
 
-/// Where in a reply the decoder stands.
+/// The decoder's position in a reply.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Header,
-    /// In the data of a reply; `last` if nothing of this reply follows it.
+    /// In the data of a reply; `last` if it is the end of the reply.
     Data {
         index: u32,
         request: Request,
@@ -58,9 +57,8 @@ impl ReplyDecoder {
         ReplyDecoder { state: State::Header, structured }
     }
 
-    /// Decodes as much of `bytes` as it can, received at `at`, and returns how much that was. The rest
-    /// (less than a header, or less than an error chunk) is to be given again with more behind it.
-    /// After an error the connection is of no use any more.
+    /// Decodes as much of `bytes` as possible, received at `at`, and returns its length. The rest (less than a header or an error chunk) has to
+    /// be passed again with more bytes. After an error the connection cannot be used any more.
     pub fn decode(
         &mut self,
         bytes: &[u8],
@@ -97,8 +95,7 @@ impl ReplyDecoder {
         }
     }
 
-    /// Takes one header, with all that is no data, from the front of `bytes`: its length, or 0 if it
-    /// is not whole yet.
+    /// Takes one header, with everything but data, from the front of `bytes`. Returns its length, or 0 if it is not complete.
     fn header(
         &mut self,
         bytes: &[u8],
@@ -209,7 +206,7 @@ impl ReplyDecoder {
         Ok(used)
     }
 
-    /// The reply of slot `index` is complete: checks that it is, and gives the slot back.
+    /// Ends the reply of slot `index`: checks that it is complete, and frees the slot.
     fn finish(&mut self, index: u32, slots: &mut Slots, at: Instant, replies: &mut impl Replies) -> Result<(), String> {
         let structured = self.structured;
         let slot = slots.slot(index);
@@ -235,8 +232,7 @@ fn find(slots: &Slots, cookie: u64) -> Result<(u32, Request), String> {
     slots.find(cookie).ok_or_else(|| format!("it replied to cookie 0x{cookie:016x}, which no request is waiting under"))
 }
 
-/// Notes that `len` bytes at `offset_bytes` arrived for the request in slot `index`; where they begin
-/// inside the request.
+/// Records that `len` bytes at `offset_bytes` arrived for the request in slot `index`. Returns their offset within the request.
 fn place(slots: &mut Slots, index: u32, request: &Request, offset_bytes: u64, len: u32) -> Result<u32, String> {
     let outside = || format!("it sent {len} bytes of data at {offset_bytes} in reply to a {}", request.describe());
     if request.op != Op::Read || len == 0 {
@@ -248,7 +244,7 @@ fn place(slots: &mut Slots, index: u32, request: &Request, offset_bytes: u64, le
     }
     let begin = begin as u32;
     let pieces = &mut slots.slot(index).pieces;
-    // A piece that continues the last one makes it longer: a reply in order takes no memory.
+    // A piece that continues the last one extends it: a reply in order takes no memory.
     if let Some((_, end)) = pieces.last_mut().filter(|(_, end)| *end == begin) {
         *end += len;
     } else if pieces.len() < request.len_bytes as usize {
@@ -260,7 +256,7 @@ fn place(slots: &mut Slots, index: u32, request: &Request, offset_bytes: u64, le
     Ok(begin)
 }
 
-/// That the pieces are the whole request, each byte once.
+/// Checks that the pieces cover the request, each byte once.
 fn check_pieces(pieces: &mut [(u32, u32)], len_bytes: u32) -> Result<(), &'static str> {
     pieces.sort_unstable();
     let mut reached = 0;

@@ -1,8 +1,7 @@
-//! The requests that wait for their replies.
+//! The outstanding requests.
 //!
-//! A request's cookie is the index of its slot, with the number of the slot's use above it: a reply
-//! finds its request without a search, and a second reply to the same request is noticed even when
-//! the slot has been given to another one.
+//! A request's cookie is the index of its slot, with the number of the slot's uses above it: a reply finds its request without a search, and
+//! a second reply to the same request is detected even when the slot is in use again.
 
 use std::time::Instant;
 
@@ -13,18 +12,18 @@ use crate::error::ServerError;
 /// A request that was sent, or is about to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What it asks for.
+    /// Its operation.
     pub op: Op,
     /// First byte.
     pub offset_bytes: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len_bytes: u32,
-    /// When it was handed over to be sent.
+    /// When it was submitted.
     pub submitted: Instant,
 }
 
 impl Request {
-    /// It in words, for messages.
+    /// Its description, for messages.
     #[must_use]
     pub fn describe(&self) -> String {
         match self.op {
@@ -62,19 +61,19 @@ impl Slots {
         Slots { slots, free: (0..count).rev().collect() }
     }
 
-    /// How many are free.
+    /// Number of free slots.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// How many are taken.
+    /// Number of slots in use.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Puts `request` into a free slot and gives the cookie; `None` if there is no free slot.
+    /// Puts `request` into a free slot and returns the cookie; `None` if there is no free slot.
     pub fn take(&mut self, request: Request) -> Option<u64> {
         let index = self.free.pop()?;
         let slot = &mut self.slots[index as usize];
@@ -86,7 +85,7 @@ impl Slots {
         Some(u64::from(slot.uses) << 32 | u64::from(index))
     }
 
-    /// The index and the request that `cookie` belongs to, if one waits under it.
+    /// The slot and the request of `cookie`, if it is outstanding.
     #[must_use]
     pub fn find(&self, cookie: u64) -> Option<(u32, Request)> {
         let index = cookie as u32;
@@ -101,14 +100,14 @@ impl Slots {
         &mut self.slots[index as usize]
     }
 
-    /// Frees a slot that [`Slots::find`] gave.
+    /// Frees a slot that [`Slots::find`] returned.
     pub fn release(&mut self, index: u32) {
         if self.slots[index as usize].request.take().is_some() {
             self.free.push(index);
         }
     }
 
-    /// The request that has waited longest.
+    /// The oldest request.
     #[must_use]
     pub fn oldest(&self) -> Option<Request> {
         self.slots.iter().filter_map(|slot| slot.request).min_by_key(|request| request.submitted)

@@ -1,7 +1,6 @@
-//! Where an export is: the NBD project's "NBD URI format" (doc/uri.md).
+//! NBD URIs: the NBD project's "NBD URI format" (doc/uri.md).
 //!
-//! `nbd://host[:port]/export` over TCP and `nbd+unix:///export?socket=/path` over a unix socket. TLS is
-//! refused, never silently left out.
+//! `nbd://host[:port]/export` over TCP and `nbd+unix:///export?socket=/path` over a unix socket. TLS is refused, not ignored.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,13 +16,13 @@ const PORT_DEFAULT: u16 = 10809;
 /// An export of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
-    /// Where the server listens.
+    /// The server's address.
     pub address: Address,
     /// The export's name; empty for the server's default.
     pub export: String,
 }
 
-/// Where a server listens.
+/// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A TCP port.
@@ -40,13 +39,13 @@ pub enum Address {
     },
 }
 
-/// Why a text is not an NBD URI that this client can use.
+/// Why a text is not a usable NBD URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{uri}' cannot be used as an NBD URI: {reason}")]
 pub struct UriError {
     /// The text.
     pub uri: String,
-    /// What is wrong with it and what would be right.
+    /// The problem and the remedy.
     pub reason: String,
 }
 
@@ -114,8 +113,7 @@ fn export_name(path: &str) -> Result<String, String> {
     Ok(name)
 }
 
-/// The value of the parameter `socket`, if there is one. Parameters of TLS mean nothing without it;
-/// others are reported, as the document wants.
+/// The value of the parameter `socket`, if there is one. Parameters of TLS have no meaning without it; others are errors, as documented.
 fn socket_parameter(query: &str) -> Result<Option<PathBuf>, String> {
     let mut socket = None;
     for pair in query.split(['&', ';']).filter(|pair| !pair.is_empty()) {
@@ -138,7 +136,7 @@ fn socket_parameter(query: &str) -> Result<Option<PathBuf>, String> {
 }
 
 fn tcp_address(authority: &str) -> Result<Address, String> {
-    // User names serve TLS only.
+    // User names are for TLS only.
     let host_port = authority.rsplit_once('@').map_or(authority, |(_, rest)| rest);
     let (host, port) = if let Some(rest) = host_port.strip_prefix('[') {
         let (host, after) = rest.split_once(']').ok_or("the bracket of the IPv6 address is not closed")?;
@@ -171,23 +169,21 @@ fn tcp_address(authority: &str) -> Result<Address, String> {
 
 /// RFC 3986, section 2.1.
 fn percent_decode(text: &str) -> Result<Vec<u8>, String> {
-    let hex = |byte: Option<&u8>| byte.and_then(|&b| char::from(b).to_digit(16)).map(|digit| digit as u8);
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] == b'%' {
-            let (Some(high), Some(low)) = (hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) else {
-                return Err(
-                    "a '%' is not followed by two hexadecimal digits; write %25 for the character itself".into()
-                );
-            };
-            decoded.push(high << 4 | low);
-            at += 3;
-        } else {
-            decoded.push(bytes[at]);
-            at += 1;
-        }
+    let hex = |byte: Option<u8>| char::from(byte?).to_digit(16).map(|digit| digit as u8);
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => match (hex(bytes.next()), hex(bytes.next())) {
+                (Some(high), Some(low)) => high << 4 | low,
+                _ => {
+                    return Err(
+                        "a '%' is not followed by two hexadecimal digits; write %25 for the character itself".into()
+                    );
+                }
+            },
+            byte => byte,
+        });
     }
     Ok(decoded)
 }

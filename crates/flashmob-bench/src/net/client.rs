@@ -1,4 +1,4 @@
-//! One test, from the connection to what both ends counted.
+//! One test, from the connection to the counts of both ends.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -19,16 +19,16 @@ use super::traffic::{Counted, Traffic};
 use super::{outcome, setup};
 use flashmob_host::addresses_of;
 
-/// What the server may take for a step that needs no data to move.
+/// Time limit for a step without data.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// The server closes after its last word within this.
+/// Time limit for the server to close the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A hello is sent again after so long.
+/// Time after which a hello is repeated.
 const HELLO_AGAIN: Duration = Duration::from_secs(2);
-/// Nothing moved for so long: the other end is gone.
+/// Time without progress after which the other end is considered gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Whom to ask, and how patiently.
+/// The server, and the time limit for connecting.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Name or address.
@@ -37,61 +37,61 @@ pub struct Target {
     pub port: u16,
     /// Address of this device to connect from.
     pub bind: Option<IpAddr>,
-    /// How long a connection, and the server's first word, may take.
+    /// Time limit for connecting, and for the server's first message.
     pub connect_timeout: Duration,
 }
 
-/// What ends a test.
+/// The length of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So much time.
+    /// This time.
     Time(Duration),
-    /// So many bytes each way.
+    /// This many bytes in each direction.
     Bytes(u64),
 }
 
-/// What is measured.
+/// The parameters of a test.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// TCP, datagrams or messages.
     pub protocol: Protocol,
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Streams each way.
+    /// Streams in each direction.
     pub streams: u32,
     /// Congestion control of all sockets.
     pub congestion: Option<String>,
-    /// Each stream sends no faster.
+    /// Maximum rate of each stream.
     pub rate_bits_per_second: Option<u64>,
-    /// Bytes of each write or datagram; what iperf3 takes if there is none.
+    /// Bytes of each write or datagram; `None`: iperf3's default.
     pub block_bytes: Option<u32>,
-    /// Both buffers of each socket.
+    /// Size of both buffers of each socket.
     pub window_bytes: Option<u64>,
     /// Sizes and number of messages.
     pub messages: Option<Messages>,
-    /// What ends it.
+    /// Its length.
     pub length: Length,
     /// Seconds before anything counts.
     pub omit_s: u32,
-    /// How often it is told how it goes.
+    /// Interval of reports.
     pub interval: Duration,
 }
 
-/// What came of it.
+/// The result of a test.
 #[derive(Debug)]
 pub struct Run {
-    /// What was measured.
+    /// The measurement.
     pub repetition: Repetition,
     /// Bytes of each write or datagram.
     pub block_bytes: u32,
-    /// It was stopped before its end: what there is is what this end counted.
+    /// It was cancelled: the figures are the counts of this end.
     pub is_cancelled: bool,
 }
 
-/// Measures once. `watch` is told after each interval what all streams did in it.
+/// Runs a test. `watch` gets the figures of all streams after each interval.
 ///
 /// # Errors
-/// It cannot be measured; the other end is named, and what to do about it. [`NetError::Cancelled`] if it was stopped before data went.
+/// The test failed: the error names the other end and the remedy. [`NetError::Cancelled`] if it was cancelled before data was sent.
 pub fn run(
     target: &Target,
     plan: &Plan,
@@ -109,7 +109,7 @@ pub fn run(
     control.write(cookie.bytes(), "sending the cookie")?;
     let session = Session { control, address, target, parameters, cookie, cancel };
     match session.run(plan, watch) {
-        // Whatever happened here, the server need not wait for more.
+        // The server need not wait for more.
         Err(error @ (NetError::Cancelled | NetError::Plain { .. } | NetError::System { .. })) => {
             let _ = session.control.say(State::ClientTerminate, "ending");
             Err(error)
@@ -122,7 +122,7 @@ fn parameters(plan: &Plan, control: &Control) -> Parameters {
     let default =
         if plan.protocol == Protocol::Udp { setup::datagram_bytes(control.stream()) } else { BLOCK_BYTES_DEFAULT };
     let (time_s, bytes) = match plan.length {
-        // Whole seconds are all that iperf3 can say; it is this end that ends it.
+        // iperf3 knows whole seconds only; this end ends the test.
         Length::Time(time) => (time.as_secs_f64().ceil() as u32, None),
         Length::Bytes(bytes) => (0, Some(bytes)),
     };
@@ -153,7 +153,7 @@ fn cookie() -> Result<Cookie, NetError> {
     Ok(Cookie::new(random))
 }
 
-/// Connects to the first of the host's addresses that answers, within the time for all of them.
+/// Connects to the first of the host's addresses that answers, within the time limit for all of them.
 fn connect(target: &Target, peer: &str) -> Result<(Control, SocketAddr), NetError> {
     let addresses: Vec<SocketAddr> = addresses_of(&target.host, target.port)
         .map_err(|source| NetError::Name { host: target.host.clone(), source })?
@@ -215,7 +215,7 @@ impl Session<'_> {
         Ok(Run { repetition, block_bytes: self.parameters.block_bytes, is_cancelled: peer.is_none() })
     }
 
-    /// The time in which data goes, and the results of both. Those of the other end are missing if the user stopped it.
+    /// The transfer and the results of both ends. Those of the other end are missing if the user cancelled the test.
     fn measure(
         &self,
         streams: Vec<Stream>,
@@ -262,30 +262,28 @@ impl Session<'_> {
         let own = outcome::results(&counted, p, true);
         self.control.write_json(&own.to_json(), "sending the results")?;
         let text = self.control.read_json(RESULTS_BYTES_MAX, STEP_TIMEOUT, "waiting for its results")?;
-        let peer = Results::parse(&text)
-            .map_err(|error| NetError::Protocol { peer: self.control.peer.clone(), reason: error.to_string() })?;
+        let peer = Results::parse(&text).map_err(|error| self.control.protocol(error.to_string()))?;
         self.expect(State::DisplayResults, STEP_TIMEOUT, "waiting for the end")?;
         self.control.say(State::Done, "ending")?;
-        // When the server has closed as well, it is ready for the next test. If it does not, so be it.
+        // When the server has closed as well, it is ready for the next test. That is not required.
         let _ = self.control.byte(CLOSE_TIMEOUT, "waiting for the end", self.cancel);
         Ok((counted, Some(peer)))
     }
 
     fn ended(&self, ending: &Ending, silence: Duration) -> NetError {
-        let doing = "data was going".to_string();
-        let peer = self.control.peer.clone();
+        let doing = "data was going";
         match ending {
             Ending::Said(byte) => match State::of(*byte) {
                 Some(state) => self.refusal(state).unwrap_or_else(|| self.unexpected(state, State::TestRunning)),
                 None => self.control.foreign(*byte),
             },
-            Ending::Silent => NetError::Silent { peer, doing, after: silence },
-            Ending::Dead => NetError::Closed { peer, doing: "data was going: the data connections".into() },
-            _ => NetError::Closed { peer, doing },
+            Ending::Silent => self.control.silent(doing, silence),
+            Ending::Dead => self.control.closed("data was going: the data connections"),
+            _ => self.control.closed(doing),
         }
     }
 
-    /// The data connections, or flows, upwards first.
+    /// The data connections, or flows, upward streams first.
     fn streams(&self) -> Result<Vec<Stream>, NetError> {
         let is_udp = self.parameters.protocol == Protocol::Udp;
         let works = stream::works(&self.parameters, true).into_iter().enumerate();
@@ -315,18 +313,18 @@ impl Session<'_> {
         Ok(Socket::Tcp(Arc::new(stream)))
     }
 
-    /// Says hello until somebody answers.
+    /// Sends hellos until the server answers.
     fn flow(&self) -> Result<Socket, NetError> {
         let socket = setup::connect_udp(self.address, self.target.bind, self.parameters.window_bytes)?;
         socket.set_read_timeout(Some(HELLO_AGAIN)).map_err(NetError::system("set up a socket for datagrams"))?;
         let until = Instant::now() + STEP_TIMEOUT;
         while Instant::now() < until {
-            // What cannot be sent now can be later, or else nobody answers.
+            // A failure to send is like a lost datagram.
             let _ = socket.send(&datagram::hello());
             let mut answer = [0; 64];
             match socket.recv(&mut answer) {
                 Ok(bytes) if datagram::is_answer(&answer[..bytes]) => return Ok(Socket::Udp(Arc::new(socket))),
-                // Data may overtake the answer's loss: it shows that somebody is there.
+                // Data after a lost answer shows that the server is there.
                 Ok(bytes) if bytes > datagram::HELLO_BYTES => return Ok(Socket::Udp(Arc::new(socket))),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -335,11 +333,7 @@ impl Session<'_> {
                 Err(_) => {}
             }
         }
-        Err(NetError::Silent {
-            peer: self.control.peer.clone(),
-            doing: "datagrams were sent to it: a firewall that drops them?".into(),
-            after: STEP_TIMEOUT,
-        })
+        Err(self.control.silent("datagrams were sent to it: a firewall that drops them?", STEP_TIMEOUT))
     }
 
     fn state(&self, limit: Duration, doing: &str) -> Result<State, NetError> {
@@ -354,10 +348,10 @@ impl Session<'_> {
 
     fn unexpected(&self, state: State, expected: State) -> NetError {
         let reason = format!("it said {state:?} where {expected:?} was expected");
-        NetError::Protocol { peer: self.control.peer.clone(), reason }
+        self.control.protocol(reason)
     }
 
-    /// What a state means that ends the test.
+    /// The error of a state that ends the test.
     fn refusal(&self, state: State) -> Option<NetError> {
         let peer = self.control.peer.clone();
         match state {
@@ -375,7 +369,7 @@ impl Session<'_> {
     }
 }
 
-/// How long nothing may move: longer if writes are far apart.
+/// Time limit without progress: longer for low rates.
 fn silence(parameters: &Parameters) -> Duration {
     let rate = parameters.rate_bits_per_second.filter(|&rate| rate > 0);
     let block_s = rate.map_or(0.0, |rate| 8.0 * f64::from(parameters.block_bytes) / rate as f64);

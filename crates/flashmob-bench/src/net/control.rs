@@ -1,4 +1,4 @@
-//! The control connection: single bytes and JSON, none of them waited for longer than allowed.
+//! The control connection: single bytes and JSON, all with time limits.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,27 +13,27 @@ use socket2::{SockRef, TcpKeepalive};
 use super::error::NetError;
 use super::protocol::{State, framed, json_bytes};
 
-/// Whoever takes so long to take a few bytes is gone.
+/// Time limit for sending a few bytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The control connection says nothing while data goes: so an end that vanishes without a word is found out, after a minute, even by one
-/// that only sends datagrams. Many probes, for data may crowd them out.
+/// The control connection is silent during the transfer: keepalives detect within a minute that the other end vanished, even if this end only
+/// sends datagrams. Many probes, because data may crowd them out.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 const KEEPALIVE_TRIES: u32 = 9;
-/// How often a wait looks whether it was cancelled.
+/// Interval of checks for cancellation.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
-/// The most of a foreign answer that is repeated.
+/// Most bytes of a foreign answer that are quoted.
 const SAID_BYTES_MAX: usize = 60;
 
 /// The control connection of one test.
 #[derive(Debug)]
 pub(super) struct Control {
     stream: TcpStream,
-    /// The other end, in messages.
+    /// The other end's name, for messages.
     pub peer: String,
 }
 
-/// What was heard.
+/// The outcome of waiting for a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// A byte.
@@ -60,7 +60,7 @@ impl Control {
         &self.stream
     }
 
-    /// Waits so long for a byte at most.
+    /// Waits for a byte.
     pub fn hear(&self, wait: Duration) -> io::Result<Heard> {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let mut fds = [PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
@@ -91,23 +91,23 @@ impl Control {
                 Heard::Byte(byte) => return Ok(byte),
                 Heard::Closed => return Err(self.closed(doing)),
                 Heard::Nothing if left.is_zero() => {
-                    return Err(NetError::Silent { peer: self.peer.clone(), doing: doing.into(), after: limit });
+                    return Err(self.silent(doing, limit));
                 }
                 Heard::Nothing => {}
             }
         }
     }
 
-    /// The next state; something else if it speaks another protocol.
+    /// The next state; an error if it speaks another protocol.
     pub fn state(&self, limit: Duration, doing: &str, cancel: &AtomicBool) -> Result<State, NetError> {
         let byte = self.byte(limit, doing, cancel)?;
         State::of(byte).ok_or_else(|| self.foreign(byte))
     }
 
-    /// A peer that began with this byte.
+    /// The error for a peer that began with this byte.
     pub fn foreign(&self, byte: u8) -> NetError {
         let mut said = vec![byte];
-        // What it said is there already, if it is a banner.
+        // A banner has arrived as a whole.
         while let (Ok(Heard::Byte(byte)), true) = (self.hear(LOOKS_EVERY), said.len() < SAID_BYTES_MAX) {
             said.push(byte);
         }
@@ -134,8 +134,7 @@ impl Control {
         let until = Instant::now() + limit;
         let mut prefix = [0; 4];
         self.read(&mut prefix, until, limit, doing)?;
-        let bytes = json_bytes(prefix, max)
-            .map_err(|error| NetError::Protocol { peer: self.peer.clone(), reason: error.to_string() })?;
+        let bytes = json_bytes(prefix, max).map_err(|error| self.protocol(error.to_string()))?;
         let mut text = vec![0; bytes];
         self.read(&mut text, until, limit, doing)?;
         Ok(text)
@@ -153,12 +152,18 @@ impl Control {
     fn read(&self, buffer: &mut [u8], until: Instant, limit: Duration, doing: &str) -> Result<(), NetError> {
         match read_exact(&self.stream, buffer, until) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Err(NetError::Silent { peer: self.peer.clone(), doing: doing.into(), after: limit })
-            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(self.silent(doing, limit)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.closed(doing)),
             Err(source) => Err(self.broken(doing, source)),
         }
+    }
+
+    pub fn protocol(&self, reason: String) -> NetError {
+        NetError::Protocol { peer: self.peer.clone(), reason }
+    }
+
+    pub fn silent(&self, doing: &str, after: Duration) -> NetError {
+        NetError::Silent { peer: self.peer.clone(), doing: doing.into(), after }
     }
 
     pub fn closed(&self, doing: &str) -> NetError {
@@ -173,7 +178,7 @@ impl Control {
     }
 }
 
-/// Fills the buffer by then, however slowly the bytes drip.
+/// Fills the buffer until a deadline, however slowly the bytes arrive.
 pub(super) fn read_exact(stream: &TcpStream, buffer: &mut [u8], until: Instant) -> io::Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {

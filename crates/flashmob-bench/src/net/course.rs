@@ -1,51 +1,51 @@
-//! What ends the time in which data goes: what was agreed on, and what came to pass.
+//! The course of a transfer: its agreed end, and the actual one.
 
 use std::time::Duration;
 
-/// When it ends, and what is told meanwhile.
+/// The agreed course of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
-    /// Before anything counts.
+    /// Time before counting begins.
     pub omit: Duration,
-    /// What counts.
+    /// Time that counts.
     pub time: Option<Duration>,
-    /// Bytes each way.
+    /// Bytes in each direction.
     pub bytes: Option<u64>,
-    /// Who sends here stops when that many bytes went, and not only when it is over.
+    /// Senders of this end stop after that many bytes, and not only at the end.
     pub stops_at_bytes: bool,
-    /// How often it is told how it goes; never, if there is none.
+    /// Interval of reports, if any.
     pub interval: Option<Duration>,
-    /// Nothing moved for so long: the other end is gone.
+    /// Time without progress after which the other end is considered gone.
     pub silence: Duration,
-    /// It never takes longer than that in all.
+    /// Limit of the total time.
     pub limit: Option<Duration>,
-    /// It is this end that ends it.
+    /// This end ends the transfer.
     pub is_leading: bool,
 }
 
 impl Course {
-    /// Bytes that may be sent here each way.
+    /// Bytes that this end may send in each direction.
     pub fn limit_bytes(&self) -> i64 {
         let bytes = self.bytes.filter(|_| self.stops_at_bytes);
         bytes.map_or(i64::MAX, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX))
     }
 }
 
-/// Why it ended.
+/// Why a transfer ended.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// It took its time, or moved its bytes.
+    /// Its time is over, or all bytes were transferred.
     Over,
-    /// The other end said a byte.
+    /// The other end sent a byte.
     Said(u8),
     /// The other end closed the control connection.
     Closed,
-    /// Nothing moved for too long.
+    /// No progress for too long.
     Silent,
-    /// All data connections ended before their time.
+    /// All data connections ended early.
     Dead,
-    /// It took longer than it may.
+    /// It exceeded its time limit.
     Late,
-    /// The user stopped it.
+    /// The user cancelled it.
     Cancelled,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between two ends: always with the name of the other one, and with what to do where that is known.
+//! Errors between two ends: each names the other end, and the remedy where there is one.
 
 use std::io;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum NetError {
-    /// The name is nobody's.
+    /// The name cannot be resolved.
     #[error("'{host}' is no address, and no name that can be looked up: {source}; check its spelling")]
     Name { host: String, source: io::Error },
-    /// Nobody listens there.
+    /// Nothing listens there.
     #[error(
         "{0} refused the connection: nothing listens there; start 'flashmob bench net --server' or 'iperf3 -s' there"
     )]
@@ -21,37 +21,37 @@ pub enum NetError {
     /// It cannot be reached.
     #[error("cannot connect to {peer}: {source}")]
     Connect { peer: String, source: io::Error },
-    /// It serves somebody else.
+    /// It serves another client.
     #[error("the server is busy with another test: {0}; try again when that is over")]
     Busy(String),
-    /// It speaks something else.
+    /// It speaks another protocol.
     #[error("{peer} is no iperf3 server, nor one of flashmob: it said {said}")]
     Foreign { peer: String, said: String },
-    /// It said nothing for too long.
+    /// It was silent for too long.
     #[error("{peer} was silent for {} s while {doing}; it vanished, or is no iperf3 or flashmob server", after.as_secs_f64())]
     Silent { peer: String, doing: String, after: Duration },
-    /// It went away.
+    /// It closed the connection.
     #[error("{peer} closed the connection while {doing}; its log may say why")]
     Closed { peer: String, doing: String },
     /// The connection broke.
     #[error("the connection to {peer} failed while {doing}: {source}")]
     Broken { peer: String, doing: String, source: io::Error },
-    /// It gave up.
+    /// It ended the test.
     #[error("{peer} ended the test: {reason}")]
     Ended { peer: String, reason: String },
-    /// It said what the protocol does not allow.
+    /// It violated the protocol.
     #[error("{peer} does not keep to iperf3's protocol: {reason}")]
     Protocol { peer: String, reason: String },
     /// It does not know the extension.
     #[error("the other end is a plain iperf3: messages need flashmob at both ends ({0})")]
     Plain(String),
-    /// What was asked for cannot be done here.
+    /// The test is not possible here.
     #[error("{0}")]
     Unsuitable(String),
-    /// This machine lacks something that every test needs.
+    /// This machine lacks a resource.
     #[error("cannot {doing}: {source}")]
     System { doing: &'static str, source: io::Error },
-    /// Stopped by the user before anything was measured.
+    /// Cancelled by the user before anything was measured.
     #[error("stopped; nothing was measured")]
     Cancelled,
 }

@@ -1,4 +1,4 @@
-//! What a stream counted, at one moment, and the difference between two of them.
+//! Counts of a stream at one moment, and differences between two of them.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use flashmob_results::net::{TcpEnd, Udp};
 
 use super::stream::{Socket, Stream};
 
-/// What a stream counted, at one moment.
+/// Counts of a stream at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     pub bytes: u64,
@@ -39,7 +39,7 @@ impl Look {
         }
     }
 
-    /// What moves as long as the other end is there.
+    /// A count that increases as long as the other end is there.
     pub fn moved(&self, is_sender: bool) -> u64 {
         match &self.tcp {
             Some(tcp) if is_sender => tcp.bytes_acknowledged.wrapping_add(self.answer_bytes),
@@ -47,12 +47,12 @@ impl Look {
         }
     }
 
-    /// Something is on its way, or waits to be.
+    /// Data is in flight, or waits to be sent.
     pub fn is_waiting(&self) -> bool {
         self.tcp.as_ref().is_some_and(|tcp| tcp.unacknowledged_segments > 0 || tcp.not_sent_bytes > 0)
     }
 
-    /// Datagrams since an earlier look. Losses may be found to be none later on, and then count for nothing.
+    /// Datagrams since an earlier look. Losses that turn out to be reordering are not counted.
     pub fn udp(&self, since: &Look) -> Udp {
         Udp {
             sent: self.packets.saturating_sub(since.packets),
@@ -62,7 +62,7 @@ impl Look {
         }
     }
 
-    /// TCP since an earlier look; `None` of datagrams, or if the kernel does not say.
+    /// TCP's counters since an earlier look; `None` for datagrams, or if the kernel has none.
     pub fn tcp_end(&self, since: &Look, stream: &Stream, send_window_max_bytes: u64) -> Option<TcpEnd> {
         let (now, before) = (self.tcp?, since.tcp.unwrap_or_default());
         let data_packets = u64::from(now.data_segments_out.wrapping_sub(before.data_segments_out))
@@ -77,7 +77,7 @@ impl Look {
             congestion_window_bytes: u64::from(now.congestion_window_segments) * u64::from(now.mss_bytes),
             rtt_ms: f64::from(now.rtt_us) / 1000.0,
             rtt_variation_ms: f64::from(now.rtt_variation_us) / 1000.0,
-            // The largest number means that none was measured.
+            // The largest number stands for none.
             min_rtt_ms: if now.min_rtt_us == u32::MAX { 0.0 } else { f64::from(now.min_rtt_us) / 1000.0 },
             delivery_rate_bits_per_second: 8.0 * now.delivery_rate_bytes_per_second as f64,
             send_window_bytes: now.send_window_bytes.into(),

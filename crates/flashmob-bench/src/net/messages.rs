@@ -1,6 +1,6 @@
-//! Requests and answers over TCP, a fixed number of them outstanding: what a link of flashmob does.
+//! Requests and answers over TCP, with a fixed number outstanding, like a link of flashmob.
 //!
-//! The client never waits to write while answers could be read, so that neither end can block the other for good.
+//! The client never blocks in a write while answers can be read, so that the ends cannot deadlock.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -16,10 +16,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::stream::{Counters, LOOKS_UP, Shared};
 
-/// Bytes that are read or written at once at most.
+/// Most bytes per read or write.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The client: asks, and notes how long each answer took.
+/// The client: sends requests, and records the latency of each answer.
 pub(super) fn ask(
     socket: &TcpStream,
     messages: Messages,
@@ -79,7 +79,7 @@ pub(super) fn ask(
         if is_stuck {
             let flags = if to_write > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOKS_UP.subsec_nanos()) };
-            // Whatever it says, the next turn finds out.
+            // The next turn finds out.
             let _ = poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), flags)], Some(&wait));
         }
     }
@@ -112,7 +112,7 @@ pub(super) fn answer(socket: &TcpStream, messages: Messages, shared: &Shared, co
     Ok(())
 }
 
-/// What a call on a socket that does not block came to; `None` if it would have.
+/// The outcome of a call on a non-blocking socket; `None` if it would block.
 fn some(outcome: io::Result<usize>) -> io::Result<Option<usize>> {
     match outcome {
         Ok(bytes) => Ok(Some(bytes)),

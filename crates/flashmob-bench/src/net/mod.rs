@@ -1,12 +1,12 @@
-//! The network between two devices: TCP, datagrams, and requests with answers, in the protocol of iperf3, so that either end may be one.
+//! The network between two devices: TCP, datagrams, and requests with answers, in iperf3's protocol, so that either end may be iperf3.
 //!
-//! Plain threads with blocking sockets move the bytes, one a stream; the thread that holds the control connection looks at them now and
-//! then. It must never be what limits the measurement, and never count what it only meant to send.
+//! Threads with blocking sockets transfer the bytes, one per stream; the thread of the control connection samples their counters. The
+//! program must not limit the measurement, and counts only what was sent.
 //!
 //! - [`protocol`]: states, parameters, results, headers of datagrams, without I/O
-//! - [`client`]: one test, from the connection to what both ends counted
-//! - [`server`]: one test after the other, for whoever comes
-//! - [`error`]: what can go wrong
+//! - [`client`]: one test, from the connection to the counts of both ends
+//! - [`server`]: one test after the other, for any client
+//! - [`error`]: failures, with remedies
 
 pub mod client;
 mod control;

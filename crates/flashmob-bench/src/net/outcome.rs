@@ -1,4 +1,4 @@
-//! What both ends counted, as results write it.
+//! The counts of both ends, in the form of results.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::protocol::parameters::Parameters;
 use super::protocol::results::{Extension, ExtensionStream, Results, StreamResult};
 use super::traffic::{Counted, StreamCount};
 
-/// What this end tells the other.
+/// The results that this end sends.
 pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: bool) -> Results {
     let elapsed_s = counted.elapsed.as_secs_f64();
     let percent = |time: Duration| 100.0 * time.as_secs_f64() / elapsed_s.max(1e-9);
@@ -51,7 +51,7 @@ pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: boo
     }
 }
 
-/// Streams upwards come first, then those downwards.
+/// Upward streams come first.
 pub(super) fn is_up(id: u32, parameters: &Parameters) -> bool {
     match parameters.direction {
         Direction::Up => true,
@@ -60,7 +60,7 @@ pub(super) fn is_up(id: u32, parameters: &Parameters) -> bool {
     }
 }
 
-/// One repetition, from the client's counts and what the server told, if it did.
+/// One repetition, from the client's counts and the server's results, if any.
 pub(super) fn repetition(counted: &Counted, peer: Option<&Results>, parameters: &Parameters) -> Repetition {
     let elapsed_s = counted.elapsed.as_secs_f64();
     let sides: Vec<Sides> = counted.streams.iter().enumerate().map(|(at, own)| Sides::of(at, own, peer)).collect();
@@ -97,7 +97,7 @@ pub(super) fn repetition(counted: &Counted, peer: Option<&Results>, parameters: 
     }
 }
 
-/// What both ends counted of one stream.
+/// The counts of both ends for one stream.
 struct Sides {
     index: usize,
     own: StreamCount,
@@ -107,7 +107,7 @@ struct Sides {
 
 impl Sides {
     fn of(index: usize, own: &StreamCount, peer: Option<&Results>) -> Sides {
-        // An iperf3 of another mind about numbers still has its streams in order.
+        // An iperf3 with other stream numbers still has them in order.
         let theirs = peer.and_then(|p| p.stream(own.stream_id).or_else(|| p.streams.get(index)));
         let extension = peer.and_then(|p| p.flashmob.as_ref()?.streams.get(index));
         Sides { index, own: own.clone(), peer: theirs.cloned(), extension: extension.cloned() }
@@ -133,11 +133,11 @@ impl Sides {
         }
     }
 
-    /// The sender knows how many it sent, the receiver what became of them.
+    /// The sender knows how many it sent, the receiver how many arrived.
     fn udp(&self, own: Udp, up: bool, parameters: &Parameters) -> Udp {
         let Some(peer) = &self.peer else { return own };
         let all = peer.packets.saturating_sub(peer.omitted_packets.unwrap_or(0));
-        // Versions of iperf3 that do not say what was omitted count it among the packets, but not among the bytes.
+        // Versions of iperf3 that do not report omitted packets include them in the packets, but not in the bytes.
         let is_untold = peer.omitted_packets.is_none() && parameters.omit_s > 0;
         let sent = if is_untold { peer.bytes / u64::from(parameters.block_bytes.max(1)) } else { all };
         let counted = if up {
@@ -153,7 +153,7 @@ impl Sides {
         if parameters.bytes.is_none() {
             return counted;
         }
-        // The receiver knows of no loss behind the last that came; here none is under way any more.
+        // The receiver does not know of losses after the last arrival; here none is in flight any more.
         let highest = if up { all } else { own.sent };
         Udp { lost: counted.sent.saturating_sub(highest.saturating_sub(counted.lost)), ..counted }
     }
@@ -191,7 +191,7 @@ fn flow(direction: Direction, streams: &[Stream], sides: &[Sides], elapsed_s: f6
     })
 }
 
-/// The answers of messages, which go the other way on the same streams.
+/// The answers of messages, which use the same streams in the other direction.
 fn answers(sides: &[Sides], elapsed_s: f64) -> Flow {
     let received_bytes = sides.iter().map(|s| s.own.answer_bytes).sum();
     let sent_bytes = sides.iter().map(|s| s.extension.as_ref().map_or(0, |e| e.answer_bytes)).sum();

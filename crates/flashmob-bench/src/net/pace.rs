@@ -1,11 +1,11 @@
-//! Sending no faster than a rate: on average over the whole time, as iperf3 does.
+//! Pacing to a rate, on average over the whole time, as iperf3 does.
 
 use std::time::{Duration, Instant};
 
-/// Nobody sleeps longer without looking whether it is over.
+/// Longest sleep between checks for the end.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// When the next bytes may go.
+/// When the next bytes may be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     bits_per_second: Option<u64>,
@@ -18,7 +18,7 @@ impl Pacer {
         Pacer { bits_per_second: bits_per_second.filter(|&rate| rate > 0), begun, sent_bits: 0 }
     }
 
-    /// How long to sleep before the next bytes; `None` if they may go.
+    /// How long to sleep before the next bytes; `None` if they may be sent.
     pub fn sleep(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
         let rate = self.bits_per_second?;
         let due_ns = u128::from(self.sent_bits) * 1_000_000_000 / u128::from(rate);
@@ -26,7 +26,7 @@ impl Pacer {
         Some(due.saturating_duration_since(now()).min(SLEEP_MAX)).filter(|left| !left.is_zero())
     }
 
-    /// So many went.
+    /// Counts sent bytes.
     pub fn sent(&mut self, bytes: usize) {
         self.sent_bits += 8 * bytes as u64;
     }

@@ -1,4 +1,4 @@
-//! Sockets as the parameters want them.
+//! Sockets, set up according to the parameters.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,13 +12,13 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use super::error::NetError;
 use super::protocol::parameters::Parameters;
 
-/// How many connections may wait to be accepted: more than one test has.
+/// Most connections waiting to be accepted: more than one test has.
 const BACKLOG: i32 = 512;
 
-/// Checks that sockets of this machine may have this congestion control.
+/// Checks that this congestion control may be used on this machine.
 ///
 /// # Errors
-/// It has none of that name, or only root may choose it: the message says which, and which there are.
+/// It is unknown, or only root may choose it; the message lists those available.
 pub fn check_congestion(name: &str) -> Result<(), NetError> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)
         .or_else(|_| Socket::new(Domain::IPV6, Type::STREAM, None))
@@ -49,8 +49,8 @@ fn set_buffers(fd: BorrowedFd<'_>, window_bytes: Option<u64>) -> io::Result<()> 
     [Buffer::Receive, Buffer::Send].into_iter().try_for_each(|buffer| buffers::set(fd, buffer, bytes).map(drop))
 }
 
-/// Buffers of a listener, for as long as this lives: what is accepted has them from its first packet on, so that the first packets tell how
-/// windows are scaled. Only where they can be given back to the kernel's care afterwards; elsewhere accepted sockets get theirs alone.
+/// Buffer sizes of a listener, while this lives: accepted sockets have them from their first packet on, which negotiates the window scale.
+/// Only where autotuning can be restored afterwards; elsewhere only the accepted sockets are set.
 pub(super) struct ListenersWindow<'a>(Option<&'a TcpListener>);
 
 impl<'a> ListenersWindow<'a> {
@@ -64,7 +64,7 @@ impl<'a> ListenersWindow<'a> {
 }
 
 impl Drop for ListenersWindow<'_> {
-    /// Gives the listener's buffers back to the kernel's care.
+    /// Restores autotuning of the listener's buffers.
     fn drop(&mut self) {
         let Some(listener) = self.0 else { return };
         for buffer in [Buffer::Receive, Buffer::Send] {
@@ -84,7 +84,7 @@ fn unlock_buffers(fd: BorrowedFd<'_>) -> bool {
     buffers::set_option(fd, libc::SOL_SOCKET, SO_BUF_LOCK, 0).is_ok()
 }
 
-/// What of the parameters an open connection takes.
+/// Sets the parameters of an open connection.
 pub(super) fn set_tcp(stream: &TcpStream, parameters: &Parameters) -> Result<(), NetError> {
     if parameters.nodelay || parameters.messages.is_some() {
         stream.set_nodelay(true).map_err(NetError::system("set TCP_NODELAY"))?;
@@ -95,7 +95,7 @@ pub(super) fn set_tcp(stream: &TcpStream, parameters: &Parameters) -> Result<(),
     Ok(())
 }
 
-/// Connects; buffers are set before, because the first packets tell how windows are scaled.
+/// Connects; buffers are set before, because the first packet negotiates the window scale.
 pub(super) fn connect(
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -133,7 +133,7 @@ pub(super) fn connect_udp(
     Ok(socket)
 }
 
-/// Listens; without an address on all of them, of both families where there are two.
+/// Listens; without an address on all of them, of both families where available.
 pub(super) fn listen(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
     let listener: TcpListener = bound(Type::STREAM, address, port)?.into();
     listener.set_nonblocking(true)?;
@@ -164,7 +164,7 @@ fn bound(kind: Type, address: Option<IpAddr>, port: u16) -> io::Result<Socket> {
     };
     match address {
         Some(address) => make(address),
-        // Where there is no IPv6, the other family is all.
+        // Without IPv6, only IPv4.
         None => make(IpAddr::V6(Ipv6Addr::UNSPECIFIED)).or_else(|error: io::Error| match error.kind() {
             io::ErrorKind::AddrInUse => Err(error),
             _ => make(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),

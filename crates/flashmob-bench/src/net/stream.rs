@@ -1,6 +1,6 @@
-//! One stream: a connection or a flow of datagrams, and the thread that fills or drains it with blocking calls.
+//! One stream: a connection or a flow of datagrams, with a thread that sends or receives with blocking calls.
 //!
-//! What a thread counts it stores where the sampler looks; no lock, and nobody else writes it.
+//! Each thread stores its counts in atomics, without locks; no other thread writes them.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
@@ -17,23 +17,23 @@ use super::pace::Pacer;
 use super::protocol::parameters::Parameters;
 use super::{messages, udp};
 
-/// A thread needs little: its buffers are not on its stack.
+/// Stack of a thread; its buffers are on the heap.
 const STACK_BYTES: usize = 256 << 10;
-/// Bytes that are read at once at most.
+/// Most bytes per read.
 const READ_BYTES: usize = 128 << 10;
 
-/// So often it is looked whether the receive buffer has grown.
+/// Reads between checks whether the receive buffer has grown.
 const READS_BETWEEN_LOOKS: u32 = 256;
-/// Only if they took no longer than this does it matter how often a reader is woken.
+/// Longest time of these reads for which the number of wake-ups matters.
 const FAST_WITHIN: Duration = Duration::from_millis(200);
-/// A reader is woken for so much of its buffer at most: what waits there must not narrow the window.
+/// A reader is woken at this fraction of its buffer at the latest: waiting bytes must not narrow the window.
 const WAKE_BUFFER_FRACTION: u64 = 16;
-/// It is not worth waiting for less.
+/// Waiting for fewer bytes saves nothing.
 const WAKE_BYTES_MIN: u64 = 64 << 10;
-/// More saves nothing more.
+/// Waiting for more bytes saves nothing.
 const WAKE_BYTES_MAX: u64 = 256 << 10;
 
-/// What a stream is made of.
+/// The socket of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Socket {
     Tcp(Arc<TcpStream>),
@@ -49,7 +49,7 @@ impl Socket {
     }
 }
 
-/// What its thread does.
+/// The work of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Send,
@@ -78,24 +78,24 @@ pub(super) fn works(p: &Parameters, is_client: bool) -> Vec<(Direction, Work)> {
     directions.iter().flat_map(|&direction| std::iter::repeat_n(one(direction), p.streams as usize)).collect()
 }
 
-/// What its thread counts.
+/// The counts of its thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Bytes that went the stream's way.
+    /// Bytes in the stream's direction.
     pub bytes: AtomicU64,
-    /// Bytes that went the other way: answers.
+    /// Bytes in the other direction: answers.
     pub answer_bytes: AtomicU64,
-    /// Datagrams sent, or the highest number that came.
+    /// Datagrams sent, or the highest number received.
     pub packets: AtomicU64,
     pub lost: AtomicU64,
     pub out_of_order: AtomicU64,
     jitter_s: AtomicU64,
-    /// The thread has nothing more to do.
+    /// The thread has ended.
     pub is_over: AtomicBool,
 }
 
 impl Counters {
-    /// Only its own thread adds, so that it takes no locked instruction.
+    /// Only its own thread adds, so that no locked instruction is needed.
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
@@ -109,16 +109,16 @@ impl Counters {
     }
 }
 
-/// What all threads of a test share.
+/// State shared by the threads of a test.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// It is over.
+    /// The test is over.
     pub stop: AtomicBool,
-    /// What was omitted is over.
+    /// The omitted time is over.
     pub is_counting: AtomicBool,
     /// Bytes that may still be sent.
     pub left_bytes: AtomicI64,
-    /// What is sent.
+    /// The content of writes.
     pub block: Vec<u8>,
 }
 
@@ -127,9 +127,9 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes out of those that may be sent; false if there are none left.
+    /// Claims bytes of those that may be sent; false if none are left.
     pub fn claim(&self, bytes: usize) -> bool {
-        // Without a limit it would be the one place where all threads meet.
+        // Without a limit the counter would only cause contention.
         self.left_bytes.load(Ordering::Relaxed) == i64::MAX
             || self.left_bytes.fetch_sub(bytes as i64, Ordering::Relaxed) > 0
     }
@@ -138,7 +138,7 @@ impl Shared {
 /// One stream.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
-    /// The protocol's number of it.
+    /// Its number in the protocol.
     pub id: u32,
     pub direction: Direction,
     pub work: Work,
@@ -146,7 +146,7 @@ pub(super) struct Stream {
     pub counters: Arc<Counters>,
 }
 
-/// How it is sent.
+/// Pacing and format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub rate_bits_per_second: Option<u64>,
@@ -162,12 +162,12 @@ impl Stream {
         matches!(self.work, Work::Send | Work::Ask(_))
     }
 
-    /// Starts its thread, which gives back how long requests took.
+    /// Starts its thread, which returns the latencies of requests.
     pub fn start(&self, shared: &Arc<Shared>, manner: Manner) -> io::Result<std::thread::JoinHandle<Histogram<u64>>> {
         let (stream, shared) = (self.clone(), Arc::clone(shared));
         std::thread::Builder::new().name("stream".into()).stack_size(STACK_BYTES).spawn(move || {
             let mut latencies = flashmob_results::latency::histogram();
-            // How it ended is seen by what it counted, and by what the control connection says.
+            // Failures show in the counts and on the control connection.
             let _ = stream.work(&shared, manner, &mut latencies);
             stream.counters.is_over.store(true, Ordering::Release);
             latencies
@@ -188,7 +188,7 @@ impl Stream {
         }
     }
 
-    /// Its thread has nothing more to do.
+    /// Whether its thread has ended.
     pub fn has_ended(&self) -> bool {
         self.counters.is_over.load(Ordering::Acquire)
     }
@@ -202,7 +202,7 @@ impl Stream {
     }
 }
 
-/// What is sent: nothing that compresses, and no zeros.
+/// Incompressible content of writes.
 pub(super) fn block(bytes: u32) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     (0..bytes)
@@ -213,7 +213,7 @@ pub(super) fn block(bytes: u32) -> Vec<u8> {
         .collect()
 }
 
-/// Sleeps until the next bytes may go; false if it is over before.
+/// Sleeps until the next bytes may be sent; false if the test ends before.
 pub(super) fn wait_turn(pacer: &Pacer, shared: &Shared) -> bool {
     while let Some(left) = pacer.sleep(Instant::now) {
         if shared.is_stopped() {
@@ -252,7 +252,7 @@ fn receive(socket: &TcpStream, shared: &Shared, counters: &Counters) -> io::Resu
     let mut socket = socket;
     let mut buffer = vec![0; READ_BYTES];
     let (mut reads, mut looked) = (0_u32, Instant::now());
-    // Of so many bytes the last ones must not wait for more.
+    // With a limit the last bytes must not wait for more.
     let is_endless = shared.left_bytes.load(Ordering::Relaxed) == i64::MAX;
     while !shared.is_stopped() {
         match socket.read(&mut buffer) {
@@ -272,8 +272,8 @@ fn receive(socket: &TcpStream, shared: &Shared, counters: &Counters) -> io::Resu
     Ok(())
 }
 
-/// Lets the kernel wake the reader of a fast stream less often, once the buffer is so large that it makes no difference to the window. On
-/// a machine with few cores it is switching between threads that costs most.
+/// Lets the kernel wake the reader of a fast stream less often, once the buffer is so large that it does not affect the window. On a machine
+/// with few cores, context switches are the largest cost.
 fn wake_for(socket: &TcpStream, is_fast: bool) {
     let buffer_bytes = buffers::of_socket(socket.as_fd(), Buffer::Receive).unwrap_or(0);
     let bytes = (buffer_bytes / WAKE_BUFFER_FRACTION).min(WAKE_BYTES_MAX);
@@ -282,5 +282,5 @@ fn wake_for(socket: &TcpStream, is_fast: bool) {
     let _ = buffers::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, value);
 }
 
-/// How long a thread that only waits sleeps before it looks up.
+/// Longest wait of a thread between checks for the end.
 pub(super) const LOOKS_UP: Duration = Duration::from_millis(100);

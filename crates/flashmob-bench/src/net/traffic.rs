@@ -1,4 +1,4 @@
-//! The time in which data goes, as both ends have it: threads at work, looks at them, and what ends it.
+//! The transfer, at both ends: threads, samples of their counters, and the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -15,21 +15,21 @@ use super::error::NetError;
 use super::look::Look;
 use super::stream::{Manner, Shared, Socket, Stream, Work};
 
-/// How often streams are looked at besides the intervals.
+/// Interval of samples.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
-/// The same if bytes say when it ends.
+/// The same if bytes end the test.
 const LOOKS_OFTEN: Duration = Duration::from_millis(2);
 
-/// Nothing came for so long: there is nothing more.
+/// Time without arrivals after which no more data is expected.
 const DRAINS_FOR: Duration = Duration::from_millis(100);
-/// Nobody waits longer for what the system holds: it is megabytes at most.
+/// Time limit for draining the system's buffers, which hold megabytes at most.
 const DRAINS_WITHIN: Duration = Duration::from_secs(5);
-/// Datagrams that did not come for so long are lost.
+/// Time after which missing datagrams are lost.
 const LOST_AFTER: Duration = Duration::from_secs(1);
-/// The control connection has so long to say why data connections ended.
+/// Time for the control connection to report why data connections ended.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
 
-/// What one end counted.
+/// The counts of one end.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub elapsed: Duration,
@@ -39,20 +39,20 @@ pub(super) struct Counted {
     pub latencies: Histogram<u64>,
 }
 
-/// What one end counted of one stream.
+/// The counts of one end for one stream.
 #[derive(Clone, Debug)]
 pub(super) struct StreamCount {
     pub stream_id: u32,
     pub bytes: u64,
     pub answer_bytes: u64,
     pub tcp: Option<TcpEnd>,
-    /// Of datagrams.
+    /// Counts of datagrams.
     pub udp: Option<Udp>,
     /// Datagrams of the omitted time, and those lost in it.
     pub omitted: Udp,
 }
 
-/// Threads at work.
+/// Running threads.
 pub(super) struct Traffic {
     streams: Vec<Stream>,
     shared: Arc<Shared>,
@@ -60,11 +60,11 @@ pub(super) struct Traffic {
     begun: Instant,
     counting_since: Instant,
     cpu: (Duration, Duration),
-    /// When counting began.
+    /// Counts when counting began.
     first: Vec<Look>,
-    /// When it was over, if that was noticed later.
+    /// The end, if it was noticed later.
     over_at: Option<Instant>,
-    /// When the last interval ended.
+    /// Counts at the end of the last interval.
     last: Vec<Look>,
     last_at: Instant,
     send_window_max_bytes: Vec<u64>,
@@ -100,7 +100,7 @@ impl Traffic {
             match thread {
                 Ok(thread) => traffic.threads.push(thread),
                 Err(source) => {
-                    // Those that run must not outlive this.
+                    // Threads that run must not outlive this.
                     traffic.stop(course, &mut |_| {}).end();
                     return Err(NetError::System { doing: "start a thread for a stream", source });
                 }
@@ -109,7 +109,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// Lets it go on until something ends it. What was counted is what was seen at that moment.
+    /// Runs until the transfer ends.
     pub fn drive(
         &mut self,
         control: &Control,
@@ -132,7 +132,7 @@ impl Traffic {
                 && now >= at
             {
                 self.tell(now, !is_counting, watch);
-                // One that was missed is not told twice.
+                // Missed intervals are not reported.
                 next_interval = Some((at + interval).max(now + interval / 2));
             }
             let end = course.time.map(|time| self.counting_since + time).filter(|_| is_counting && course.is_leading);
@@ -150,14 +150,14 @@ impl Traffic {
                 && course.is_leading
                 && self.is_missing_datagrams(course)
             {
-                // What is missing was lost, and does not come.
+                // Missing datagrams are lost.
                 self.over_at = Some(moved.1);
                 return Ending::Over;
             } else if now - moved.1 >= course.silence {
                 return Ending::Silent;
             }
             if self.over_at.is_none() && !course.is_leading && self.has_sent_all_datagrams(course) {
-                // The client still waits for those that were lost: that is no time of this end's.
+                // The client still waits for lost datagrams: that time does not count here.
                 self.over_at = Some(now);
             }
             let is_dead = self.is_dead(course);
@@ -180,7 +180,7 @@ impl Traffic {
         }
     }
 
-    /// What both ends count begins now.
+    /// Counting begins now.
     fn begin_counting(&mut self, course: &Course, watch: &mut dyn FnMut(&[Interval])) {
         let now = Instant::now();
         if course.interval.is_some() && now - self.last_at > Duration::from_millis(50) {
@@ -194,7 +194,7 @@ impl Traffic {
         self.shared.is_counting.store(true, Ordering::Relaxed);
     }
 
-    /// Tells how it went since the last time.
+    /// Reports the interval since the last report.
     fn tell(&mut self, now: Instant, omitted: bool, watch: &mut dyn FnMut(&[Interval])) {
         let begin_s = (self.last_at - self.begun).as_secs_f64();
         let end_s = (now - self.begun).as_secs_f64();
@@ -230,7 +230,7 @@ impl Traffic {
         sum
     }
 
-    /// Something should move: somebody else sends, or what was sent is not acknowledged.
+    /// Whether progress is expected: the other end sends, or data is not acknowledged yet.
     fn is_expecting(&self) -> bool {
         self.streams.iter().any(|stream| !stream.is_sender() || Look::at(stream).is_waiting())
     }
@@ -239,12 +239,12 @@ impl Traffic {
         course.bytes.is_some() && self.is_udp() && self.streams.iter().all(|s| s.is_sender() && s.has_ended())
     }
 
-    /// Datagrams came, and do not any more, although not all bytes were among them.
+    /// Whether datagrams are missing, of those that end the test.
     fn is_missing_datagrams(&self, course: &Course) -> bool {
         course.bytes.is_some() && self.is_udp() && self.streams.iter().all(|s| !s.is_sender() || s.has_ended())
     }
 
-    /// All bytes of a test of bytes went and arrived, as far as this end can tell.
+    /// Whether all bytes of the test were transferred, as far as this end knows.
     fn has_moved_all(&self, course: &Course) -> bool {
         let Some(bytes) = course.bytes else { return false };
         let is_done = |is_sender: bool| {
@@ -260,13 +260,13 @@ impl Traffic {
                 }
                 moved += look.bytes.saturating_sub(first.bytes);
             }
-            // Of datagrams that the system would not take there is no more to come.
+            // Datagrams that the system refused are not sent again.
             moved >= bytes || (is_sender && self.is_udp())
         };
         is_done(true) && is_done(false)
     }
 
-    /// Every thread has ended, although nobody asked it to, and not because all bytes went.
+    /// Whether all threads have ended early.
     fn is_dead(&self, course: &Course) -> bool {
         let may_have_ended = course.bytes.is_some() && (!course.is_leading || self.is_udp());
         !may_have_ended && self.streams.iter().all(Stream::has_ended)
@@ -276,7 +276,7 @@ impl Traffic {
         self.streams.iter().all(|stream| matches!(stream.socket, Socket::Udp(_)))
     }
 
-    /// Waits until the bytes that are in the system's buffers were taken out, as long as some come.
+    /// Waits until the system's buffers are drained, as long as bytes arrive.
     pub fn drain(&mut self, bytes: u64) {
         let received = || -> u64 {
             let all = self.streams.iter().zip(&self.first).filter(|(s, _)| !s.is_sender());
@@ -296,12 +296,12 @@ impl Traffic {
             }
         }
         if before.0 < bytes && self.streams.iter().all(|s| !s.is_sender()) {
-            // What was waited for in vain is no time of the test.
+            // The time of waiting in vain does not count.
             self.over_at = Some(before.1);
         }
     }
 
-    /// What the last interval still lacks, then the sums; and the threads are told to end. They are waited for by [`Stopping::end`].
+    /// Reports the last interval, takes the final counts, and stops the threads. [`Stopping::end`] waits for them.
     pub fn stop(mut self, course: &Course, watch: &mut dyn FnMut(&[Interval])) -> Stopping {
         let now = Instant::now();
         if course.interval.is_some() && now - self.last_at > Duration::from_millis(50) {
@@ -333,7 +333,7 @@ impl Traffic {
     }
 }
 
-/// Threads that were told to end.
+/// Threads that were stopped.
 pub(super) struct Stopping {
     streams: Vec<Stream>,
     threads: Vec<JoinHandle<Histogram<u64>>>,
@@ -342,16 +342,16 @@ pub(super) struct Stopping {
 }
 
 impl Stopping {
-    /// Wakes those that are blocked, and closes all sockets.
+    /// Wakes blocked threads, and closes all sockets.
     pub fn end(mut self) -> Counted {
         self.streams.iter().for_each(Stream::wake);
         for (stream, thread) in self.streams.iter().zip(self.threads) {
             if let (Ok(latencies), Work::Ask(_)) = (thread.join(), stream.work) {
-                // The same bounds everywhere: they fit.
+                // All have the same bounds.
                 let _ = self.counted.latencies.add(&latencies);
             }
         }
-        // A write that was under way when the time was over is among what the other end received: sent is what was sent.
+        // The other end has also received a write that was in progress at the end: it counts as sent.
         for ((stream, first), count) in self.streams.iter().zip(&self.first).zip(&mut self.counted.streams) {
             let look = Look::at(stream);
             match stream.work {

@@ -1,4 +1,4 @@
-//! Datagrams: sent at a rate, counted where they arrive.
+//! Sending and receiving datagrams.
 
 use std::io;
 use std::net::UdpSocket;
@@ -10,10 +10,10 @@ use super::protocol::DATAGRAM_BYTES_MAX;
 use super::protocol::datagram::{Arrivals, Header};
 use super::stream::{Counters, LOOKS_UP, Shared, wait_turn};
 
-/// The system's queue was full: nothing was sent, and it is tried again so soon.
+/// Pause after the system's queue was full.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
-/// This machine's clock, of which only differences mean anything.
+/// The monotonic clock, of which only differences are used.
 fn clock() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
@@ -41,7 +41,7 @@ pub(super) fn send(
                 pacer.sent(bytes);
             }
             Err(error) => match error.raw_os_error() {
-                // The network's answer to an earlier one, or no room: this one did not go.
+                // An ICMP error for an earlier datagram: this one was not sent.
                 Some(libc::ECONNREFUSED | libc::EINTR) => {}
                 Some(libc::ENOBUFS | libc::EAGAIN) => std::thread::sleep(FULL_PAUSE),
                 _ => return Err(error),
@@ -63,7 +63,7 @@ pub(super) fn receive(socket: &UdpSocket, is_64bit: bool, shared: &Shared, count
                 _ => return Err(error),
             },
         };
-        // A hello that came twice, for example.
+        // A repeated hello, for example.
         let Some(header) = Header::read(&buffer[..bytes], is_64bit) else { continue };
         arrivals.came(&header, clock());
         Counters::add(&counters.bytes, bytes as u64);

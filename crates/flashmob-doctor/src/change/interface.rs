@@ -1,15 +1,15 @@
-//! What the kernel says of a network interface by ioctl, in this process's own network namespace.
+//! A network interface by ioctl, in this process's own network namespace.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// Longest name, with the byte that ends it (IFNAMSIZ).
+/// Longest name, with the terminating byte (IFNAMSIZ).
 const NAME_BYTES_MAX: usize = libc::IFNAMSIZ;
 
-/// It can be the name of an interface. Kernels allow more, but whoever names one gets commands to paste: what means something to a shell or to
-/// udev is in none that is looked at.
+/// Whether this can be the name of an interface. Kernels allow more, but names are part of commands to paste: characters with a meaning in a
+/// shell or in udev are refused.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let sound = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@' | b'+' | b',' | b'=' | b'%');
@@ -22,13 +22,13 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(sound)
 }
 
-/// The kernel's number of it; `None` if there is none of that name.
+/// The kernel's number of an interface; `None` if there is none of that name.
 #[must_use]
 pub fn number(name: &str) -> Option<u32> {
     rustix::net::netdevice::name_to_index(socket().ok()?, name).ok()
 }
 
-/// Largest packet in bytes.
+/// The MTU in bytes.
 ///
 /// # Errors
 /// The system's.
@@ -50,7 +50,7 @@ pub fn flags(name: &str) -> io::Result<u32> {
     Ok(u32::from(flags.cast_unsigned()))
 }
 
-/// Sets the largest packet.
+/// Sets the MTU.
 ///
 /// # Errors
 /// The system's.
@@ -62,7 +62,7 @@ pub fn set_mtu(name: &str, mtu_bytes: u32) -> io::Result<()> {
 
 fn request(name: &str) -> io::Result<libc::ifreq> {
     if !is_name(name) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an interface"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a valid name of an interface"));
     }
     // SAFETY: all zeroes is a value of it.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -2,7 +2,7 @@
 //! all.
 
 use super::Finding;
-use super::memory::{ENOUGH_BYTES, NODE_BYTES};
+use super::machine::{ENOUGH_BYTES, NODE_BYTES};
 use crate::bytes;
 use crate::view::View;
 

@@ -1,24 +1,17 @@
-//! The checks: what is looked at, in which order, and how each says what it found.
+//! The checks, their order and their findings.
 //!
-//! A check is a function from a [`View`] to a [`Finding`]. It changes nothing, and where it cannot know it says `unknown`. Thresholds stand as
-//! constants with their reasons; `docs/doctor.md` tells them to users.
+//! A check is a function from a [`View`] to a [`Finding`]. It changes nothing, and reports `unknown` where it cannot decide. Thresholds are
+//! constants with their reasons; `docs/doctor.md` documents them for users.
 
 mod android;
 mod buffers;
 mod cgroups;
-mod clock;
-mod cpu_governor;
-mod data_place;
-mod heat;
-mod io_scheduler;
-mod memory;
-mod mtu;
-mod open_files;
+mod disk;
+mod interfaces;
+mod machine;
 mod peer;
-mod readahead;
 mod space;
 mod tcp;
-mod wifi_power_save;
 
 #[cfg(test)]
 mod tests;
@@ -31,11 +24,10 @@ use crate::view::View;
 /// A check's function.
 pub type Look = fn(&View) -> Finding;
 
-/// All checks in the order in which they are told: the path, the network's settings, the disk, the machine, Android. Names never change
-/// their meaning.
+/// All checks in the order of reports: the path, the network's settings, the disk, the machine, Android. Names never change their meaning.
 pub const TABLE: [(&str, Look); 28] = [
     ("peer", peer::answer),
-    ("mtu", mtu::look),
+    ("mtu", interfaces::mtu),
     ("path-mtu", peer::mtu),
     ("receive-buffer", buffers::receive),
     ("send-buffer", buffers::send),
@@ -45,39 +37,39 @@ pub const TABLE: [(&str, Look); 28] = [
     ("congestion-control", tcp::congestion_control),
     ("slow-start-after-idle", tcp::slow_start_after_idle),
     ("selective-acknowledgement", tcp::selective_acknowledgement),
-    ("wifi-power-save", wifi_power_save::look),
-    ("data-place", data_place::look),
+    ("wifi-power-save", interfaces::power_save),
+    ("data-place", disk::place),
     ("free-space", space::bytes_free),
     ("free-inodes", space::inodes_free),
-    ("io-scheduler", io_scheduler::look),
-    ("readahead", readahead::look),
-    ("clock", clock::look),
-    ("memory", memory::look),
+    ("io-scheduler", disk::scheduler),
+    ("readahead", disk::readahead),
+    ("clock", machine::clock),
+    ("memory", machine::memory),
     ("cgroup-memory", cgroups::memory),
     ("cgroup-cpu", cgroups::cpu),
-    ("cpu-governor", cpu_governor::look),
-    ("heat", heat::look),
-    ("open-files", open_files::look),
+    ("cpu-governor", machine::governor),
+    ("heat", machine::heat),
+    ("open-files", machine::open_files),
     ("android-battery", android::battery),
     ("android-background", android::background),
     ("android-processes", android::processes),
     ("android-low-memory", android::low_memory),
 ];
 
-/// What a check found.
+/// The finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// What was found, in a sentence.
     pub found: String,
-    /// What it costs.
+    /// Its cost.
     pub cost: String,
-    /// What mends it, where that is no change that could be made here.
+    /// The command that fixes it, where that is not one of `changes`.
     pub command: String,
-    /// What else to know.
+    /// Further advice.
     pub advice: String,
-    /// The values that mend it.
+    /// The changes that fix it.
     pub changes: Vec<Change>,
 }
 
@@ -132,7 +124,7 @@ fn sysctl(name: &str, new: impl Into<String>) -> Change {
     Change { place: crate::change::Place::Sysctl { name: name.into() }, new: new.into() }
 }
 
-/// What those say that are about the data's disk when nobody named the data.
+/// The finding of checks of the data's disk if the data was not named.
 fn without_data() -> Finding {
     Finding::not_applicable("no data was named").with_advice("name the node's file or its folder with --data PATH")
 }

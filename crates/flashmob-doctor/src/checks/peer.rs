@@ -12,11 +12,11 @@ fn without_peer() -> Finding {
 /// Whether the peer answers.
 pub(super) fn answer(view: &View) -> Finding {
     let Some(path) = &view.path else { return without_peer() };
-    let (peer, port) = (&path.peer, path.address.port());
+    let (peer, port) = (&path.asked.peer, path.asked.address.port());
     let rtt = path.rtt_s.map(|seconds| format!(" within {}", time(seconds))).unwrap_or_default();
     match &path.answer {
         Answer::Open => Finding::well(format!("{peer} answers{rtt}")),
-        Answer::Refused if path.is_port_named => {
+        Answer::Refused if path.asked.is_port_named => {
             Finding::wrong(format!("{peer} is there, and refuses port {port}{rtt}"), "nothing listens there")
                 .with_advice("start the program that should listen, or name another port")
         }
@@ -37,7 +37,7 @@ pub(super) fn answer(view: &View) -> Finding {
 /// vanish: connections are made, small requests are answered, and the first large answer never arrives.
 pub(super) fn mtu(view: &View) -> Finding {
     let Some(path) = &view.path else { return without_peer() };
-    let peer = &path.peer;
+    let peer = &path.asked.peer;
     match path.mtu {
         PathMtu::Unknown => Finding::unknown(format!("{peer} does not say whether large packets arrive"))
             .with_advice("it is asked by UDP, to a port where nobody listens; firewalls drop that as a rule"),

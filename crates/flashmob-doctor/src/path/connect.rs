@@ -1,4 +1,4 @@
-//! Round trips, by making connections.
+//! Round-trip times of connections.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -6,26 +6,26 @@ use std::time::{Duration, Instant};
 
 use super::Answer;
 
-/// The least of these is the path; the others waited for something.
+/// Number of connections, of which the fastest counts.
 const ROUNDS: u32 = 7;
-/// All rounds together should not take longer, where round trips are long.
+/// Time limit for all rounds, for long round trips.
 const ENOUGH: Duration = Duration::from_secs(2);
-/// Shorter ones are the machine's own doing.
+/// Shorter times are below the machine's precision.
 const RTT_S_MIN: f64 = 1e-6;
 
-/// How the peer answers, and after how long at the soonest.
+/// The peer's answer, and the minimum round-trip time.
 pub(super) fn round_trip(address: SocketAddr, timeout: Duration) -> (Answer, Option<f64>) {
     let begun = Instant::now();
     let (mut answer, mut least) = match once(address, timeout) {
         (answer @ (Answer::Open | Answer::Refused), elapsed_s) => (answer, elapsed_s),
-        // A silent peer is not asked seven times: the kernel has sent the first packet again meanwhile.
+        // A silent peer is not asked again: the kernel has retransmitted the first packet meanwhile.
         (answer, _) => return (answer, None),
     };
     for _ in 1..ROUNDS {
         if begun.elapsed() > ENOUGH {
             break;
         }
-        // One that is lost among several does not make a silent peer.
+        // A single loss does not make the peer silent.
         if let (again @ (Answer::Open | Answer::Refused), elapsed_s) = once(address, timeout) {
             answer = again;
             least = least.min(elapsed_s);

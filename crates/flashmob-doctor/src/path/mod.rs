@@ -1,6 +1,6 @@
-//! The path to a peer: does it answer, how long is a round trip, which interface leads there, how large may packets be.
+//! The path to a peer: its answer, round-trip time, interface and MTU.
 //!
-//! Nothing needs to run at the peer: a connection that is refused tells the round trip as well as one that is made.
+//! Nothing needs to run at the peer: a refused connection has the same round-trip time.
 
 mod connect;
 mod probe;
@@ -13,67 +13,63 @@ use crate::view::{Interface, Rate, Target, View};
 
 pub use probe::PathMtu;
 
-/// Whoever is no further away is in the same building, and the interface's speed may well be the path's.
+/// Round-trip time within a building, where the interface's speed may be that of the path.
 const NEAR_RTT_S: f64 = 0.005;
 
-/// What is asked of a path.
-#[derive(Clone, Debug)]
+/// The question about a path.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// The peer as the user named it.
     pub peer: String,
     /// Its address.
     pub address: SocketAddr,
-    /// The user named a port, so that somebody should listen there.
+    /// The user named a port, so that a program should listen there.
     pub is_port_named: bool,
-    /// How long one answer is waited for.
+    /// Time limit for an answer.
     pub timeout: Duration,
-    /// What the user says that it carries.
+    /// Its rate according to the user.
     pub said_bits_per_second: Option<f64>,
 }
 
-/// How the peer answered.
+/// The peer's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Connections are made.
+    /// Connections are accepted.
     Open,
-    /// It is there, and nothing listens.
+    /// It refuses connections: nothing listens.
     Refused,
-    /// Nothing came back for so long.
+    /// No answer within this time.
     Silent(Duration),
-    /// The system says why not.
+    /// The system's error.
     Failed(String),
 }
 
-/// What was found of a path.
+/// The findings about a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The peer as the user named it.
-    pub peer: String,
-    /// Its address.
-    pub address: SocketAddr,
-    /// The user named a port.
-    pub is_port_named: bool,
-    /// How it answered.
+    /// What was asked.
+    pub asked: Asked,
+    /// Its answer.
     pub answer: Answer,
-    /// Least round-trip time.
+    /// Minimum round-trip time.
     pub rtt_s: Option<f64>,
     /// The interface that leads there.
     pub interface: Option<String>,
-    /// What it carries.
+    /// Its rate.
     pub rate: Option<Rate>,
-    /// How large its packets may be.
+    /// Its MTU.
     pub mtu: PathMtu,
 }
 
-/// Measures what a path carries, in bits a second; `None` if nothing at the peer helps to.
+/// Measures the rate of a path, in bits per second; `None` if the peer does not support it.
 pub type MeasureRate<'a> = &'a dyn Fn(SocketAddr) -> Option<f64>;
 
 impl View {
-    /// Looks at a path. `measure_rate` is asked if the user said no rate and the peer answers.
+    /// Adds the findings about a path. `measure_rate` is called if the user gave no rate and the peer answers.
     pub fn add_path(&mut self, asked: &Asked, measure_rate: Option<MeasureRate<'_>>) {
         let (answer, rtt_s) = connect::round_trip(asked.address, asked.timeout);
         let is_there = matches!(answer, Answer::Open | Answer::Refused);
-        // It gets into commands: what can be none is none.
+        // The name is used in commands: invalid ones are ignored.
         let interface = route::interface(asked.address).filter(|name| crate::change::interface::is_name(name));
         let described = interface.as_deref().and_then(|name| self.interface(name));
         let mtu = match &described {
@@ -84,26 +80,17 @@ impl View {
             _ => PathMtu::Unknown,
         };
         let measured = || measure_rate.filter(|_| is_there)?(asked.address).map(Rate::Measured);
-        // The first hop of a long way says only that there is no more than that.
+        // The speed of the first hop is only an upper bound on a long path.
         let is_near = rtt_s.is_some_and(|seconds| seconds <= NEAR_RTT_S);
         let is_telling = |bits: &f64| is_near || *bits <= Target::default().bits_per_second;
         let rate =
             asked.said_bits_per_second.map(Rate::Said).or_else(measured).or_else(|| {
                 described.as_ref().and_then(|each| self.link_rate(each)).filter(is_telling).map(Rate::Link)
             });
-        self.path = Some(Found {
-            peer: asked.peer.clone(),
-            address: asked.address,
-            is_port_named: asked.is_port_named,
-            answer,
-            rtt_s,
-            interface,
-            rate,
-            mtu,
-        });
+        self.path = Some(Found { asked: asked.clone(), answer, rtt_s, interface, rate, mtu });
     }
 
-    /// What an interface calls its speed: for Wi-Fi the rate on the air, of which less than this arrives.
+    /// The interface's speed; for Wi-Fi the rate on the air, of which only a part is available.
     fn link_rate(&self, interface: &Interface) -> Option<f64> {
         if !interface.is_wireless {
             return interface.speed_bits_per_second;

@@ -1,8 +1,7 @@
-//! How large packets may be on a path, asked by UDP to a port where nobody listens.
+//! The MTU of a path, determined by UDP packets to a closed port.
 //!
-//! A device answers such a packet by ICMP that the port is closed, and that is how one learns that it arrived. First a small one: if that
-//! is not answered, nothing is known of large ones either. Packets are not to be cut into pieces, and what the kernel believes of the path
-//! is put aside.
+//! The peer answers such a packet with ICMP "port unreachable", which shows that it arrived. A small one comes first: if it is not answered,
+//! nothing is known about large ones. Packets are sent without fragmentation, and the kernel's cached MTU of the path is ignored.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -10,38 +9,38 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 
-/// The port where traceroute expects nobody.
+/// The port of traceroute, where nothing listens.
 const PORT: u16 = 33_434;
-/// Kernels answer only so many closed ports in a second: waiting a little and asking again tells that from a loss.
+/// Kernels limit the rate of ICMP errors: repeating after a pause distinguishes that from a loss.
 const TRIES: u32 = 3;
 const WAIT_MIN: Duration = Duration::from_millis(120);
-/// After so long a kernel that had answered too often answers again.
+/// Time after which the rate limit of ICMP errors allows another answer.
 const ANSWERS_AGAIN: Duration = Duration::from_millis(1100);
-/// Sizes that occur: PPPoE, tunnels of several kinds, IPv6's least, old modems, IPv4's least.
+/// Common sizes: PPPoE, tunnels, IPv6's minimum, old modems, IPv4's minimum.
 const USUAL: [u32; 8] = [1492, 1472, 1420, 1400, 1280, 1000, 576, 296];
-/// Above it packets are for the inside of a data centre; a path elsewhere is not judged by them.
+/// Largest packet that is sent; larger ones are for data centres.
 const SENT_BYTES_MAX: u32 = 9000;
 const SMALL_BYTES: u32 = 64;
 
-/// What is known of a path's largest packet.
+/// The findings about a path's MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMtu {
-    /// The peer answers no such question.
+    /// The peer does not answer.
     Unknown,
-    /// Packets as large as the interface sends arrive.
+    /// Packets of the interface's MTU arrive.
     Whole(u32),
-    /// They do not, and somebody on the way says how large they may be.
+    /// A router reports a smaller MTU.
     Told {
-        /// What was sent.
+        /// Size sent.
         sent_bytes: u32,
-        /// What may be.
+        /// The reported MTU.
         mtu_bytes: u32,
     },
-    /// They vanish.
+    /// Packets of that size vanish.
     Lost {
-        /// What was sent.
+        /// Size sent.
         sent_bytes: u32,
-        /// The largest of the usual sizes that arrives.
+        /// The largest common size that arrives.
         arrived_bytes: Option<u32>,
     },
 }
@@ -52,7 +51,7 @@ enum Fate {
     Silent,
 }
 
-/// Asks.
+/// Determines the MTU.
 pub(super) fn path_mtu(peer: IpAddr, interface_mtu_bytes: u32, rtt_s: f64) -> PathMtu {
     let wait = WAIT_MIN.max(Duration::from_secs_f64((rtt_s * 3.0).clamp(0.0, 1.0)));
     let sent_bytes = interface_mtu_bytes.min(SENT_BYTES_MAX);
@@ -64,17 +63,17 @@ pub(super) fn path_mtu(peer: IpAddr, interface_mtu_bytes: u32, rtt_s: f64) -> Pa
         (Fate::TooLarge, Some(mtu_bytes)) if mtu_bytes < sent_bytes => PathMtu::Told { sent_bytes, mtu_bytes },
         (Fate::TooLarge, _) => PathMtu::Unknown,
         (Fate::Silent, _) => {
-            // The peer may just have had enough of being asked: it must still answer a small one.
+            // The peer may have reached its rate limit: it must still answer a small one.
             if !matches!(send(peer, SMALL_BYTES, wait).0, Fate::Arrived) {
                 return PathMtu::Unknown;
             }
-            // Or it was still silent then and had begun to answer again: kernels give each asker about one answer a second.
+            // Or the limit ended in between: kernels allow about one answer per second.
             std::thread::sleep(ANSWERS_AGAIN);
             if matches!(send(peer, sent_bytes, wait).0, Fate::Arrived) {
                 return PathMtu::Whole(sent_bytes);
             }
             let smaller: Vec<u32> = USUAL.into_iter().filter(|&size| size < sent_bytes).collect();
-            // What is smaller than one that arrives arrives as well, so that not all need to be sent.
+            // Sizes below one that arrives arrive as well, so a binary search suffices.
             let first = smaller.partition_point(|&size| !matches!(send(peer, size, wait).0, Fate::Arrived));
             let arrived_bytes = smaller.get(first).copied();
             PathMtu::Lost { sent_bytes, arrived_bytes }
@@ -82,17 +81,17 @@ pub(super) fn path_mtu(peer: IpAddr, interface_mtu_bytes: u32, rtt_s: f64) -> Pa
     }
 }
 
-/// Sends packets of this size, headers included, until something is known of one.
+/// Sends packets of this size, including headers, until the fate of one is known.
 fn send(peer: IpAddr, size_bytes: u32, wait: Duration) -> (Fate, Option<u32>) {
     let Some(socket) = open(peer, wait) else { return (Fate::Silent, None) };
     let header_bytes = if peer.is_ipv4() { 28 } else { 48 };
     let payload = vec![0u8; size_bytes.saturating_sub(header_bytes) as usize];
     for _ in 0..TRIES {
         let fate = match socket.send(&payload) {
-            // What came back for an earlier one is told here.
+            // The answer to an earlier packet.
             Err(error) => fate(&error),
             Ok(_) => match socket.recv(&mut [0; 16]) {
-                // Somebody listens after all.
+                // A program listens there.
                 Ok(_) => Some(Fate::Arrived),
                 Err(error) => fate(&error),
             },

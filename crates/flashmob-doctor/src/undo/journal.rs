@@ -1,4 +1,4 @@
-//! The undo on disk: written before each change, whole at any moment, for one who writes at a time.
+//! The undo file: written before each change, always complete, with a single writer.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,17 +13,17 @@ use super::{BYTES_MAX, Undo, UndoError};
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum JournalError {
-    /// Somebody else has it.
+    /// Another process uses it.
     #[error("another flashmob doctor is at work with {}; wait for its end", .0.display())]
     Busy(PathBuf),
-    /// Its folder or the file itself.
+    /// An error of the file or its folder.
     #[error("the undo file {} cannot be {what}: {source}", path.display())]
     Io { path: PathBuf, what: &'static str, source: io::Error },
-    /// It is no undo.
+    /// It is not an undo file.
     #[error("the undo file {} cannot be used: {source}", path.display())]
     Damaged { path: PathBuf, source: UndoError },
-    /// Others might have written to it.
-    #[error("the undo file {} can be written by others than you, so it is not believed; look at it and 'chown' or 'chmod go-w' it", .0.display())]
+    /// Others may write to it.
+    #[error("the undo file {} can be written by others than you, so it is not trusted; check it and 'chown' or 'chmod go-w' it", .0.display())]
     NotYours(PathBuf),
 }
 
@@ -31,14 +31,14 @@ pub enum JournalError {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    /// Its folder, locked as long as this lives.
+    /// Its folder, locked while this lives.
     folder: File,
-    /// What it says.
+    /// Its content.
     pub undo: Undo,
 }
 
 impl Journal {
-    /// Opens the file for changes, or begins one; its folder is made if it is not there.
+    /// Opens the file for changes, or a new one; its folder is created if needed.
     ///
     /// # Errors
     /// See [`JournalError`].
@@ -49,7 +49,7 @@ impl Journal {
             DirBuilder::new().recursive(true).mode(0o755).create(folder_path).map_err(at("written"))?;
         }
         let folder = File::open(folder_path).map_err(at("written"))?;
-        // The file itself is replaced by each change, and with it a lock on it.
+        // Each change replaces the file, and a lock on it would be lost.
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Busy(path.into())),
@@ -69,7 +69,7 @@ impl Journal {
         &self.path
     }
 
-    /// Writes it down so that it is there after whatever happens next; without entries the file is removed.
+    /// Writes and syncs the file; without entries it is removed.
     ///
     /// # Errors
     /// See [`JournalError`].
@@ -90,7 +90,7 @@ impl Journal {
         temporary_name.push(name);
         temporary_name.push(".tmp");
         let temporary = self.path.with_file_name(temporary_name);
-        // Left by one who was killed: the lock says that nobody is at it.
+        // Left by a killed process: the lock excludes others.
         let _ = std::fs::remove_file(&temporary);
         let outcome = (|| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;

@@ -1,7 +1,7 @@
-//! The file that knows what was there before anything was set.
+//! The file with the values before any change.
 //!
-//! It is read by root, who then does what it says. So it can only name places that are ever set here ([`Place::is_sound`]), values that are
-//! short and printable, and it must belong to whoever reads it and be writable by nobody else ([`journal`]).
+//! Root reads and applies it. So it may contain only places that this program sets ([`Place::is_sound`]) and short printable values, and it
+//! must belong to its reader and not be writable by others ([`journal`]).
 
 pub mod journal;
 
@@ -14,12 +14,12 @@ pub const FORMAT: &str = "flashmob-doctor-undo";
 /// Its version.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// No undo is longer.
+/// Longest undo file.
 pub const BYTES_MAX: usize = 1 << 20;
-/// Three numbers of ten digits are the longest that is ever set.
+/// Longest value; the longest that is set has three numbers of ten digits.
 const VALUE_BYTES_MAX: usize = 200;
 
-/// All that was set and is not put back yet, in the order in which it was set.
+/// The values that were set and not restored yet, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Undo {
@@ -27,7 +27,7 @@ pub struct Undo {
     pub format: String,
     /// Version of this form: 1.
     pub format_version: u32,
-    /// What was set.
+    /// The values.
     pub entries: Vec<Entry>,
 }
 
@@ -37,17 +37,17 @@ pub struct Undo {
 pub struct Entry {
     /// The check that found the old value wrong.
     pub check: String,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
     /// The network namespace, if the place belongs to one.
     pub network: Option<String>,
-    /// The kernel's name for the time since it was started: values do not outlive it.
+    /// The kernel's boot id: values do not outlive a boot.
     pub boot: Option<String>,
-    /// What was there before the first change.
+    /// The value before the first change.
     pub old: String,
-    /// What was set last.
+    /// The value set last.
     pub new: String,
-    /// What had been set the time before: it is there still if this was killed before it set the last.
+    /// The value set before: still current if this was killed before setting the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
 }
@@ -58,17 +58,17 @@ impl Default for Undo {
     }
 }
 
-/// Why a text is no undo.
+/// Why a text is not a valid undo file.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum UndoError {
-    /// Too long to be one.
+    /// It is too long.
     #[error("it is longer than any undo")]
     TooLong,
-    /// Not of this form.
+    /// It is malformed.
     #[error("it is no undo: {0}")]
     Form(#[from] serde_json::Error),
-    /// Of another program or version.
+    /// It is of another program or version.
     #[error("it is '{format}', version {version}, and not '{FORMAT}', version {FORMAT_VERSION}")]
     Version { format: String, version: u32 },
     /// A place or value that was never set by this program.
@@ -77,7 +77,7 @@ pub enum UndoError {
 }
 
 impl Undo {
-    /// Reads it, and refuses what this program cannot have written.
+    /// Parses and validates it.
     ///
     /// # Errors
     /// See [`UndoError`].
@@ -96,15 +96,15 @@ impl Undo {
         }
     }
 
-    /// The text of it.
+    /// Its text.
     ///
     /// # Errors
-    /// None that is known of.
+    /// None known.
     pub fn text(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
     }
 
-    /// Notes that `entry` is about to be set. A place that is here already keeps its oldest value.
+    /// Adds `entry`, before it is set. A place that is listed already keeps its oldest value.
     pub fn note(&mut self, mut entry: Entry) {
         if let Some(at) = self.position(&entry) {
             let noted = self.entries.remove(at);
@@ -114,7 +114,7 @@ impl Undo {
         self.entries.push(entry);
     }
 
-    /// Where the same place is noted already.
+    /// The index of an entry for the same place.
     #[must_use]
     pub fn position(&self, entry: &Entry) -> Option<usize> {
         self.entries
@@ -124,7 +124,7 @@ impl Undo {
 }
 
 impl Entry {
-    /// What is there was set by this program.
+    /// Whether the current value was set by this program.
     #[must_use]
     pub fn is_ours(&self, found: &str) -> bool {
         self.new == found || self.previous.as_deref() == Some(found)

@@ -1,4 +1,4 @@
-//! Where the data lies, and how much room there is.
+//! The place of the data, and its free space.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -7,43 +7,43 @@ use flashmob_host::place::{self, Located};
 
 use super::View;
 
-/// Room on a file system, as a program without rights has it.
+/// Space of a file system, for unprivileged programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// All of it.
+    /// Total size.
     pub size_bytes: u64,
-    /// What may still be written.
+    /// Free space.
     pub free_bytes: u64,
-    /// Files that there can be; 0 where the file system has no such number.
+    /// Total inodes; 0 where the file system has no fixed number.
     pub inodes: u64,
-    /// Files that can still be made.
+    /// Free inodes.
     pub free_inodes: u64,
 }
 
 /// The place of the data.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// As it was named.
+    /// Its path as given.
     pub path: PathBuf,
     /// Its file system and disk.
     pub located: Located,
-    /// `None` for a block device, and where nobody says.
+    /// `None` for a block device, or if not known.
     pub space: Option<Space>,
-    /// What of the file is still a hole, for which room is needed later.
+    /// Bytes of the file's holes, which need space later.
     pub hole_bytes: u64,
 }
 
 impl View {
-    /// Adds the place of the data: a file, folder or block device; what does not exist yet counts as where it would lie.
+    /// Adds the place of the data: a file, folder or block device; for a path that does not exist yet, its folder.
     ///
     /// # Errors
-    /// Nothing of that name is there, nor the folder it would be in.
+    /// Neither the path nor its folder exists.
     pub fn add_data(&mut self, path: &Path) -> std::io::Result<()> {
         self.data = Some(if self.is_live { live(path)? } else { self.in_tree(path) });
         Ok(())
     }
 
-    /// The number of the file system is not known in a copied tree: the mounts decide by their points.
+    /// In a copied tree the device number is not known: the mount points decide.
     fn in_tree(&self, path: &Path) -> Data {
         let located = place::locate_at(&self.root, path, (0, 0), false);
         Data { path: path.into(), located, space: None, hole_bytes: 0 }

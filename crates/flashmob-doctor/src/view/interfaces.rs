@@ -1,18 +1,18 @@
-//! Network interfaces: which there are, and what they say of themselves.
+//! Network interfaces.
 //!
-//! `/sys` may be that of another network namespace. So what can be asked by a system call is, and what `/sys` says of an interface is
-//! believed only if it says the same number of it.
+//! `/sys` may be that of another network namespace. So system calls are preferred, and `/sys` is used only for interfaces with the same
+//! number.
 
 use std::path::Path;
 
 use super::View;
 use crate::change::interface;
 
-/// The kernel's number for Ethernet and what looks like it, Wi-Fi included (ARPHRD_ETHER).
+/// The kernel's type of Ethernet and similar interfaces, including Wi-Fi (ARPHRD_ETHER).
 const TYPE_ETHERNET: u32 = 1;
-/// Tunnels that look like Ethernet, as the kernel calls their kinds. Those of programs, such as VPNs, have a file `tun_flags` instead.
+/// The kernel's types of tunnels that look like Ethernet. Those of programs, such as VPNs, have a file `tun_flags` instead.
 const TUNNELS: [&str; 3] = ["vxlan", "geneve", "macsec"];
-/// The kernel's flag for an interface that is switched on (IFF_UP).
+/// The kernel's flag for an interface that is up (IFF_UP).
 const FLAG_UP: u32 = 1;
 /// The kernel's flag for the loopback (IFF_LOOPBACK).
 const FLAG_LOOPBACK: u32 = 8;
@@ -22,17 +22,17 @@ const FLAG_LOOPBACK: u32 = 8;
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Largest packet.
+    /// Its MTU.
     pub mtu_bytes: Option<u32>,
-    /// It is switched on.
+    /// It is up.
     pub is_up: bool,
-    /// It leads to this device itself.
+    /// It is the loopback.
     pub is_loopback: bool,
     /// It is a Wi-Fi interface.
     pub is_wireless: bool,
-    /// It carries Ethernet's frames and is no tunnel, so that it has 1,500 bytes as a rule.
+    /// It is Ethernet and not a tunnel, so its MTU is usually 1,500 bytes.
     pub is_ethernet: bool,
-    /// What it calls its speed.
+    /// Its speed.
     pub speed_bits_per_second: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ impl View {
         names.iter().filter_map(|name| self.interface(name)).collect()
     }
 
-    /// The one of this name; `None` if it cannot be one.
+    /// The interface of this name; `None` if the name is invalid.
     #[must_use]
     pub fn interface(&self, name: &str) -> Option<Interface> {
         if !interface::is_name(name) {
@@ -78,7 +78,7 @@ impl View {
             is_loopback: flags & FLAG_LOOPBACK != 0,
             is_wireless: is_there("wireless") || is_there("phy80211"),
             is_ethernet: !is_tunnel && said("type").is_some_and(|text| text.parse() == Ok(TYPE_ETHERNET)),
-            // In Mbit/s; -1 where it does not know.
+            // In Mbit/s; -1 if unknown.
             speed_bits_per_second: said("speed")
                 .and_then(|text| text.parse::<i64>().ok())
                 .filter(|&megabits| megabits > 0)
@@ -86,7 +86,7 @@ impl View {
         })
     }
 
-    /// Those that a check is about: the one that leads to the peer, or else all that are switched on and lead elsewhere.
+    /// The interface that leads to the peer, or else all that are up, without the loopback.
     #[must_use]
     pub fn interfaces_in_use(&self) -> Vec<Interface> {
         match self.path.as_ref().and_then(|path| path.interface.as_deref()) {

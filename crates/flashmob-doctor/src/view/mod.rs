@@ -1,7 +1,7 @@
-//! What can be seen of a device without rights: files below a root directory, and what a few programs say.
+//! The data of a device that is visible without privileges: files below a root directory, and the output of a few programs.
 //!
-//! The root is `/` for this device. For a copied tree it is the copy's, and then nothing of this device is asked: no system call, no program.
-//! What programs would have said stands in the copy's folder `commands`, one file for each, its name the words with `_` between them.
+//! The root is `/` for this device. For a copied tree it is that of the copy, and then no system call and no program of this device is used.
+//! The outputs of programs are then files in the folder `commands`, named by the command's words with `_` between them.
 
 mod data;
 mod interfaces;
@@ -19,20 +19,20 @@ pub use target::{Rate, Target};
 
 use crate::path::Found;
 
-/// No file that is looked at is longer; what is beyond is cut off.
+/// Longer files are truncated.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// A device as it can be seen.
+/// The visible data of a device.
 #[derive(Debug)]
 pub struct View {
     root: PathBuf,
     is_live: bool,
     is_android: bool,
-    /// What buffers and the like are judged by.
+    /// The path that settings are judged by.
     pub target: Target,
     /// The path to a peer, if one was named.
     pub path: Option<Found>,
-    /// Where the data lies, if it was named.
+    /// The place of the data, if it was named.
     pub data: Option<Data>,
 }
 
@@ -57,19 +57,19 @@ impl View {
         View { root: root.into(), is_live: false, is_android, target: Target::default(), path: None, data: None }
     }
 
-    /// Where `/` is.
+    /// The root directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// It is this device, so that the system may be asked as well.
+    /// Whether it is this device, so that system calls and programs are available.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// It runs Android.
+    /// Whether it runs Android.
     #[must_use]
     pub fn is_android(&self) -> bool {
         self.is_android
@@ -108,7 +108,7 @@ impl View {
         names
     }
 
-    /// What a program says.
+    /// The output of a program.
     #[must_use]
     pub fn ask(&self, program: &str, words: &[&str]) -> Answer {
         if self.is_live { programs::run(program, words) } else { programs::recorded(&self.root, program, words) }
@@ -118,7 +118,7 @@ impl View {
 /// The text of a small file, whatever bytes are in it.
 pub(crate) fn text(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
-    // In a copied tree it may be a pipe to which nobody ever writes.
+    // In a copied tree it may be a pipe without a writer.
     let mut options = std::fs::OpenOptions::new();
     let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
     file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes).ok()?;

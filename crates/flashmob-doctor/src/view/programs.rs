@@ -1,4 +1,4 @@
-//! What programs of the system say. They are asked only where no file says it, and none is waited for long.
+//! Outputs of the system's programs, used only where no file has the data, with a time limit.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 /// Android's services answer in milliseconds, or not at all when they hang.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(2);
-/// More than this is not read: nothing of use comes so late.
+/// Longer output is truncated.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// What came of asking.
+/// The outcome of running a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It said this.
+    /// Its output.
     Said(String),
-    /// It is there and would not say it: its own words, or why not.
+    /// It failed: its message, or the reason.
     Refused(String),
-    /// It is not there.
+    /// There is no such program.
     Absent,
 }
 
-/// Runs it, with nothing to read.
+/// Runs it, without input.
 pub(super) fn run(program: &str, words: &[&str]) -> Answer {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("LC_ALL", "C");
@@ -31,7 +31,7 @@ pub(super) fn run(program: &str, words: &[&str]) -> Answer {
         Err(error) if error.kind() == ErrorKind::NotFound => return Answer::Absent,
         Err(error) => return Answer::Refused(error.to_string()),
     };
-    // Threads, for a pipe that is full would hold the program up. They end with it, and nobody waits for those of one that hangs.
+    // Threads, because a full pipe would block the program. They end with it; those of a hanging program are not awaited.
     let read = |from: Option<Box<dyn Read + Send>>| {
         let (sender, receiver) = std::sync::mpsc::channel();
         let listen = move || {
@@ -41,7 +41,7 @@ pub(super) fn run(program: &str, words: &[&str]) -> Answer {
             }
             let _ = sender.send(String::from_utf8_lossy(&bytes).trim().to_string());
         };
-        // Without a thread there is no answer, as if it had said nothing.
+        // Without a thread there is no output.
         let _ = std::thread::Builder::new().stack_size(128 * 1024).spawn(listen);
         receiver
     };
@@ -59,7 +59,7 @@ pub(super) fn run(program: &str, words: &[&str]) -> Answer {
             }
         }
     };
-    // It has ended; only a child of its own could still hold the pipe.
+    // It has ended; only its children may still hold the pipe.
     let text = |from: std::sync::mpsc::Receiver<String>| from.recv_timeout(WAIT_MAX).unwrap_or_default();
     let (out, err) = (text(out), text(err));
     if status.success() {
@@ -70,7 +70,7 @@ pub(super) fn run(program: &str, words: &[&str]) -> Answer {
     Answer::Refused(if line.is_empty() { status.to_string() } else { line.to_string() })
 }
 
-/// What it said where the tree was copied.
+/// Its recorded output in a copied tree.
 pub(super) fn recorded(root: &Path, program: &str, words: &[&str]) -> Answer {
     let name = [&[program], words].concat().join("_").replace('/', "_");
     super::text(&root.join("commands").join(name)).map_or(Answer::Absent, Answer::Said)

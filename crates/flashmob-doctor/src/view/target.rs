@@ -4,24 +4,24 @@ use flashmob_path::buffers::bandwidth_delay_bytes;
 
 use crate::{rate, time};
 
-/// What a device should be good for when nothing else is known: a tablet's Wi-Fi to somewhere in the same country.
+/// Assumed rate: a tablet's Wi-Fi.
 const ASSUMED_BITS_PER_SECOND: f64 = 100e6;
-/// The middle of the round trips over which P4 measured, and what mobile and home lines have to the next data centre.
+/// Assumed round-trip time: the median of those in P4, and typical for mobile and home lines to the next data centre.
 const ASSUMED_RTT_S: f64 = 0.04;
 
-/// Where a rate comes from.
+/// A rate with its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// The user said it.
+    /// Given by the user.
     Said(f64),
-    /// It was measured.
+    /// Measured.
     Measured(f64),
-    /// The interface calls it its speed.
+    /// The interface's speed.
     Link(f64),
 }
 
 impl Rate {
-    /// The figure.
+    /// Its value.
     #[must_use]
     pub fn bits_per_second(self) -> f64 {
         match self {
@@ -35,9 +35,9 @@ impl Rate {
 pub struct Target {
     /// Round-trip time.
     pub rtt_s: f64,
-    /// What it carries.
+    /// Its rate.
     pub bits_per_second: f64,
-    /// Nobody measured or said it.
+    /// It is neither measured nor given.
     pub is_assumed: bool,
 }
 
@@ -48,8 +48,8 @@ impl Default for Target {
 }
 
 impl Target {
-    /// The path by what was said and what was found. What is known only in part is filled up with the assumed; a path that asks for less
-    /// than the assumed one is no reason to be content with less, unless the user said both figures.
+    /// The path by given and measured values; missing ones are assumed. A path with a smaller window than the assumed one is used only if the
+    /// user gave both values.
     #[must_use]
     pub fn of(said_rtt_s: Option<f64>, found_rtt_s: Option<f64>, rate: Option<Rate>) -> Target {
         let assumed = Target::default();
@@ -63,26 +63,26 @@ impl Target {
         if is_said || known.window_bytes() >= assumed.window_bytes() { known } else { assumed }
     }
 
-    /// What is under way at once when it is full.
+    /// The bandwidth-delay product.
     #[must_use]
     pub fn window_bytes(&self) -> u64 {
         // Saturates; nobody has such a path.
         bandwidth_delay_bytes(self.bits_per_second, self.rtt_s).ceil() as u64
     }
 
-    /// What a window of so many bytes carries over it.
+    /// The maximum rate with a window of this size.
     #[must_use]
     pub fn cap_bits_per_second(&self, window_bytes: u64) -> f64 {
         (window_bytes as f64 * 8.0 / self.rtt_s).min(self.bits_per_second)
     }
 
-    /// Full packets that are under way when it is full, at 1,448 bytes of data each.
+    /// The bandwidth-delay product in full packets, at 1,448 bytes of data each.
     #[must_use]
     pub fn window_segments(&self) -> f64 {
         self.window_bytes() as f64 / 1448.0
     }
 
-    /// It in words: `a path of 100 Mbit/s and 40 ms (assumed)`.
+    /// Its description: `a path of 100 Mbit/s and 40 ms (assumed)`.
     #[must_use]
     pub fn words(&self) -> String {
         let how = if self.is_assumed { " (assumed)" } else { "" };

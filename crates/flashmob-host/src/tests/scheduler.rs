@@ -23,7 +23,7 @@ fn the_old_one_comes_back_by_request_by_drop_and_by_panic() {
     let tree = trees::nexus7();
     let disk = disk(tree.root());
     let guard = SchedulerGuard::set(Some(&disk), "deadline").unwrap();
-    assert_eq!((guard.previous(), guard.current(), guard.warning()), ("row", "deadline", None));
+    assert_eq!((guard.current(), guard.warning()), ("deadline", None));
     assert_eq!(current(&tree), "deadline");
     guard.restore().unwrap();
     assert_eq!(current(&tree), "row");

@@ -1,77 +1,77 @@
-//! How large a buffer a path wants, and what can be done about one that is too small.
+//! The buffer size that a path needs, and the remedy for a buffer that is too small.
 //!
-//! It decides from what was seen, and touches nothing. While a buffer holds nothing back, and while the kernel may still grow it,
-//! it is left alone: the kernel knows more than whoever looks once a second. What is set by a program grows no more.
+//! It decides from observations, and changes nothing. A buffer that does not limit its path, or that the kernel may still grow, is left alone:
+//! the kernel knows more than an observation per second. A buffer set by a program does not grow any more.
 
 use super::{Autotuning, Buffer};
 
-/// A receive window counts as what holds the other end back if this much of it is used up in each round trip.
+/// A receive window limits the sender if this fraction of it is used in each round trip.
 const WINDOW_USED_MIN: f64 = 0.75;
-/// A send buffer does if it was full for this part of the time in which something was under way.
+/// A send buffer limits the sender if it was full for this fraction of the time with data in flight.
 const FULL_FRACTION_MIN: f64 = 0.25;
-/// A path may be asked about once this much of the time something was under way: less is no use of it that windows could hold back.
+/// Least fraction of the time with data in flight; below it windows do not matter.
 const BUSY_FRACTION_MIN: f64 = 0.1;
-/// What a buffer that holds its path back grows by at once.
+/// Growth of a buffer that limits its path.
 const STEP: u64 = 4;
-/// Buffers are asked for in whole pages.
+/// Sizes are whole pages.
 const PAGE_BYTES: f64 = 4096.0;
 
-/// What was seen of one direction of a connection since the last look.
+/// Observations of one direction of a connection since the last time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
-    /// What went in this direction.
+    /// Rate in this direction.
     pub bytes_per_second: f64,
-    /// The least round trip.
+    /// Minimum round-trip time.
     pub min_rtt_s: f64,
-    /// Whether this end's buffer held it back: [`is_window_used_up`], [`is_buffer_full`].
+    /// Whether this end's buffer limited it: [`is_window_used_up`], [`is_buffer_full`].
     pub is_held_back: bool,
-    /// This end's buffer as the kernel counts it, about twice what fits in.
+    /// This end's buffer as the kernel counts it, about twice its capacity.
     pub buffer_bytes: u64,
-    /// A program set its size.
+    /// Its size was set by a program.
     pub is_set: bool,
 }
 
 /// How far a buffer may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// What the kernel grows it to by itself; `None`: not known.
+    /// Limit of autotuning; `None`: not known.
     pub autotuning_max_bytes: Option<u64>,
-    /// What a program may set; the kernel doubles it. `None`: not known, it is tried.
+    /// Limit for a program, which the kernel doubles; `None`: not known, it is tried.
     pub limit_bytes: Option<u64>,
-    /// What this connection may take of the memory of its process, as the kernel counts it; 0: nothing is to be set.
+    /// This connection's share of the memory of its process, as the kernel counts it; 0: nothing is set.
     pub share_bytes: u64,
 }
 
-/// What to do with a buffer.
+/// The advice for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Nothing: it is enough, or the kernel still grows it.
+    /// Leave it: it suffices, or the kernel still grows it.
     Leave,
-    /// Set it to this, which the kernel doubles.
+    /// Set it to this size, which the kernel doubles.
     Set(u64),
-    /// It holds the path back, and cannot be made larger: as the kernel counts it, at least so much is wanted.
+    /// It limits the path and cannot be enlarged; the least size needed, as the kernel counts it.
     Limited(u64),
 }
 
-/// Whether the window that a receiver offers is what limits the sender: then as much comes in a round trip as it allows.
+/// Whether the receive window limits the sender: then about a window arrives in each round trip.
 #[must_use]
 pub fn is_window_used_up(bytes_per_second: f64, min_rtt_s: f64, window_bytes: u64) -> bool {
     window_used_fraction(bytes_per_second, min_rtt_s, window_bytes) >= WINDOW_USED_MIN
 }
 
-/// How much of a window is used up in each round trip: 0 to 1.
+/// The fraction of a window that is used in each round trip: 0 to 1.
 #[must_use]
 pub fn window_used_fraction(bytes_per_second: f64, min_rtt_s: f64, window_bytes: u64) -> f64 {
     if window_bytes == 0 { 0.0 } else { (bytes_per_second * min_rtt_s / window_bytes as f64).min(1.0) }
 }
 
-/// Whether a send buffer is what limits the sender. `full` and `busy` are parts of the time since the last look.
+/// Whether the send buffer limits the sender. Both are fractions of the time since the last observation.
 #[must_use]
 pub fn is_buffer_full(full_fraction: f64, busy_fraction: f64) -> bool {
     busy_fraction >= BUSY_FRACTION_MIN && full_fraction >= FULL_FRACTION_MIN * busy_fraction
 }
 
-/// Decides about one buffer.
+/// The advice for one buffer.
 #[must_use]
 pub fn advise(seen: &Seen, room: &Room) -> Advice {
     if !seen.is_held_back {
@@ -82,17 +82,17 @@ pub fn advise(seen: &Seen, room: &Room) -> Advice {
     if seen.buffer_bytes < may_grow_bytes - may_grow_bytes / 8 {
         return Advice::Leave;
     }
-    // A path that is held back shows only as much of its rate as the buffer lets through: it wants more than this one.
+    // The observed rate of a limited path is that of its buffer: it needs more.
     let wanted_bytes = wanted_bytes(seen).max(seen.buffer_bytes.saturating_mul(2));
     let allowed_bytes = room.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_mul(2)).min(room.share_bytes);
     if allowed_bytes <= seen.buffer_bytes {
         return Advice::Limited(wanted_bytes);
     }
-    // How much more nobody knows yet. Room that is not used costs nothing, and every step takes another look.
+    // How much more is not known yet. Unused room costs nothing, and every step takes another observation.
     Advice::Set(wanted_bytes.max(seen.buffer_bytes.saturating_mul(STEP)).min(allowed_bytes) / 2)
 }
 
-/// What the kernel counts for a buffer that holds twice what the path does: full and on its way at the same time.
+/// The size, as the kernel counts it, for twice the bandwidth-delay product: queued and in flight.
 fn wanted_bytes(seen: &Seen) -> u64 {
     let path_bytes = seen.bytes_per_second * seen.min_rtt_s;
     ((2.0 * path_bytes / PAGE_BYTES).ceil() * PAGE_BYTES) as u64

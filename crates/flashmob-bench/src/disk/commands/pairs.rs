@@ -1,8 +1,8 @@
 //! Events of the block layer as commands: the issue of each with its completion.
 //!
-//! They belong together by the sector at which they begin: no two commands that overlap are with a device at once. What was issued again before it was
-//! complete counts from the last issue. What had no end, or no begin, within the capture is left out, and so are flushes and discards: they move
-//! nothing. A command that completes in parts counts as complete with the first of them.
+//! They are matched by their first sector: a device never has two overlapping commands at once. A command that is issued again before its
+//! completion counts from the last issue. Commands whose issue or completion is outside the capture are left out, as are flushes and
+//! discards, which transfer nothing. A command that completes in parts counts as complete with the first part.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use flashmob_trace::record::Record;
 
 pub(super) const ISSUE: &str = "block_rq_issue";
 pub(super) const COMPLETE: &str = "block_rq_complete";
-/// Block events count in these, whatever the disk's own sectors are.
+/// The unit of block events, whatever the disk's own sectors are.
 const SECTOR_BYTES: u64 = 512;
 
 /// Commands in the order of their issue.
@@ -30,7 +30,7 @@ pub(super) fn paired(records: &[Record<'_>]) -> Vec<Served> {
     of_moments(events)
 }
 
-/// What one event says.
+/// One event.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     time_ns: u64,

@@ -1,4 +1,4 @@
-//! The beginning of datagrams: when it was sent, and which one it is. And the hello that opens a flow.
+//! The header of datagrams, with time and number, and the hello that opens a flow.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ pub const HELLO_BYTES: usize = 4;
 /// Bytes of the longest header.
 pub const HEADER_BYTES_MAX: usize = 16;
 
-/// What a client sends first; iperf3 sends it in the order of its machine.
+/// A client's first datagram; iperf3 sends it in native byte order.
 const HELLO: u32 = 0x3637_3839;
-/// What a server answers.
+/// A server's answer.
 const ANSWER: u32 = 0x3938_3736;
 /// The same of versions before 3.11.
 const HELLO_OLD: u32 = 123_456_789;
@@ -20,7 +20,7 @@ const ANSWER_OLD: u32 = 987_654_321;
 pub struct Header {
     /// When it was sent, by the sender's clock.
     pub sent: Duration,
-    /// Which one it is, from 1.
+    /// Its number, from 1.
     pub number: u64,
 }
 
@@ -63,7 +63,7 @@ pub fn hello() -> [u8; HELLO_BYTES] {
     HELLO.to_ne_bytes()
 }
 
-/// What a server answers to a datagram; `None` if that is no hello. An old client gets the old answer, in its order of bytes.
+/// A server's answer to a datagram; `None` if that is not a hello. An old client gets the old answer, in its byte order.
 #[must_use]
 pub fn answer_to(datagram: &[u8]) -> Option<[u8; HELLO_BYTES]> {
     let bytes: [u8; HELLO_BYTES] = datagram.try_into().ok()?;
@@ -78,22 +78,22 @@ pub fn answer_to(datagram: &[u8]) -> Option<[u8; HELLO_BYTES]> {
     None
 }
 
-/// True if that is what a server answers.
+/// True if that is a server's answer.
 #[must_use]
 pub fn is_answer(datagram: &[u8]) -> bool {
     [ANSWER, ANSWER_OLD].iter().any(|answer| datagram == answer.to_le_bytes() || datagram == answer.to_be_bytes())
 }
 
-/// What a receiver knows of the datagrams of one flow.
+/// A receiver's counts of the datagrams of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Arrivals {
-    /// The highest number that came.
+    /// The highest number received.
     pub highest: u64,
-    /// How many came.
+    /// Datagrams received.
     pub received: u64,
-    /// Not there, as far as is known.
+    /// Datagrams missing so far.
     pub lost: u64,
-    /// Came after a later one.
+    /// Datagrams received after a later one.
     pub out_of_order: u64,
     /// RFC 3550, section 6.4.1.
     pub jitter_s: f64,
@@ -101,7 +101,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// One came, at a time by the receiver's clock. Both clocks only ever count through their differences.
+    /// Counts a datagram that was received at `now` by the receiver's clock. Only differences of either clock are used.
     pub fn came(&mut self, header: &Header, now: Duration) {
         self.received += 1;
         if header.number > self.highest {
@@ -109,7 +109,7 @@ impl Arrivals {
             self.highest = header.number;
         } else {
             self.out_of_order += 1;
-            // It was counted as lost when the later one came.
+            // It was counted as lost when the later one arrived.
             self.lost = self.lost.saturating_sub(1);
         }
         let transit_s = now.as_secs_f64() - header.sent.as_secs_f64();

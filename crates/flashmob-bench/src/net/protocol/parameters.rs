@@ -1,4 +1,4 @@
-//! What a client wants measured.
+//! A client's parameters.
 
 use flashmob_results::net::{Direction, Messages, Protocol};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{
     BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, Malformed, STREAMS_MAX, object, real, truth, whole,
 };
 
-/// Version of what stands under `flashmob`.
+/// Version of the extension under `flashmob`.
 pub const EXTENSION_VERSION: u64 = 1;
 /// Most bytes of a message.
 pub const MESSAGE_BYTES_MAX: u32 = 16 << 20;
@@ -15,37 +15,37 @@ pub const MESSAGE_BYTES_MAX: u32 = 16 << 20;
 pub const DEPTH_MAX: u32 = 65_536;
 /// A day: the longest test.
 const TIME_S_MAX: u64 = 86_400;
-/// What iperf3 writes at once unless it is told otherwise.
+/// iperf3's default size of a write.
 pub const BLOCK_BYTES_DEFAULT: u32 = 128 << 10;
 
-/// What a client wants measured. What is `None` is left to the system.
+/// A client's parameters. `None` stands for the system's default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// What is measured; messages are an extension that only flashmob knows.
+    /// The protocol; messages are an extension of flashmob.
     pub protocol: Protocol,
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Streams each way.
+    /// Streams in each direction.
     pub streams: u32,
-    /// Seconds before anything counts.
+    /// Seconds before counting begins.
     pub omit_s: u32,
-    /// Seconds that count; 0 if bytes say when it ends.
+    /// Seconds that count; 0 if bytes end the test.
     pub time_s: u32,
-    /// Bytes each way after which it ends.
+    /// Bytes in each direction after which it ends.
     pub bytes: Option<u64>,
     /// Bytes of each write, or of each datagram.
     pub block_bytes: u32,
-    /// Each stream sends no faster.
+    /// Maximum rate of each stream.
     pub rate_bits_per_second: Option<u64>,
-    /// Both buffers of each socket.
+    /// Size of both buffers of each socket.
     pub window_bytes: Option<u64>,
     /// Congestion control.
     pub congestion: Option<String>,
-    /// Without Nagle's delay.
+    /// Whether to disable Nagle's algorithm.
     pub nodelay: bool,
     /// Largest packet, as TCP_MAXSEG takes it.
     pub mss_bytes: Option<u32>,
-    /// Datagrams are counted with eight bytes instead of four.
+    /// Numbers of datagrams have eight bytes instead of four.
     pub counters_64bit: bool,
     /// Requests and answers.
     pub messages: Option<Messages>,
@@ -56,7 +56,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// As JSON. iperf3 passes over the key `flashmob`.
+    /// As JSON. iperf3 ignores the key `flashmob`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let is = |wanted: bool| wanted.then_some(true);
@@ -97,7 +97,7 @@ impl Parameters {
     /// Reads them, from any iperf3 or flashmob.
     ///
     /// # Errors
-    /// No JSON, or beyond what is served: the limit is named.
+    /// Not JSON, or a limit is exceeded, which is named.
     pub fn parse(text: &[u8]) -> Result<Parameters, Malformed> {
         let json = object(text)?;
         let bad = |what: String| Err(Malformed(what));
@@ -106,7 +106,7 @@ impl Parameters {
         }
         let extension = json.get("flashmob").filter(|e| e.is_object());
         let messages = extension.and_then(|e| e.get("messages")).map(messages).transpose()?;
-        // Of datagrams there are no answers.
+        // Datagrams have no answers.
         let messages = messages.filter(|_| !truth(&json, "udp"));
         let protocol = match (truth(&json, "udp"), messages) {
             (true, _) => Protocol::Udp,
@@ -141,7 +141,7 @@ impl Parameters {
         let blocks =
             whole(&json, "blockcount").filter(|&n| n > 0).map(|n| n.saturating_mul(block).min(i64::MAX as u64));
         let congestion = json.get("congestion").and_then(Value::as_str).filter(|name| !name.is_empty());
-        // It gets into messages, and into a file name of the kernel's.
+        // It is used in messages and in a file name of the kernel.
         let is_name = |name: &str| {
             name.len() < flashmob_path::congestion::NAME_BYTES_MAX
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
@@ -182,7 +182,7 @@ fn messages(value: &Value) -> Result<Messages, Malformed> {
     })
 }
 
-/// A name that a peer gave, fit for a log.
+/// A name from a peer, made safe for a log.
 pub(super) fn short(value: Option<&Value>) -> String {
     short_text(value.and_then(Value::as_str).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! What an end counted, as it tells the other.
+//! The counts of one end, as they are sent.
 
 use flashmob_results::net::TcpEnd;
 use serde::{Deserialize, Serialize};
@@ -7,46 +7,46 @@ use serde_json::{Value, json};
 use super::parameters::{short, short_text};
 use super::{COUNT_MAX, Malformed, object, real, whole};
 
-/// Most streams that results may speak of: 128 each way.
+/// Most streams in results: 128 in each direction.
 const STREAMS_MAX: usize = 256;
 
-/// What an end counted.
+/// The counts of one end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
-    /// Processor time, of 100 parts of the test's time.
+    /// Processor time, in percent of the test's time.
     pub cpu_percent: f64,
-    /// Part of it outside the kernel.
+    /// Its part in user mode.
     pub cpu_user_percent: f64,
-    /// Part of it inside.
+    /// Its part in the kernel.
     pub cpu_system_percent: f64,
-    /// How the sender is sure of retransmissions: 1 yes, 0 no, -1 it is no sender.
+    /// Whether retransmissions are known: 1 yes, 0 no, -1 it does not send.
     pub sender_has_retransmits: i64,
     /// Congestion control of its sockets.
     pub congestion: Option<String>,
-    /// Stream by stream.
+    /// The streams.
     pub streams: Vec<StreamResult>,
-    /// What only flashmob says.
+    /// flashmob's extension.
     pub flashmob: Option<Extension>,
 }
 
-/// What an end counted of one stream.
+/// The counts of one end for one stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamResult {
     /// The stream's number: [`super::stream_id`].
     pub id: u32,
-    /// Bytes that it sent or received, without those of the omitted time.
+    /// Bytes sent or received, without those of the omitted time.
     pub bytes: u64,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub retransmissions: Option<u64>,
-    /// Of datagrams, in seconds.
+    /// Jitter of datagrams, in seconds.
     pub jitter_s: f64,
-    /// Datagrams that did not arrive, those of the omitted time included.
+    /// Datagrams lost, including the omitted time.
     pub errors: u64,
-    /// Datagrams that were lost in the omitted time; older ones do not say.
+    /// Datagrams lost in the omitted time; older versions do not report it.
     pub omitted_errors: Option<u64>,
-    /// Datagrams, those of the omitted time included.
+    /// Datagrams, including the omitted time.
     pub packets: u64,
-    /// Datagrams of the omitted time; older ones do not say.
+    /// Datagrams of the omitted time; older versions do not report it.
     pub omitted_packets: Option<u64>,
     /// Begin, in seconds.
     pub begin_s: f64,
@@ -54,21 +54,21 @@ pub struct StreamResult {
     pub end_s: f64,
 }
 
-/// What only flashmob says, under the key `flashmob`.
+/// flashmob's extension, under the key `flashmob`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extension {
     /// Version of the program.
     pub version: String,
-    /// Stream by stream, in the order of the others.
+    /// The streams, in the same order.
     pub streams: Vec<ExtensionStream>,
 }
 
-/// What only flashmob says of a stream.
+/// flashmob's extension for a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExtensionStream {
     /// TCP at this end.
     pub tcp: Option<TcpEnd>,
-    /// Datagrams that came after a later one.
+    /// Datagrams received after a later one.
     pub out_of_order: u64,
     /// Bytes of answers that it sent.
     pub answer_bytes: u64,
@@ -89,7 +89,7 @@ impl Results {
             json["congestion_used"] = name.as_str().into();
         }
         if let Some(extension) = &self.flashmob {
-            // Numbers, names and lists: there is always a form.
+            // This serialization cannot fail.
             json["flashmob"] = serde_json::to_value(extension).unwrap_or_default();
         }
         json
@@ -98,7 +98,7 @@ impl Results {
     /// Reads them, from any iperf3 or flashmob.
     ///
     /// # Errors
-    /// No JSON, or without streams.
+    /// Not JSON, or without streams.
     pub fn parse(text: &[u8]) -> Result<Results, Malformed> {
         let json = object(text)?;
         let streams = json.get("streams").and_then(Value::as_array);
@@ -113,7 +113,7 @@ impl Results {
             sender_has_retransmits: whole(&json, "sender_has_retransmits").map_or(-1, |n| n.min(1) as i64),
             congestion: json.get("congestion_used").map(|name| short(Some(name))).filter(|name| !name.is_empty()),
             streams: streams.iter().map(StreamResult::parse).collect::<Result<_, _>>()?,
-            // Of another version of flashmob nothing is known but what iperf3 would say too.
+            // Extensions of other versions of flashmob are ignored.
             flashmob: json.get("flashmob").and_then(|e| Extension::deserialize(e).ok()).map(Extension::harmless),
         })
     }
@@ -126,7 +126,7 @@ impl Results {
 }
 
 impl Extension {
-    /// Names in it are such as may be shown, and counts such as can be added up.
+    /// Makes its names safe to show, and its counts safe to add up.
     fn harmless(mut self) -> Extension {
         self.version = short_text(&self.version);
         self.streams.truncate(STREAMS_MAX);
@@ -174,7 +174,7 @@ impl StreamResult {
         })
     }
 
-    /// How long its end counted; `None` if it does not say.
+    /// The counted time; `None` if it is not reported.
     #[must_use]
     pub fn elapsed_s(&self) -> Option<f64> {
         Some(self.end_s - self.begin_s).filter(|s| s.is_finite() && *s > 0.0)

@@ -1,37 +1,29 @@
-//! Why a server refuses, as iperf3's numbers say it: a number of iperf3's own, and the system's.
+//! Refusals of a server, as iperf3's error numbers.
 
-/// A refusal.
+/// A refusal, with iperf3's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(in crate::net) enum Failure {
-    /// The parameters make no sense, or are beyond what is served.
-    Parameters,
+    /// The parameters are invalid, or beyond the limits.
+    Parameters = 114,
     /// The congestion control cannot be chosen.
-    Congestion,
+    Congestion = 134,
     /// The data connections could not be made.
-    Streams,
+    Streams = 202,
 }
 
 impl Failure {
-    /// Both numbers, as they are sent.
-    pub fn numbers(self, errno: i32) -> [u8; 8] {
-        let number: u32 = match self {
-            Failure::Parameters => PARAMETERS,
-            Failure::Congestion => CONGESTION,
-            Failure::Streams => STREAMS,
-        };
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&number.to_be_bytes());
-        bytes[4..].copy_from_slice(&errno.to_be_bytes());
-        bytes
+    /// iperf3's number and the system's, as they are sent.
+    pub fn numbers(self, errno: i32) -> Vec<u8> {
+        [(self as u32).to_be_bytes(), errno.to_be_bytes()].concat()
     }
 }
 
-const PARAMETERS: u32 = 114;
-const CONGESTION: u32 = 134;
-const STREAMS: u32 = 202;
-
-/// What a server's two numbers say, for people.
+/// The meaning of a server's two numbers.
 pub(in crate::net) fn words(number: u32, errno: u32) -> String {
+    const PARAMETERS: u32 = Failure::Parameters as u32;
+    const CONGESTION: u32 = Failure::Congestion as u32;
+    const STREAMS: u32 = Failure::Streams as u32;
     let what = match number {
         6 => "too many streams".to_string(),
         7 => "it does not take blocks of that size".to_string(),

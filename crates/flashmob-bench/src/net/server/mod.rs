@@ -1,8 +1,8 @@
-//! The server: one test after the other, for whoever comes, for ever.
+//! The server: one test after the other, for any client.
 //!
-//! Every connection has a short thread that reads its cookie. The first cookie is a test, and that thread serves it; a cookie of the
-//! running test is one of its data connections; all others are told that the server is busy. So nobody who says half a cookie, or
-//! none, keeps anybody else waiting.
+//! Every connection has a thread that reads its cookie. A new cookie is a test, which that thread serves; the cookie of the running test
+//! belongs to one of its data connections; other clients are told that the server is busy. So a client that sends no cookie, or half of one,
+//! delays no other client.
 
 pub(super) mod failure;
 mod session;
@@ -23,35 +23,35 @@ use super::protocol::{COOKIE_BYTES, Cookie, State};
 use super::setup;
 use session::Session;
 
-/// A cookie may take so long.
+/// Time limit for a cookie.
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections whose cookies are being read at once; more are closed at once.
+/// Most connections whose cookies are read at once; others are closed.
 const GREETED_MAX: usize = 512;
-/// How often it is looked whether it shall end.
+/// Interval of checks for the end.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
-/// A test that is told to end gets so long.
+/// Time limit for a test to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
-/// What happened, for a log.
+/// An event, for a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// A test is over.
     Test {
-        /// Who asked for it.
+        /// The client.
         client: SocketAddr,
-        /// What it was, and what came of it.
+        /// The test and its outcome.
         what: String,
     },
-    /// A test could not be finished, or was none.
+    /// A test failed, or a connection was not a test.
     Failed {
-        /// Who asked for it.
+        /// The client.
         client: SocketAddr,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Somebody was sent away.
+    /// A client was refused because the server is busy.
     Busy {
-        /// Who.
+        /// The client.
         client: SocketAddr,
     },
 }
@@ -64,7 +64,7 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// The test that is served.
+/// The current test.
 struct Active {
     cookie: Cookie,
     /// It waits for data connections.
@@ -76,7 +76,7 @@ struct Active {
 struct Desk {
     active: Mutex<Option<Active>>,
     greeted: AtomicUsize,
-    told: Mutex<Sender<(Told, bool)>>,
+    told: Sender<(Told, bool)>,
     cancel: Arc<AtomicBool>,
     bind: Option<IpAddr>,
     port: u16,
@@ -84,14 +84,14 @@ struct Desk {
 
 impl Desk {
     fn active(&self) -> MutexGuard<'_, Option<Active>> {
-        // Whoever panicked with it left it whole.
+        // It is consistent even after a panic.
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `is_test` if a test began, however it ended.
+    /// `is_test` if a test had begun, whatever its outcome.
     fn tell(&self, told: Told, is_test: bool) {
-        // Whoever listens may have gone: then nobody wants to know.
-        let _ = self.told.lock().unwrap_or_else(PoisonError::into_inner).send((told, is_test));
+        // The receiver may have ended.
+        let _ = self.told.send((told, is_test));
     }
 }
 
@@ -119,16 +119,16 @@ impl Server {
         Ok(Server { listener: Arc::new(listener), bind, address })
     }
 
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `cancel`, or for one test. Tells whether the last test was finished.
+    /// Serves until `cancel`, or one test. Returns whether the last test succeeded.
     ///
     /// # Errors
-    /// It can no longer listen.
+    /// It cannot listen any more.
     pub fn run(
         self,
         is_one_off: bool,
@@ -139,7 +139,7 @@ impl Server {
         let desk = Arc::new(Desk {
             active: Mutex::new(None),
             greeted: AtomicUsize::new(0),
-            told: Mutex::new(sender),
+            told: sender,
             cancel: Arc::clone(cancel),
             bind: self.bind,
             port: self.address.port(),
@@ -176,7 +176,7 @@ impl Server {
                 return Ok(is_good);
             }
             let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOKS_EVERY.subsec_nanos()) };
-            // Whatever it says, accept knows.
+            // Accept reports the outcome.
             let _ = poll(&mut [PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN)], Some(&wait));
             match self.listener.accept() {
                 Ok((stream, client)) => {
@@ -184,16 +184,16 @@ impl Server {
                     greet(stream, client, count, desk, &self.listener);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Whoever came is gone again, or there are no descriptors for the moment.
+                // The client has gone, or descriptors are exhausted.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
     }
 }
 
-/// Reads the cookie on a thread of its own, and does what it asks for. `count` says in which order connections came.
+/// Reads the cookie on a thread of its own, and handles the connection. `count` is the number of the connection in order of arrival.
 fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, listener: &Arc<TcpListener>) {
-    // People know IPv4 addresses as such.
+    // Show IPv4 addresses as such.
     let client = SocketAddr::new(client.ip().to_canonical(), client.port());
     // Only this thread adds to it.
     if desk.greeted.load(Ordering::Relaxed) >= GREETED_MAX {
@@ -212,7 +212,7 @@ fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, li
                 .map(|control| Session::new(control, client, &thread_desk, listener, streams));
             let outcome = session.as_ref().map_or_else(|_| Err(NetError::Cancelled), Session::run);
             *thread_desk.active() = None;
-            // A client that waits for this knows that the next test may come.
+            // For clients the closed connection means that the next test may begin.
             drop(session);
             let told = match outcome {
                 Ok(what) => Told::Test { client, what },
@@ -228,7 +228,7 @@ fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, li
 }
 
 fn read_cookie(stream: &TcpStream) -> Option<Cookie> {
-    // Where accept hands it on, the listener's mode does not come along; elsewhere it may.
+    // On some systems accepted sockets inherit the listener's mode.
     stream.set_nonblocking(false).ok()?;
     let mut bytes = [0; COOKIE_BYTES];
     read_exact(stream, &mut bytes, Instant::now() + COOKIE_TIMEOUT).ok()?;
@@ -236,7 +236,7 @@ fn read_cookie(stream: &TcpStream) -> Option<Cookie> {
 }
 
 impl Desk {
-    /// What a connection with this cookie is: a test to be served gets its data connections from what is returned.
+    /// Handles a connection with this cookie. For a new test, returns the channel of its data connections.
     fn take(
         &self,
         cookie: &Cookie,
@@ -253,7 +253,7 @@ impl Desk {
             }
             Some(test) if test.cookie == *cookie && test.wants_streams => {
                 if let Ok(stream) = stream.try_clone() {
-                    // A test that is over wants none.
+                    // The test may be over.
                     let _ = test.streams.send((count, stream));
                 }
             }
@@ -275,7 +275,7 @@ impl Desk {
 
 fn deny(stream: &TcpStream) {
     use std::io::Write;
-    // Who does not wait for the answer does not get it.
+    // The client may not wait for the answer.
     let mut stream = stream;
     let _ = stream.write_all(&[State::AccessDenied.byte()]);
     let _ = stream.shutdown(Shutdown::Write);

@@ -1,4 +1,4 @@
-//! One test, as the server leads through it.
+//! One test, at the server.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -22,15 +22,15 @@ use crate::net::stream::{self, Manner, Socket, Stream};
 use crate::net::traffic::{Counted, Traffic};
 use crate::net::{outcome, setup};
 
-/// What a client may take for a step that needs no data to move.
+/// Time limit for a step without data.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// A client that forgets to end its test gets so long beyond its time.
+/// Time limit for a client to end its test.
 const GRACE: Duration = Duration::from_secs(30);
-/// Nothing moved for so long: the client is gone.
+/// Time without progress after which the client is considered gone.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A test of no time and no bytes lasts until its client ends it, and a day at most.
+/// A test without time and bytes lasts until its client ends it, at most a day.
 const ENDLESS: Duration = Duration::from_secs(86_400);
-/// How often it is looked whether the client is still there while data connections are awaited.
+/// Interval of checks for the client while data connections are awaited.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
 /// One test.
@@ -53,11 +53,11 @@ impl<'a> Session<'a> {
         Session { control, client, desk, listener, arriving }
     }
 
-    /// Serves it; what came of it, in words.
+    /// Serves it; its outcome, in words.
     pub fn run(&self) -> Result<String, NetError> {
         let outcome = self.serve();
         if let Err(NetError::Cancelled) = &outcome {
-            // The client need not wait for a timeout.
+            // Saves the client a timeout.
             let _ = self.control.say(State::ServerTerminate, "ending");
         }
         outcome
@@ -77,22 +77,21 @@ impl<'a> Session<'a> {
         ended?;
         self.control.say(State::ExchangeResults, "asking for results")?;
         let text = self.control.read_json(RESULTS_BYTES_MAX, STEP_TIMEOUT, "its results were awaited")?;
-        let theirs = Results::parse(&text)
-            .map_err(|error| NetError::Protocol { peer: self.control.peer.clone(), reason: error.to_string() })?;
+        let theirs = Results::parse(&text).map_err(|error| self.control.protocol(error.to_string()))?;
         let own = outcome::results(&counted, &parameters, false);
         self.control.write_json(&own.to_json(), "sending results")?;
         self.control.say(State::DisplayResults, "ending")?;
-        // It has all it wanted; what it says now changes nothing.
+        // The client has its results; its last state changes nothing.
         let _ = self.control.byte(STEP_TIMEOUT, "its end was awaited", &self.desk.cancel);
         Ok(words(&parameters, &counted, &theirs))
     }
 
-    /// Tells the client that it cannot be, and why in iperf3's numbers.
+    /// Refuses the test, with iperf3's error numbers.
     fn refuse(&self, failure: Failure, errno: i32, reason: String) -> NetError {
-        // It may be gone: then the log has it.
+        // The client may be gone; the log has the reason.
         let _ = self.control.say(State::ServerError, "refusing");
         let _ = self.control.write(&failure.numbers(errno), "refusing");
-        NetError::Protocol { peer: self.control.peer.clone(), reason }
+        self.control.protocol(reason)
     }
 
     fn streams(&self, p: &Parameters) -> Result<Vec<Stream>, NetError> {
@@ -107,7 +106,7 @@ impl<'a> Session<'a> {
             Protocol::Udp => Some(setup::bind_udp(self.desk.bind, self.desk.port, p.window_bytes)?),
             Protocol::Tcp | Protocol::Messages => None,
         };
-        // However this ends, later tests have a listener as it was.
+        // Restored for later tests, on any outcome.
         let window = setup::ListenersWindow::set(&self.listener, p.window_bytes.filter(|_| listening.is_none()))?;
         self.desk.want_streams(true);
         if p.messages.is_some() {
@@ -141,12 +140,12 @@ impl<'a> Session<'a> {
                 Err(RecvTimeoutError::Disconnected) => return Err(NetError::Cancelled),
             }
         }
-        // Their cookies may have been read in another order than they came, and their order says which way each goes.
+        // Their cookies may have been read in another order than they arrived, and the order determines their direction.
         sockets.sort_by_key(|(count, _)| *count);
         Ok(sockets.into_iter().map(|(_, socket)| socket).collect())
     }
 
-    /// Each flow takes the socket that heard its hello; the next one is heard by a new one.
+    /// Each flow takes the socket that received its hello; the next one gets a new socket.
     fn flows(&self, mut listening: UdpSocket, p: &Parameters) -> Result<Vec<Socket>, NetError> {
         let until = Instant::now() + STEP_TIMEOUT;
         let mut sockets = Vec::new();
@@ -161,7 +160,7 @@ impl<'a> Session<'a> {
                 }
                 Err(source) => return Err(NetError::System { doing: "receive datagrams", source }),
             };
-            // Strangers send datagrams too.
+            // Datagrams may come from other hosts.
             let Some(answer) =
                 datagram::answer_to(&hello[..bytes]).filter(|_| from.ip().to_canonical() == self.client.ip())
             else {
@@ -172,21 +171,21 @@ impl<'a> Session<'a> {
             let next = setup::bind_udp(self.desk.bind, self.desk.port, p.window_bytes)?;
             let flow = std::mem::replace(&mut listening, next);
             flow.set_read_timeout(None).map_err(NetError::system("set up a socket for datagrams"))?;
-            // If it is lost the client says hello again, and that is no datagram of the test.
+            // If it is lost, the client repeats its hello, which is not a datagram of the test.
             let _ = flow.send(&answer);
             sockets.push(Socket::Udp(Arc::new(flow)));
         }
         Ok(sockets)
     }
 
-    /// Whether to wait on.
+    /// An error if there is no point in waiting any longer.
     fn check(&self, until: Instant, doing: &str) -> Result<(), NetError> {
         if self.desk.cancel.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(NetError::Cancelled);
         }
         if Instant::now() >= until {
             self.refuse(Failure::Streams, 0, String::new());
-            return Err(NetError::Silent { peer: self.control.peer.clone(), doing: doing.into(), after: STEP_TIMEOUT });
+            return Err(self.control.silent(doing, STEP_TIMEOUT));
         }
         match self.control.hear(Duration::ZERO) {
             Ok(Heard::Nothing) => Ok(()),
@@ -203,7 +202,7 @@ impl<'a> Session<'a> {
         NetError::Ended { peer: self.control.peer.clone(), reason }
     }
 
-    /// The time in which data goes: what was counted, and whether the client ended it as it should.
+    /// The transfer: the counts, and whether the client ended it properly.
     fn measure(&self, streams: Vec<Stream>, p: &Parameters) -> Result<(Counted, Result<(), NetError>), NetError> {
         let omit = Duration::from_secs(p.omit_s.into());
         let time = Duration::from_secs(p.time_s.into());
@@ -211,7 +210,7 @@ impl<'a> Session<'a> {
             omit,
             time: None,
             bytes: p.bytes,
-            // An iperf3 counts what came, and waits for more if some was lost on the way.
+            // iperf3 counts received bytes, and waits for more if some were lost.
             stops_at_bytes: p.is_flashmob,
             interval: None,
             silence: SILENCE,
@@ -230,19 +229,18 @@ impl<'a> Session<'a> {
             traffic.drain(bytes);
         }
         if let Ending::Cancelled = ending {
-            // Before its data connections break, so that the client knows why.
+            // Before its data connections break, so that the client knows the reason.
             let _ = self.control.say(State::ServerTerminate, "ending");
         }
         let counted = traffic.stop(&course, &mut |_| {}).end();
-        let peer = self.control.peer.clone();
-        let doing = "data was going".to_string();
+        let doing = "data was going";
         let ended = match ending {
             _ if is_end => Ok(()),
             Ending::Cancelled => Err(NetError::Cancelled),
             Ending::Said(byte) => Err(self.said(byte)),
-            Ending::Silent => Err(NetError::Silent { peer, doing, after: SILENCE }),
-            Ending::Late => Err(NetError::Silent { peer, doing: "its test was over".into(), after: GRACE }),
-            _ => Err(NetError::Closed { peer, doing }),
+            Ending::Silent => Err(self.control.silent(doing, SILENCE)),
+            Ending::Late => Err(self.control.silent("its test was over", GRACE)),
+            _ => Err(self.control.closed(doing)),
         };
         Ok((counted, ended))
     }

@@ -2,7 +2,7 @@
 
 use flashmob_results::diagnosis::Outcome::{NotApplicable, Severe, Unknown, Well, Wrong};
 
-use super::super::clock;
+use super::super::machine::judge_clock;
 use super::{Tree, commands};
 
 #[test]
@@ -145,11 +145,11 @@ fn files_that_may_be_open_suffice_for_links_and_clients() {
 
 #[test]
 fn a_clock_may_be_impossible_or_kept_by_nobody() {
-    let of = |now, is_kept, android| clock::judge(now, is_kept, android).outcome;
+    let of = |now, is_kept, android| judge_clock(now, is_kept, android).outcome;
     let now = 1_790_000_000;
     assert_eq!((of(now, Some(true), false), of(now, Some(false), false), of(now, None, false)), (Well, Wrong, Unknown));
     assert_eq!(of(now, Some(false), true), Unknown, "Android does not tell its kernel");
     assert_eq!((of(1_767_225_599, Some(true), false), of(1_767_225_600, Some(true), false)), (Severe, Well));
     assert_eq!((of(4_102_444_799, Some(true), true), of(4_102_444_800, Some(true), true)), (Unknown, Severe));
-    assert!(clock::judge(0, None, false).found.ends_with("the year 1970"));
+    assert!(judge_clock(0, None, false).found.ends_with("the year 1970"));
 }

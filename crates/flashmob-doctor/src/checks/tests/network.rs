@@ -5,7 +5,7 @@ use std::time::Duration;
 use flashmob_results::diagnosis::Outcome::{NotApplicable, Severe, Unknown, Well, Wrong};
 
 use super::{Tree, commands, look};
-use crate::path::{Answer, Found, PathMtu};
+use crate::path::{Answer, Asked, Found, PathMtu};
 
 const IPV4: &str = "proc/sys/net/ipv4/";
 
@@ -174,9 +174,13 @@ fn packets_below_ipv6s_least_are_too_small() {
 
 fn found(answer: Answer, is_port_named: bool, mtu: PathMtu) -> Found {
     Found {
-        peer: "tablet".into(),
-        address: "192.0.2.1:7070".parse().unwrap(),
-        is_port_named,
+        asked: Asked {
+            peer: "tablet".into(),
+            address: "192.0.2.1:7070".parse().unwrap(),
+            is_port_named,
+            timeout: Duration::from_secs(2),
+            said_bits_per_second: None,
+        },
         answer,
         rtt_s: Some(0.005),
         interface: Some("wlan0".into()),
