@@ -12,7 +12,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 # Seconds for each fuzz target.
 SECONDS ?= 20
-# Seeds of the simulation, and the first of them; SEED=n runs that one alone and tells its story.
+# Random seeds of `make faults`, and the first of them; SEED=n runs that one alone.
 SEEDS ?= 10000
 FIRST ?= 0
 # ACCEPT=1 accepts the instructions that were counted; ONLY=native counts the cases with that in their names.
@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long simulate simulate-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -49,7 +49,7 @@ help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  one test alone:     tests/run nbdcopy'
-	@echo '  one seed again:     make simulate SEED=42'
+	@echo '  one seed again:     make faults SEED=42'
 	@echo '  longer fuzzing:     make fuzz-short SECONDS=600'
 
 demo: deps-demo build ## eight nodes, a gateway and a volume on this machine, measured and verified
@@ -114,22 +114,22 @@ unit-long: ## unit tests that take a minute: more of what make unit tries
 	@echo '== long unit tests'
 	@$(CARGO) test --quiet --workspace --lib --no-fail-fast -- --ignored ::long_
 
-simulate: ## 10,000 simulated clusters with faults (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one)
-	@echo '== simulation'
-	@$(CARGO) build --release --quiet --bin simulate
+faults: ## 10,000 simulated clusters with faults, every answer checked (SEEDS=n for more, FIRST=n to begin elsewhere, SEED=n for one)
+	@echo '== faults'
+	@$(CARGO) build --release --quiet --bin faults
 	@$(if $(SEED),,echo 'seeds $(FIRST) to '$$(($(FIRST) + $(SEEDS) - 1)))
-	@$(BINARIES)/simulate $(if $(SEED),--seed $(SEED),--first $(FIRST) --seeds $(SEEDS))
+	@$(BINARIES)/faults $(if $(SEED),--seed $(SEED),--first $(FIRST) --seeds $(SEEDS))
 
 # Other seeds for each commit, and the same ones whenever that commit is tested.
-simulate-commit: ## 2,000 simulated clusters, the first drawn from the commit's hash
-	@commit=$$(git rev-parse --verify --quiet HEAD 2>/dev/null || true); $(MAKE) simulate SEEDS=2000 FIRST=$$((0x0$${commit:0:8}))
+faults-commit: ## 2,000 simulated clusters, the first drawn from the commit's hash
+	@commit=$$(git rev-parse --verify --quiet HEAD 2>/dev/null || true); $(MAKE) faults SEEDS=2000 FIRST=$$((0x0$${commit:0:8}))
 
 bench-instructions: ## instructions per request, compared with the accepted figures (ACCEPT=1 accepts them, ONLY=native for some)
 	@echo '== instructions per request'
 	@.ci/deps valgrind:valgrind
 	@$(CARGO) bench --quiet -p flashmob-core --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)')
 
-planted: ## how many seeds the simulator needs to find each planted bug, over five ranges: a table, 1 minute
+planted: ## how many seeds `make faults` needs to find each planted bug, over five ranges: a table, 1 minute
 	@$(CARGO) run --profile planted --quiet -p flashmob-lab --features planted --bin planted
 
 fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
@@ -137,8 +137,8 @@ fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)
 	@fuzz/run $(SECONDS)
 
 # In one command from the root: with -p each would bring its own features of its dependencies, and rebuild them.
-programs: ## the binary, the simulator and what end-to-end tests run beside it, optimised
-	@$(CARGO) build --release --quiet --bin flashmob --bin simulate --bin fairness --bin android-filter
+programs: ## the binary, the fault simulator and what end-to-end tests run beside it, optimised
+	@$(CARGO) build --release --quiet --bin flashmob --bin faults --bin fairness --bin android-filter
 
 e2e: programs ## real clients, real processes, real faults: what is deterministic (tests/run NAME... for some)
 	@echo '== end to end'

@@ -65,7 +65,7 @@ listed! {
 }
 
 impl Bug {
-    /// Whether the simulator can find it. The others are for tests with real processes.
+    /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
         self as u8 <= Bug::NewestStartWins as u8

@@ -1,27 +1,21 @@
-//! Models that stand in for devices, air and clocks, so that flashmob can be examined without them.
+//! Models of devices, air and clocks, to examine flashmob without them. The models know nothing of their users.
 //!
-//! - [`flash`]: a storage device with the scheduler before it, in virtual time. Loads and nodes that are told to
-//!   use a modelled device use it too, in real time.
-//! - `sim` (feature `sim`, on by default): a gateway, its nodes and its clients in virtual time; it breaks what can
-//!   break, and checks every answer. It may never end up in what people install, so those who depend on this crate
-//!   leave the feature out.
-//!
+//! - [`flash`]: a storage device with its scheduler, in virtual time; loads and nodes also use it in real time
 //! - [`air`]: the medium between stations and an access point
 //! - [`load`]: the load of P1's master, for real gateways and simulated ones
-//! - [`cluster`]: gateway and nodes over both models in virtual time: how fast, and what holds it back
-//!
-//! - [`plan`]: what a cluster will do, by formula or simulation, and what would make it do more
-//!
-//! The models know nothing of who uses them.
+//! - [`cluster`]: the forecast simulator: gateway and nodes over both models in virtual time; how fast, and what limits it
+//! - [`plan`]: how fast a cluster will be, by formula or simulation, and what would improve it
+//! - `faults` (a feature, on by default): the fault simulator: gateway, nodes and clients in virtual time with injected faults,
+//!   and a check of every answer. Nothing that is installed may contain it, so dependents disable the feature.
 
 #![forbid(unsafe_code)]
 
 pub mod air;
 pub mod cluster;
+#[cfg(feature = "faults")]
+pub mod faults;
 pub mod flash;
 pub mod load;
 pub mod plan;
 mod random;
 mod resembling;
-#[cfg(feature = "sim")]
-pub mod sim;

@@ -13,10 +13,10 @@ use crate::random::Random;
 
 /// Requests that one of the load's clients keeps outstanding, at most: a gateway gives a client only so much.
 const CLIENT_OUTSTANDING_MAX: u32 = 1024;
-/// Longest latency that is told apart: an hour.
+/// The longest latency that is recorded: an hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// What is asked.
+/// The settings of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Bytes of the volume, from its beginning, that offsets are taken from: multiples of the block.
@@ -27,11 +27,11 @@ pub struct Plan {
     pub read_percent: f64,
     /// Requests outstanding at once.
     pub outstanding: u32,
-    /// Where offsets come from.
+    /// The random seed of offsets.
     pub seed: u64,
 }
 
-/// What came of it since the start or since [`Master::reset`].
+/// Results since the start or since [`Master::reset`].
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Requests that were answered well.
@@ -137,13 +137,13 @@ impl Master {
         self.begun.len() - self.free.len()
     }
 
-    /// What came of it so far.
+    /// The results so far.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Forgets what came so far: what was warming up.
+    /// Returns the results so far and starts new ones: at the end of the warm-up.
     pub fn reset(&mut self) -> Tally {
         std::mem::replace(&mut self.tally, Tally::new())
     }

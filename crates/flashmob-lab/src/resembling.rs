@@ -1,4 +1,4 @@
-//! What was probably meant by a name that is not known.
+//! The known name that resembles an unknown one.
 
 /// The one of `known` that was probably meant by `name`: a third of the letters may be wrong.
 pub(crate) fn resembling(name: &str, known: &[&'static str]) -> Option<&'static str> {

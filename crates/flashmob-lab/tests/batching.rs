@@ -1,11 +1,11 @@
 //! Batching clocks itself: nothing is delayed when there is little to do, and batches are large when there is much.
 
 use flashmob_core::gateway::BatchMode;
-use flashmob_lab::sim::{ClientPlan, Outcome, Scenario, run};
+use flashmob_lab::faults::{ClientPlan, Outcome, Scenario, run};
 
 fn reads(nodes: usize, batch: BatchMode, requests: u32, depth: usize) -> Outcome {
     let mut scenario = Scenario::plain(1, nodes, 4096);
-    scenario.batch = batch;
+    scenario.volume.batch = batch;
     scenario.clients = vec![ClientPlan::reader(requests, depth)];
     scenario.record_latencies = true;
     let outcome = run(scenario, false);

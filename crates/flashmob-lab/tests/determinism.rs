@@ -1,6 +1,6 @@
 //! A seed repeats a run exactly.
 
-use flashmob_lab::sim::{Scenario, run};
+use flashmob_lab::faults::{Scenario, run};
 
 #[test]
 fn the_same_seed_gives_the_same_run() {

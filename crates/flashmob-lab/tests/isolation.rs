@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashmob_lab::sim::{ClientPlan, Fault, Scenario, run};
+use flashmob_lab::faults::{ClientPlan, Fault, Scenario, run};
 
 const EXTENT_BYTES: u64 = 16 * 1024;
 const SECOND: Duration = Duration::from_secs(1);

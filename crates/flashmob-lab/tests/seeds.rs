@@ -1,6 +1,6 @@
-//! Some hundred clusters with faults: no wrong byte, no lost answer. `simulate` runs many more.
+//! Some hundred clusters with faults: no wrong byte, no lost answer. `make faults` runs many more.
 
-use flashmob_lab::sim::{FAULT_KINDS, Fault, Scenario, Totals, run};
+use flashmob_lab::faults::{FAULT_KINDS, Fault, Scenario, Totals, run};
 
 #[test]
 fn no_seed_fails_and_every_kind_of_fault_happens() {

@@ -1,12 +1,12 @@
-//! P5's workload, INSERTs that are each a transaction of their own, and what SQLite itself does for each of them.
+//! P5's workload, INSERTs that are each a transaction of their own, and SQLite's calls for each of them.
 //!
-//! It needs no rights: SQLite tells of statements, and a shim before its own VFS tells of each call to a file, by name. It knows nothing of
-//! kernels, results or tables; whoever wants more traces the thread that runs it.
+//! It needs no rights: SQLite reports statements, and a shim before its own VFS reports each call to a file, by name. It is independent of
+//! kernels, results or tables; a caller that wants more traces the thread that runs it.
 //!
-//! - [`settings`]: what is to be done: [`Workload`]
-//! - [`run`]: doing it: at once, or in steps ([`run::Prepared`]) for those who look at the INSERTs alone
-//! - [`report`]: what is told of it
-//! - `place`: a fresh database for each run, and never somebody else's in its place
+//! - [`settings`]: its settings: [`Workload`]
+//! - [`run`]: running it: at once, or in steps ([`run::Prepared`]) to measure the INSERTs alone
+//! - [`report`]: its results
+//! - `place`: a fresh database for each run
 //! - `shim`, `hooks`: the two places where SQLite lets others look; all `unsafe` code of this crate is there
 //! - `notes`: where both write down what they see
 

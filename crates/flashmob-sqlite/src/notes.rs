@@ -9,14 +9,13 @@ use crate::report::{Call, CallKind, FileKind, OpenFile};
 
 /// Calls of one INSERT, generously: DELETE with FULL has about 40.
 const CALLS_EACH: u64 = 64;
-/// What is set aside at most; more is allocated when it is needed.
+/// The most that is allocated beforehand; more is allocated when it is needed.
 const CALLS_MAX: u64 = 2_000_000;
 /// Files that are open at once, besides one journal for each INSERT.
 const FILES_BESIDES: usize = 16;
 /// Index of no file.
 const NO_FILE: u32 = u32::MAX;
 
-/// CLOCK_MONOTONIC in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result. This clock is always there, so the call does not fail.
@@ -56,7 +55,7 @@ struct Inner {
     commit_begin_ns: Option<u64>,
 }
 
-/// What one thread notes. SQLite calls on the thread that calls it, so nobody else does.
+/// The notes of one thread: SQLite calls back on the thread that calls it.
 pub(crate) struct Notes(RefCell<Inner>);
 
 impl Notes {
@@ -76,7 +75,6 @@ impl Notes {
         Notes(RefCell::new(inner))
     }
 
-    /// One call to a file.
     pub fn call(&self, kind: CallKind, file: Option<u32>, offset: Option<i64>, bytes: i64, begin_ns: u64) {
         let note = Note {
             begin_ns,
@@ -105,7 +103,6 @@ impl Notes {
         .flatten()
     }
 
-    /// A file is closed.
     pub fn closed(&self, file: Option<u32>, begin_ns: u64) {
         self.call(CallKind::Close, file, None, 0, begin_ns);
         let Some(file) = file else { return };
@@ -125,7 +122,6 @@ impl Notes {
         .flatten()
     }
 
-    /// A statement begins.
     pub fn statement_begins(&self) {
         self.with(|inner| {
             inner.statement_begin_ns = now_ns();

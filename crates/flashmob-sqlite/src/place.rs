@@ -1,4 +1,4 @@
-//! A fresh database for each run, and never somebody else's in its place.
+//! A fresh database for each run, which never replaces a file of somebody else's.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,19 +8,19 @@ use crate::Error;
 
 /// `application_id` in the header of our databases: `flmb`.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"flmb");
-/// What every SQLite database begins with.
+/// The first bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Where `application_id` stands, by SQLite's file format.
 const APPLICATION_ID_AT: usize = 68;
-/// What SQLite puts behind a database's name for the files beside it.
+/// SQLite's suffixes for the files beside a database.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// Makes room for a database: one that an earlier run made goes away, anything else stays and is an error.
 pub(crate) fn clear(path: &Path) -> Result<(), Error> {
-    let foreign = || Error::Foreign { path: path.to_path_buf() };
+    let foreign = || Error::Foreign(path.to_path_buf());
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(source) => return Err(Error::File { path: path.to_path_buf(), what: "look at it", source }),
+        Err(source) => return Err(Error::File(path.to_path_buf(), "look at it", source)),
         Ok(metadata) if !metadata.is_file() => return Err(foreign()),
         Ok(_) if is_ours(path)? => return remove(path),
         Ok(_) => return Err(foreign()),
@@ -28,13 +28,13 @@ pub(crate) fn clear(path: &Path) -> Result<(), Error> {
     // A journal without its database would be played back into the new one.
     for path in beside(path) {
         if path.symlink_metadata().is_ok() {
-            return Err(Error::Foreign { path });
+            return Err(Error::Foreign(path));
         }
     }
     Ok(())
 }
 
-/// Removes a database and what SQLite has beside it. What is not there is no error.
+/// Removes a database and SQLite's files beside it. A missing file is no error.
 ///
 /// # Errors
 /// A file that could not be removed.
@@ -42,7 +42,7 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     for path in std::iter::once(path.to_path_buf()).chain(beside(path)) {
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::File { path, what: "remove it", source });
+                return Err(Error::File(path, "remove it", source));
             }
             _ => {}
         }
@@ -59,7 +59,7 @@ fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 fn is_ours(path: &Path) -> Result<bool, Error> {
-    let failed = |source| Error::File { path: path.to_path_buf(), what: "read it", source };
+    let failed = |source| Error::File(path.to_path_buf(), "read it", source);
     let mut header = [0; APPLICATION_ID_AT + 4];
     match File::open(path).map_err(failed)?.read_exact(&mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

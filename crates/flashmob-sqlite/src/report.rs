@@ -1,6 +1,6 @@
-//! What the workload tells of itself.
+//! The results of the workload.
 
-/// What the workload told of itself.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// SQLite's version.
@@ -9,13 +9,13 @@ pub struct Report {
     pub thread_id: u32,
     /// The INSERTs: begin and end on CLOCK_MONOTONIC, in nanoseconds, as the application saw them.
     pub inserts: Vec<(u64, u64)>,
-    /// What SQLite did meanwhile, in the order of begins. Empty if it was not asked to tell.
+    /// SQLite's calls, in the order of begins. Empty without [`Workload::is_watched`](crate::Workload::is_watched).
     pub calls: Vec<Call>,
-    /// Files that it opened; one path may come again, for a journal is deleted and made anew.
+    /// The files that SQLite opened. A path may occur several times: journals are deleted and created again.
     pub files: Vec<OpenFile>,
-    /// Calls that are missing above, for there was no memory to note them.
+    /// Calls that are missing because there was no memory to record them.
     pub missed_calls: u64,
-    /// It was asked to stop, and there are fewer INSERTs than were wanted.
+    /// The run was cancelled: there are fewer INSERTs than wanted.
     pub is_stopped: bool,
 }
 
@@ -32,12 +32,12 @@ impl Report {
     }
 }
 
-/// One thing that SQLite did.
+/// A call of SQLite's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
-    /// What.
+    /// Its kind.
     pub kind: CallKind,
-    /// Of which file, an index of [`Report::files`]; absent for statements.
+    /// The file, an index of [`Report::files`]; absent for statements.
     pub file: Option<u32>,
     /// Offset in the file, for reads, writes and truncations.
     pub offset: Option<u64>,
@@ -49,66 +49,52 @@ pub struct Call {
     pub end_ns: u64,
 }
 
-/// Kinds of calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CallKind {
-    /// `sqlite3_step` of the INSERT.
-    Statement,
-    /// The commit within it, up to the statement's end: SQLite tells of its begin alone.
-    Commit,
-    /// xOpen.
-    Open,
-    /// xClose.
-    Close,
-    /// xRead.
-    Read,
-    /// xWrite.
-    Write,
-    /// xTruncate.
-    Truncate,
-    /// xSync.
-    Sync,
-    /// xFileSize.
-    Size,
-    /// xLock.
-    Lock,
-    /// xUnlock.
-    Unlock,
-    /// xShmLock: locks of the write-ahead log's index.
-    SharedLock,
-    /// xShmMap: memory of the write-ahead log's index.
-    SharedMap,
-    /// xDelete: of a journal.
-    Delete,
-    /// xAccess: whether a file is there.
-    Access,
-}
-
-impl CallKind {
-    /// What SQLite calls it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            CallKind::Statement => "statement",
-            CallKind::Commit => "commit",
-            CallKind::Open => "xOpen",
-            CallKind::Close => "xClose",
-            CallKind::Read => "xRead",
-            CallKind::Write => "xWrite",
-            CallKind::Truncate => "xTruncate",
-            CallKind::Sync => "xSync",
-            CallKind::Size => "xFileSize",
-            CallKind::Lock => "xLock",
-            CallKind::Unlock => "xUnlock",
-            CallKind::SharedLock => "xShmLock",
-            CallKind::SharedMap => "xShmMap",
-            CallKind::Delete => "xDelete",
-            CallKind::Access => "xAccess",
+/// The kinds of calls, each with SQLite's name for it.
+macro_rules! call_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// A kind of call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum CallKind {
+            $(#[doc = $name] $(#[$doc])* $kind,)*
         }
-    }
+
+        impl CallKind {
+            /// SQLite's name for it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(CallKind::$kind => $name,)*
+                }
+            }
+        }
+    };
 }
 
-/// What an opened file is to SQLite, by the flags that it was opened with.
+call_kinds! {
+    /// `sqlite3_step` of the INSERT.
+    Statement = "statement",
+    /// The commit within it, up to the statement's end: SQLite reports only its begin.
+    Commit = "commit",
+    Open = "xOpen",
+    Close = "xClose",
+    Read = "xRead",
+    Write = "xWrite",
+    Truncate = "xTruncate",
+    Sync = "xSync",
+    Size = "xFileSize",
+    Lock = "xLock",
+    Unlock = "xUnlock",
+    /// Locks of the write-ahead log's index.
+    SharedLock = "xShmLock",
+    /// Memory of the write-ahead log's index.
+    SharedMap = "xShmMap",
+    /// Of a journal.
+    Delete = "xDelete",
+    /// Whether a file exists.
+    Access = "xAccess",
+}
+
+/// The kind of an opened file, by the flags that it was opened with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// The database.
@@ -128,7 +114,7 @@ pub enum FileKind {
 pub struct OpenFile {
     /// Its path.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// The device that it lies on: `st_dev`; 0 if it could not be asked.
     pub device: u64,

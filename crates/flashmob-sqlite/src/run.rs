@@ -18,7 +18,7 @@ const INSERT: &str = "INSERT INTO entries (number, text) VALUES (?1, ?2)";
 /// many there were: it should do next to nothing. Once `cancel` is set, what is there so far is reported.
 ///
 /// # Errors
-/// Whatever keeps SQLite from doing it. The database is removed then as well, unless it is to be kept.
+/// Errors of SQLite. The database is removed then as well, unless it is to be kept.
 pub fn run(workload: &Workload, cancel: &AtomicBool, on_progress: &mut dyn FnMut(u64)) -> Result<Report, Error> {
     let mut prepared = Prepared::new(workload)?;
     prepared.insert(cancel, on_progress)?;
@@ -54,7 +54,7 @@ impl Prepared {
     /// Makes it.
     ///
     /// # Errors
-    /// A file of somebody else's in its place, settings that SQLite does not take, a disk that refuses.
+    /// An existing file of somebody else's, settings that SQLite does not take, errors of the disk.
     pub fn new(workload: &Workload) -> Result<Prepared, Error> {
         let path = workload.path.as_path();
         place::clear(path)?;
@@ -73,7 +73,7 @@ impl Prepared {
         let failed = |error| Error::of(error, path, 0, errno(&connection));
         set(&connection, path, "journal_mode", workload.journal_mode.name(), workload.journal_mode.name())?;
         let level = workload.synchronous;
-        set(&connection, path, "synchronous", level.name(), &level.number().to_string())?;
+        set(&connection, path, "synchronous", level.name(), &(level as u8).to_string())?;
         let tables = format!(
             "BEGIN; PRAGMA application_id = {}; CREATE TABLE entries (number INTEGER, text TEXT); COMMIT",
             place::APPLICATION_ID
@@ -103,7 +103,7 @@ impl Prepared {
             // SAFETY: the shim with its notes is dropped after the connection (`Prepared`'s fields), and both stay on this thread: the
             // pointer within makes neither of them `Send`.
             if !unsafe { hooks::watch(connection, shim.notes()) } {
-                return Err(Error::Shim { what: "its hooks were refused" });
+                return Err(Error::Shim("its hooks were refused"));
             }
         }
         while (self.inserts.len() as u64) < self.workload.inserts {
@@ -124,7 +124,7 @@ impl Prepared {
     /// Closes the database, removes it unless it is to be kept, and tells what there was. Calls are those of the INSERTs and the closing.
     ///
     /// # Errors
-    /// What kept SQLite from closing it, or a file that could not be removed.
+    /// The database could not be closed, or a file could not be removed.
     pub fn finish(mut self) -> Result<Report, Error> {
         let path = self.workload.path.clone();
         let count = self.inserts.len() as u64;
@@ -162,14 +162,14 @@ fn set(connection: &Connection, path: &Path, setting: &'static str, wanted: &str
     if found.eq_ignore_ascii_case(answer) {
         return Ok(());
     }
-    Err(Error::NotTaken { path: path.to_path_buf(), setting, wanted: wanted.to_string(), found })
+    Err(Error::NotTaken(path.to_path_buf(), setting, wanted.to_string(), found))
 }
 
 fn unanswered(error: rusqlite::Error) -> rusqlite::Result<()> {
     if matches!(error, rusqlite::Error::QueryReturnedNoRows) { Ok(()) } else { Err(error) }
 }
 
-/// What the system said to SQLite last.
+/// The last errno that SQLite got.
 fn errno(connection: &Connection) -> i32 {
     // SAFETY: the connection is open for as long as it is borrowed.
     unsafe { ffi::sqlite3_system_errno(connection.handle()) }
@@ -181,7 +181,7 @@ fn thread_id() -> u32 {
     id.unsigned_abs()
 }
 
-/// So many letters, the same for every INSERT: neither SQLite nor file systems below look into them.
+/// This many letters, the same for every INSERT: neither SQLite nor file systems look into them.
 fn text(bytes: usize) -> String {
     (b'a'..=b'z').cycle().take(bytes).map(char::from).collect()
 }

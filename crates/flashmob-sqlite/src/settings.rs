@@ -1,4 +1,4 @@
-//! What is to be done.
+//! The settings of the workload.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::str::FromStr;
 /// INSERTs into a fresh database, each its own transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Where the database is made. What is there is replaced only if an earlier run made it.
+    /// The database's path. An existing file is replaced only if an earlier run made it.
     pub path: PathBuf,
-    /// How many INSERTs.
+    /// The number of INSERTs.
     pub inserts: u64,
     /// Bytes of the string in each; P5 has 100.
     pub string_bytes: usize,
-    /// How SQLite keeps a transaction whole.
+    /// The journal mode.
     pub journal_mode: JournalMode,
-    /// How much it waits for the disk.
+    /// When SQLite waits for the disk.
     pub synchronous: Synchronous,
-    /// Each call of SQLite to a file is noted, with its times.
+    /// Record each call of SQLite to a file, with its times.
     pub is_watched: bool,
-    /// The database stays when it is done.
+    /// Keep the database.
     pub is_kept: bool,
 }
 
@@ -39,117 +39,72 @@ impl Workload {
     }
 }
 
-/// SQLite's `journal_mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum JournalMode {
+/// An enum of SQLite's words, with the word of each variant.
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $($(#[$doc_of:meta])* $variant:ident = $name:literal,)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$doc_of])* $variant,)*
+        }
+
+        impl $type {
+            /// All variants.
+            pub const ALL: [$type; [$($name),*].len()] = [$($type::$variant),*];
+
+            /// The name as SQLite writes it, in capitals.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<$type, String> {
+                let found = $type::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(text.trim()));
+                let names = || $type::ALL.map($type::name).join(", ");
+                found.ok_or_else(|| format!("SQLite has no {} '{text}'; it has {}", $what, names()))
+            }
+        }
+    };
+}
+
+words! {
+    /// SQLite's `journal_mode`.
+    JournalMode, "journal mode",
     /// The journal is deleted at each commit.
-    Delete,
-    /// It is cut to nothing.
-    Truncate,
-    /// Its header is overwritten with zeros.
-    Persist,
-    /// Changes go to a log and later into the database.
-    Wal,
-    /// The journal is in memory: a crash may cost the database.
-    Memory,
-    /// There is none: neither rollback nor safety.
-    Off,
+    Delete = "DELETE",
+    /// The journal is truncated to no bytes.
+    Truncate = "TRUNCATE",
+    /// The journal's header is overwritten with zeros.
+    Persist = "PERSIST",
+    /// Changes go to a write-ahead log, and later into the database.
+    Wal = "WAL",
+    /// The journal is in memory: a crash may destroy the database.
+    Memory = "MEMORY",
+    /// No journal: neither rollback nor safety.
+    Off = "OFF",
 }
 
-impl JournalMode {
-    /// All of them.
-    pub const ALL: [JournalMode; 6] = [
-        JournalMode::Delete,
-        JournalMode::Truncate,
-        JournalMode::Persist,
-        JournalMode::Wal,
-        JournalMode::Memory,
-        JournalMode::Off,
-    ];
-
-    /// As SQLite writes it, in capitals.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            JournalMode::Delete => "DELETE",
-            JournalMode::Truncate => "TRUNCATE",
-            JournalMode::Persist => "PERSIST",
-            JournalMode::Wal => "WAL",
-            JournalMode::Memory => "MEMORY",
-            JournalMode::Off => "OFF",
-        }
-    }
-}
-
-/// SQLite's `synchronous`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Synchronous {
+words! {
+    /// SQLite's `synchronous`, in the order of its numbers.
+    Synchronous, "synchronous level",
     /// Never waits for the disk.
-    Off,
-    /// Waits where a crash would cost the database.
-    Normal,
-    /// Waits also where a crash would cost the last transaction.
-    Full,
-    /// Waits for the folder too once a journal is gone.
-    Extra,
-}
-
-impl Synchronous {
-    /// All of them.
-    pub const ALL: [Synchronous; 4] = [Synchronous::Off, Synchronous::Normal, Synchronous::Full, Synchronous::Extra];
-
-    /// As SQLite writes it, in capitals.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Synchronous::Off => "OFF",
-            Synchronous::Normal => "NORMAL",
-            Synchronous::Full => "FULL",
-            Synchronous::Extra => "EXTRA",
-        }
-    }
-
-    /// SQLite's number for it.
-    pub(crate) fn number(self) -> i64 {
-        match self {
-            Synchronous::Off => 0,
-            Synchronous::Normal => 1,
-            Synchronous::Full => 2,
-            Synchronous::Extra => 3,
-        }
-    }
-}
-
-impl fmt::Display for JournalMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Synchronous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for JournalMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<JournalMode, String> {
-        let found = JournalMode::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(text.trim()));
-        found.ok_or_else(|| unknown("journal mode", text, JournalMode::ALL.map(JournalMode::name)))
-    }
-}
-
-impl FromStr for Synchronous {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Synchronous, String> {
-        let found = Synchronous::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(text.trim()));
-        found.ok_or_else(|| unknown("synchronous level", text, Synchronous::ALL.map(Synchronous::name)))
-    }
-}
-
-fn unknown<const N: usize>(what: &str, text: &str, names: [&str; N]) -> String {
-    format!("SQLite has no {what} '{text}'; it has {}", names.join(", "))
+    Off = "OFF",
+    /// Waits where a crash would destroy the database.
+    Normal = "NORMAL",
+    /// Waits also where a crash would lose the last transaction.
+    Full = "FULL",
+    /// Waits also for the folder once a journal is deleted.
+    Extra = "EXTRA",
 }

@@ -1,4 +1,4 @@
-//! What the kernel's events do not say by themselves, and the join needs.
+//! Knowledge that the join needs and the kernel's events lack.
 
 use flashmob_results::trace::{Layer, Role};
 
@@ -11,9 +11,9 @@ pub struct Surroundings {
     pub files: Vec<NamedFile>,
     /// Block devices that the files lie on.
     pub devices: Vec<BlockDevice>,
-    /// Operations, if the application told of them.
+    /// Operations, if the application reported them.
     pub operations: Vec<AppOperation>,
-    /// What the application and SQLite did by their own account.
+    /// Spans that the application and SQLite reported themselves.
     pub spans: Vec<AppSpan>,
     /// Names of threads, as far as they were asked for.
     pub thread_names: Vec<(u32, String)>,
@@ -30,7 +30,7 @@ pub struct NamedFile {
     pub device: u32,
     /// Its inode.
     pub inode: u64,
-    /// Known to be this file from then on; 0 if since ever.
+    /// The inode is this file from then on; 0 if always.
     pub from_ns: u64,
     /// Until then; `u64::MAX` if to the end.
     pub until_ns: u64,
@@ -68,10 +68,10 @@ pub struct BlockDevice {
     pub journal: Vec<Extent>,
 }
 
-/// One operation as the application tells of it.
+/// One operation as the application reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppOperation {
-    /// What it is, such as `insert`.
+    /// Its name, such as `insert`.
     pub name: String,
     /// Who waits for it.
     pub thread: u32,

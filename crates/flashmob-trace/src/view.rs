@@ -1,7 +1,7 @@
 //! Totals of a whole timeline, in the form of results: what tables and pages show.
 //!
-//! A timeline has millions of spans, so everything here goes over it once or sorts within one operation; nothing is copied but what is told.
-//! It decides nothing about whose time it was: that stands in the timeline ([`flashmob_results::trace::Operation::layers_ns`]).
+//! A timeline has millions of spans, so everything here goes over it once or sorts within one operation; only results are copied.
+//! It does not attribute time: that is in the timeline ([`flashmob_results::trace::Operation::layers_ns`]).
 //!
 //! - `operations`: how many, how long, when
 //! - `layers`: what each layer did, and how long it was at it
@@ -27,6 +27,7 @@ pub(crate) mod tests;
 
 use flashmob_results::trace::{Losses, Overhead, Run, Source, System, Timeline, Workload};
 use flashmob_results::warning::{Code, Warning};
+use flashmob_text::{Bytes, count, percent};
 
 pub use commands::commands;
 pub use excerpt::excerpt;
@@ -39,29 +40,29 @@ pub use overhead::overhead;
 
 /// Points of a list that is thinned evenly: as many as [`flashmob_results::trace`] allows.
 const THINNED_MAX: usize = 4_096;
-/// More of the operations' time than this, in percent, belonging to no layer makes figures of layers doubtful.
-const UNATTRIBUTED_PERCENT_MAX: f64 = 3.0;
+/// More unattributed time of the operations than this, as a fraction, makes figures of layers doubtful.
+const UNATTRIBUTED_FRACTION_MAX: f64 = 0.03;
 
-/// What a run is besides its timeline.
+/// The parts of a run besides its timeline.
 #[derive(Clone, Debug)]
 pub struct RunParts {
-    /// What to call it in tables: what sets it apart from its neighbours.
+    /// Its name in tables, which distinguishes it from its neighbours.
     pub name: String,
-    /// What was done.
+    /// The workload.
     pub workload: Workload,
-    /// What it was done on.
+    /// The system that it ran on.
     pub system: System,
-    /// Where knowledge came from, and what is missing of it.
+    /// The sources of the data, and what is missing of them.
     pub sources: Vec<Source>,
     /// Events that are missing.
     pub losses: Losses,
-    /// What tracing cost, if it was measured.
+    /// The cost of tracing, if it was measured.
     pub overhead: Option<Overhead>,
     /// From the first operation to the end of the last.
     pub elapsed_s: f64,
-    /// What one operation is: `insert`, `system call`, `read`.
+    /// The name of one operation: `insert`, `system call`, `read`.
     pub operation: String,
-    /// What makes the figures doubtful, besides what the timeline and the losses say themselves.
+    /// Warnings besides those about the timeline and the losses.
     pub warnings: Vec<Warning>,
 }
 
@@ -95,20 +96,22 @@ fn lost(losses: &Losses) -> Option<Warning> {
     let many = losses.lost;
     let message = match (many, losses.unreadable_bytes) {
         (0, 0) => return None,
-        (0, bytes) => format!("{bytes} bytes of the kernel's could not be understood: counts may be too low"),
+        (0, bytes) => format!("{} of the kernel's data are malformed: counts may be too low", Bytes(bytes)),
         _ => format!(
-            "{many} events were lost, for the kernel's buffers of {} KiB were full: counts are too low; give it larger ones, or trace less",
-            losses.buffer_bytes >> 10
+            "{} events were lost because the kernel's buffers of {} were full: counts are too low; use larger buffers, or trace less",
+            count(many),
+            Bytes(losses.buffer_bytes)
         ),
     };
     Some(Warning::new(Code::Incomplete, message))
 }
 
 fn unattributed(unattributed_ns: u64, total_ns: u64) -> Option<Warning> {
-    let percent = 100.0 * unattributed_ns as f64 / total_ns.max(1) as f64;
-    (percent > UNATTRIBUTED_PERCENT_MAX).then(|| {
+    let fraction = unattributed_ns as f64 / total_ns.max(1) as f64;
+    (fraction > UNATTRIBUTED_FRACTION_MAX).then(|| {
         let message = format!(
-            "{percent:.1} % of the operations' time belongs to no layer: sources are missing, or something was at work that no event shows"
+            "{} of the operations' time is unattributed: sources are missing, or no event shows what took that time",
+            percent(fraction)
         );
         Warning::new(Code::Incomplete, message)
     })
@@ -118,6 +121,13 @@ fn unattributed(unattributed_ns: u64, total_ns: u64) -> Option<Warning> {
 fn thinned(many: usize) -> impl Iterator<Item = usize> {
     let kept = many.min(THINNED_MAX);
     (0..kept).map(move |at| at * many / kept.max(1))
+}
+
+/// The median of sorted values; `None` if there are none.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    let value = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 { value } else { f64::midpoint(sorted[middle - 1], value) })
 }
 
 /// Nanoseconds as seconds.

@@ -1,4 +1,4 @@
-//! What a cell carries when all its stations always have something to send, in closed form.
+//! The throughput of a saturated cell, in closed form.
 //!
 //! G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE Journal on Selected
 //! Areas in Communications 18(3), 2000. With the correction that the published ns-3 validation makes: a station that has
@@ -23,7 +23,7 @@ pub struct Saturation {
     pub payload_bits_per_second: f64,
 }
 
-/// What the cell of `profile` carries with `stations` that always have frames of `len_bytes` (of Ethernet, header included)
+/// The throughput of the cell of `profile` with `stations` that always have frames of `len_bytes` (of Ethernet, header included)
 /// for one receiver each, as many in each transmission as the profile lets them. The access point is one of them if it
 /// sends. None without a cell, or without stations.
 #[must_use]

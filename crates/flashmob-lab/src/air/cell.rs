@@ -18,7 +18,6 @@ use super::outcomes::Outcomes;
 use super::profile::Dcf;
 use crate::random::Random;
 
-/// What happens next.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Wire,

@@ -2,11 +2,11 @@
 
 use super::profile::{Dcf, Line, Medium, Profile};
 
-/// What an Ethernet frame has before its payload; the air has headers of its own instead.
+/// The header of an Ethernet frame, which the air replaces by its own.
 pub(super) const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Before each of several frames in one transmission.
 const DELIMITER_BYTES: u64 = 4;
-/// What an OFDM transmission has before (service) and after (tail) its bytes.
+/// The bits of an OFDM transmission before (service) and after (tail) its bytes.
 const SERVICE_AND_TAIL_BITS: u64 = 16 + 6;
 /// Preamble and symbols as all stations since 802.11a understand them: those of acknowledgements and beacons.
 const OLD_PREAMBLE_NS: u64 = 20_000;
@@ -24,7 +24,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// What it would be with one more frame of `mpdu_bytes`.
+    /// The load with one more frame of `mpdu_bytes`.
     pub(super) fn with(self, mpdu_bytes: u64) -> Load {
         let before = match self.frames {
             0 => return Load { frames: 1, bytes: mpdu_bytes },

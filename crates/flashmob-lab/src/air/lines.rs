@@ -1,4 +1,4 @@
-//! No common medium: a line each way for each wireless port, and nothing to share. What is sent from one wireless port to
+//! No common medium: a line each way for each wireless port, and nothing to share. A frame from one wireless port to
 //! another goes up the line of the first and down that of the second; wired ports are where all lines meet.
 
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
-//! A model of the air of one cell: frames with the time at which somebody wants to send them in, their fates with the
+//! A model of the air of one cell: frames with the time at which they are submitted in, their fates with the
 //! time out.
 //!
 //! It does no I/O, reads no clock and moves no bytes: time is an argument, frames are lengths with a number, and the same
-//! profile, seed and frames give the same fates on every machine, however often somebody looks.
+//! profile, seed and frames give the same fates on every machine, however often it is polled.
 //!
 //! ```text
 //!  submit ─▶ station: queue ─▶ backoff ─▶ air ─▶ access point ─▶ queue for each receiver ─▶ backoff ─▶ air ─▶ outcome
@@ -14,7 +14,7 @@
 //! - [`Air`]: one cell of stations and their access point; or lines without a cell; or no medium at all
 //! - [`bianchi`]: what a cell carries when all have always something to send, in closed form
 //!
-//! What it is for: that the air is shared. Everybody's frames wait for everybody's, small ones cost nearly as much as large
+//! Its purpose is the shared air: all frames wait for all others, small ones cost nearly as much as large
 //! ones, several together cost little more than one, and between stations everything crosses twice. **It is no forecast for
 //! a particular room**: what it leaves out, and which numbers were published and which chosen, is in `docs/models.md`.
 
@@ -34,11 +34,11 @@ use self::lines::Lines;
 use self::outcomes::Outcomes;
 pub use self::profile::{Dcf, Line, Medium, Profile, ProfileError};
 
-/// Somebody who sends and receives: the gateway or a node. Numbered from 0.
+/// A sender and receiver: the gateway or a node. Numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Port(pub u32);
 
-/// How somebody is attached to the access point.
+/// How a port is attached to the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attachment {
     /// A station: everything between it and another one crosses the air twice.
@@ -47,7 +47,7 @@ pub enum Attachment {
     Wired,
 }
 
-/// A frame that somebody wants to send.
+/// A frame to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The caller's name for it.
@@ -60,7 +60,7 @@ pub struct Frame {
     pub len_bytes: u32,
 }
 
-/// What became of a frame. Each frame to one port has exactly one; a frame to everybody has one for each other port.
+/// The fate of a frame. A frame to one port has exactly one; a broadcast has one for each other port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The caller's name for it.
@@ -69,11 +69,11 @@ pub struct Outcome {
     pub to: Port,
     /// When.
     pub at: Time,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// It arrived.
@@ -86,10 +86,10 @@ pub enum Fate {
     Lost,
 }
 
-/// What happened since the start. Only ever grows. On lines, what was put on one counts as sent.
+/// Counts since the start; they never decrease. On lines, a frame counts as sent once it is on its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Times that somebody gained the medium alone or with others; beacons not counted.
+    /// Accesses to the medium by one station or several at once; beacons not counted.
     pub transmissions: u64,
     /// Frames in them, relayed ones twice, repeated ones each time.
     pub frames: u64,
@@ -131,7 +131,7 @@ pub struct Air {
 }
 
 impl Air {
-    /// An air with these ports, over which nothing was sent yet. What is left to chance is drawn from `seed`.
+    /// An air with these ports, over which nothing was sent yet. Random numbers are drawn from `seed`.
     #[must_use]
     pub fn new(profile: &Profile, ports: &[Attachment], seed: u64) -> Air {
         let means = match &profile.medium {
@@ -144,7 +144,7 @@ impl Air {
     }
 
     /// `frame.from` wants to send `frame` at `now`. Time never runs backwards: a `now` before the latest that the model has
-    /// seen counts as that one. What is due until then is done first. A frame from or to a port that there is not, or
+    /// seen counts as that one. Everything due until then is done first. A frame from or to a port that does not exist, or
     /// from a port to itself, is lost at once.
     pub fn submit(&mut self, now: Time, frame: Frame) {
         self.run_until(now);
@@ -198,7 +198,7 @@ impl Air {
         }
     }
 
-    /// What happened since the start.
+    /// Counts since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.outcomes.counters

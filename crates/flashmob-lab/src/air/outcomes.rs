@@ -1,4 +1,4 @@
-//! What became of frames, until somebody fetches it, and the counts of it.
+//! The fates of frames until they are fetched, and their counts.
 
 use std::collections::VecDeque;
 

@@ -73,7 +73,7 @@ pub struct Dcf {
     pub rate_bps: u64,
     /// Silence that counts as part of each frame at 2.4 GHz.
     pub signal_extension_ns: u64,
-    /// What a frame has besides the payload of its Ethernet frame: MAC header, LLC and SNAP, checksum.
+    /// The bytes of a frame besides the payload of its Ethernet frame: MAC header, LLC and SNAP, checksum.
     pub overhead_bytes: u32,
     /// The rate of acknowledgements, in the old symbols of 4 us.
     pub ack_rate_bps: u64,
@@ -103,57 +103,24 @@ pub struct Dcf {
     pub wire_ns: u64,
 }
 
-/// Why a profile cannot be used.
+/// Why a profile cannot be used; all but the first name the built-in profile first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// There is none of that name.
-    #[error("there is no modelled air '{}'; there are {}{}", name.escape_debug(), Profile::names().join(", "), hint(*.meant))]
-    Unknown {
-        /// The name that was given.
-        name: String,
-        /// What was probably meant.
-        meant: Option<&'static str>,
-    },
-    /// It has no such number.
-    #[error("the air '{profile}' has no '{}'; {}{}", key.escape_debug(), keys(.known), hint(*.meant))]
-    UnknownKey {
-        /// The profile.
-        profile: &'static str,
-        /// What was given.
-        key: String,
-        /// What it has.
-        known: Vec<&'static str>,
-        /// What was probably meant.
-        meant: Option<&'static str>,
-    },
+    /// No profile has this name; the second may be meant.
+    #[error("there is no modelled air '{}'; there are {}{}", .0.escape_debug(), Profile::names().join(", "), hint(*.1))]
+    Unknown(String, Option<&'static str>),
+    /// It has no such key but these; the last may be meant.
+    #[error("the air '{}' has no '{}'; {}{}", .0, .1.escape_debug(), keys(.2), hint(*.3))]
+    UnknownKey(&'static str, String, Vec<&'static str>, Option<&'static str>),
     /// A change without a value.
-    #[error("'{}' changes nothing of the air '{profile}'; write KEY=VALUE, such as loss=1%", text.escape_debug())]
-    NoValue {
-        /// The profile.
-        profile: &'static str,
-        /// What was given.
-        text: String,
-    },
-    /// The same number twice.
-    #[error("the air '{profile}' is given '{key}' twice; leave one out")]
-    Twice {
-        /// The profile.
-        profile: &'static str,
-        /// Which.
-        key: &'static str,
-    },
-    /// A number that is none, or out of range.
-    #[error("the air '{profile}' cannot have {key}={}; {key} must be {range}", value.escape_debug())]
-    OutOfRange {
-        /// The profile.
-        profile: &'static str,
-        /// The number.
-        key: &'static str,
-        /// What was given.
-        value: String,
-        /// What it may be.
-        range: String,
-    },
+    #[error("'{}' changes nothing of the air '{}'; write KEY=VALUE, such as loss=1%", .1.escape_debug(), .0)]
+    NoValue(&'static str, String),
+    /// The same key twice.
+    #[error("the air '{0}' is given '{1}' twice; leave one out")]
+    Twice(&'static str, &'static str),
+    /// A malformed value, or one out of range: the key, the value, the range.
+    #[error("the air '{}' cannot have {}={}; {} must be {}", .0, .1, .2.escape_debug(), .1, .3)]
+    OutOfRange(&'static str, &'static str, String, String),
 }
 
 fn keys(known: &[&'static str]) -> String {
@@ -170,17 +137,9 @@ impl Profile {
         known::ALL.iter().map(|known| known.name).collect()
     }
 
-    /// What can be changed of this one, as in `KEY=VALUE`.
+    /// The keys that can be changed, as in `KEY=VALUE`.
     #[must_use]
     pub fn keys(&self) -> Vec<&'static str> {
         parse::keys(&self.medium).iter().map(|key| key.name()).collect()
-    }
-
-    /// The profile of that text: a name, and what is changed of it: `11n`, `11n,loss=1%`, `wan,rate=10Mbit,delay=20ms`.
-    ///
-    /// # Errors
-    /// There is none of that name, or it has no such number, or not in that range.
-    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
-        parse::parse(text)
     }
 }

@@ -1,4 +1,4 @@
-//! How many seeds the simulator needs to find bugs that are planted on purpose: a table, and a failure if one is never found.
+//! The number of seeds that the fault simulator needs to find planted bugs: a table, and a failure if one is never found.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use flashmob_core::planted::{Bug, plant};
-use flashmob_lab::sim::{self, Scenario};
+use flashmob_lab::faults::{self, Scenario};
 
-/// Plants each bug, and counts the seeds that the simulator needs to find it, over disjoint ranges of seeds.
+/// Plants each bug, and counts the seeds that the fault simulator needs to find it, over disjoint ranges of seeds.
 #[derive(Parser)]
 struct Args {
     /// Ranges of seeds.
@@ -66,7 +66,8 @@ fn seeds_until_found(first: u64, seeds: u64) -> Option<u64> {
                     if seed >= first + seeds || seed > found.load(Ordering::Relaxed) {
                         break;
                     }
-                    let outcome = panic::catch_unwind(AssertUnwindSafe(|| sim::run(Scenario::from_seed(seed), false)));
+                    let outcome =
+                        panic::catch_unwind(AssertUnwindSafe(|| faults::run(Scenario::from_seed(seed), false)));
                     if outcome.map_or(true, |outcome| outcome.violation.is_some()) {
                         found.fetch_min(seed, Ordering::Relaxed);
                     }

@@ -1,4 +1,4 @@
-//! What was counted between two moments.
+//! Counts between two moments.
 
 use std::time::Duration;
 

@@ -18,7 +18,6 @@ const BATCH_BYTES: u64 = MIB;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The gateway.
 #[derive(Debug)]
 pub(super) struct SimGateway {
     pub(super) core: Gateway,

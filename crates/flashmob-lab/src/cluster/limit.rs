@@ -1,4 +1,4 @@
-//! What one node's modelled flash does alone: the limit that a cluster is measured against.
+//! The rate of one node's modelled flash alone: the limit that a cluster is measured against.
 
 use flashmob_core::units::Time;
 
@@ -9,7 +9,7 @@ use crate::random::Random;
 const REQUESTS: u64 = 20_000;
 
 /// Random requests each second of one device alone, as its benchmark with as many threads as it has slots would measure: unsorted,
-/// each thread with one outstanding. What sorting gains comes on top.
+/// each thread with one outstanding. The gain of sorting comes on top.
 ///
 /// # Errors
 /// The profile's numbers are out of range.

@@ -4,7 +4,7 @@
 //!  load ─▶ gateway ─▶ links: modelled TCP ─▶ modelled air ─▶ node ─▶ modelled flash
 //! ```
 //!
-//! Unlike `sim`, which breaks things and checks bytes, this asks how fast: nothing fails unless the air loses it. The bytes on the
+//! Unlike `faults`, which injects faults and checks bytes, this measures speed: nothing fails unless the air loses it. The bytes on the
 //! links are the real ones, so that the state machines do what they do elsewhere; what is stored is zeros.
 
 mod count;
@@ -29,12 +29,12 @@ use crate::{air, flash};
 pub struct Settings {
     /// Nodes.
     pub nodes: u32,
-    /// Nodes, the first ones, that the load goes to.
+    /// The load goes to this many nodes, the first ones.
     pub loaded_nodes: u32,
     /// Cells, each with an access point and a channel of its own; the nodes are divided among them. With more than one the
     /// gateway is wired.
     pub cells: u32,
-    /// What is between them.
+    /// The medium between them.
     pub air: air::Profile,
     /// How the gateway is attached.
     pub gateway: air::Attachment,
@@ -56,18 +56,18 @@ pub struct Settings {
     pub warmup: Duration,
     /// Virtual time that counts.
     pub time: Duration,
-    /// Where all that is left to chance comes from.
+    /// The random seed.
     pub seed: u64,
-    /// What the gateway's work costs.
+    /// The cost of the gateway's work.
     pub gateway_cost: Cost,
-    /// What a node's work costs.
+    /// The cost of a node's work.
     pub node_cost: Cost,
 }
 
-/// What work costs on a processor, in nanoseconds.
+/// The cost of work on a processor, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// To be woken, and to fall asleep again.
+    /// A wake-up, and going to sleep again.
     pub turn_ns: u64,
     /// Each packet in or out.
     pub packet_ns: u64,
@@ -100,7 +100,7 @@ pub fn run(settings: &Settings) -> Result<Measured, SettingsError> {
     run_watched(settings, settings.warmup + settings.time, &mut |_| true)
 }
 
-/// The same, and after each `step` of virtual time `go_on` is told how much is done, from 0 to 1, and asked whether to go on. If not, what
+/// The same; after each `step` of virtual time `go_on` receives the finished part, from 0 to 1, and returns whether to continue. If not, what
 /// was measured until then comes back, with the time that it took.
 ///
 /// # Errors
@@ -134,12 +134,11 @@ pub fn run_timed(settings: &Settings, clock: &mut dyn FnMut() -> u64) -> Result<
     Ok(running.0.measure(settings.time, settings.time, &mut |_| true, clock))
 }
 
-/// For whoever does not time the gateway's turns.
 fn no_clock() -> u64 {
     0
 }
 
-/// What the gateway's turns took by a caller's clock: its state machine, the load inside it, and the copying of bytes from and to the
+/// The time of the gateway's turns by a caller's clock: its state machine, the load inside it, and the copying of bytes from and to the
 /// modelled TCP. Of the measured time alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timed {
@@ -149,7 +148,7 @@ pub struct Timed {
     pub turns_ns: u64,
 }
 
-/// A cluster under its load that can be gone on with: for whoever does not know beforehand how long it takes to settle.
+/// A cluster under its load that can run on, for a caller that does not know beforehand how long it takes to settle.
 #[derive(Debug)]
 pub struct Running(world::World);
 
@@ -163,7 +162,7 @@ impl Running {
         Ok(Running(world::World::new(settings)?))
     }
 
-    /// Goes on for so much virtual time, and tells what was measured in it.
+    /// Runs for this much virtual time, and returns what was measured in it.
     pub fn measure(&mut self, time: Duration) -> Measured {
         self.0.measure(time, time, &mut |_| true, &mut no_clock).0
     }
@@ -175,7 +174,7 @@ impl Running {
     }
 }
 
-/// What a run came to. Counts are of the measured time alone.
+/// The results of a run. Counts are of the measured time alone.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Virtual time.
@@ -225,18 +224,13 @@ pub struct Packets {
     pub retransmitted: u64,
 }
 
-/// Why a cluster cannot be.
+/// Why settings are refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// A number out of range.
-    #[error("{field} must be {range}")]
-    OutOfRange {
-        /// Which.
-        field: &'static str,
-        /// What it may be.
-        range: &'static str,
-    },
-    /// The flash cannot be.
+    /// A number is out of range: which, and its range.
+    #[error("{0} must be {1}")]
+    OutOfRange(&'static str, &'static str),
+    /// The profile of the flash is refused.
     #[error(transparent)]
     Flash(#[from] flash::ProfileError),
     /// The extents do not make a volume.

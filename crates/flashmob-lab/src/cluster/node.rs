@@ -14,7 +14,6 @@ const MEMORY_BYTES: u64 = 64 * MIB;
 /// Operations in a store that answers without touching anything.
 const DEPTH_WITHOUT_FLASH: usize = 128;
 
-/// One node.
 #[derive(Debug)]
 pub(super) struct SimNode {
     pub(super) core: Node,
@@ -38,7 +37,7 @@ pub(super) struct SimNode {
     cost: Cost,
 }
 
-/// What the state machine finds around it.
+/// The environment of the state machine.
 struct SimHost {
     now: Time,
     answers_at_once: bool,

@@ -1,4 +1,4 @@
-//! What a cluster may be.
+//! The limits of settings.
 
 use super::{Settings, SettingsError};
 
@@ -8,18 +8,18 @@ pub const NODES_MAX: u32 = 1000;
 pub const LINKS_MAX: u16 = 256;
 /// Most cells.
 pub const CELLS_MAX: u32 = 100;
-/// Most bytes that all requests outstanding ask for or bring: they are real, and are held in memory.
+/// Most bytes of all outstanding requests together: they are held in memory.
 pub const OUTSTANDING_BYTES_MAX: u64 = 1 << 30;
 /// Most requests outstanding.
 pub const OUTSTANDING_MAX: u32 = 1 << 20;
 
 impl Settings {
-    /// Whether such a cluster can be.
+    /// Checks all limits.
     ///
     /// # Errors
     /// The first number that is out of range.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let wrong = |field, range| Err(SettingsError::OutOfRange { field, range });
+        let wrong = |field, range| Err(SettingsError::OutOfRange(field, range));
         if !(1..=NODES_MAX).contains(&self.nodes) {
             return wrong("the number of nodes", "1 to 1000");
         }

@@ -13,7 +13,7 @@ use flashmob_core::units::Time;
 
 /// Bytes of data in a full segment: Ethernet's 1,500 less IP's 20 and TCP's 32 with timestamps.
 pub(super) const MSS_BYTES: u64 = 1448;
-/// What a segment has besides data: headers of Ethernet (14), IP (20), TCP with timestamps (32).
+/// The headers of a segment: Ethernet (14), IP (20), TCP with timestamps (32).
 const HEADERS_BYTES: u64 = 66;
 /// Segments in the first flight (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
@@ -21,7 +21,7 @@ const INITIAL_WINDOW: f64 = 10.0;
 const WINDOW_MAX: f64 = 400.0;
 /// The longest that an acknowledgement waits for data to ride on (Linux's TCP_DELACK_MIN).
 const ACK_DELAY: Duration = Duration::from_millis(40);
-/// What Linux takes for the peer's segment size until it has seen a larger one.
+/// Linux's estimate of the peer's segment size until it has seen a larger one.
 const FIRST_RECEIVE_MSS_BYTES: u64 = 536;
 /// The shortest retransmission timeout (Linux's TCP_RTO_MIN).
 const TIMEOUT_MIN: Duration = Duration::from_millis(200);
@@ -30,8 +30,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 /// Segments beyond a missing one after which it counts as lost.
 const REORDERING: usize = 3;
 
-/// One end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     Gateway,
     Node,
@@ -46,7 +45,6 @@ impl Side {
     }
 }
 
-/// A packet on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) from: Side,
@@ -59,7 +57,6 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Bytes of the Ethernet frame.
     pub(super) fn frame_bytes(&self) -> u32 {
         u32::try_from(self.len_bytes + HEADERS_BYTES).unwrap_or(u32::MAX)
     }
@@ -274,7 +271,7 @@ impl Flow {
     }
 }
 
-/// A connection. Whoever calls sends what [`Connection::take_segment`] has, until it has nothing more.
+/// A connection. The caller sends the segments of [`Connection::take_segment`] until there are none.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// From the gateway, and to it.
@@ -293,7 +290,7 @@ impl Connection {
         flow.written += bytes.len() as u64;
     }
 
-    /// What the program at `side` may read: it takes all of it.
+    /// Passes everything that the program at `side` may read to `take`.
     pub(super) fn read(&mut self, side: Side, mut take: impl FnMut(&[u8])) {
         let flow = &mut self.flows[side.other() as usize];
         let len = (flow.received - flow.taken) as usize;
@@ -347,7 +344,6 @@ impl Connection {
         self.flows[side as usize].timeout_at.into_iter().chain(ack_at).min()
     }
 
-    /// Does what is due at `side`.
     pub(super) fn handle_timeout(&mut self, now: Time, side: Side) {
         let incoming = &mut self.flows[side.other() as usize];
         if incoming.ack_at.is_some_and(|at| at <= now) {

@@ -21,7 +21,6 @@ const CONNECT_TIME: Duration = Duration::from_millis(1);
 /// The shortest virtual time between two questions whether to go on.
 const STEP_MIN: Duration = Duration::from_micros(1);
 
-/// Something that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Air(usize),
@@ -30,13 +29,12 @@ enum Event {
     GatewayTimer,
     NodeTurn(usize),
     NodeTimer(usize),
-    /// What was written on this connection at this side leaves the host.
-    Send(usize, bool),
-    Timer(usize, bool),
+    /// The data written on this connection at this side leaves the host.
+    Send(usize, Side),
+    Timer(usize, Side),
     Connected(usize),
 }
 
-/// A cluster.
 #[derive(Debug)]
 pub(super) struct World {
     now: Time,
@@ -55,7 +53,7 @@ pub(super) struct World {
     timers: Vec<[Option<Time>; 2]>,
     /// A link's node, its place among the node's links, its cell, and its node's port there.
     routes: Vec<Route>,
-    /// What is on the air: its link, and which of the link's connections it belongs to.
+    /// Segments on the air: the link, and which of the link's connections they belong to.
     segments: Slab<(usize, u32, Segment)>,
     pub(super) packets: Packets,
     connect: Vec<LinkId>,
@@ -196,9 +194,8 @@ impl World {
                 self.nodes[node].has_timer = false;
                 self.wake_node(node);
             }
-            Event::Send(link, is_gateway) => self.send(link, side_of(is_gateway)),
-            Event::Timer(link, is_gateway) => {
-                let side = side_of(is_gateway);
+            Event::Send(link, side) => self.send(link, side),
+            Event::Timer(link, side) => {
                 if self.timers[link][side as usize] == Some(self.now) {
                     self.timers[link][side as usize] = None;
                     self.connections[link].handle_timeout(self.now, side);
@@ -239,7 +236,7 @@ impl World {
         self.gateway.busy_until = end;
         for at in 0..self.gateway.written().len() {
             let link = self.gateway.written()[at].0;
-            self.at(end, Event::Send(link, true));
+            self.at(end, Event::Send(link, Side::Gateway));
         }
         for link in std::mem::take(&mut self.gateway.cut) {
             self.disconnect(link.0);
@@ -256,7 +253,7 @@ impl World {
         }
     }
 
-    /// The gateway has given a link up. The node learns of it at once: whoever is left with a dead connection is `sim`'s matter.
+    /// The gateway has given a link up. The node learns of it at once: half-open connections are the fault simulator's matter.
     fn disconnect(&mut self, link: usize) {
         self.connections[link] = Connection::new();
         self.attempts[link] += 1;
@@ -276,7 +273,7 @@ impl World {
         let end = self.now + Duration::from_nanos(busy_ns);
         node.busy_until = end;
         for link in std::mem::take(&mut node.written) {
-            self.at(end, Event::Send(link, false));
+            self.at(end, Event::Send(link, Side::Node));
         }
         if !self.nodes[number].has_timer
             && let Some(next) = self.nodes[number].core.next_timeout()
@@ -324,7 +321,7 @@ impl World {
             && planned.is_none_or(|at| next < at)
         {
             *planned = Some(next);
-            self.at(next, Event::Timer(link, side == Side::Gateway));
+            self.at(next, Event::Timer(link, side));
         }
     }
 
@@ -383,15 +380,11 @@ impl World {
             }
         }
         // What the acknowledgement lets go, or an acknowledgement that does not wait.
-        self.at(self.now, Event::Send(link, side == Side::Gateway));
+        self.at(self.now, Event::Send(link, side));
     }
 
     #[cfg(test)]
     pub(super) fn links_broken(&self) -> u64 {
         self.attempts.iter().copied().map(u64::from).sum()
     }
-}
-
-fn side_of(is_gateway: bool) -> Side {
-    if is_gateway { Side::Gateway } else { Side::Node }
 }

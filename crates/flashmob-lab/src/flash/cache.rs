@@ -1,6 +1,6 @@
 //! A much simplified page cache with readahead, for a modelled device that is read through one.
 //!
-//! It only knows which pages are there. What it leaves out: it never evicts (give it a [`PageCache::drop_all`]
+//! It only knows which pages are there. Its limits: it never evicts (give it a [`PageCache::drop_all`]
 //! instead), two threads that miss the same page at once both fetch it, readahead is fetched when the page before is
 //! missed and not earlier in the background, writes pass it by.
 
@@ -17,7 +17,7 @@ const CHUNK_BLOCKS: u64 = 4096;
 /// Submitters whose reading is followed; with more, all are forgotten and begin anew.
 const SUBMITTERS_MAX: usize = 4096;
 
-/// What a read through the cache needs.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Nothing: all of it is there.
@@ -31,7 +31,6 @@ pub enum Lookup {
     },
 }
 
-/// How one submitter reads.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     /// The byte after its last read.
@@ -56,7 +55,7 @@ impl PageCache {
         PageCache { size_bytes, chunks: HashMap::new(), blocks: 0, readings: HashMap::new() }
     }
 
-    /// What a read needs, and how far ahead to read: not at all unless `submitter` reads on where it left off, then
+    /// The fetch that a read needs, with readahead: none unless `submitter` reads on where it left off, then
     /// twice as far each time, up to 128 KiB. The read must lie within the device.
     pub fn lookup(&mut self, submitter: u32, offset_bytes: u64, len_bytes: u64) -> Lookup {
         let last = self.readings.get(&submitter).copied();

@@ -15,7 +15,7 @@
 //! - [`FlashModel`]: the device with its queue
 //! - [`PageCache`]: a much simplified page cache with readahead, to be put in front where one is wanted
 //!
-//! What it is for: the effects that the papers behind this project describe. Random reads grow with threads up to
+//! Its purpose is to show the effects that the papers behind this project describe. Random reads grow with threads up to
 //! the number of slots and then stay flat; a read of one byte costs a block; an upward step is cheaper than a
 //! downward one, so the scheduler's order counts. **It is no forecast for a particular device**: which numbers
 //! were published and which were chosen stands beside each of them in [`profile`] and in `docs/models.md`.

@@ -27,7 +27,7 @@ struct InService {
     started: Time,
 }
 
-/// What a slot began to serve.
+/// A request that a slot began to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// The request.
@@ -80,7 +80,7 @@ impl FlashModel {
     pub fn new(profile: &Profile, scheduler: Scheduler, size_bytes: u64, seed: u64) -> Result<Self, ProfileError> {
         profile.check()?;
         if size_bytes == 0 || size_bytes > 1 << 63 {
-            return Err(ProfileError::Size { size_bytes });
+            return Err(ProfileError::Size(size_bytes));
         }
         Ok(FlashModel {
             slots: profile.slots as usize,
@@ -125,7 +125,7 @@ impl FlashModel {
         request.check(self.size_bytes)?;
         self.run_until(now);
         if self.waiting() >= WAITING_MAX {
-            return Err(RequestError::TooMany { waiting: self.waiting() });
+            return Err(RequestError::TooMany(self.waiting()));
         }
         self.queue.push(Waiting { request, submitted: self.now, number: self.submitted });
         self.submitted += 1;
@@ -163,7 +163,7 @@ impl FlashModel {
         self.starts.get_or_insert_default();
     }
 
-    /// What slots began to serve since the last call, in that order. Empty without
+    /// The requests that slots began to serve since the last call, in that order. Empty without
     /// [`record_starts`](Self::record_starts).
     pub fn take_starts(&mut self, starts: &mut Vec<Start>) {
         if let Some(recorded) = &mut self.starts {
@@ -171,7 +171,7 @@ impl FlashModel {
         }
     }
 
-    /// What happened since the start or the last reset.
+    /// Counts since the start or the last reset.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
@@ -204,7 +204,6 @@ impl FlashModel {
         self.now = self.now.max(now);
     }
 
-    /// Fills the free slots.
     fn dispatch(&mut self) {
         while self.in_service.len() < self.slots {
             let Some(Waiting { request, submitted, .. }) = self.next() else { break };

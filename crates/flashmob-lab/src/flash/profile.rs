@@ -8,7 +8,7 @@ mod known;
 
 use crate::resembling::{hint, resembling};
 
-/// What reads or writes of one device cost, in nanoseconds of one slot.
+/// The cost of reads or writes of one device, in nanoseconds of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// A request elsewhere than where the last one ended, with its first block, everything included that is not
@@ -26,7 +26,7 @@ pub struct Cost {
 pub struct Rotation {
     /// One turn.
     pub turn_ns: u64,
-    /// What lies on one track: places so far apart lie at the same angle.
+    /// The bytes of one track: places this far apart lie at the same angle.
     pub track_bytes: u64,
     /// The arm to the next track, settled.
     pub seek_min_ns: u64,
@@ -47,9 +47,9 @@ pub struct Profile {
     pub description: &'static str,
     /// How many requests it serves at once.
     pub slots: u32,
-    /// What reads cost.
+    /// The cost of reads.
     pub read: Cost,
-    /// What writes cost, until the device has them.
+    /// The cost of writes, until the device has them.
     pub write: Cost,
     /// A flush after writes.
     pub flush_ns: u64,
@@ -69,30 +69,15 @@ pub struct Profile {
 /// Why a profile cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// There is none of that name.
-    #[error("there is no modelled device '{name}'; there are {}{}", Profile::names().join(", "), hint(*.meant))]
-    Unknown {
-        /// The name that was given.
-        name: String,
-        /// What was probably meant.
-        meant: Option<&'static str>,
-    },
-    /// One of its numbers is out of range.
-    #[error("the profile '{name}' cannot be: {field} must be {range}")]
-    OutOfRange {
-        /// The profile.
-        name: &'static str,
-        /// The number.
-        field: &'static str,
-        /// What it may be.
-        range: &'static str,
-    },
-    /// The device would be empty, or larger than any.
-    #[error("a modelled device of {size_bytes} bytes; it must have 1 byte to 8 EiB")]
-    Size {
-        /// What was asked for.
-        size_bytes: u64,
-    },
+    /// No profile has this name; the second may be meant.
+    #[error("there is no modelled device '{}'; there are {}{}", .0, Profile::names().join(", "), hint(*.1))]
+    Unknown(String, Option<&'static str>),
+    /// A number is out of range: the profile, the field, the range.
+    #[error("the profile '{0}' cannot be: {1} must be {2}")]
+    OutOfRange(&'static str, &'static str, &'static str),
+    /// The device would have this many bytes: none, or more than any has.
+    #[error("a modelled device of {0} bytes; it must have 1 byte to 8 EiB")]
+    Size(u64),
 }
 
 /// One hour: no time in a profile may be longer, so that no sum of them overflows.
@@ -119,7 +104,7 @@ impl Profile {
         Profile::ALL
             .into_iter()
             .find(|profile| profile.name == plain)
-            .ok_or_else(|| ProfileError::Unknown { name: name.to_string(), meant: resembling(name, &Profile::names()) })
+            .ok_or_else(|| ProfileError::Unknown(name.to_string(), resembling(name, &Profile::names())))
     }
 
     /// How many requests a program that sorts by itself should have in such a device at once: as many as slots, as many again (at
@@ -136,7 +121,7 @@ impl Profile {
     /// # Errors
     /// The first that does not.
     pub fn check(&self) -> Result<(), ProfileError> {
-        let wrong = |field, range| Err(ProfileError::OutOfRange { name: self.name, field, range });
+        let wrong = |field, range| Err(ProfileError::OutOfRange(self.name, field, range));
         let costs = [self.read, self.write];
         if !(1..=1024).contains(&self.slots) {
             return wrong("slots", "1 to 1024");

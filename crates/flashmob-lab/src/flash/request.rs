@@ -1,11 +1,11 @@
-//! What is asked of a modelled device, and what comes of it.
+//! Requests to a modelled device, and their completions.
 
 use flashmob_core::units::Time;
 
 /// The longest single request in bytes: 128 MiB, four times what NBD servers commonly allow.
 pub const REQUEST_BYTES_MAX: u64 = 128 << 20;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Reads.
@@ -23,7 +23,7 @@ pub struct Request {
     pub id: u64,
     /// Who asks: the thread. Schedulers that share between askers tell them apart by it.
     pub submitter: u32,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Where it begins.
     pub offset_bytes: u64,
@@ -47,41 +47,28 @@ pub struct Completion {
 /// Why a request is refused. Nothing of it has happened then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// It reaches beyond the end.
-    #[error("{len_bytes} bytes at {offset_bytes} reach beyond the end of the modelled device of {size_bytes} bytes")]
-    BeyondEnd {
-        /// Where the request begins.
-        offset_bytes: u64,
-        /// How long it is.
-        len_bytes: u64,
-        /// The size of the device.
-        size_bytes: u64,
-    },
-    /// A read or write of nothing.
+    /// Length, offset and the size of the device, in bytes: the request reaches beyond the end.
+    #[error("{0} bytes at {1} reach beyond the end of the modelled device of {2} bytes")]
+    BeyondEnd(u64, u64, u64),
+    /// A read or write of no bytes.
     #[error("a read or write of 0 bytes; give it at least one")]
     Empty,
-    /// A flush with a place.
+    /// A flush with an offset or a length.
     #[error("a flush has no place; leave its offset and length 0")]
     FlushWithPlace,
-    /// Longer than [`REQUEST_BYTES_MAX`].
-    #[error("{len_bytes} bytes in one request; cut it into pieces of at most {REQUEST_BYTES_MAX}")]
-    TooLong {
-        /// How long it is.
-        len_bytes: u64,
-    },
-    /// [`super::model::WAITING_MAX`] requests wait already.
-    #[error("{waiting} requests wait for the modelled device already; wait for some to finish")]
-    TooMany {
-        /// How many wait.
-        waiting: usize,
-    },
+    /// More bytes than [`REQUEST_BYTES_MAX`].
+    #[error("{0} bytes in one request; cut it into pieces of at most {REQUEST_BYTES_MAX}")]
+    TooLong(u64),
+    /// This many requests wait already, [`super::model::WAITING_MAX`].
+    #[error("{0} requests wait for the modelled device already; wait for some to finish")]
+    TooMany(usize),
 }
 
 impl Request {
     /// Whether a device of `size_bytes` can do it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first rule that it breaks.
     pub fn check(&self, size_bytes: u64) -> Result<(), RequestError> {
         let Request { offset_bytes, len_bytes, .. } = *self;
         if self.op == Op::Flush {
@@ -91,10 +78,10 @@ impl Request {
             return Err(RequestError::Empty);
         }
         if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > size_bytes) {
-            return Err(RequestError::BeyondEnd { offset_bytes, len_bytes, size_bytes });
+            return Err(RequestError::BeyondEnd(len_bytes, offset_bytes, size_bytes));
         }
         if len_bytes > REQUEST_BYTES_MAX {
-            return Err(RequestError::TooLong { len_bytes });
+            return Err(RequestError::TooLong(len_bytes));
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Service {
         electronics_ns + turning_ns
     }
 
-    /// What the drive itself would guess that it takes to get there: the measure of its own sorting.
+    /// The drive's own estimate of the time to reach a request, by which it sorts.
     pub(super) fn reach_ns(&self, now: Time, request: &Request) -> u64 {
         let (first, _) = blocks_touched(request.offset_bytes, request.len_bytes);
         match &self.profile.rotation {

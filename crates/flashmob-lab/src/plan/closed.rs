@@ -1,4 +1,4 @@
-//! What can be said without a simulation. Whether a formula fits is decided by estimates alone, too.
+//! Rates without a simulation. Estimates alone also decide whether a formula applies.
 //!
 //! - **Little's law** (J. D. C. Little, 1961): requests outstanding are requests each second times the time of one. With a single one
 //!   outstanding nobody waits for anybody, and its time is the sum of its parts.
@@ -18,10 +18,10 @@ use crate::flash;
 /// A batch with one read, and its answer without the bytes that were read (docs/wire-protocol.md).
 const ASK_BYTES: u32 = 44;
 const ANSWER_BYTES: u32 = 35;
-/// What each further read adds to a batch and to its answer, at most.
+/// The bytes that each further read adds to a batch and to its answer, at most.
 const ASK_MORE_BYTES: f64 = 8.0;
 const ANSWER_MORE_BYTES: f64 = 6.0;
-/// What a packet has besides data: headers of Ethernet, IP and TCP.
+/// The headers of a packet: Ethernet, IP and TCP.
 const PACKET_HEADERS_BYTES: u32 = 66;
 /// Reads whose answers fit one packet.
 const ONE_PACKET_BYTES: u32 = 1400;
@@ -31,7 +31,7 @@ const SPARE_BELOW: f64 = 0.35;
 /// A node has many requests in hand with so many for each of its slots.
 const IN_HAND_PER_SLOT: u32 = 24;
 
-/// What all nodes that are asked would do alone, unsorted, in requests each second; `None` without flash.
+/// The requests per second of the flash of all loaded nodes alone, unsorted; `None` without flash.
 ///
 /// # Errors
 /// The flash cannot be.
@@ -41,7 +41,7 @@ pub fn flash_limit(settings: &Settings) -> Result<Option<f64>, SettingsError> {
     Ok(Some(one * f64::from(settings.loaded_nodes)))
 }
 
-/// Requests each second by a formula, and its name, if there is one for such a cluster.
+/// The requests per second by a formula, and its name; `None` if none applies to this cluster.
 #[must_use]
 pub fn estimate(settings: &Settings) -> Option<(f64, &'static str)> {
     if settings.outstanding == 1 {

@@ -1,4 +1,4 @@
-//! How fast a cluster will be, what holds it back, and what would move that: an answer before anything is bought or wired.
+//! The planner: how fast a cluster will be, what limits it, and what would improve it, before anything is bought or wired.
 //!
 //! - [`forecast`]: how fast. Where there is a closed form it gives the rate ([`closed`]); else the simulator does ([`settle`]).
 //! - [`plan`]: besides, what holds it back: that of which twice as much brings most ([`relief`]); and what people could do about it.
@@ -21,7 +21,7 @@ pub const NAMED_MIN: f64 = 1.08;
 /// and so much before it shares the blame with another, which at the same time may bring at most ten times as much more.
 pub const SHARED_MIN: f64 = 1.05;
 const SHARED_PART_MIN: f64 = 0.1;
-/// What brings less is no remedy.
+/// The least gain of a remedy.
 const REMEDY_MIN: f64 = 1.05;
 /// For the forecast, and for what is compared with it.
 const OF_FORECAST: Effort = Effort { seeds: 2, tolerance: 0.03, events_max: 1_500_000 };
@@ -47,10 +47,10 @@ pub struct Forecast {
     pub simulated: Settled,
 }
 
-/// What something brings.
+/// A remedy and its gain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remedy {
-    /// What to do, in words.
+    /// The remedy, as text.
     pub what: String,
     /// Requests each second with it, as a multiple of those without.
     pub factor: f64,
@@ -61,15 +61,15 @@ pub struct Remedy {
 pub struct Plan {
     /// How fast.
     pub forecast: Forecast,
-    /// What the flash of all nodes that are asked would do alone, unsorted, in requests each second; `None` without flash.
+    /// The requests per second of the flash of all loaded nodes alone, unsorted; `None` without flash.
     pub flash_limit: Option<f64>,
-    /// What holds it back.
+    /// The bottleneck.
     pub blame: Blame,
-    /// What one could do, the best first; only what brings something.
+    /// Remedies that bring something, the best first.
     pub remedies: Vec<Remedy>,
 }
 
-/// Says how fast a cluster will be under its load. The times of `settings` are not used: it simulates as long as it needs.
+/// Forecasts how fast a cluster will be under its load. The times of `settings` are not used: it simulates as long as necessary.
 ///
 /// # Errors
 /// See [`SettingsError`].
@@ -82,7 +82,7 @@ pub fn forecast(settings: &Settings) -> Result<Forecast, SettingsError> {
     Ok(Forecast { requests_per_second, method, simulated })
 }
 
-/// What holds a cluster back.
+/// The bottleneck of a cluster.
 #[derive(Clone, Debug)]
 pub struct Blame {
     /// That which brings most first: several if they share the blame, none if no single thing brings much.
@@ -91,7 +91,7 @@ pub struct Blame {
     pub gains: Vec<(Resource, f64)>,
 }
 
-/// Says also what holds it back, and what could be done. `progress` is told how many of how many simulations are done.
+/// A forecast with the bottleneck and remedies. `progress` receives the number of finished simulations, and of all.
 ///
 /// # Errors
 /// See [`SettingsError`].
@@ -121,7 +121,7 @@ fn relieved(settings: &Settings) -> Vec<(Resource, Settings)> {
     Resource::ALL.into_iter().filter_map(|resource| Some((resource, resource.doubled(settings)?))).collect()
 }
 
-/// What is to blame, of clusters each of which has twice as much of something.
+/// The bottleneck, from clusters each of which has twice as much of one resource.
 fn blame(
     forecast: &Forecast,
     relieved: Vec<(Resource, Settings)>,
@@ -135,7 +135,7 @@ fn blame(
     Ok(Blame { bottleneck, gains })
 }
 
-/// What something must bring to share the blame, where the most that anything brings is `most`.
+/// The least gain of a bottleneck, where the largest gain is `most`.
 fn shares_from(most: f64) -> f64 {
     if most < NAMED_MIN { f64::INFINITY } else { SHARED_MIN.max(1.0 + SHARED_PART_MIN * (most - 1.0)) }
 }
@@ -159,7 +159,7 @@ fn factor(rate: f64, base: f64) -> f64 {
     if base > 0.0 { rate / base } else { 1.0 }
 }
 
-/// Simulates clusters for a comparison, on two threads. `done` is told how many are.
+/// Simulates clusters for a comparison, on two threads. `done` receives the number of finished ones.
 fn rates(clusters: &[Settings], done: &mut dyn FnMut(usize)) -> Result<Vec<f64>, SettingsError> {
     let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let rates = Mutex::new(vec![Ok(0.0); clusters.len()]);

@@ -1,4 +1,4 @@
-//! What could be more of, and what one could do.
+//! Resources that a cluster may have too little of, and remedies.
 
 use std::fmt;
 use std::time::Duration;
@@ -131,7 +131,7 @@ impl Profile {
     }
 }
 
-/// What a person could do, and the cluster with it. Each changes one thing: twice as many nodes share the same requests.
+/// Remedies, each with the cluster that it would give. Each changes one thing: twice as many nodes share the same requests.
 #[must_use]
 pub fn remedies(settings: &Settings) -> Vec<(String, Settings)> {
     let mut found = Vec::new();

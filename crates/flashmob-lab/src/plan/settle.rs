@@ -2,7 +2,7 @@
 //!
 //! A cluster goes on in stretches, each as long as all before it. It has settled when its last two stretches agree, with each other and
 //! with those of another seed, and were long enough for everything outstanding to go around a few times. Where TCP fights losses over
-//! a full air, figures wander for long: there is a limit on the work, and whoever asks learns that it was reached.
+//! a full air, figures drift for long: the work is limited, and the result reports that the limit was reached.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ pub struct Effort {
     pub seeds: u64,
     /// All stretches that count must lie within this, as a fraction of their mean.
     pub tolerance: f64,
-    /// Events of a simulation after which it is no longer gone on with.
+    /// Events after which a simulation stops.
     pub events_max: u64,
 }
 
-/// What the stretches that count came to, of all seeds together.
+/// The results of the stretches that count, of all seeds together.
 #[derive(Clone, Debug)]
 pub struct Settled {
     /// Virtual time, of one seed.
@@ -57,7 +57,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Of the requests so large a part, from 0 to 1, took no longer.
+    /// The latency at this quantile, from 0 to 1.
     #[must_use]
     pub fn latency(&self, part: f64) -> Duration {
         Duration::from_nanos(self.latency_ns.value_at_quantile(part))

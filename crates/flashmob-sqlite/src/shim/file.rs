@@ -9,21 +9,20 @@ use crate::report::{CallKind, FileKind};
 
 /// The newest form of methods that is known here.
 const VERSION: c_int = 3;
-/// What SQLite puts behind a database's name for shared memory; its VFS opens that without a word.
+/// SQLite's suffix for shared memory, which its VFS opens without a call to the shim.
 const SHARED_MEMORY: &[u8] = b"-shm";
 
-/// What SQLite takes for its file. The file of the VFS below follows at once.
+/// SQLite's file. The file of the VFS below follows directly.
 // SQLite aligns files to 8 bytes and no further, on all machines.
 #[repr(C, align(8))]
 struct File {
-    /// What SQLite knows of it.
     base: sqlite3_file,
     /// With what the file below can do: that differs between files of one VFS.
     methods: sqlite3_io_methods,
     notes: *const Notes,
-    /// What the notes call it; absent if they have no room.
+    /// Its index in the notes; absent if they have no room.
     index: Option<u32>,
-    /// What the notes call the shared memory beside it, once it is there.
+    /// The index of the shared memory beside it, once it exists.
     shared: Option<u32>,
     /// Its path, which SQLite keeps for as long as the file is open; NULL for temporary ones.
     name: *const c_char,

@@ -22,24 +22,20 @@ pub(crate) struct Shim {
     context: *mut Context,
 }
 
-/// What the calls of a shim need.
 struct Context {
-    /// SQLite's own.
     below: *mut ffi::sqlite3_vfs,
     notes: Notes,
 }
 
 impl Shim {
-    /// Registers one before SQLite's default.
     pub fn register(notes: Notes) -> Result<Shim, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let failed = |what| Error::Shim { what };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = CString::new(format!("flashmob-{number}")).map_err(|_| failed("its name"))?;
+        let name = CString::new(format!("flashmob-{number}")).map_err(|_| Error::Shim("its name"))?;
         // SAFETY: NULL asks for the default, which is there for as long as the process is.
         let below = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
         if below.is_null() {
-            return Err(failed("there is no VFS to put it before"));
+            return Err(Error::Shim("there is no VFS to put it before"));
         }
         let context = Box::into_raw(Box::new(Context { below, notes }));
         // SAFETY: `below` was just given by SQLite and is not NULL.
@@ -47,17 +43,15 @@ impl Shim {
         let shim = Shim { name, vfs, context };
         // SAFETY: `vfs` and all that it points to stay where they are until `drop`, which unregisters it.
         if unsafe { ffi::sqlite3_vfs_register(shim.vfs, 0) } != ffi::SQLITE_OK {
-            return Err(failed("it was refused"));
+            return Err(Error::Shim("it was refused"));
         }
         Ok(shim)
     }
 
-    /// What connections call it.
     pub fn name(&self) -> &CStr {
         &self.name
     }
 
-    /// What was noted.
     pub fn notes(&self) -> &Notes {
         // SAFETY: it is freed in `drop` alone, and nobody has it mutably.
         unsafe { &(*self.context).notes }

@@ -130,7 +130,7 @@ macro_rules! hand_on {
     )* };
 }
 
-/// What a library's function is to SQLite.
+/// SQLite's type of a library's function.
 type Symbol = Option<unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char)>;
 
 hand_on! {

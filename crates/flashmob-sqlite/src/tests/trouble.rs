@@ -57,7 +57,7 @@ fn within_a_limit() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let failed = done(&Workload { inserts: 100_000, ..workload(Path::new(&folder)) }).unwrap_err();
     let message = failed.to_string();
-    let Error::Io { inserts, errno, .. } = failed else { panic!("{message}") };
+    let Error::Io(_, inserts, _, errno) = failed else { panic!("{message}") };
     assert!(inserts > 100 && errno == libc::EFBIG && message.contains("File too large"), "{message}");
 }
 
@@ -89,7 +89,7 @@ mod privileged {
         let read_only = done(&workload(folder.path()));
         assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
         let failed = failed.unwrap_err();
-        assert!(matches!(failed, Error::Full { inserts, .. } if inserts > 100), "{failed}");
+        assert!(matches!(failed, Error::Full(_, inserts) if inserts > 100), "{failed}");
         assert!(failed.to_string().contains("no space is left there"), "{failed}");
         assert!(matches!(read_only, Err(Error::ReadOnly { .. })), "{read_only:?}");
     }

@@ -1,4 +1,4 @@
-//! What was captured: the kernel's pages as they came, and their events in order.
+//! A capture: the kernel's raw pages, and their events in order.
 
 use flashmob_results::trace::{Losses, Source};
 
@@ -6,14 +6,14 @@ use super::tracing::Texts;
 use crate::format::{EventFormat, PageLayout};
 use crate::record::{Counted, Formats, Record, Stream, merge};
 
-/// What was captured.
+/// A capture.
 #[derive(Debug, Default)]
 pub struct Capture {
     /// The kernel's layouts.
     pub formats: Vec<EventFormat>,
-    /// What is missing.
+    /// Events that are missing.
     pub losses: Losses,
-    /// Where knowledge came from.
+    /// The sources of the data.
     pub sources: Vec<Source>,
     /// Release of the kernel.
     pub kernel: String,
@@ -24,7 +24,7 @@ pub struct Capture {
     pub(super) pages: Vec<Pages>,
 }
 
-/// What one processor's buffer of an instance gave.
+/// The pages of one processor's buffer of an instance.
 #[derive(Debug)]
 pub struct Pages {
     /// Which instance: `threads`, `devices`.

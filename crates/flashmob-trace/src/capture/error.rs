@@ -1,29 +1,24 @@
-//! Why no session can be opened at all: never for want of rights or of events.
+//! Errors of a session. Missing rights and missing events are none.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What went wrong.
+/// Why a session cannot be opened or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// Names go into paths of files that root writes.
     #[error("'{0}' cannot be the name of an event: letters, digits, '_', '-' and '.' only")]
     Name(String),
-    /// No thread can be started that reads.
-    #[error("no thread can be started that reads what the kernel traced: {0}")]
+    /// The reading thread cannot be started.
+    #[error("cannot start the thread that reads the kernel's buffers: {0}")]
     Reader(io::Error),
-    /// The kernel refused what it has taken from others.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    /// The kernel refused a file of tracefs.
+    #[error("{}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] io::Error),
 }
 
 impl CaptureError {
     pub(super) fn io(path: &Path, source: io::Error) -> CaptureError {
-        CaptureError::Io { path: path.into(), source }
+        CaptureError::Io(path.into(), source)
     }
 }

@@ -44,7 +44,6 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts it.
     pub fn start(tracefs: &Tracefs, owner: &Owner) -> io::Result<Guardian> {
         let start = |shell: &str| {
             let mut command = Command::new(shell);

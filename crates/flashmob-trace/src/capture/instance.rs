@@ -20,7 +20,7 @@ pub struct Instance {
     buffer_bytes: u64,
 }
 
-/// What one processor's buffer could not keep.
+/// The losses of one processor's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Events that found no room, or were overwritten.
@@ -62,7 +62,6 @@ impl Instance {
         }
     }
 
-    /// Writes one of its files.
     pub fn set(&self, file: &str, value: &str) -> Result<(), String> {
         tracefs::write(&self.path.join(file), value).map_err(|error| format!("{file}: {}", tracefs::words(&error)))
     }
@@ -78,7 +77,6 @@ impl Instance {
             .is_ok_and(|text| text.contains(|c: char| c.is_ascii_digit()))
     }
 
-    /// Whether the kernel has an event.
     pub fn has(&self, system: &str, name: &str) -> bool {
         self.event(system, name).is_dir()
     }
@@ -114,18 +112,16 @@ impl Instance {
         file.map_err(|error| format!("{}: {}", path.display(), tracefs::words(&error)))
     }
 
-    /// What a processor's buffer could not keep.
+    /// The losses of a processor's buffer.
     pub fn stats(&self, cpu: u32) -> Stats {
         let text = tracefs::read(&self.path.join(format!("per_cpu/cpu{cpu}/stats"))).unwrap_or_default();
         stats(&text)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The room of each processor.
     pub fn buffer_bytes(&self) -> u64 {
         self.buffer_bytes
     }

@@ -6,7 +6,7 @@ use super::Wanted;
 const BUFFER_BYTES: u64 = 8 << 20;
 /// Below this, a burst is lost before anybody wakes.
 const BUFFER_BYTES_MIN: u64 = 256 << 10;
-/// What is kept by default.
+/// The default limit on a capture.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// For each processor of each instance.

@@ -34,10 +34,10 @@ pub use error::CaptureError;
 pub use recording::RecordingError;
 pub use session::Session;
 
-/// What to capture.
+/// The wanted events of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Events as `system:name`. What the kernel lacks is named in [`Session::sources`].
+    /// Events as `system:name`. [`Session::sources`] names those that the kernel lacks.
     pub events: Vec<Event>,
     /// Threads and processes whose events count, for events with [`Scope::Threads`]. With [`Wanted::follow_children`] a process means all threads
     /// that it has.
@@ -71,11 +71,13 @@ pub struct Event {
 }
 
 /// Whose events count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Those of the wanted threads.
     Threads,
-    /// Those of the wanted devices, whoever caused them: kernel threads do much of the work. The event's field that holds the device is `dev` or `s_dev`.
+    /// Those of the wanted devices, kernel threads included. The event's field with the device is `dev` or `s_dev`.
+    #[default]
     Devices,
     /// Everybody's.
     All,

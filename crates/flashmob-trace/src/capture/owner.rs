@@ -23,19 +23,16 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// A new session of this process.
     pub fn new() -> Owner {
         let process = std::process::id();
         let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
         Owner { process, started: started(process).unwrap_or(0), session }
     }
 
-    /// The name of an instance.
     pub fn instance(&self, what: &str) -> String {
         format!("{INSTANCE_PREFIX}{}-{}-{}-{what}", self.process, self.started, self.session)
     }
 
-    /// The name of a group of probes.
     pub fn group(&self, number: usize) -> String {
         format!("{}{number}", self.group_prefix())
     }
@@ -63,7 +60,6 @@ impl Owner {
     }
 }
 
-/// When a process began.
 fn started(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name in brackets may hold anything, brackets too; the time of the start is the 20th field behind it.

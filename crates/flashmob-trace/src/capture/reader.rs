@@ -24,15 +24,12 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// Where pages come from.
 #[derive(Debug)]
 pub struct Buffer {
-    /// The processor.
     pub cpu: u32,
-    /// Its `trace_pipe_raw`.
     pub file: File,
     /// Whole pages, in chunks.
     pub pages: Vec<Vec<u8>>,
 }
 
-/// The thread.
 #[derive(Debug)]
 pub struct Reader {
     shared: Arc<Shared>,
@@ -46,14 +43,13 @@ struct Shared {
     wake: OwnedFd,
 }
 
-/// What is kept, and how much may be.
+/// The room for pages.
 struct Room {
     layout: PageLayout,
     left_bytes: u64,
 }
 
 impl Reader {
-    /// Starts it.
     pub fn start(files: Vec<(u32, File)>, layout: PageLayout, limit_bytes: u64) -> std::io::Result<Reader> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared { is_over: AtomicBool::new(false), was_full: AtomicBool::new(false), wake });

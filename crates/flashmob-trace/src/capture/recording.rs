@@ -1,4 +1,4 @@
-//! A capture in a folder: layouts in the kernel's own words, pages as they came. What a test reads was so recorded on some kernel.
+//! A capture in a folder: the kernel's own texts of layouts, and its raw pages. Tests read such recordings.
 //!
 //! ```text
 //! capture.json                    kernel, losses, sources, and which pages there are
@@ -22,49 +22,24 @@ const EVENTS: &str = "events";
 /// Longer layouts than any kernel writes are no layouts.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a recording cannot be used.
+/// Why a recording cannot be used, with the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The index is none.
-    #[error("{}: {source}; record it anew", path.display())]
-    Index {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// Pages of an instance that there is not.
-    #[error("{}: pages of '{instance}', which is neither 'threads' nor 'devices'", path.display())]
-    Instance {
-        /// The index.
-        path: PathBuf,
-        /// What it says.
-        instance: String,
-    },
-    /// The layout of pages makes no sense.
-    #[error("{}: {source}", path.display())]
-    Header {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: HeaderError,
-    },
-    /// The layout of an event makes no sense.
-    #[error("{}: {source}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: FormatError,
-    },
+    #[error("{}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] io::Error),
+    /// The index is malformed.
+    #[error("{}: {}; record it anew", .0.display(), .1)]
+    Index(PathBuf, #[source] serde_json::Error),
+    /// The index names pages of an unknown instance.
+    #[error("{}: pages of '{}', which is neither 'threads' nor 'devices'", .0.display(), .1)]
+    Instance(PathBuf, String),
+    /// The layout of pages is malformed.
+    #[error("{}: {}", .0.display(), .1)]
+    Header(PathBuf, #[source] HeaderError),
+    /// The layout of an event is malformed.
+    #[error("{}: {}", .0.display(), .1)]
+    Format(PathBuf, #[source] FormatError),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -111,7 +86,7 @@ impl Capture {
         let (kernel, losses, sources) = (self.kernel.clone(), self.losses.clone(), self.sources.clone());
         let path = folder.join(INDEX);
         let text = serde_json::to_string_pretty(&Index { kernel, losses, sources, pages });
-        let text = text.map_err(|source| RecordingError::Index { path: path.clone(), source })?;
+        let text = text.map_err(|source| RecordingError::Index(path.clone(), source))?;
         write(&path, (text + "\n").as_bytes())
     }
 
@@ -123,13 +98,13 @@ impl Capture {
         let path = folder.join(INDEX);
         let text = std::fs::read(&path).map_err(io_error(&path))?;
         let index: Index =
-            serde_json::from_slice(&text).map_err(|source| RecordingError::Index { path: path.clone(), source })?;
+            serde_json::from_slice(&text).map_err(|source| RecordingError::Index(path.clone(), source))?;
         let Index { kernel, losses, sources, pages: places } = index;
         let (texts, formats, layout) = load_texts(&folder.join(EVENTS))?;
         let mut pages = Vec::new();
         for place in places {
             if !INSTANCES.contains(&place.instance.as_str()) {
-                return Err(RecordingError::Instance { path, instance: place.instance });
+                return Err(RecordingError::Instance(path, place.instance));
             }
             let file = folder.join(place.file());
             let chunks = vec![std::fs::read(&file).map_err(io_error(&file))?];
@@ -145,14 +120,14 @@ fn load_texts(events: &Path) -> Result<(Texts, Vec<EventFormat>, PageLayout), Re
         texts.insert(name.into(), read_text(&events.join(name))?);
     }
     let layout = PageLayout::parse(&texts["header_page"]);
-    let layout = layout.map_err(|source| RecordingError::Header { path: events.join("header_page"), source })?;
+    let layout = layout.map_err(|source| RecordingError::Header(events.join("header_page"), source))?;
     for (system, folder) in folders(events)? {
         for (name, folder) in folders(&folder)? {
             for entry in std::fs::read_dir(&folder).map_err(io_error(&folder))?.flatten() {
                 let (path, id) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
                 let text = read_text(&path)?;
                 let format = EventFormat::parse(&system, &text);
-                formats.push(format.map_err(|source| RecordingError::Format { path, source })?);
+                formats.push(format.map_err(|source| RecordingError::Format(path, source))?);
                 texts.insert(format!("{system}/{name}/{id}"), text);
             }
         }
@@ -177,5 +152,5 @@ fn read_text(path: &Path) -> Result<String, RecordingError> {
 }
 
 fn io_error(path: &Path) -> impl Fn(io::Error) -> RecordingError {
-    move |source| RecordingError::Io { path: path.into(), source }
+    move |source| RecordingError::Io(path.into(), source)
 }

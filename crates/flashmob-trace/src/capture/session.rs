@@ -13,7 +13,7 @@ use super::sources::layers;
 use super::tracefs::Tracefs;
 use super::tracing::Tracing;
 
-/// What sources of names and of SQLite's functions are called.
+/// The sources of names and of SQLite's functions.
 pub(super) const NAMES: &str = "names of files";
 pub(super) const SQLITE: &str = "SQLite's functions";
 
@@ -26,7 +26,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes everything ready; nothing is traced before [`Session::start`]. What dead runs left in the kernel is removed.
+    /// Prepares everything; nothing is traced before [`Session::start`]. Objects that dead runs left in the kernel are removed.
     ///
     /// # Errors
     /// Names of events that cannot be any, and a system that gives no thread. Missing rights and missing events are none: the session then captures
@@ -50,7 +50,7 @@ impl Session {
         Ok(Session { sources, tracing: Some(tracing) })
     }
 
-    /// What is known from where, and what is missing, with its remedy.
+    /// The sources of the data, and the reasons and remedies for missing ones.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources

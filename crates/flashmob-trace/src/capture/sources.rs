@@ -1,8 +1,7 @@
-//! What is known from where, and what is missing of it.
+//! The sources of a capture, and what is missing of them.
 
 use flashmob_results::trace::{Layer, Source};
 
-/// The layers that events of a system show.
 pub fn layers(system: &str) -> Vec<Layer> {
     match system {
         "syscalls" | "raw_syscalls" => vec![Layer::SystemCall],
@@ -18,7 +17,7 @@ pub fn layers(system: &str) -> Vec<Layer> {
     }
 }
 
-/// What became of the events of each system, in the order in which they were asked for.
+/// The events of each system, used or missing, in the order in which they were wanted.
 #[derive(Debug, Default)]
 pub struct Tally {
     systems: Vec<System>,
@@ -41,17 +40,15 @@ impl Tally {
         &mut self.systems[at]
     }
 
-    /// An event is captured.
     pub fn used(&mut self, system: &str) {
         self.system(system).used += 1;
     }
 
-    /// An event that the kernel does not have.
     pub fn missing(&mut self, system: &str, name: &str) {
         self.system(system).missing.push(name.into());
     }
 
-    /// Something to say about a system; the same is said once.
+    /// Adds a note about a system, unless it has the same one.
     pub fn note(&mut self, system: &str, note: String) {
         let notes = &mut self.system(system).notes;
         if !notes.contains(&note) {
@@ -59,7 +56,6 @@ impl Tally {
         }
     }
 
-    /// One source for each system.
     pub fn sources(self) -> Vec<Source> {
         self.systems.into_iter().map(System::source).collect()
     }

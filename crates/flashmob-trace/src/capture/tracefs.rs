@@ -13,7 +13,6 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const READ_BYTES: usize = 64 << 10;
 const BY_HAND: &str = "mount -t tracefs none /sys/kernel/tracing";
 
-/// The folder.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
@@ -66,12 +65,10 @@ impl Tracefs {
         ))
     }
 
-    /// The folder itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where instances are.
     pub fn instances(&self) -> PathBuf {
         self.root.join("instances")
     }
@@ -106,7 +103,7 @@ pub fn append(path: &Path, line: &str) -> io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
-/// What an error of these files means to people.
+/// An error of these files as text, with its remedy.
 pub fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "not permitted: run this as root".to_string(),

@@ -1,4 +1,4 @@
-//! What a session has in the kernel: instances, probes, programs. When this goes, they do.
+//! The objects of a session in the kernel: instances, probes, programs. They are removed when this is dropped.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,6 @@ pub const INSTANCES: [&str; 2] = ["threads", "devices"];
 /// Besides what was asked for: what is written to a session's marker.
 const MARKER: (&str, &str) = ("ftrace", "print");
 
-/// Buffers to read, by processor.
 pub type Files = Vec<(u32, File)>;
 
 /// The kernel's own words about layouts, by their paths below `events`.
@@ -79,25 +78,21 @@ impl Tracing {
             }
         }
         let marker = instances[0].path().join("trace_marker");
-        let (reader, names, probes, formats) = (None, None, None, Vec::new());
-        let _guardian = guardian.ok();
-        Ok((
-            Tracing {
-                reader,
-                names,
-                instances,
-                probes,
-                _guardian,
-                tracefs,
-                owner,
-                marker,
-                formats,
-                texts,
-                layout,
-                awaits_threads: false,
-            },
-            files,
-        ))
+        let tracing = Tracing {
+            reader: None,
+            names: None,
+            instances,
+            probes: None,
+            _guardian: guardian.ok(),
+            tracefs,
+            owner,
+            marker,
+            formats: Vec::new(),
+            texts,
+            layout,
+            awaits_threads: false,
+        };
+        Ok((tracing, files))
     }
 
     pub fn layout(&self) -> PageLayout {
@@ -108,7 +103,6 @@ impl Tracing {
         &self.marker
     }
 
-    /// The instance of threads.
     fn threads(&self) -> &Instance {
         &self.instances[0]
     }
@@ -232,7 +226,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// What cannot be probed is said; an error if that is everything.
+    /// Returns what cannot be probed; an error if that is everything.
     fn enable_sqlite(&mut self, files: &[PathBuf]) -> Result<Vec<String>, String> {
         let (probes, mut why) = Probes::place(&self.tracefs, &self.owner, files);
         let mut used = 0;

@@ -1,7 +1,7 @@
 //! A trace for Perfetto: its viewer (ui.perfetto.dev) and its trace processor read the protobuf form best.
 //!
 //! Each place (this device, a node) is a process; below it a track for operations and one for each layer, below that one for each file.
-//! What overlaps without being one within the other gets a further track of the same name with a number, for slices of one track have to
+//! Spans that overlap without nesting get further tracks of the same name with a number, because slices of one track have to
 //! nest. From an operation an arrow leads to what others did for it ([`Cause::Waited`]). Times are the timeline's own: nanoseconds of CLOCK_MONOTONIC.
 //!
 //! - `messages`: the few of Perfetto's messages that are needed
@@ -23,7 +23,7 @@ use messages::{
 };
 use tracks::{Slices, Track, Tracks};
 
-/// All packets are of one sequence: names are told once.
+/// All packets are of one sequence: names are sent once.
 const SEQUENCE: u32 = 1;
 
 /// Writes the whole timeline.
@@ -121,7 +121,7 @@ fn described(track: &Track) -> TracePacket {
     }
 }
 
-/// Arrows: for each span that others did for an operation, by its index, a number; and those of each operation. What lies within such a span
+/// Arrows: for each span that others did for an operation, by its index, a number; and those of each operation. Spans within such a span
 /// needs none.
 struct Flows {
     of_span: HashMap<u32, u64>,
@@ -187,7 +187,7 @@ fn spans(packets: &mut Packets<impl Write>, timeline: &Timeline, slices: &Slices
     })
 }
 
-/// What is known of a span besides its name and times.
+/// The properties of a span besides its name and times.
 fn notes(span: &Span, threads: u64) -> Vec<Note> {
     let mut notes = vec![Note { name: THREAD, value: Some(Value::Text(interned(span.thread))) }];
     notes.extend(span.file.map(|file| Note { name: FILE, value: Some(Value::Text(threads + interned(file))) }));

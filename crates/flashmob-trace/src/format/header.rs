@@ -2,7 +2,7 @@
 
 use super::parse::field;
 
-/// What stands at the begin of a page.
+/// The layout of a page's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     /// Where the time of the page's first event is: 8 bytes.

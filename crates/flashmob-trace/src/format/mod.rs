@@ -10,8 +10,6 @@ mod parse;
 mod tests;
 mod value;
 
-use std::borrow::Cow;
-
 pub use header::{HeaderError, PageLayout};
 pub use parse::FormatError;
 
@@ -59,37 +57,9 @@ pub enum Shape {
 }
 
 impl EventFormat {
-    /// Reads the text of `events/SYSTEM/NAME/format`. It names the event but not its system.
-    ///
-    /// # Errors
-    /// It has no name, no number, or a field that cannot be understood.
-    pub fn parse(system: &str, text: &str) -> Result<EventFormat, FormatError> {
-        parse::event(system, text)
-    }
-
     /// A field by name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
-    }
-}
-
-impl Field {
-    /// Its number; negative ones as two's complement in 64 bits. Nothing if it is no number or the record is too short.
-    #[must_use]
-    pub fn number(&self, data: &[u8]) -> Option<u64> {
-        value::number(self, data)
-    }
-
-    /// Its text, up to the first NUL. Nothing if it is no text or lies outside of the record.
-    #[must_use]
-    pub fn text<'a>(&self, data: &'a [u8]) -> Option<Cow<'a, str>> {
-        value::text(self, data)
-    }
-
-    /// Its bytes, wherever in the record they are; of a number, the number's. Nothing if they lie outside.
-    #[must_use]
-    pub fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
-        value::bytes(self, data)
     }
 }

@@ -2,66 +2,49 @@
 
 use super::{EventFormat, Field, Shape};
 
-/// Why a layout cannot be used.
+/// Why a layout cannot be used: the event's system first, then its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// A line is missing.
-    #[error("the format of an event of '{system}' has no line '{line}'")]
-    Missing {
-        /// The event's system.
-        system: String,
-        /// How the line should begin.
-        line: &'static str,
-    },
-    /// The number of the event is none, or too large for a record.
-    #[error("the format of {system}:{name} has '{id}' where a number up to 65535 should be")]
-    Id {
-        /// The event's system.
-        system: String,
-        /// The event.
-        name: String,
-        /// What is there.
-        id: String,
-    },
-    /// A field makes no sense.
-    #[error("the format of {system}:{name} has a field that cannot be understood: '{line}'")]
-    Field {
-        /// The event's system.
-        system: String,
-        /// The event.
-        name: String,
-        /// The line.
-        line: String,
-    },
+    /// The line that begins so is missing.
+    #[error("the format of an event of '{0}' has no line '{1}'")]
+    Missing(String, &'static str),
+    /// The event's number is malformed, or too large for a record.
+    #[error("the format of {0}:{1} has '{2}' where a number up to 65535 should be")]
+    Id(String, String, String),
+    /// The line of a field is malformed.
+    #[error("the format of {0}:{1} has a field that cannot be understood: '{2}'")]
+    Field(String, String, String),
 }
 
 /// Lines longer than this are not shown whole.
 const SHOWN_CHARACTERS: usize = 80;
 
-pub fn event(system: &str, text: &str) -> Result<EventFormat, FormatError> {
-    let (mut name, mut id, mut fields) = (None, None, Vec::new());
-    for line in text.lines() {
-        if line.starts_with("print fmt:") {
-            break;
+impl EventFormat {
+    /// Reads the text of `events/SYSTEM/NAME/format`. It names the event but not its system.
+    ///
+    /// # Errors
+    /// A missing name or number, or a malformed field.
+    pub fn parse(system: &str, text: &str) -> Result<EventFormat, FormatError> {
+        let (mut name, mut id, mut fields) = (None, None, Vec::new());
+        for line in text.lines() {
+            if line.starts_with("print fmt:") {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("name:") {
+                name = Some(value.trim());
+            } else if let Some(value) = line.strip_prefix("ID:") {
+                id = Some(value.trim());
+            } else if line.trim_start().starts_with("field") {
+                let make = || FormatError::Field(shown(system), shown(name.unwrap_or_default()), shown(line.trim()));
+                fields.push(field(line).ok_or_else(make)?);
+            }
         }
-        if let Some(value) = line.strip_prefix("name:") {
-            name = Some(value.trim());
-        } else if let Some(value) = line.strip_prefix("ID:") {
-            id = Some(value.trim());
-        } else if line.trim_start().starts_with("field") {
-            let make = || FormatError::Field {
-                system: shown(system),
-                name: shown(name.unwrap_or_default()),
-                line: shown(line.trim()),
-            };
-            fields.push(field(line).ok_or_else(make)?);
-        }
+        let missing = |line| FormatError::Missing(shown(system), line);
+        let name = name.filter(|name| !name.is_empty()).ok_or_else(|| missing("name:"))?;
+        let id = id.ok_or_else(|| missing("ID:"))?;
+        let number = id.parse().map_err(|_| FormatError::Id(shown(system), shown(name), shown(id)))?;
+        Ok(EventFormat { system: system.to_string(), name: name.to_string(), id: number, fields })
     }
-    let missing = |line| FormatError::Missing { system: shown(system), line };
-    let name = name.filter(|name| !name.is_empty()).ok_or_else(|| missing("name:"))?;
-    let id = id.ok_or_else(|| missing("ID:"))?;
-    let number = id.parse().map_err(|_| FormatError::Id { system: shown(system), name: shown(name), id: shown(id) })?;
-    Ok(EventFormat { system: system.to_string(), name: name.to_string(), id: number, fields })
 }
 
 /// `field:unsigned char rwbs[10]; offset:34; size:10; signed:0;`. Some kernels mark fields that only they look at as `field special:`.

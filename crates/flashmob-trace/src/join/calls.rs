@@ -9,8 +9,8 @@ use crate::format::Field;
 use crate::record::Record;
 use crate::surroundings::{AppOperation, Surroundings};
 
-use super::rules::{Call, Fields, NewTask};
-use super::work::{Book, FileKey, Source, Work};
+use super::rules::{Call, NewTask, Span, number};
+use super::work::{Book, FileKey, Work};
 
 /// Threads that share their memory, and with it their descriptors.
 const CLONE_THREAD: u64 = 0x0001_0000;
@@ -26,11 +26,9 @@ pub struct Open {
     pub path: Option<String>,
     /// Device and inode, as far as an event told.
     pub inode: Option<(u32, u64)>,
-    /// Since when.
     pub since_ns: u64,
 }
 
-/// Everything about system calls.
 #[derive(Debug, Default)]
 pub struct Calls {
     /// Descriptors, each for the time that it was open.
@@ -74,7 +72,6 @@ impl Calls {
         self.group_of.get(&thread).copied().unwrap_or(thread)
     }
 
-    /// A thread or process was made.
     pub fn new_task(&mut self, record: &Record<'_>, rule: &NewTask<'_>) {
         let (Some(child), Some(flags)) = (rule.thread.number(record.data), rule.flags.number(record.data)) else {
             return;
@@ -89,21 +86,19 @@ impl Calls {
         }
     }
 
-    /// A call begins.
     pub fn enter(&mut self, record: &Record<'_>, call: &Call<'_>) {
         let group = self.group(record.thread);
-        let descriptor = call.file.and_then(|field| field.number(record.data));
+        let descriptor = number(record, call.file);
         // A number that many are closed from need not be one itself.
         let about = descriptor.filter(|_| call.rule.closes_to.is_none());
         let file = about.map(|fd| self.descriptor(group, fd, record.time_ns));
         let path = if call.rule.path { self.name_ahead(record) } else { None };
-        let offset = call.offset.and_then(|field| field.number(record.data));
+        let offset = number(record, call.offset);
         let begin_ns = record.time_ns;
-        let number = |field: Option<&Field>| field.and_then(|field| field.number(record.data));
-        let closes_to = number(call.closes_to);
+        let closes_to = number(record, call.closes_to);
         let copies = call.rule.copies
             && (call.rule.copies_by.is_none()
-                || number(call.copies_by).is_some_and(|how| call.rule.copies_if.contains(&how)));
+                || number(record, call.copies_by).is_some_and(|how| call.rule.copies_if.contains(&how)));
         let inside = InCall { begin_ns, file, path, offset, inode: None, descriptor, closes_to, copies };
         self.in_call.insert(record.thread, inside);
     }
@@ -122,11 +117,10 @@ impl Calls {
         (record.time_ns.saturating_sub(time_ns) < NAME_NEAR_NS).then_some(path)
     }
 
-    /// A call returns.
     pub fn exit(&mut self, record: &Record<'_>, call: &Call<'_>, book: &mut Book) {
         // One that had begun before the capture.
         let Some(inside) = self.in_call.remove(&record.thread) else { return };
-        let result = call.result.and_then(|field| field.number(record.data)).map_or(0, |value| value.cast_signed());
+        let result = number(record, call.result).map_or(0, u64::cast_signed);
         let group = self.group(record.thread);
         let mut file = inside.file;
         if call.rule.opens && result >= 0 {
@@ -157,29 +151,24 @@ impl Calls {
             (None, Some(path)) => FileKey::Path(path),
             (None, None) => FileKey::None,
         };
-        let name = book.intern(call.name);
-        book.works.push(Work {
-            layer: Layer::SystemCall,
-            name,
-            thread: record.thread,
-            begin_ns: inside.begin_ns,
-            end_ns: record.time_ns,
-            file: key,
-            address_bytes: inside.offset,
-            bytes: if call.rule.moves { u64::try_from(result).unwrap_or(0) } else { 0 },
-            source: Source::Thread,
-            is_operation: call.rule.file.is_some() || call.rule.path || call.rule.many,
-        });
+        book.add(
+            call.name,
+            Work {
+                file: key,
+                address_bytes: inside.offset,
+                bytes: if call.rule.moves { u64::try_from(result).unwrap_or(0) } else { 0 },
+                is_operation: call.rule.file.is_some() || call.rule.path || call.rule.many,
+                ..Work::new(Layer::SystemCall, record.thread, inside.begin_ns, record.time_ns)
+            },
+        );
     }
 
     /// A file system told what inode it works on: that of the call's descriptor, if the thread is in one.
-    pub fn saw_inode(&mut self, record: &Record<'_>, fields: &Fields<'_>, layer: Layer) {
-        let (Some(device), Some(inode)) = (fields.device, fields.inode) else { return };
-        let (Some(device), Some(inode)) = (device.number(record.data), inode.number(record.data)) else { return };
+    pub fn saw_inode(&mut self, record: &Record<'_>, event: &Span<'_>) {
+        let Some(found) = event.file(record) else { return };
         let Some(inside) = self.in_call.get_mut(&record.thread) else { return };
-        let found = (u32::try_from(device).unwrap_or(0), inode);
         // Pages may be those of other files: of the directory, of an index. What the file system says comes first.
-        if layer == Layer::FileSystem && inside.inode.is_none() {
+        if event.rule.layer == Layer::FileSystem && inside.inode.is_none() {
             inside.inode = Some(found);
             let Some(open) = inside.file.and_then(|open| self.open.get_mut(open as usize)) else { return };
             if *open.inode.get_or_insert(found) != found {

@@ -11,35 +11,31 @@ use flashmob_results::trace::Layer;
 use crate::record::Record;
 
 use super::requests::{Requests, SECTOR_BYTES};
-use super::rules::{Begin, End};
+use super::rules::{Span, number};
 use super::work::FileKey;
 
-/// What a command serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// A request or flush.
     pub request: u32,
-    /// The file that it is about.
     pub file: FileKey,
     /// Where on the disk, if the command moves anything.
     pub address_bytes: Option<u64>,
 }
 
-/// What hosts did last.
 #[derive(Debug, Default)]
 pub struct Commands {
     last_of_host: HashMap<String, u32>,
 }
 
 impl Commands {
-    /// What a command served that ends now and began then, if its rule says that the request came after it.
-    pub fn served(end: &End<'_>, thread: u32, begin_ns: u64, requests: &Requests) -> Option<Served> {
-        let (request, file) = end.before_issue.then(|| requests.issued_next(thread, begin_ns)).flatten()?;
+    /// The request of a command that ends now, if its rule says that the request was issued after the command began.
+    pub fn served(end: &Span<'_>, thread: u32, begin_ns: u64, requests: &Requests) -> Option<Served> {
+        let (request, file) = end.rule.before_issue.then(|| requests.issued_next(thread, begin_ns)).flatten()?;
         Some(Served { request, file, address_bytes: None })
     }
 
-    /// What a command serves that begins now; nothing if it is none, or if nobody knows.
-    pub fn serve(&mut self, record: &Record<'_>, begin: &Begin<'_>, requests: &Requests) -> Option<Served> {
+    /// The request of a command that begins now; `None` if it is no command, or if the request is unknown.
+    pub fn serve(&mut self, record: &Record<'_>, begin: &Span<'_>, requests: &Requests) -> Option<Served> {
         if begin.rule.layer != Layer::Driver {
             return None;
         }
@@ -50,9 +46,8 @@ impl Commands {
         if begin.rule.before_issue {
             return None;
         }
-        let number = |field: Option<&crate::format::Field>| field.and_then(|field| field.number(record.data));
-        let host = begin.command.host.and_then(|field| field.text(record.data)).unwrap_or_default();
-        match (number(begin.command.sector), number(begin.command.sectors)) {
+        let host = begin.host.and_then(|field| field.text(record.data)).unwrap_or_default();
+        match (number(record, begin.sector), number(record, begin.sectors)) {
             (Some(sector), Some(1..)) => {
                 let found = requests.with_sector(sector)?;
                 self.last_of_host.insert(host.into_owned(), found.0);

@@ -1,4 +1,4 @@
-//! What files are called, each for its time.
+//! The names of files, each for its time.
 //!
 //! A name holds from when it was told until the same inode gets another: a journal lives for milliseconds, and its inode is used again by the next.
 //! Requests name bytes of a device; those belong to the file that lies there by the extents that were told or seen, or to the one that the thread
@@ -35,7 +35,6 @@ struct Named {
 }
 
 impl<'a> Files<'a> {
-    /// Of everything that was told and seen.
     pub fn new(calls: &'a Calls, surroundings: &'a Surroundings, book: &Book, threads: &[u32]) -> Files<'a> {
         let mut by_inode: HashMap<(u32, u64), Vec<Named>> = HashMap::new();
         let mut add = |device: u32, inode: u64, named: Named| by_inode.entry((device, inode)).or_default().push(named);
@@ -63,7 +62,7 @@ impl<'a> Files<'a> {
         }
         by_inode.values_mut().for_each(|list| list.sort_by_key(|named| named.from_ns));
         let mut maps: HashMap<u32, Vec<Map>> = HashMap::new();
-        for map in &book.maps.list {
+        for map in &book.maps {
             maps.entry(map.device).or_default().push(*map);
         }
         let journal_threads =
@@ -84,7 +83,6 @@ impl<'a> Files<'a> {
         Some(index)
     }
 
-    /// All that were used.
     pub fn into_files(self) -> Vec<File> {
         self.list
     }
@@ -218,7 +216,7 @@ fn databases(calls: &Calls) -> HashSet<String> {
     paths.filter_map(of).collect()
 }
 
-/// What a file is by SQLite's documented names.
+/// The role of a file by SQLite's documented names.
 fn role_of(path: &str, databases: &HashSet<String>) -> Role {
     match path {
         _ if path.ends_with("-journal") => Role::Journal,

@@ -4,8 +4,8 @@
 //! their requests ([`requests`]), a driver's commands too ([`commands`]); and it learns who ran, who waited and who woke whom ([`schedule`]). Then each piece of work gets its file
 //! ([`files`]) and its operation ([`owners`]), and each operation's time is divided among layers ([`time`]).
 //!
-//! Nothing is guessed. What the operation's own thread does is the operation's. What another thread does is so only if that thread woke the waiting
-//! one, or if it serves a request that somebody of the operation handed over; all else belongs to nobody.
+//! Nothing is guessed. The work of the operation's own thread is the operation's. The work of another thread is so only if that thread woke the waiting
+//! one, or if it serves a request that a thread of the operation handed over; the rest is unattributed.
 
 mod calls;
 mod commands;
@@ -35,7 +35,7 @@ use requests::Requests;
 use rules::{Meaning, Rules};
 use schedule::Schedule;
 use spans::Spans;
-use work::{Book, Work};
+use work::{Book, FileKey, Map, Work};
 
 /// One timeline of everything that was captured and told.
 #[must_use]
@@ -63,16 +63,16 @@ fn join_records(records: &[Record<'_>], rules: &Rules<'_>, surroundings: &Surrou
                 spans.call_returned(record, &mut book);
             }
             Meaning::Begin(rule) => {
-                calls.saw_inode(record, &rule.fields, rule.rule.layer);
+                calls.saw_inode(record, rule);
                 let served = commands.serve(record, rule, &requests);
                 spans.begin(record, rule, served);
             }
             Meaning::End(rule) => spans.end(record, rule, &requests, &mut book),
             Meaning::Point(rule) => {
-                calls.saw_inode(record, &rule.fields, rule.layer);
+                calls.saw_inode(record, rule);
                 spans.point(record, rule, &mut book);
             }
-            Meaning::Map(rule) => book.maps.add(record, rule),
+            Meaning::Map(rule) => book.maps.extend(Map::of(record, rule)),
             Meaning::Block(rule) => requests.event(record, rule, spans.inode_in_hand(record.thread), &mut book),
             Meaning::Switch(rule) => schedule.switched(record, rule, &mut book),
             Meaning::Waking(rule) => schedule.woken(record, rule, &requests),
@@ -96,7 +96,9 @@ fn finish(
     surroundings: &Surroundings,
 ) -> Timeline {
     for span in &surroundings.spans {
-        book.add_told(span);
+        let work = Work::new(span.layer, span.thread, span.begin_ns, span.end_ns);
+        let file = span.file.map_or(FileKey::None, FileKey::Told);
+        book.add(&span.name, Work { file, address_bytes: span.offset_bytes, bytes: span.bytes, ..work });
     }
     // An operation that the application tells of is the application's wherever it does nothing else; markers are there already.
     surroundings.operations.iter().for_each(|operation| book.add_application(operation));

@@ -1,4 +1,4 @@
-//! Whose work it was.
+//! The operation of each piece of work.
 
 use std::collections::HashMap;
 
@@ -8,21 +8,17 @@ use crate::surroundings::AppOperation;
 
 use super::requests::Requests;
 use super::schedule::{Pause, Schedule};
-use super::work::{Book, FileKey, Source, Work};
+use super::work::{Book, Source, Work};
 
-/// The operation of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Its number, in the order of begins.
     pub operation: usize,
-    /// How that is known.
     pub cause: Cause,
 }
 
-/// The owners of all work.
 #[derive(Debug, Default)]
 pub struct Owners {
-    /// One for each piece of work.
     pub of: Vec<Option<Owner>>,
     waits: Vec<Wait>,
 }
@@ -183,19 +179,7 @@ impl Owners {
                 Some(thread) => (Layer::FileSystem, format!("wait for {}", named(book, thread))),
                 None => (Layer::Block, "wait for the device".to_string()),
             };
-            let name = book.intern(&name);
-            book.works.push(Work {
-                layer,
-                name,
-                thread: wait.thread,
-                begin_ns: wait.begin_ns,
-                end_ns: wait.end_ns,
-                file: FileKey::None,
-                address_bytes: None,
-                bytes: 0,
-                source: Source::Thread,
-                is_operation: false,
-            });
+            book.add(&name, Work::new(layer, wait.thread, wait.begin_ns, wait.end_ns));
             self.of.push(Some(Owner { operation: wait.operation, cause: Cause::Waited }));
         }
     }

@@ -10,31 +10,29 @@ use flashmob_results::trace::{Layer, Role};
 
 use crate::record::Record;
 
-use super::rules::{Block, BlockStep};
+use super::rules::{Block, device_number};
 use super::work::{Book, FileKey, Source, Work};
+use crate::layers::BlockStep;
 
 /// Bytes of a sector, whatever the device's own are.
 pub const SECTOR_BYTES: u64 = 512;
 /// Bios of one device that wait for their request, at most: more than any queue holds, so beyond it something is missed.
 const PENDING_MOST: usize = 65_536;
 
-/// All requests.
 #[derive(Debug, Default)]
 pub struct Requests {
     /// Each with who handed it over.
     pub list: Vec<Request>,
     devices: HashMap<u32, Device>,
     completed: HashMap<u32, Completed>,
-    /// What each thread issued last.
+    /// The last request that each thread issued.
     issued: HashMap<u32, u32>,
 }
 
-/// A request, or a flush.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// The thread that handed its first bio over; 0 if that was not seen.
     pub by: u32,
-    /// When.
     pub at_ns: u64,
 }
 
@@ -66,7 +64,6 @@ struct Bio {
     is_counted: bool,
 }
 
-/// A request in the scheduler.
 #[derive(Clone, Copy, Debug)]
 struct Inserted {
     at_ns: u64,
@@ -77,7 +74,7 @@ struct Inserted {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     request: u32,
-    name: u32,
+    name: &'static str,
     file: FileKey,
     thread: u32,
     issued_ns: u64,
@@ -90,13 +87,14 @@ impl Requests {
     /// Something happens to a bio or request; `in_hand` is the inode that this thread works on.
     pub fn event(&mut self, record: &Record<'_>, rule: &Block<'_>, in_hand: Option<(u32, u64)>, book: &mut Book) {
         let number = |field: &crate::format::Field| field.number(record.data);
-        let (Some(device), Some(sector), Some(sectors)) =
-            (number(rule.device), number(rule.sector), number(rule.sectors))
-        else {
+        let (Some(id), Some(sector), Some(sectors), Some(kind)) = (
+            device_number(record, rule.device),
+            number(rule.sector),
+            number(rule.sectors),
+            rule.kind.text(record.data),
+        ) else {
             return;
         };
-        let Some(kind) = rule.kind.text(record.data) else { return };
-        let id = u32::try_from(device).unwrap_or(0);
         if record.thread != 0
             && let Some(comm) = rule.comm.and_then(|field| field.text(record.data))
         {
@@ -145,12 +143,11 @@ impl Requests {
         all.next().filter(|_| all.next().is_none())
     }
 
-    /// What this thread has just issued.
     pub fn just_issued(&self, thread: u32) -> Option<(u32, FileKey)> {
         self.in_flight(*self.issued.get(&thread)?)
     }
 
-    /// What this thread issued first from then on, if that is with a driver still.
+    /// The first request that this thread issued from then on, if it is still with a driver.
     pub fn issued_next(&self, thread: u32, since_ns: u64) -> Option<(u32, FileKey)> {
         let by_thread = |request: &&InFlight| request.thread == thread && request.issued_ns >= since_ns;
         let first = self.in_flight_now().filter(by_thread).min_by_key(|request| request.issued_ns)?;
@@ -183,19 +180,12 @@ impl Requests {
         let request = self.add(by, at_ns);
         self.issued.insert(record.thread, request);
         let device = self.devices.entry(id).or_default();
+        let file = FileKey::Role { role: Role::Flush, device: id };
         if let Some(bio) = device.flushes.first_mut().filter(|bio| bio.sectors == 0 && !bio.is_counted) {
             bio.is_counted = true;
-            let name = book.intern("bio");
-            book.works.push(block_work(
-                name,
-                *bio,
-                record.time_ns,
-                FileKey::Role { role: Role::Flush, device: id },
-                request,
-            ));
+            book.add("bio", block_work(*bio, record.time_ns, file, request));
         }
-        let file = FileKey::Role { role: Role::Flush, device: id };
-        let (name, thread, issued_ns) = (book.intern("flush"), record.thread, record.time_ns);
+        let (name, thread, issued_ns) = ("flush", record.thread, record.time_ns);
         device.flushing.push(InFlight { request, name, file, thread, issued_ns, sector: 0, sectors: 0, left: 0 });
     }
 
@@ -217,11 +207,10 @@ impl Requests {
         let request = self.add(by, at_ns);
         self.issued.insert(record.thread, request);
         let device = self.devices.entry(id).or_default();
-        let name = book.intern("bio");
         for bio in device.bios.iter_mut().filter(|bio| bio.sector >= sector && bio.sector < end && bio.sectors > 0) {
             if !bio.is_counted {
                 bio.is_counted = true;
-                book.works.push(block_work(name, *bio, record.time_ns, file, request));
+                book.add("bio", block_work(*bio, record.time_ns, file, request));
             }
             // What a request could not take becomes another's.
             let taken = end.min(bio.sector.saturating_add(bio.sectors)) - bio.sector;
@@ -236,21 +225,10 @@ impl Requests {
             device.inserted.remove(&begin);
         }
         if let Some(Inserted { at_ns: inserted_ns, thread, .. }) = inserted {
-            let name = book.intern("elevator");
-            book.works.push(Work {
-                layer: Layer::Block,
-                name,
-                thread,
-                begin_ns: inserted_ns,
-                end_ns: record.time_ns,
-                file,
-                address_bytes: Some(sector.saturating_mul(SECTOR_BYTES)),
-                bytes: sectors.saturating_mul(SECTOR_BYTES),
-                source: Source::Request(request),
-                is_operation: false,
-            });
+            let own = Work::new(Layer::Block, thread, inserted_ns, record.time_ns);
+            book.add("elevator", served(own, sector, sectors, file, request));
         }
-        let (name, thread, issued_ns) = (book.intern(word(kind)), record.thread, record.time_ns);
+        let (name, thread, issued_ns) = (word(kind), record.thread, record.time_ns);
         let in_flight = InFlight { request, name, file, thread, issued_ns, sector, sectors, left: sectors };
         device.in_flight.insert(sector, in_flight);
     }
@@ -272,18 +250,8 @@ impl Requests {
         };
         let request = match done {
             Some(done) => {
-                book.works.push(Work {
-                    layer: Layer::Driver,
-                    name: done.name,
-                    thread: done.thread,
-                    begin_ns: done.issued_ns,
-                    end_ns: record.time_ns,
-                    file: done.file,
-                    address_bytes: (done.sectors > 0).then(|| done.sector.saturating_mul(SECTOR_BYTES)),
-                    bytes: done.sectors.saturating_mul(SECTOR_BYTES),
-                    source: Source::Request(done.request),
-                    is_operation: false,
-                });
+                let own = Work::new(Layer::Driver, done.thread, done.issued_ns, record.time_ns);
+                book.add(done.name, served(own, done.sector, done.sectors, done.file, done.request));
                 done.request
             }
             // The last word on a bio that asked for a flush: it was no command.
@@ -293,10 +261,9 @@ impl Requests {
                 };
                 let bio = device.flushes.remove(at);
                 let request = self.add(bio.by, bio.at_ns);
-                let name = book.intern("flush done");
                 let file = FileKey::Role { role: Role::Flush, device: id };
-                let work = block_work(name, Bio { at_ns: record.time_ns, ..bio }, record.time_ns, file, request);
-                book.works.push(Work { bytes: 0, ..work });
+                let work = block_work(Bio { at_ns: record.time_ns, ..bio }, record.time_ns, file, request);
+                book.add("flush done", Work { bytes: 0, ..work });
                 request
             }
             None => return,
@@ -304,21 +271,21 @@ impl Requests {
         self.completed.insert(record.cpu, Completed { at_ns: record.time_ns, thread: record.thread, request });
     }
 
-    /// The end: what has not come back is left out, but bios that nobody took are told.
+    /// The end of the capture: requests that are still with a driver are left out, bios that no request took are kept.
     pub fn finish(&mut self, book: &mut Book) {
-        let name = book.intern("bio");
-        let ids: Vec<u32> = self.devices.keys().copied().collect();
-        for id in ids {
-            let device = self.devices.entry(id).or_default();
-            let left = std::mem::take(&mut device.bios).into_iter().chain(std::mem::take(&mut device.flushes));
-            for bio in left.filter(|bio| !bio.is_counted).collect::<Vec<_>>() {
+        for (id, device) in std::mem::take(&mut self.devices) {
+            for bio in device.bios.into_iter().chain(device.flushes).filter(|bio| !bio.is_counted) {
                 let request = self.add(bio.by, bio.at_ns);
-                let begin_bytes = bio.sector.saturating_mul(SECTOR_BYTES);
-                let (at_ns, inode, is_metadata, by) = (bio.at_ns, bio.inode, bio.is_metadata, bio.by);
-                let file = FileKey::Device { device: id, begin_bytes, at_ns, inode, is_metadata, by };
-                book.works.push(block_work(name, bio, bio.at_ns, file, request));
+                book.add("bio", block_work(bio, bio.at_ns, bio.file(id, bio.is_metadata), request));
             }
         }
+    }
+}
+
+impl Bio {
+    fn file(&self, device: u32, is_metadata: bool) -> FileKey {
+        let begin_bytes = self.sector.saturating_mul(SECTOR_BYTES);
+        FileKey::Device { device, begin_bytes, at_ns: self.at_ns, inode: self.inode, is_metadata, by: self.by }
     }
 }
 
@@ -350,22 +317,18 @@ impl Device {
     }
 }
 
-fn block_work(name: u32, bio: Bio, end_ns: u64, file: FileKey, request: u32) -> Work {
-    Work {
-        layer: Layer::Block,
-        name,
-        thread: bio.by,
-        begin_ns: bio.at_ns,
-        end_ns,
-        file,
-        address_bytes: (bio.sectors > 0).then(|| bio.sector.saturating_mul(SECTOR_BYTES)),
-        bytes: bio.sectors.saturating_mul(SECTOR_BYTES),
-        source: Source::Request(request),
-        is_operation: false,
-    }
+fn block_work(bio: Bio, end_ns: u64, file: FileKey, request: u32) -> Work {
+    served(Work::new(Layer::Block, bio.by, bio.at_ns, end_ns), bio.sector, bio.sectors, file, request)
 }
 
-/// What a command does, by the kernel's letters: an `F` before it asks for a flush, then comes what it is.
+/// Work for a request; a flush has no address.
+fn served(work: Work, sector: u64, sectors: u64, file: FileKey, request: u32) -> Work {
+    let address_bytes = (sectors > 0).then(|| sector.saturating_mul(SECTOR_BYTES));
+    let bytes = sectors.saturating_mul(SECTOR_BYTES);
+    Work { file, address_bytes, bytes, source: Source::Request(request), ..work }
+}
+
+/// A command's operation, by the kernel's letters: a leading `F` asks for a flush first.
 fn word(kind: &str) -> &'static str {
     match kind.trim_start_matches('F').chars().next() {
         Some('R') => "read",

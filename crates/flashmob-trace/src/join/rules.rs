@@ -1,47 +1,37 @@
 //! The table, made ready for the formats of the kernel at hand.
 
 use crate::format::{EventFormat, Field};
-use crate::layers::{MapRule, PointRule, SpanRule, SystemCall, table};
-use flashmob_results::trace::Layer;
+use crate::layers::{BlockStep, SpanRule, SystemCall, table};
+use crate::record::Record;
 
-/// What each kind of event means, by its number.
+/// The meaning of each kind of event, by its number.
 #[derive(Debug)]
 pub struct Rules<'a> {
     by_id: Vec<Option<Meaning<'a>>>,
 }
 
-/// What an event means.
+/// The meaning of an event.
 #[derive(Debug)]
 pub enum Meaning<'a> {
-    /// A system call begins.
     CallEnter(Call<'a>),
-    /// It returns.
     CallExit(Call<'a>),
-    /// Work begins.
-    Begin(Begin<'a>),
-    /// Work ends.
-    End(End<'a>),
-    /// A moment.
-    Point(Point<'a>),
-    /// Where a file lies.
+    Begin(Span<'a>),
+    End(Span<'a>),
+    Point(Span<'a>),
     Map(MapFields<'a>),
-    /// The block layer.
     Block(Block<'a>),
-    /// A processor changes threads.
     Switch(Switch<'a>),
-    /// A thread is woken.
     Waking(Waking<'a>),
-    /// A thread was made.
     NewTask(NewTask<'a>),
     /// A marker of the application.
     Marker(&'a Field),
-    /// A name that a system call was given.
+    /// A path that a system call was given.
     Name,
     /// A function of a SQLite that was probed.
     Probe(Probe<'a>),
 }
 
-/// A system call.
+/// A system call, and the fields that its rule names.
 #[derive(Debug)]
 pub struct Call<'a> {
     pub name: &'a str,
@@ -53,54 +43,24 @@ pub struct Call<'a> {
     pub copies_by: Option<&'a Field>,
 }
 
-/// Fields that say what work is about.
-#[derive(Debug, Default)]
-pub struct Fields<'a> {
+/// The begin of work, its end, or a moment, and the fields that its rule names.
+#[derive(Debug)]
+pub struct Span<'a> {
+    /// The rule's place in the table.
+    pub index: usize,
+    pub rule: &'static SpanRule,
+    pub keys: Vec<&'a Field>,
     pub device: Option<&'a Field>,
     pub inode: Option<&'a Field>,
     pub offset: Option<&'a Field>,
     pub page: Option<&'a Field>,
     pub bytes: Option<&'a Field>,
-}
-
-/// The begin of work.
-#[derive(Debug)]
-pub struct Begin<'a> {
-    pub index: usize,
-    pub rule: &'static SpanRule,
-    pub fields: Fields<'a>,
-    pub keys: Vec<&'a Field>,
-    /// Where it is a command of a driver, what tells its request.
-    pub command: CommandFields<'a>,
-}
-
-/// Fields of a driver's command.
-#[derive(Debug, Default)]
-pub struct CommandFields<'a> {
     pub sector: Option<&'a Field>,
     pub sectors: Option<&'a Field>,
     pub host: Option<&'a Field>,
     pub code: Option<&'a Field>,
 }
 
-/// The end of work.
-#[derive(Debug)]
-pub struct End<'a> {
-    pub index: usize,
-    pub before_issue: bool,
-    pub bytes: Option<&'a Field>,
-    pub keys: Vec<&'a Field>,
-}
-
-/// A moment.
-#[derive(Debug)]
-pub struct Point<'a> {
-    pub layer: Layer,
-    pub name: &'static str,
-    pub fields: Fields<'a>,
-}
-
-/// Where a file lies.
 #[derive(Debug)]
 pub struct MapFields<'a> {
     pub device: &'a Field,
@@ -109,18 +69,6 @@ pub struct MapFields<'a> {
     pub length: &'a Field,
 }
 
-/// What happens to a bio or request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockStep {
-    Queue,
-    Merge,
-    Insert,
-    Requeue,
-    Issue,
-    Complete,
-}
-
-/// An event of the block layer.
 #[derive(Debug)]
 pub struct Block<'a> {
     pub step: BlockStep,
@@ -131,7 +79,6 @@ pub struct Block<'a> {
     pub comm: Option<&'a Field>,
 }
 
-/// A processor changes threads.
 #[derive(Debug)]
 pub struct Switch<'a> {
     pub from: &'a Field,
@@ -141,22 +88,19 @@ pub struct Switch<'a> {
     pub to_comm: Option<&'a Field>,
 }
 
-/// A thread is woken.
 #[derive(Debug)]
 pub struct Waking<'a> {
     pub thread: &'a Field,
-    /// In what the waker was interrupted.
+    /// The kind of interrupt that the waker was in.
     pub flags: Option<&'a Field>,
 }
 
-/// A thread was made.
 #[derive(Debug)]
 pub struct NewTask<'a> {
     pub thread: &'a Field,
     pub flags: &'a Field,
 }
 
-/// A probed function.
 #[derive(Debug)]
 pub struct Probe<'a> {
     pub name: &'a str,
@@ -165,6 +109,23 @@ pub struct Probe<'a> {
 
 /// How the names of probes on returns end.
 pub const RETURN_SUFFIX: &str = "_return";
+
+/// The number in a field that an event need not have.
+pub fn number(record: &Record<'_>, field: Option<&Field>) -> Option<u64> {
+    field?.number(record.data)
+}
+
+/// A device number, which has 32 bits; 0 for one that has more.
+pub fn device_number(record: &Record<'_>, field: &Field) -> Option<u32> {
+    Some(u32::try_from(field.number(record.data)?).unwrap_or(0))
+}
+
+impl Span<'_> {
+    /// Device and inode that an event names.
+    pub fn file(&self, record: &Record<'_>) -> Option<(u32, u64)> {
+        Some((device_number(record, self.device?)?, self.inode?.number(record.data)?))
+    }
+}
 
 impl<'a> Rules<'a> {
     /// For these formats.
@@ -180,7 +141,7 @@ impl<'a> Rules<'a> {
         Rules { by_id }
     }
 
-    /// What an event means; nothing if it is of no interest.
+    /// The meaning of an event; `None` if it is of no interest.
     pub fn of(&self, id: u16) -> Option<&Meaning<'a>> {
         self.by_id.get(usize::from(id))?.as_ref()
     }
@@ -188,13 +149,11 @@ impl<'a> Rules<'a> {
 
 fn meaning(format: &EventFormat) -> Option<Meaning<'_>> {
     let event = format!("{}:{}", format.system, format.name);
-    let field = |name: &str| format.field(name);
-    let wanted = |name: &Option<String>| name.as_deref().and_then(field);
     if format.system == "syscalls" {
         return call(format);
     }
     if event == "ftrace:print" {
-        return field("buf").map(Meaning::Marker);
+        return format.field("buf").map(Meaning::Marker);
     }
     if event == "bpf_trace:bpf_trace_printk" {
         return Some(Meaning::Name);
@@ -206,45 +165,46 @@ fn meaning(format: &EventFormat) -> Option<Meaning<'_>> {
     }
     let table = table();
     for (index, rule) in table.span.iter().enumerate() {
-        let keys = || rule.keys.iter().filter_map(|name| field(name)).collect();
         if rule.begin.contains(&event) {
-            let command = CommandFields {
-                sector: wanted(&rule.sector),
-                sectors: wanted(&rule.sectors),
-                host: wanted(&rule.host),
-                code: wanted(&rule.code),
-            };
-            let fields = fields_of_span(format, rule);
-            return Some(Meaning::Begin(Begin { index, rule, fields, keys: keys(), command }));
+            return Some(Meaning::Begin(span(format, index, rule)));
         }
         if rule.end.contains(&event) {
-            return Some(Meaning::End(End {
-                index,
-                before_issue: rule.before_issue,
-                bytes: wanted(&rule.bytes),
-                keys: keys(),
-            }));
+            return Some(Meaning::End(span(format, index, rule)));
         }
     }
-    if let Some(rule) = table.point.iter().find(|rule| rule.event.contains(&event)) {
-        return Some(Meaning::Point(Point {
-            layer: rule.layer,
-            name: &rule.name,
-            fields: fields_of_point(format, rule),
-        }));
+    if let Some((index, rule)) = table.point.iter().enumerate().find(|(_, rule)| rule.begin.contains(&event)) {
+        return Some(Meaning::Point(span(format, index, rule)));
     }
     if let Some(rule) = table.map.iter().find(|rule| rule.event.contains(&event)) {
-        return map(format, rule);
+        return Some(Meaning::Map(MapFields {
+            device: format.field(&rule.device)?,
+            inode: format.field(&rule.inode)?,
+            physical: format.field(&rule.physical)?,
+            length: format.field(&rule.length)?,
+        }));
     }
-    block(format, &event).or_else(|| schedule(format, &event))
+    if let Some((step, _)) = table.block.iter().find(|(_, events)| events.contains(&event)) {
+        return Some(Meaning::Block(Block {
+            step: *step,
+            device: format.field("dev")?,
+            sector: format.field("sector")?,
+            sectors: format.field("nr_sector")?,
+            kind: format.field("rwbs")?,
+            comm: format.field("comm"),
+        }));
+    }
+    schedule(format, &event)
+}
+
+/// The field that a rule names, if it does and the kernel has it.
+fn named<'a>(format: &'a EventFormat, name: &Option<String>) -> Option<&'a Field> {
+    format.field(name.as_deref()?)
 }
 
 fn call(format: &EventFormat) -> Option<Meaning<'_>> {
     let is_enter = format.name.starts_with("sys_enter_");
     let name = format.name.strip_prefix(if is_enter { "sys_enter_" } else { "sys_exit_" })?;
     let rule = table().system_call.iter().find(|rule| rule.names.iter().any(|n| n == name))?;
-    let field = |name: &Option<String>| name.as_deref().and_then(|name| format.field(name));
-    let (file, offset) = (field(&rule.file), field(&rule.offset));
     // The kernel's names carry history; people know the calls by those of the C library.
     let name = match name {
         "newfstat" => "fstat",
@@ -252,50 +212,34 @@ fn call(format: &EventFormat) -> Option<Meaning<'_>> {
         "newlstat" => "lstat",
         name => name,
     };
-    let (closes_to, copies_by) = (field(&rule.closes_to), field(&rule.copies_by));
-    let call = Call { name, rule, file, offset, result: format.field("ret"), closes_to, copies_by };
+    let call = Call {
+        name,
+        rule,
+        file: named(format, &rule.file),
+        offset: named(format, &rule.offset),
+        result: format.field("ret"),
+        closes_to: named(format, &rule.closes_to),
+        copies_by: named(format, &rule.copies_by),
+    };
     Some(if is_enter { Meaning::CallEnter(call) } else { Meaning::CallExit(call) })
 }
 
-fn fields_of_span<'a>(format: &'a EventFormat, rule: &SpanRule) -> Fields<'a> {
-    let field = |name: &Option<String>| name.as_deref().and_then(|name| format.field(name));
-    let (device, inode) = (field(&rule.device), field(&rule.inode));
-    Fields { device, inode, offset: field(&rule.offset), page: field(&rule.page), bytes: field(&rule.bytes) }
-}
-
-fn fields_of_point<'a>(format: &'a EventFormat, rule: &PointRule) -> Fields<'a> {
-    let field = |name: &Option<String>| name.as_deref().and_then(|name| format.field(name));
-    Fields { device: field(&rule.device), inode: field(&rule.inode), page: field(&rule.page), ..Fields::default() }
-}
-
-fn map<'a>(format: &'a EventFormat, rule: &MapRule) -> Option<Meaning<'a>> {
-    Some(Meaning::Map(MapFields {
-        device: format.field(&rule.device)?,
-        inode: format.field(&rule.inode)?,
-        physical: format.field(&rule.physical)?,
-        length: format.field(&rule.length)?,
-    }))
-}
-
-fn block<'a>(format: &'a EventFormat, event: &str) -> Option<Meaning<'a>> {
-    let names = &table().block;
-    let step = match event {
-        _ if event == names.queue => BlockStep::Queue,
-        _ if event == names.back_merge || event == names.front_merge => BlockStep::Merge,
-        _ if event == names.insert => BlockStep::Insert,
-        _ if event == names.requeue => BlockStep::Requeue,
-        _ if event == names.issue => BlockStep::Issue,
-        _ if event == names.complete => BlockStep::Complete,
-        _ => return None,
-    };
-    Some(Meaning::Block(Block {
-        step,
-        device: format.field("dev")?,
-        sector: format.field("sector")?,
-        sectors: format.field("nr_sector")?,
-        kind: format.field("rwbs")?,
-        comm: format.field("comm"),
-    }))
+fn span<'a>(format: &'a EventFormat, index: usize, rule: &'static SpanRule) -> Span<'a> {
+    let field = |name| named(format, name);
+    Span {
+        index,
+        rule,
+        keys: rule.keys.iter().filter_map(|name| format.field(name)).collect(),
+        device: field(&rule.device),
+        inode: field(&rule.inode),
+        offset: field(&rule.offset),
+        page: field(&rule.page),
+        bytes: field(&rule.bytes),
+        sector: field(&rule.sector),
+        sectors: field(&rule.sectors),
+        host: field(&rule.host),
+        code: field(&rule.code),
+    }
 }
 
 fn schedule<'a>(format: &'a EventFormat, event: &str) -> Option<Meaning<'a>> {

@@ -11,7 +11,7 @@ use super::work::Book;
 
 /// Bits of a thread's state that say that it waits; above them the kernel notes that it was only taken off its processor.
 const WAITING: u64 = 0xff;
-/// Flags of an event that happened in an interrupt, a soft one or one that cannot be masked: whoever ran there has nothing to do with it.
+/// Flags of an event that happened in an interrupt, a soft one or one that cannot be masked: the thread that ran there is not the cause.
 const INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
 
 /// Pauses of threads, each in the order of time.
@@ -35,19 +35,16 @@ pub struct Pause {
     pub end_ns: u64,
 }
 
-/// Who woke a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Waker {
     /// The thread that ran then; none in an interrupt, for there it is anybody.
     pub thread: Option<u32>,
-    /// When.
     pub at_ns: u64,
     /// The request that had just been completed there: then it was the device.
     pub request: Option<u32>,
 }
 
 impl Schedule {
-    /// A processor changes threads.
     pub fn switched(&mut self, record: &Record<'_>, rule: &Switch<'_>, book: &mut Book) {
         let number = |field: &crate::format::Field| field.number(record.data);
         let (Some(from), Some(state), Some(to)) = (number(rule.from), number(rule.state), number(rule.to)) else {
@@ -71,7 +68,6 @@ impl Schedule {
         }
     }
 
-    /// A thread is woken.
     pub fn woken(&mut self, record: &Record<'_>, rule: &Waking<'_>, requests: &Requests) {
         let Some(thread) = rule.thread.number(record.data).and_then(|thread| u32::try_from(thread).ok()) else {
             return;
@@ -85,7 +81,6 @@ impl Schedule {
         }
     }
 
-    /// The end of the capture.
     pub fn finish(&mut self, end_ns: u64) {
         for (thread, mut pause) in self.is_off.drain() {
             pause.end_ns = end_ns.max(pause.begin_ns);
@@ -98,7 +93,6 @@ impl Schedule {
         !self.pauses.is_empty()
     }
 
-    /// Pauses of a thread that overlap a time.
     pub fn pauses_in(&self, thread: u32, begin_ns: u64, end_ns: u64) -> &[Pause] {
         let Some(pauses) = self.pauses.get(&thread) else { return &[] };
         let first = pauses.partition_point(|pause| pause.end_ns <= begin_ns);

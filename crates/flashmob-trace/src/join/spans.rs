@@ -8,54 +8,70 @@ use crate::record::Record;
 
 use super::commands::{Commands, Served};
 use super::requests::Requests;
-use super::rules::{Begin, End, Fields, Point, Probe};
+use super::rules::{Probe, Span, number};
 use super::work::{Book, FileKey, Source, Work};
 
 /// Bytes of a page, in which the page cache's events count.
 const PAGE_BYTES: u64 = 4096;
 
-/// Work that has begun.
 #[derive(Debug, Default)]
 pub struct Spans {
     begun: HashMap<(usize, u32, Vec<u64>), Begun>,
     until_return: HashMap<u32, Vec<Begun>>,
     probes: HashMap<u32, Vec<(String, u64)>>,
     in_hand: HashMap<u32, Vec<(usize, u32, u64)>>,
-    /// What each thread did something to last, within a system call or outside.
+    /// The file that each thread touched last, within a system call or outside.
     touched: HashMap<u32, (u32, u64)>,
 }
 
 #[derive(Clone, Debug)]
 struct Begun {
-    layer: Layer,
+    work: Work,
     name: &'static str,
-    thread: u32,
-    begin_ns: u64,
-    file: FileKey,
-    address_bytes: Option<u64>,
-    bytes: u64,
-    source: Source,
-    /// What ends its name.
+    /// The number that ends its name.
     code: Option<u64>,
 }
 
 impl Begun {
+    fn new(record: &Record<'_>, event: &Span<'_>) -> Begun {
+        let file = event.file(record).map_or(FileKey::None, |(device, inode)| FileKey::Inode {
+            device,
+            inode,
+            at_ns: record.time_ns,
+        });
+        let page = number(record, event.page).map(|page| page.saturating_mul(PAGE_BYTES));
+        let work = Work {
+            file,
+            address_bytes: number(record, event.offset).or(page),
+            bytes: number(record, event.bytes).unwrap_or(if event.page.is_some() { PAGE_BYTES } else { 0 }),
+            ..Work::new(event.rule.layer, record.thread, record.time_ns, record.time_ns)
+        };
+        Begun { work, name: &event.rule.name, code: None }
+    }
+
     fn serves(&mut self, served: Served) {
-        self.source = Source::Request(served.request);
-        self.file = served.file;
-        self.address_bytes = served.address_bytes;
+        self.work.source = Source::Request(served.request);
+        self.work.file = served.file;
+        self.work.address_bytes = served.address_bytes;
+    }
+
+    fn ends(self, end_ns: u64, book: &mut Book) {
+        let work = Work { end_ns, ..self.work };
+        match self.code {
+            Some(code) => book.add(&format!("{}{code}", self.name), work),
+            None => book.add(self.name, work),
+        }
     }
 }
 
 impl Spans {
     /// Work begins; a driver's command serves a request, if that is known.
-    pub fn begin(&mut self, record: &Record<'_>, begin: &Begin<'_>, served: Option<Served>) {
-        let mut begun = begun(record, begin.rule.layer, &begin.rule.name, &begin.fields);
-        begun.code = begin.command.code.and_then(|field| field.number(record.data));
+    pub fn begin(&mut self, record: &Record<'_>, begin: &Span<'_>, served: Option<Served>) {
+        let mut begun = Begun { code: number(record, begin.code), ..Begun::new(record, begin) };
         if let Some(served) = served {
             begun.serves(served);
         }
-        if let FileKey::Inode { device, inode, .. } = begun.file {
+        if let FileKey::Inode { device, inode, .. } = begun.work.file {
             self.in_hand.entry(record.thread).or_default().push((begin.index, device, inode));
         }
         if begin.rule.end.is_empty() {
@@ -66,30 +82,25 @@ impl Spans {
         }
     }
 
-    /// Work ends.
-    pub fn end(&mut self, record: &Record<'_>, end: &End<'_>, requests: &Requests, book: &mut Book) {
+    pub fn end(&mut self, record: &Record<'_>, end: &Span<'_>, requests: &Requests, book: &mut Book) {
         if let Some(hands) = self.in_hand.get_mut(&record.thread)
             && let Some(at) = hands.iter().rposition(|(index, ..)| *index == end.index)
         {
             hands.truncate(at);
         }
         let Some(mut begun) = self.begun.remove(&key(record, end.index, &end.keys)) else { return };
-        if let Some(served) = Commands::served(end, begun.thread, begun.begin_ns, requests) {
+        if let Some(served) = Commands::served(end, begun.work.thread, begun.work.begin_ns, requests) {
             begun.serves(served);
         }
-        let bytes = end.bytes.and_then(|field| field.number(record.data)).unwrap_or(begun.bytes);
-        push(book, &Begun { bytes, ..begun }, record.time_ns);
+        begun.work.bytes = number(record, end.bytes).unwrap_or(begun.work.bytes);
+        begun.ends(record.time_ns, book);
     }
 
-    /// A moment.
-    pub fn point(&mut self, record: &Record<'_>, point: &Point<'_>, book: &mut Book) {
-        let begun = begun(record, point.layer, point.name, &point.fields);
-        if let FileKey::Inode { device, inode, .. } = begun.file
-            && point.layer == Layer::PageCache
-        {
-            self.touched.insert(record.thread, (device, inode));
+    pub fn point(&mut self, record: &Record<'_>, point: &Span<'_>, book: &mut Book) {
+        if let (Layer::PageCache, Some(file)) = (point.rule.layer, point.file(record)) {
+            self.touched.insert(record.thread, file);
         }
-        push(book, &begun, record.time_ns);
+        Begun::new(record, point).ends(record.time_ns, book);
     }
 
     /// The thread begins a system call, and has done with what it did outside of one.
@@ -102,7 +113,7 @@ impl Spans {
         self.in_hand.remove(&record.thread);
         self.touched.remove(&record.thread);
         for begun in self.until_return.remove(&record.thread).unwrap_or_default() {
-            push(book, &begun, record.time_ns);
+            begun.ends(record.time_ns, book);
         }
     }
 
@@ -123,19 +134,7 @@ impl Spans {
         let Some(at) = stack.iter().rposition(|(name, _)| name == probe.name) else { return };
         let (name, begin_ns) = stack.swap_remove(at);
         stack.truncate(at);
-        let name = book.intern(&name);
-        book.works.push(Work {
-            layer: Layer::Sqlite,
-            name,
-            thread: record.thread,
-            begin_ns,
-            end_ns: record.time_ns,
-            file: FileKey::None,
-            address_bytes: None,
-            bytes: 0,
-            source: Source::Thread,
-            is_operation: false,
-        });
+        book.add(&name, Work::new(Layer::Sqlite, record.thread, begin_ns, record.time_ns));
     }
 }
 
@@ -143,45 +142,4 @@ fn key(record: &Record<'_>, index: usize, keys: &[&crate::format::Field]) -> (us
     // Ends that are told by address come from any thread.
     let thread = if keys.is_empty() { record.thread } else { 0 };
     (index, thread, keys.iter().filter_map(|field| field.number(record.data)).collect())
-}
-
-fn begun(record: &Record<'_>, layer: Layer, name: &'static str, fields: &Fields<'_>) -> Begun {
-    let number = |field: Option<&crate::format::Field>| field.and_then(|field| field.number(record.data));
-    let file = match (number(fields.device), number(fields.inode)) {
-        (Some(device), Some(inode)) => {
-            FileKey::Inode { device: u32::try_from(device).unwrap_or(0), inode, at_ns: record.time_ns }
-        }
-        _ => FileKey::None,
-    };
-    let page = number(fields.page).map(|page| page.saturating_mul(PAGE_BYTES));
-    Begun {
-        layer,
-        name,
-        thread: record.thread,
-        begin_ns: record.time_ns,
-        file,
-        address_bytes: number(fields.offset).or(page),
-        bytes: number(fields.bytes).unwrap_or(if fields.page.is_some() { PAGE_BYTES } else { 0 }),
-        source: Source::Thread,
-        code: None,
-    }
-}
-
-fn push(book: &mut Book, begun: &Begun, end_ns: u64) {
-    let name = match begun.code {
-        Some(code) => book.intern(&format!("{}{code}", begun.name)),
-        None => book.intern(begun.name),
-    };
-    book.works.push(Work {
-        layer: begun.layer,
-        name,
-        thread: begun.thread,
-        begin_ns: begun.begin_ns,
-        end_ns,
-        file: begun.file,
-        address_bytes: begun.address_bytes,
-        bytes: begun.bytes,
-        source: begun.source,
-        is_operation: false,
-    });
 }

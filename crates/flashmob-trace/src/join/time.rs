@@ -2,7 +2,7 @@
 //!
 //! While the operation's thread runs, a moment belongs to the lowest layer that this thread is in. While it could run and does not, to the processor.
 //! While it waits, to the lowest layer that is known to work for it: a command with the device, a request in its queue, a thread that will wake it.
-//! What is left then belongs to nobody. Where the scheduler's events are missing, to the lowest layer that has anything in hand for it.
+//! The rest is unattributed. Where the scheduler's events are missing, to the lowest layer that has anything in hand for it.
 
 use flashmob_results::trace::{Cause, Layer};
 
@@ -14,7 +14,7 @@ use super::work::Work;
 
 const LAYERS: usize = Layer::ALL.len();
 
-/// For each operation what belongs to each layer, and to none.
+/// For each operation the time of each layer, and the unattributed time.
 pub fn divide(
     works: &[Work],
     owners: &Owners,

@@ -5,33 +5,46 @@ use std::collections::HashMap;
 use flashmob_results::trace::{Layer, Role, Thread};
 
 use crate::record::Record;
-use crate::surroundings::{AppOperation, AppSpan, Surroundings};
+use crate::surroundings::{AppOperation, Surroundings};
 
-use super::rules::MapFields;
+use super::rules::{MapFields, device_number};
 
-/// Something that was done.
+/// A piece of work: what was done, by whom, when.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// The layer that did it.
     pub layer: Layer,
-    /// What, an index of the book's names.
+    /// An index of the book's names.
     pub name: u32,
-    /// By which thread, by the kernel's number.
+    /// The kernel's number of the thread.
     pub thread: u32,
-    /// When.
     pub begin_ns: u64,
-    /// Until when.
     pub end_ns: u64,
-    /// Of which file.
     pub file: FileKey,
     /// Where in the file, or on the device.
     pub address_bytes: Option<u64>,
-    /// Bytes moved.
     pub bytes: u64,
-    /// By which its operation is found.
     pub source: Source,
-    /// A system call that is an operation by itself if nobody tells of any.
+    /// A system call that is an operation by itself if no operations are known.
     pub is_operation: bool,
+}
+
+impl Work {
+    /// Work that concerns no file and moves nothing; [`Book::add`] names it.
+    pub fn new(layer: Layer, thread: u32, begin_ns: u64, end_ns: u64) -> Work {
+        let (file, source) = (FileKey::None, Source::Thread);
+        Work {
+            layer,
+            name: 0,
+            thread,
+            begin_ns,
+            end_ns,
+            file,
+            address_bytes: None,
+            bytes: 0,
+            source,
+            is_operation: false,
+        }
+    }
 }
 
 /// By what the operation of a piece of work is found.
@@ -39,24 +52,24 @@ pub struct Work {
 pub enum Source {
     /// By the thread that did it.
     Thread,
-    /// By the thread that handed the first bio of this request over.
+    /// By the thread that handed over the first bio of this request.
     Request(u32),
 }
 
 /// By what a file is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKey {
-    /// It is about none, or about one that nobody knows.
+    /// None, or an unknown one.
     None,
     /// A descriptor while it was open.
     Open(u32),
     /// An inode at that time.
     Inode { device: u32, inode: u64, at_ns: u64 },
-    /// One that was told, an index of the surroundings' files.
+    /// An index of the surroundings' files.
     Told(usize),
     /// A path that a system call was given, an index of the calls' paths.
     Path(u32),
-    /// Bytes of a device, as a request has them; the device and inode that its thread had in hand, if so.
+    /// Bytes of a device, as a request has them; `inode` is the device and inode that its thread worked on.
     Device { device: u32, begin_bytes: u64, at_ns: u64, inode: Option<(u32, u64)>, is_metadata: bool, by: u32 },
     /// No file, but known by what it is.
     Role { role: Role, device: u32 },
@@ -67,8 +80,8 @@ pub enum FileKey {
 pub struct Book {
     /// In the order of their ends, until they are sorted.
     pub works: Vec<Work>,
-    /// Where files lie, as events told.
-    pub maps: Maps,
+    /// Blocks of files, in the order of time.
+    pub maps: Vec<Map>,
     names: Vec<String>,
     index_of_name: HashMap<String, u32>,
     threads: Vec<u32>,
@@ -82,7 +95,6 @@ impl Book {
         Book { comms: surroundings.thread_names.iter().cloned().collect(), ..Book::default() }
     }
 
-    /// The number of a name.
     pub fn intern(&mut self, name: &str) -> u32 {
         if let Some(&index) = self.index_of_name.get(name) {
             return index;
@@ -93,7 +105,6 @@ impl Book {
         index
     }
 
-    /// A name by its number.
     pub fn name(&self, index: u32) -> &str {
         self.names.get(index as usize).map_or("", String::as_str)
     }
@@ -118,43 +129,19 @@ impl Book {
         }
     }
 
-    /// What a thread is called.
     pub fn comm(&self, id: u32) -> &str {
         self.comms.get(&id).map_or("", String::as_str)
     }
 
-    /// What the application or SQLite told.
-    pub fn add_told(&mut self, span: &AppSpan) {
-        let name = self.intern(&span.name);
-        self.works.push(Work {
-            layer: span.layer,
-            name,
-            thread: span.thread,
-            begin_ns: span.begin_ns,
-            end_ns: span.end_ns,
-            file: span.file.map_or(FileKey::None, FileKey::Told),
-            address_bytes: span.offset_bytes,
-            bytes: span.bytes,
-            source: Source::Thread,
-            is_operation: false,
-        });
+    pub fn add(&mut self, name: &str, work: Work) {
+        let name = self.intern(name);
+        self.works.push(Work { name, ..work });
     }
 
-    /// An operation as work of the application.
+    /// Adds an operation as work of the application.
     pub fn add_application(&mut self, operation: &AppOperation) {
-        let name = self.intern(&operation.name);
-        self.works.push(Work {
-            layer: Layer::Application,
-            name,
-            thread: operation.thread,
-            begin_ns: operation.begin_ns,
-            end_ns: operation.end_ns,
-            file: FileKey::None,
-            address_bytes: None,
-            bytes: 0,
-            source: Source::Thread,
-            is_operation: false,
-        });
+        let AppOperation { name, thread, begin_ns, end_ns } = operation;
+        self.add(name, Work::new(Layer::Application, *thread, *begin_ns, *end_ns));
     }
 
     /// Names and threads as a timeline has them.
@@ -170,38 +157,27 @@ impl Book {
     }
 }
 
-/// Blocks of files, each from a time on.
-#[derive(Debug, Default)]
-pub struct Maps {
-    /// `(device, first physical block, blocks, inode, since)`, in the order of time.
-    pub list: Vec<Map>,
-}
-
-/// Blocks of one file.
+/// Blocks of one file from a time on.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
     /// The file system's device.
     pub device: u32,
-    /// Its inode.
     pub inode: u64,
     /// First block on the device.
     pub physical: u64,
-    /// How many.
     pub blocks: u64,
-    /// Since when.
     pub since_ns: u64,
 }
 
-impl Maps {
-    /// What an event says.
-    pub fn add(&mut self, record: &Record<'_>, fields: &MapFields<'_>) {
+impl Map {
+    pub fn of(record: &Record<'_>, fields: &MapFields<'_>) -> Option<Map> {
         let number = |field: &crate::format::Field| field.number(record.data);
-        let (Some(device), Some(inode), Some(physical), Some(blocks)) =
-            (number(fields.device), number(fields.inode), number(fields.physical), number(fields.length))
-        else {
-            return;
-        };
-        let (device, since_ns) = (u32::try_from(device).unwrap_or(0), record.time_ns);
-        self.list.push(Map { device, inode, physical, blocks, since_ns });
+        Some(Map {
+            device: device_number(record, fields.device)?,
+            inode: number(fields.inode)?,
+            physical: number(fields.physical)?,
+            blocks: number(fields.length)?,
+            since_ns: record.time_ns,
+        })
     }
 }

@@ -15,7 +15,7 @@ pub struct Stream<'a, P> {
     pub pages: P,
 }
 
-/// What went by while pages were read.
+/// Counts of the pages that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Events that were given.

@@ -16,7 +16,7 @@ use crate::format::PageLayout;
 const MISSED_EVENTS: u64 = 1 << 31;
 /// Their count stands behind the events.
 const MISSED_STORED: u64 = 1 << 30;
-/// What of the count of used bytes is a count.
+/// The bits of the commit field that are a count.
 const COMMIT_MASK: u64 = (1 << 27) - 1;
 
 const PADDING: u32 = 29;
@@ -42,7 +42,7 @@ pub enum Missed {
 pub struct Page<'a> {
     /// When its first event was, less that one's own delta.
     pub begin_ns: u64,
-    /// What was lost before it.
+    /// Events that were lost before it.
     pub missed: Missed,
     /// Bytes of events, as the page says.
     pub declared_bytes: usize,

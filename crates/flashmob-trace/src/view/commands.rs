@@ -6,9 +6,9 @@ use std::collections::{BinaryHeap, HashMap};
 use flashmob_results::disk::Operation as Direction;
 use flashmob_results::trace::{Command, Commands, Layer, Span, Steps, Timeline};
 
-use super::{seconds, thinned};
+use super::{median, seconds, thinned};
 
-/// What is known of a device while its commands are gone through.
+/// The state of a device during the pass over its commands.
 #[derive(Default)]
 struct Device {
     /// Where the command issued last ends.
@@ -71,15 +71,10 @@ fn direction(name: &str) -> Direction {
 fn steps(all: &[Command], belongs: fn(i64) -> bool) -> Option<Steps> {
     let of_direction = all.iter().filter(|command| command.step_bytes.is_some_and(belongs));
     let mut times_us: Vec<f64> = of_direction.map(|command| command.service_us).collect();
-    if times_us.is_empty() {
-        return None;
-    }
     times_us.sort_unstable_by(f64::total_cmp);
-    let middle = times_us.len() / 2;
-    let is_odd = times_us.len() % 2 == 1;
     Some(Steps {
         count: times_us.len() as u64,
-        p50_us: if is_odd { times_us[middle] } else { f64::midpoint(times_us[middle - 1], times_us[middle]) },
+        p50_us: median(&times_us)?,
         mean_us: times_us.iter().sum::<f64>() / times_us.len() as f64,
     })
 }

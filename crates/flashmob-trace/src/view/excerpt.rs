@@ -87,7 +87,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// The place of a thing among those that were kept; it is kept if it was not yet. What does not exist stays so, beyond all places.
+/// The place of a thing among those that were kept; it is kept if it was not yet. An index beyond the list stays so.
 fn again<T: Clone>(places: &mut HashMap<u32, u32>, kept: &mut Vec<T>, all: &[T], index: u32) -> u32 {
     if let Some(place) = places.get(&index) {
         return *place;

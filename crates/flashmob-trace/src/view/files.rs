@@ -1,4 +1,4 @@
-//! What was done to which file.
+//! Totals of each file.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,9 @@ use super::layers::place;
 
 /// Files with rows of their own. A command may touch every file of a disk; those with least time share rows.
 const FILES_MAX: usize = 500;
-/// What the others are called.
+/// The name of the other files' rows.
 const OTHERS: &str = "other files";
-/// What it is called where a layer that works on files cannot say on which.
+/// The name of files that a layer does not tell.
 const UNKNOWN: &str = "unknown";
 
 #[derive(Clone, Copy, Default)]

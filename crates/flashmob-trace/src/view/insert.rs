@@ -1,4 +1,4 @@
-//! What P5 looks for in an INSERT: what comes after the last write to the database, until the next INSERT begins.
+//! P5's question about an INSERT: the time after the last write to the database until the next INSERT begins.
 
 use std::collections::HashMap;
 

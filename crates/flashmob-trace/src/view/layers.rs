@@ -1,4 +1,4 @@
-//! What each layer did for all operations.
+//! Totals of each layer over all operations.
 
 use flashmob_results::trace::{Layer, LayerTotal, Timeline};
 

@@ -1,4 +1,4 @@
-//! What tracing cost, out of pairs of runs.
+//! The cost of tracing, from pairs of runs.
 
 use flashmob_results::trace::Overhead;
 
@@ -8,12 +8,7 @@ pub fn overhead(untraced_per_second: Vec<f64>, traced_per_second: Vec<f64>) -> O
     let pairs = untraced_per_second.iter().zip(&traced_per_second);
     let mut slower: Vec<f64> = pairs.map(|(without, with)| 100.0 * (1.0 - with / without)).collect();
     slower.sort_by(f64::total_cmp);
-    let middle = slower.len() / 2;
-    let slowdown_percent = match slower.len() {
-        0 => return None,
-        count if count % 2 == 1 => slower[middle],
-        _ => (slower[middle - 1] + slower[middle]) / 2.0,
-    };
+    let slowdown_percent = super::median(&slower)?;
     Some(Overhead { untraced_per_second, traced_per_second, slowdown_percent })
 }
 

@@ -269,5 +269,5 @@ fn a_run_says_what_is_doubtful() {
     hollow.operations[0].unattributed_ns = hollow.operations[0].end_ns - hollow.operations[0].begin_ns;
     let doubtful = run(&hollow, RunParts { losses, ..parts() }, &[]);
     let said: String = doubtful.warnings.iter().map(|warning| warning.message.as_str()).collect();
-    assert!(said.contains("3 events were lost") && said.contains("1024 KiB") && said.contains("no layer"), "{said}");
+    assert!(said.contains("3 events were lost") && said.contains("1 MiB") && said.contains("unattributed"), "{said}");
 }

@@ -5,7 +5,7 @@ use super::super::{Attachment, Fate, Frame, Port};
 use super::Cell;
 use super::station::Settled;
 
-/// What is under way on a cable.
+/// A frame on a cable.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OnWire {
     ToAccessPoint(Frame),
@@ -82,7 +82,7 @@ impl Cell {
         }
     }
 
-    /// Nobody acknowledges what is for everybody, so nobody repeats it.
+    /// Broadcasts are not acknowledged, so they are not repeated.
     pub(super) fn broadcast(&mut self, at: u64, is_alone: bool, settled: &[Settled], out: &mut Outcomes) {
         for one in settled {
             let (Settled::Released(frame) | Settled::GivenUp(frame)) = one;

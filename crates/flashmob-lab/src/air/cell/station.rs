@@ -1,4 +1,4 @@
-//! What waits at one station, or at the access point, and its backoff.
+//! The queue of one station, or of the access point, and its backoff.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,6 @@ enum State {
     Waiting,
     /// It is held back by the receiver, because one before it is missing.
     Arrived,
-    /// Sent too often.
     GivenUp,
 }
 
@@ -30,7 +29,6 @@ pub(super) struct Link {
     waiting: u32,
 }
 
-/// What is being sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight {
     link: usize,
@@ -43,12 +41,11 @@ pub(super) struct Flight {
     pub(super) repeated: u32,
 }
 
-/// What became of one frame of a transmission over this link.
+/// The fate of one frame of a transmission over this link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// The receiver passes it on.
     Released(Frame),
-    /// It was sent too often.
     GivenUp(Frame),
 }
 

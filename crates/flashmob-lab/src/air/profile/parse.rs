@@ -1,7 +1,7 @@
 //! From a text such as `11n,ampdu=16,loss=1%` to numbers, and the name that gives them again.
 
 use super::known::{self, Known};
-use super::{Dcf, Line, Medium, Profile, ProfileError, value};
+use super::{Medium, Profile, ProfileError, value};
 use crate::resembling::resembling;
 
 /// A number that can be changed.
@@ -19,15 +19,27 @@ pub(super) enum Key {
     CwMax,
 }
 
-/// What can be changed, in the order in which names have it.
-pub(super) fn keys(medium: &Medium) -> &'static [Key] {
-    match medium {
-        Medium::Ideal { .. } => &[],
-        Medium::Lines(_) => &[Key::Rate, Key::Delay, Key::Jitter, Key::Loss, Key::Queue],
-        Medium::Cell(_) => {
-            &[Key::Rate, Key::Ampdu, Key::Loss, Key::Retries, Key::CwMin, Key::CwMax, Key::Queue, Key::ApQueue]
-        }
-    }
+/// A number of a medium.
+enum Number<'a> {
+    Wide(&'a mut u64),
+    Narrow(&'a mut u32),
+}
+
+/// The keys of a medium, in their order in names.
+pub(super) fn keys(medium: &Medium) -> Vec<Key> {
+    let all = [
+        Key::Rate,
+        Key::Delay,
+        Key::Jitter,
+        Key::Ampdu,
+        Key::Loss,
+        Key::Retries,
+        Key::CwMin,
+        Key::CwMax,
+        Key::Queue,
+        Key::ApQueue,
+    ];
+    all.into_iter().filter(|key| key.number(&mut medium.clone()).is_some()).collect()
 }
 
 impl Key {
@@ -78,102 +90,84 @@ impl Key {
         }
     }
 
+    /// Its number, if such a medium has it.
+    fn number(self, medium: &mut Medium) -> Option<Number<'_>> {
+        use Number::{Narrow, Wide};
+        Some(match (medium, self) {
+            (Medium::Lines(line), Key::Rate) => Wide(&mut line.rate_bps),
+            (Medium::Lines(line), Key::Delay) => Wide(&mut line.delay_ns),
+            (Medium::Lines(line), Key::Jitter) => Wide(&mut line.jitter_ns),
+            (Medium::Lines(line), Key::Loss) => Narrow(&mut line.loss_ppm),
+            (Medium::Lines(line), Key::Queue) => Narrow(&mut line.queue_frames),
+            (Medium::Cell(dcf), Key::Rate) => Wide(&mut dcf.rate_bps),
+            (Medium::Cell(dcf), Key::Ampdu) => Narrow(&mut dcf.ampdu_frames),
+            (Medium::Cell(dcf), Key::Loss) => Narrow(&mut dcf.loss_ppm),
+            (Medium::Cell(dcf), Key::Retries) => Narrow(&mut dcf.retries),
+            (Medium::Cell(dcf), Key::CwMin) => Narrow(&mut dcf.cw_min),
+            (Medium::Cell(dcf), Key::CwMax) => Narrow(&mut dcf.cw_max),
+            (Medium::Cell(dcf), Key::Queue) => Narrow(&mut dcf.queue_frames),
+            (Medium::Cell(dcf), Key::ApQueue) => Narrow(&mut dcf.ap_queue_frames),
+            _ => return None,
+        })
+    }
+
     fn get(self, medium: &Medium) -> u64 {
-        match medium {
-            Medium::Ideal { .. } => 0,
-            Medium::Lines(line) => self.of_line(line),
-            Medium::Cell(dcf) => self.of_cell(dcf),
+        match self.number(&mut medium.clone()) {
+            Some(Number::Wide(number)) => *number,
+            Some(Number::Narrow(number)) => u64::from(*number),
+            None => 0,
         }
     }
 
-    fn of_line(self, line: &Line) -> u64 {
-        match self {
-            Key::Rate => line.rate_bps,
-            Key::Delay => line.delay_ns,
-            Key::Jitter => line.jitter_ns,
-            Key::Loss => u64::from(line.loss_ppm),
-            Key::Queue => u64::from(line.queue_frames),
-            _ => 0,
-        }
-    }
-
-    fn of_cell(self, dcf: &Dcf) -> u64 {
-        let small = match self {
-            Key::Rate => return dcf.rate_bps,
-            Key::Loss => dcf.loss_ppm,
-            Key::Queue => dcf.queue_frames,
-            Key::ApQueue => dcf.ap_queue_frames,
-            Key::Ampdu => dcf.ampdu_frames,
-            Key::Retries => dcf.retries,
-            Key::CwMin => dcf.cw_min,
-            Key::CwMax => dcf.cw_max,
-            Key::Delay | Key::Jitter => 0,
-        };
-        u64::from(small)
-    }
-
-    /// `number` is in its range, and so fits.
-    fn set(self, medium: &mut Medium, number: u64) {
-        let small = u32::try_from(number).unwrap_or(u32::MAX);
-        match medium {
-            Medium::Ideal { .. } => {}
-            Medium::Lines(line) => match self {
-                Key::Rate => line.rate_bps = number,
-                Key::Delay => line.delay_ns = number,
-                Key::Jitter => line.jitter_ns = number,
-                Key::Loss => line.loss_ppm = small,
-                Key::Queue => line.queue_frames = small,
-                _ => {}
-            },
-            Medium::Cell(dcf) => match self {
-                Key::Rate => dcf.rate_bps = number,
-                Key::Loss => dcf.loss_ppm = small,
-                Key::Queue => dcf.queue_frames = small,
-                Key::ApQueue => dcf.ap_queue_frames = small,
-                Key::Ampdu => dcf.ampdu_frames = small,
-                Key::Retries => dcf.retries = small,
-                Key::CwMin => dcf.cw_min = small,
-                Key::CwMax => dcf.cw_max = small,
-                Key::Delay | Key::Jitter => {}
-            },
+    /// `value` is in its range, and so fits.
+    fn set(self, medium: &mut Medium, value: u64) {
+        match self.number(medium) {
+            Some(Number::Wide(number)) => *number = value,
+            Some(Number::Narrow(number)) => *number = u32::try_from(value).unwrap_or(u32::MAX),
+            None => {}
         }
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Profile, ProfileError> {
-    let mut parts = text.split(',').map(str::trim);
-    let base = named(parts.next().unwrap_or_default())?;
-    let (profile, mut medium) = (base.name, base.medium);
-    let keys = keys(&medium);
-    let mut given: Vec<(Key, &str)> = Vec::new();
-    for part in parts {
-        let no_value = || ProfileError::NoValue { profile, text: part.to_string() };
-        let (name, number) = part.split_once('=').ok_or_else(no_value)?;
-        let (name, number) = (name.trim(), number.trim());
-        let plain = name.to_lowercase().replace('_', "-");
-        let key = keys.iter().copied().find(|key| key.name() == plain).ok_or_else(|| {
-            let known: Vec<_> = keys.iter().map(|key| key.name()).collect();
-            let meant = resembling(name, &known);
-            ProfileError::UnknownKey { profile, key: name.to_string(), known, meant }
-        })?;
-        if given.iter().any(|&(other, _)| other == key) {
-            return Err(ProfileError::Twice { profile, key: key.name() });
+impl Profile {
+    /// The profile of a text: a name with changes, such as `11n`, `11n,loss=1%`, `wan,rate=10Mbit,delay=20ms`.
+    ///
+    /// # Errors
+    /// An unknown name or key, or a value out of range.
+    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+        let mut parts = text.split(',').map(str::trim);
+        let base = named(parts.next().unwrap_or_default())?;
+        let (profile, mut medium) = (base.name, base.medium);
+        let keys = keys(&medium);
+        let mut given: Vec<(Key, &str)> = Vec::new();
+        for part in parts {
+            let no_value = || ProfileError::NoValue(profile, part.to_string());
+            let (name, number) = part.split_once('=').ok_or_else(no_value)?;
+            let (name, number) = (name.trim(), number.trim());
+            let plain = name.to_lowercase().replace('_', "-");
+            let key = keys.iter().copied().find(|key| key.name() == plain).ok_or_else(|| {
+                let known: Vec<_> = keys.iter().map(|key| key.name()).collect();
+                let meant = resembling(name, &known);
+                ProfileError::UnknownKey(profile, name.to_string(), known, meant)
+            })?;
+            if given.iter().any(|&(other, _)| other == key) {
+                return Err(ProfileError::Twice(profile, key.name()));
+            }
+            let (least, most) = key.range(&medium);
+            let out_of_range = || {
+                let range = format!("{} to {}", key.write(least), key.write(most));
+                ProfileError::OutOfRange(profile, key.name(), number.to_string(), range)
+            };
+            let value =
+                value::read(number, key.units()).filter(|v| (least..=most).contains(v)).ok_or_else(out_of_range)?;
+            key.set(&mut medium, value);
+            given.push((key, number));
         }
-        let (least, most) = key.range(&medium);
-        let out_of_range = || ProfileError::OutOfRange {
-            profile,
-            key: key.name(),
-            value: number.to_string(),
-            range: format!("{} to {}", key.write(least), key.write(most)),
-        };
-        let value = value::read(number, key.units()).filter(|v| (least..=most).contains(v)).ok_or_else(out_of_range)?;
-        key.set(&mut medium, value);
-        given.push((key, number));
+        check_window(profile, &medium, &given)?;
+        let changes = keys.iter().filter(|key| key.get(&medium) != key.get(&base.medium));
+        let changes: String = changes.map(|key| format!(",{}={}", key.name(), key.write(key.get(&medium)))).collect();
+        Ok(Profile { name: format!("{profile}{changes}"), description: base.description.to_string(), medium })
     }
-    check_window(profile, &medium, &given)?;
-    let changes = keys.iter().filter(|key| key.get(&medium) != key.get(&base.medium));
-    let changes: String = changes.map(|key| format!(",{}={}", key.name(), key.write(key.get(&medium)))).collect();
-    Ok(Profile { name: format!("{profile}{changes}"), description: base.description.to_string(), medium })
 }
 
 fn named(name: &str) -> Result<&'static Known, ProfileError> {
@@ -181,7 +175,7 @@ fn named(name: &str) -> Result<&'static Known, ProfileError> {
     known::ALL
         .iter()
         .find(|known| known.name == plain)
-        .ok_or_else(|| ProfileError::Unknown { name: name.to_string(), meant: resembling(name, &Profile::names()) })
+        .ok_or_else(|| ProfileError::Unknown(name.to_string(), resembling(name, &Profile::names())))
 }
 
 /// The first window of backoff must not be wider than the last one.
@@ -196,5 +190,5 @@ fn check_window(profile: &'static str, medium: &Medium, given: &[(Key, &str)]) -
         (None, Some((_, value))) => (Key::CwMax, value, format!("{0} to 32767, for cwmin is {0}", dcf.cw_min)),
         (None, None) => return Ok(()),
     };
-    Err(ProfileError::OutOfRange { profile, key: key.name(), value: (*value).to_string(), range })
+    Err(ProfileError::OutOfRange(profile, key.name(), (*value).to_string(), range))
 }

@@ -10,7 +10,7 @@ pub(super) const TIME: [Unit; 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("u
 pub(super) const SHARE: [Unit; 2] = [("", 1_000_000), ("%", 10_000)];
 pub(super) const COUNT: [Unit; 1] = [("", 1)];
 
-/// `text` in one of `units`; none if it is no such number. What is finer than the finest unit is not a number.
+/// `text` in one of `units`; none if it is no such number, or finer than the finest unit.
 pub(super) fn read(text: &str, units: &[Unit]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

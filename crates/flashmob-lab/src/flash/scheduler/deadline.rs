@@ -1,16 +1,15 @@
-//! Ascending addresses in batches, with a deadline for everything that waits.
+//! Ascending addresses in batches, with a deadline for each waiting request.
 //!
 //! After the kernel's own description (Documentation/block/deadline-iosched): reads and writes are sorted apart; a
 //! batch takes one kind in ascending order from where the last of that kind ended; reads go before writes, until
 //! writes have been passed over twice; a batch begins with the oldest request where that one's deadline has passed,
 //! or where nothing lies ahead. The numbers are its defaults. Front merges, priorities and zones are left out.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flashmob_core::units::Time;
 
-use super::Waiting;
+use super::{Sorted, Waiting};
 use crate::flash::Op;
 
 /// How long a read may wait before it is taken out of turn: `read_expire`.
@@ -22,28 +21,17 @@ const BATCH: u32 = 16;
 /// How many batches of reads may pass waiting writes: `writes_starved`.
 const WRITES_PASSED_MAX: u32 = 2;
 
-/// What waits of one kind, by place and by age.
+/// The waiting requests of one kind.
 #[derive(Clone, Debug, Default)]
 struct Kind {
-    by_place: BTreeMap<(u64, u64), Waiting>,
-    by_age: BTreeMap<u64, (u64, u64)>,
+    waiting: Sorted,
     /// The byte after the last request that left.
     position: u64,
 }
 
 impl Kind {
-    fn oldest(&self) -> Option<&Waiting> {
-        self.by_age.values().next().and_then(|place| self.by_place.get(place))
-    }
-
-    /// Where the next request ahead lies.
-    fn ahead(&self) -> Option<(u64, u64)> {
-        self.by_place.range((self.position, 0)..).next().map(|(&place, _)| place)
-    }
-
     fn take(&mut self, place: (u64, u64)) -> Option<Waiting> {
-        let waiting = self.by_place.remove(&place)?;
-        self.by_age.remove(&waiting.number);
+        let waiting = self.waiting.take(place)?;
         self.position = waiting.end_bytes();
         Some(waiting)
     }
@@ -64,14 +52,13 @@ pub(super) struct Deadline {
 impl Deadline {
     pub(super) fn push(&mut self, waiting: Waiting) {
         let kind = if waiting.request.op == Op::Write { &mut self.writes } else { &mut self.reads };
-        kind.by_age.insert(waiting.number, waiting.place());
-        kind.by_place.insert(waiting.place(), waiting);
+        kind.waiting.push(waiting);
     }
 
     pub(super) fn pop(&mut self, now: Time) -> Option<Waiting> {
         if self.batch_left > 0 {
             let kind = if self.writing { &mut self.writes } else { &mut self.reads };
-            if let Some(place) = kind.ahead() {
+            if let Some(place) = kind.waiting.ahead(kind.position) {
                 self.batch_left -= 1;
                 return kind.take(place);
             }
@@ -80,8 +67,8 @@ impl Deadline {
     }
 
     fn begin_batch(&mut self, now: Time) -> Option<Waiting> {
-        let writes_wait = !self.writes.by_place.is_empty();
-        let reads_wait = !self.reads.by_place.is_empty();
+        let writes_wait = !self.writes.waiting.is_empty();
+        let reads_wait = !self.reads.waiting.is_empty();
         self.writing = writes_wait && (!reads_wait || self.writes_passed >= WRITES_PASSED_MAX);
         if self.writing {
             self.writes_passed = 0;
@@ -90,9 +77,9 @@ impl Deadline {
         }
         let (kind, expires) =
             if self.writing { (&mut self.writes, WRITE_EXPIRES) } else { (&mut self.reads, READ_EXPIRES) };
-        let oldest = kind.oldest()?;
+        let oldest = kind.waiting.oldest()?;
         let (oldest_place, late) = (oldest.place(), now.since(oldest.submitted) >= expires);
-        let place = if late { oldest_place } else { kind.ahead().unwrap_or(oldest_place) };
+        let place = if late { oldest_place } else { kind.waiting.ahead(kind.position).unwrap_or(oldest_place) };
         self.batch_left = BATCH - 1;
         kind.take(place)
     }

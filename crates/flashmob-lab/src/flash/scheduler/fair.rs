@@ -5,24 +5,17 @@
 //! [`SLICE`] requests. CFQ counts slices in time, BFQ in sectors, and both may idle for a submitter's next request;
 //! none of that is here.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use super::Waiting;
+use super::{Sorted, Waiting};
 
 /// Requests in a slice. Chosen: enough to show ascending order within one submitter that asks for much.
 const SLICE: u32 = 8;
 
-/// What waits of one submitter, by place and by age.
-#[derive(Clone, Debug, Default)]
-struct Own {
-    by_place: BTreeMap<(u64, u64), Waiting>,
-    by_age: BTreeMap<u64, (u64, u64)>,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fair {
     /// Those with something waiting; the first of `turns` has the slice.
-    own: HashMap<u32, Own>,
+    own: HashMap<u32, Sorted>,
     turns: VecDeque<u32>,
     slice_left: u32,
     /// Where the slice has got to; none at its beginning.
@@ -33,27 +26,25 @@ impl Fair {
     pub(super) fn push(&mut self, waiting: Waiting) {
         let submitter = waiting.request.submitter;
         let own = self.own.entry(submitter).or_default();
-        if own.by_place.is_empty() {
+        if own.is_empty() {
             self.turns.push_back(submitter);
         }
-        own.by_age.insert(waiting.number, waiting.place());
-        own.by_place.insert(waiting.place(), waiting);
+        own.push(waiting);
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiting> {
         let submitter = *self.turns.front()?;
         let own = self.own.get_mut(&submitter)?;
         // A slice begins with the oldest, and goes up from there: so nothing of one submitter starves either.
-        let oldest = own.by_age.values().next().copied();
-        let ahead = self.position.and_then(|at| own.by_place.range((at, 0)..).next().map(|(&place, _)| place));
+        let oldest = own.oldest().map(Waiting::place);
+        let ahead = self.position.and_then(|at| own.ahead(at));
         if self.position.is_none() {
             self.slice_left = SLICE;
         }
-        let waiting = own.by_place.remove(&ahead.or(oldest)?)?;
-        own.by_age.remove(&waiting.number);
+        let waiting = own.take(ahead.or(oldest)?)?;
         self.position = Some(waiting.end_bytes());
         self.slice_left = self.slice_left.saturating_sub(1);
-        let empty = own.by_place.is_empty();
+        let empty = own.is_empty();
         if empty {
             self.own.remove(&submitter);
         }

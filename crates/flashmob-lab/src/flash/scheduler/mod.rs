@@ -5,8 +5,8 @@
 
 mod deadline;
 mod fair;
-mod fifo;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,7 +34,7 @@ pub enum Scheduler {
 pub struct SchedulerError {
     /// The name that was given.
     pub name: String,
-    /// What was probably meant.
+    /// The name that was probably meant.
     pub meant: Option<&'static str>,
 }
 
@@ -47,11 +47,7 @@ impl Scheduler {
     /// Its name, as Linux writes it.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Scheduler::None => "none",
-            Scheduler::MqDeadline => "mq-deadline",
-            Scheduler::Bfq => "bfq",
-        }
+        Scheduler::NAMES[self as usize]
     }
 }
 
@@ -78,7 +74,6 @@ impl FromStr for Scheduler {
     }
 }
 
-/// A request that waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) request: Request,
@@ -98,9 +93,42 @@ impl Waiting {
     }
 }
 
+/// Requests that wait, by address and by age.
+#[derive(Clone, Debug, Default)]
+struct Sorted {
+    by_place: BTreeMap<(u64, u64), Waiting>,
+    by_age: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Sorted {
+    fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.by_age.insert(waiting.number, waiting.place());
+        self.by_place.insert(waiting.place(), waiting);
+    }
+
+    fn oldest(&self) -> Option<&Waiting> {
+        self.by_age.values().next().and_then(|place| self.by_place.get(place))
+    }
+
+    /// The place of the first request from this byte on.
+    fn ahead(&self, position: u64) -> Option<(u64, u64)> {
+        self.by_place.range((position, 0)..).next().map(|(&place, _)| place)
+    }
+
+    fn take(&mut self, place: (u64, u64)) -> Option<Waiting> {
+        let waiting = self.by_place.remove(&place)?;
+        self.by_age.remove(&waiting.number);
+        Some(waiting)
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Order {
-    Fifo(fifo::Fifo),
+    Fifo(VecDeque<Waiting>),
     Deadline(deadline::Deadline),
     Fair(fair::Fair),
 }
@@ -109,7 +137,7 @@ enum Order {
 /// only what was acknowledged before a flush is covered by it.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    flushes: fifo::Fifo,
+    flushes: VecDeque<Waiting>,
     order: Order,
     len: usize,
 }
@@ -117,11 +145,11 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new(scheduler: Scheduler) -> Self {
         let order = match scheduler {
-            Scheduler::None => Order::Fifo(fifo::Fifo::default()),
+            Scheduler::None => Order::Fifo(VecDeque::new()),
             Scheduler::MqDeadline => Order::Deadline(deadline::Deadline::default()),
             Scheduler::Bfq => Order::Fair(fair::Fair::default()),
         };
-        Queue { flushes: fifo::Fifo::default(), order, len: 0 }
+        Queue { flushes: VecDeque::new(), order, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -131,8 +159,8 @@ impl Queue {
     pub(super) fn push(&mut self, waiting: Waiting) {
         self.len += 1;
         match &mut self.order {
-            _ if waiting.request.op == Op::Flush => self.flushes.push(waiting),
-            Order::Fifo(order) => order.push(waiting),
+            _ if waiting.request.op == Op::Flush => self.flushes.push_back(waiting),
+            Order::Fifo(order) => order.push_back(waiting),
             Order::Deadline(order) => order.push(waiting),
             Order::Fair(order) => order.push(waiting),
         }
@@ -140,8 +168,8 @@ impl Queue {
 
     /// The next for the device, at `now`.
     pub(super) fn pop(&mut self, now: Time) -> Option<Waiting> {
-        let next = self.flushes.pop().or_else(|| match &mut self.order {
-            Order::Fifo(order) => order.pop(),
+        let next = self.flushes.pop_front().or_else(|| match &mut self.order {
+            Order::Fifo(order) => order.pop_front(),
             Order::Deadline(order) => order.pop(now),
             Order::Fair(order) => order.pop(),
         });

@@ -44,7 +44,7 @@ fn what_does_not_fit_the_device_is_refused_and_leaves_no_trace() {
     let now = Time::default();
     assert!(model.submit(now, read(0, 0, 9_999, 1)).is_ok());
     let beyond = model.submit(now, read(1, 0, 9_999, 2));
-    assert!(matches!(beyond, Err(RequestError::BeyondEnd { size_bytes: 10_000, .. })));
+    assert!(matches!(beyond, Err(RequestError::BeyondEnd(_, _, 10_000))));
     assert!(matches!(model.submit(now, read(1, 0, u64::MAX, 2)), Err(RequestError::BeyondEnd { .. })));
     assert_eq!(model.submit(now, read(1, 0, 0, 0)), Err(RequestError::Empty));
     let flush = Request { op: Op::Flush, ..read(1, 0, 0, 1) };

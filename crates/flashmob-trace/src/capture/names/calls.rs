@@ -1,9 +1,7 @@
 //! System calls that give a file a name, find one by it or take it away, and where the kernel keeps their arguments.
 
-/// One system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Its name.
     pub name: &'static str,
     /// Its number on this processor.
     pub number: i64,
@@ -46,13 +44,11 @@ pub const CALLS: &[Call] = &[
 /// Where the registers of a thread in a system call are, in the kernel's `pt_regs`, which is as debuggers see it. They stay until the call has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
-    /// The number of the call.
     pub number: usize,
     /// How many bytes that has.
     pub number_bytes: usize,
     /// The first four arguments.
     pub arguments: [usize; 4],
-    /// Bytes of a pointer.
     pub pointer_bytes: usize,
 }
 

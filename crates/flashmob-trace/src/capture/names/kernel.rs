@@ -12,7 +12,7 @@ const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 /// The kernel lends what such a program calls only to programs that may be used under its own licence too.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 
-/// What BPF_PROG_LOAD takes, as far as it is needed.
+/// The attributes of BPF_PROG_LOAD, as far as they are needed.
 #[repr(C)]
 struct Load {
     program_type: u32,
@@ -26,7 +26,7 @@ struct Load {
     flags: u32,
 }
 
-/// What BPF_RAW_TRACEPOINT_OPEN takes.
+/// The attributes of BPF_RAW_TRACEPOINT_OPEN.
 #[repr(C)]
 struct Open {
     name: u64,

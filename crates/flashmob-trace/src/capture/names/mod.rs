@@ -1,7 +1,7 @@
 //! Names of files as system calls get them: the kernel's events hold only where the name is in the caller's memory.
 //!
 //! A program of some dozen instructions at the end of each such call reads the name there and says it to the kernel's own event for such things,
-//! `bpf_trace:bpf_trace_printk`, which lands in the session's buffer like any other, on the same clock and of the followed threads only. It is said by
+//! `bpf_trace:bpf_trace_printk`, which lands in the session's buffer like any other, on the same clock and of the followed threads only. It is emitted by
 //! the calling thread, between the records `sys_enter_…` and `sys_exit_…` of its call: at the end, because the kernel itself has read the name by
 //! then, so that it is in memory. The program lives by a descriptor, and ends with the process.
 
@@ -9,7 +9,6 @@ mod calls;
 mod kernel;
 mod program;
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -28,32 +27,24 @@ const TURNED_ON_WITHIN: Duration = Duration::from_millis(50);
 
 /// A name that a system call got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileName<'a> {
+pub struct FileName {
     /// The call without `sys_enter_`: `openat`.
-    pub call: Cow<'a, str>,
+    pub call: String,
     /// Which of its arguments: `filename`, `oldname`.
-    pub argument: Cow<'a, str>,
+    pub argument: String,
     /// The path as the caller gave it; relative ones begin where the call's `dfd` is. Empty if it could not be read.
-    pub path: Cow<'a, str>,
+    pub path: String,
 }
 
 /// The name in a record, if it is of that sort.
 #[must_use]
-pub fn file_name<'a>(record: &Record<'a>) -> Option<FileName<'a>> {
+pub fn file_name(record: &Record<'_>) -> Option<FileName> {
     if !record.is(EVENT.0, EVENT.1) {
         return None;
     }
-    match record.text("bpf_string")? {
-        Cow::Borrowed(text) => {
-            let (call, argument, path) = parts(text)?;
-            Some(FileName { call: call.into(), argument: argument.into(), path: path.into() })
-        }
-        Cow::Owned(text) => {
-            let (call, argument, path) = parts(&text)?;
-            let owned = |part: &str| Cow::Owned(part.to_string());
-            Some(FileName { call: owned(call), argument: owned(argument), path: owned(path) })
-        }
-    }
+    let text = record.text("bpf_string")?;
+    let (call, argument, path) = parts(&text)?;
+    Some(FileName { call: call.into(), argument: argument.into(), path: path.into() })
 }
 
 fn parts(text: &str) -> Option<(&str, &str, &str)> {

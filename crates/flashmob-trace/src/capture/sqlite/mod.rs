@@ -17,7 +17,7 @@ pub use find::find_sqlite;
 use super::owner::{self, Owner};
 use super::tracefs::{self, Tracefs};
 
-/// What the system of those events is called in captures.
+/// The name of those events' system in captures.
 pub const SYSTEM: &str = "flashmob_sqlite";
 
 /// Functions that are probed, and what their first two arguments are.
@@ -51,7 +51,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Puts probes into each file. What cannot be probed is said in the list of words for people.
+    /// Puts probes into each file. The second value lists the functions that cannot be probed, with reasons.
     pub fn place(tracefs: &Tracefs, owner: &Owner, files: &[PathBuf]) -> (Probes, Vec<String>) {
         let list = tracefs.root().join("uprobe_events");
         let mut probes = Probes { list, events: Vec::new(), _files: Vec::new() };

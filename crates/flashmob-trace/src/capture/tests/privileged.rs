@@ -183,8 +183,8 @@ fn names_of_files_are_known_of_children_too() {
     let found: Vec<(u32, String)> = records
         .iter()
         .filter_map(|record| Some((record.thread, file_name(record)?)))
-        .filter(|(_, name)| Path::new(&*name.path) == path)
-        .map(|(thread, name)| (thread, name.call.into_owned()))
+        .filter(|(_, name)| Path::new(&name.path) == path)
+        .map(|(thread, name)| (thread, name.call))
         .collect();
     let [(opener, opened), (remover, removed)] = &found[..] else { panic!("{found:?}") };
     assert_eq!((*opener, opened.as_str()), (child.id(), "openat"));

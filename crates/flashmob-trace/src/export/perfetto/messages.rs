@@ -29,11 +29,10 @@ pub struct TracePacket {
     pub track: Option<TrackDescriptor>,
 }
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: names are told anew.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: names are sent anew.
 pub const STATE_CLEARED: u32 = 1;
-/// `SEQ_NEEDS_INCREMENTAL_STATE`: names that were told are used.
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: names that were sent are used.
 pub const NEEDS_STATE: u32 = 2;
-/// `BUILTIN_CLOCK_MONOTONIC`.
 pub const MONOTONIC: u32 = 3;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -99,14 +98,10 @@ pub struct TrackEvent {
     pub flow_ends: Vec<u64>,
 }
 
-/// `TYPE_SLICE_BEGIN`.
 pub const SLICE_BEGIN: i32 = 1;
-/// `TYPE_SLICE_END`.
 pub const SLICE_END: i32 = 2;
-/// `TYPE_INSTANT`.
 pub const INSTANT: i32 = 3;
 
-/// A debug annotation.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Note {
     /// `name_iid`.
@@ -127,7 +122,7 @@ pub enum Value {
     Text(u64),
 }
 
-/// What notes are called; the numbers below are places in it, from 1.
+/// The names of notes; the numbers below are places in it, from 1.
 pub const NAMES: [&str; 7] = ["operation", "thread", "file", "address", "bytes", "cause", "unattributed_ns"];
 pub const OPERATION: u64 = 1;
 pub const THREAD: u64 = 2;

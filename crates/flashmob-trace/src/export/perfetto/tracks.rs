@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use flashmob_results::trace::{Layer, Timeline};
+use flashmob_text::time;
 
 /// Files of a layer that get tracks of their own; the others share the layer's. More would not be found again in any viewer.
 const FILES_MAX: usize = 1_000;
 
-/// A track as it is told to Perfetto.
+/// A track of Perfetto's.
 pub struct Track {
     pub uuid: u64,
     pub name: String,
@@ -19,20 +20,17 @@ pub struct Track {
     pub rank: i32,
 }
 
-/// What one track holds: indices, an outer slice before those within, none of which reaches beyond it.
+/// The slices of one track: indices, an outer slice before those within it, none of which reaches beyond it.
 pub struct Slices {
     pub track: u64,
     pub indices: Vec<u32>,
 }
 
-/// All tracks of a timeline.
 #[derive(Default)]
 pub struct Tracks {
     /// Parents before their children.
     pub tracks: Vec<Track>,
-    /// Indices of operations.
     pub operations: Vec<Slices>,
-    /// Indices of spans.
     pub spans: Vec<Slices>,
 }
 
@@ -161,7 +159,7 @@ impl Places {
                 places.push(&thread.place);
                 // How far its clock may be off belongs to everything that is shown of it.
                 names.push(match thread.clock_error_ns {
-                    Some(error_ns) => format!("{} (clock within {:.1} us)", thread.place, error_ns as f64 / 1e3),
+                    Some(error_ns) => format!("{} (clock within {})", thread.place, time(error_ns as f64 / 1e9)),
                     None => thread.place.clone(),
                 });
                 places.len() - 1

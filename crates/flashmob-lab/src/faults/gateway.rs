@@ -12,19 +12,19 @@ use flashmob_core::units::Time;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use super::faults::Fault;
+use super::fault::Fault;
 use super::net::{ConnId, ConnKind};
-use super::node::SimNode;
+use super::node::NodeLoop;
 use super::trace::What;
 use super::{Event, Scenario, World};
 
 /// How long the gateway's loop needs to notice something, at most, in nanoseconds.
 const WAKE_NS_MAX: u64 = 20_000;
-/// What the clock of the gateway's device says at the begin: more than any node's is behind it.
+/// The gateway's clock at the beginning: later than the largest negative offset of a node's clock.
 pub(super) const CLOCK_START_NS: u64 = 2_000_000_000_000;
 
 #[derive(Debug, Default)]
-pub(super) struct SimGateway {
+pub(super) struct GatewayLoop {
     /// None while it does not run.
     pub core: Option<Gateway>,
     /// Which start of it this is.
@@ -46,14 +46,14 @@ pub(super) struct SimGateway {
 
 /// Nodes as extents of the gateway's own process: their bytes are at hand while they run.
 struct Local<'a> {
-    nodes: &'a mut [SimNode],
+    nodes: &'a mut [NodeLoop],
     rng: &'a mut SmallRng,
 }
 
 impl LocalExtents for Local<'_> {
     fn try_read(&mut self, node: usize, offset_bytes: u64, into: &mut [u8]) -> TryRead {
         match &self.nodes[node] {
-            SimNode { core: Some(_), store, .. } => store.try_read(self.rng, offset_bytes, into),
+            NodeLoop { core: Some(_), store, .. } => store.try_read(self.rng, offset_bytes, into),
             _ => TryRead::Miss,
         }
     }
@@ -65,20 +65,7 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
         is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
         ..ExtentSpec::new(format!("node{n}"))
     });
-    let volume = VolumeSpec {
-        id: "simulated".to_string(),
-        layout: scenario.layout,
-        batch: scenario.batch,
-        batch_bytes: scenario.batch_bytes,
-        links: scenario.links,
-        outstanding_batches: scenario.outstanding_batches,
-        timeout: scenario.timeout,
-        connect_timeout: scenario.connect_timeout,
-        reconnect_min: scenario.reconnect_min,
-        reconnect_max: scenario.reconnect_max,
-        keep_awake: scenario.keep_awake,
-        ..VolumeSpec::new("v", extents.collect())
-    };
+    let volume = VolumeSpec { extents: extents.collect(), ..scenario.volume.clone() };
     GatewayConfig {
         memory_bytes: scenario.gateway_memory_bytes,
         clients_max: 16,
@@ -87,8 +74,7 @@ fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
     }
 }
 
-impl SimGateway {
-    /// How many links of a node are ready.
+impl GatewayLoop {
     pub fn links_ready(&self, node: usize) -> usize {
         let Some(core) = &self.core else { return 0 };
         let status = core.status();
@@ -130,7 +116,7 @@ impl World {
             self.disturb(node, self.ctx.now + down);
         }
         let session = self.gateway.session;
-        let old = std::mem::replace(&mut self.gateway, SimGateway { session, ..SimGateway::default() });
+        let old = std::mem::replace(&mut self.gateway, GatewayLoop { session, ..GatewayLoop::default() });
         for conn in old.links.into_iter().filter_map(|(conn, _)| conn) {
             let late = self.ctx.rng.random_range(0..200);
             self.net.close(&mut self.ctx, conn, 0, Duration::from_millis(late));
@@ -209,7 +195,6 @@ impl World {
         self.gateway.calls.retain(|(c, _)| *c != client);
     }
 
-    /// One turn of the gateway's loop.
     pub(super) fn gateway_turn(&mut self, session: u64) {
         let gateway = &mut self.gateway;
         if gateway.session != session {
@@ -298,7 +283,7 @@ impl World {
         again
     }
 
-    /// Writes what is queued. Returns whether somebody who waits for room may go on.
+    /// Writes what is queued. Returns whether a client that waited for room may continue.
     fn gateway_writes(&mut self, core: &mut Gateway) -> bool {
         let (ctx, net, gateway) = (&mut self.ctx, &mut self.net, &mut self.gateway);
         core.take_dirty(&mut gateway.dirty_clients, &mut gateway.dirty_links);
@@ -385,7 +370,6 @@ impl World {
         ctx.after(round_trip_ns, Event::Connect { link, node, attempt, session });
     }
 
-    /// A connect reaches its node.
     pub(super) fn connect_arrives(&mut self, link: usize, node: usize, attempt: u32, session: u64) {
         let node = self.who_answers(node);
         match self.nodes[node].answers_connect(self.ctx.now) {

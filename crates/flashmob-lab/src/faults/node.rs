@@ -22,7 +22,7 @@ const WAKE_NS_MAX: u64 = 40_000;
 const COPY_BOOTS: u64 = 1 << 32;
 
 #[derive(Debug)]
-pub(super) struct SimNode {
+pub(super) struct NodeLoop {
     config: NodeConfig,
     clock_start_ns: u64,
     /// None while the process does not run.
@@ -51,14 +51,14 @@ pub(super) struct SimNode {
     done: Vec<StoreDone>,
 }
 
-struct SimHost<'a> {
+struct NodeHost<'a> {
     store: &'a Store,
     rng: &'a mut SmallRng,
     now: Time,
     adopted: &'a mut Option<(String, u32)>,
 }
 
-impl Host for SimHost<'_> {
+impl Host for NodeHost<'_> {
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead {
         self.store.try_read(self.rng, offset_bytes, into)
     }
@@ -80,8 +80,8 @@ impl Host for SimHost<'_> {
     }
 }
 
-impl SimNode {
-    pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> SimNode {
+impl NodeLoop {
+    pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> NodeLoop {
         let config = NodeConfig {
             memory_bytes: 0,
             align_bytes: scenario.align_bytes,
@@ -90,7 +90,7 @@ impl SimNode {
         };
         let mut store = Store::new(content, scenario.store.clone());
         store.slowness = scenario.slowness[number];
-        SimNode {
+        NodeLoop {
             config,
             clock_start_ns: CLOCK_START_NS.saturating_add_signed(scenario.clocks_ahead_ns[number]),
             core: None,
@@ -114,8 +114,8 @@ impl SimNode {
     }
 
     /// A second device with the same bytes, which never started together with the first.
-    pub fn copied(&self, number: usize, scenario: &super::Scenario) -> SimNode {
-        let mut copy = SimNode::new(number, self.store.live().to_vec(), scenario);
+    pub fn copied(&self, number: usize, scenario: &super::Scenario) -> NodeLoop {
+        let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
         copy.adopted = self.adopted.clone();
         copy
@@ -222,7 +222,6 @@ impl World {
         }
     }
 
-    /// One turn of the node's loop.
     pub(super) fn node_turn(&mut self, n: usize) {
         let (ctx, net) = (&mut self.ctx, &mut self.net);
         let node = &mut self.nodes[n];
@@ -248,7 +247,7 @@ impl World {
             if let Some(rx) = core.rx(id) {
                 again |= net.read(ctx, conn, 1, rx);
             }
-            let host = &mut SimHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
+            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
             core.process(now, id, host);
         }
         for conn in node.closed.drain(..) {
@@ -257,7 +256,7 @@ impl World {
                 core.link_closed(id);
             }
         }
-        let host = &mut SimHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
+        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {
             ctx.totals.store_ops += 1;

@@ -30,7 +30,6 @@ pub struct LinkQuality {
 
 pub(super) type ConnId = usize;
 
-/// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnKind {
     Client(usize),
@@ -48,15 +47,13 @@ pub(super) struct Damage {
 struct Pipe {
     flight: VecDeque<(Time, Vec<u8>)>,
     inbox: Vec<u8>,
-    /// Bytes in `flight` and `inbox`.
     held_bytes: usize,
     /// When the last byte written will arrive.
     tail: Time,
     /// Nothing arrives before this time.
     stalled_until: Time,
-    /// What is written from now on is lost.
+    /// Everything written from now on is lost.
     is_cut: bool,
-    /// The writer found no room.
     is_full: bool,
 }
 
@@ -80,7 +77,7 @@ pub(super) struct Net {
     pub traps: Vec<Option<Duration>>,
 }
 
-/// What springs a trap, in bytes: more than a frame without payload and a piece or two.
+/// Bytes that spring a trap: more than a frame without payload and a piece or two.
 const TRAP_BYTES: usize = 48;
 
 impl Net {

@@ -1,4 +1,4 @@
-//! What is told of followed requests holds: stages in order in each clock, clocks within what is said of them, and nothing is kept for ever.
+//! Checks of the samples of followed requests: stages in order in each clock, clock offsets within their errors, and no sample kept for ever.
 //!
 //! The simulator knows how far each node's clock really is ahead.
 

@@ -1,6 +1,6 @@
 //! A second device that shows the extent of a node: a backup that was restored to another tablet, say, and got the first one's address.
 //!
-//! It has other bytes as soon as something is written. Whoever reads from it gets stale ones.
+//! Its bytes differ as soon as something is written: reads from it return stale bytes.
 
 use std::time::Duration;
 

@@ -6,9 +6,9 @@ use flashmob_core::gateway::{BatchMode, LATENESS_MAX};
 use flashmob_core::op::Op;
 use rand::Rng;
 
-use super::faults::Fault;
+use super::fault::Fault;
 use super::trace::What;
-use super::{ClientPlan, SimClient, World};
+use super::{Client, ClientPlan, World};
 
 impl World {
     /// Looks for requests that wait too long, and for limits that do not hold.
@@ -21,7 +21,7 @@ impl World {
         };
         let is_shaky = self.scenario.node_link.cut_rate > 0.0 || self.scenario.faults.iter().any(|(_, f)| breaks(f));
         let timeouts = if is_shaky { LATENESS_MAX } else { 1 };
-        let patience = self.scenario.timeout * timeouts + slack;
+        let patience = self.scenario.volume.timeout * timeouts + slack;
         for (c, client) in self.clients.iter().enumerate() {
             // Where memory is short, a request may wait in its connection until the others want nothing more.
             let late = client.open.iter().find(|(_, p)| !self.is_crowded() && self.ctx.now - p.at > patience);
@@ -66,10 +66,10 @@ impl World {
             client.left = 0;
         }
         // Where memory is short, one request may wait for the timeouts of all others.
-        let long = Duration::from_secs(600) + self.scenario.timeout * 64;
+        let long = Duration::from_secs(600) + self.scenario.volume.timeout * 64;
         let calm = self.calm_at;
         self.run_until(|w| w.ctx.now > calm, long);
-        if !self.run_until(|w| w.clients.iter().all(SimClient::is_done), long) {
+        if !self.run_until(|w| w.clients.iter().all(Client::is_done), long) {
             return self.ctx.fail("requests are left without an answer after faults ended".to_string());
         }
         let dead: Vec<bool> = self.nodes.iter().map(|n| n.is_dead).collect();
@@ -176,7 +176,7 @@ impl World {
         for link in status.volumes[0].nodes.iter().flat_map(|n| &n.links) {
             self.ctx.totals.batches += link.counters.batches;
             self.ctx.totals.together += link.counters.batches_together;
-            let by_choice = self.scenario.batch == BatchMode::Auto;
+            let by_choice = self.scenario.volume.batch == BatchMode::Auto;
             self.ctx.totals.together_by_choice += if by_choice { link.counters.batches_together } else { 0 };
             self.ctx.totals.pieces += link.counters.pieces;
             self.ctx.totals.resent += link.counters.resent;

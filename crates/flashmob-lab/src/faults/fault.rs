@@ -1,4 +1,4 @@
-//! What goes wrong: which kinds of faults a run has, when they strike, and what they do to the world.
+//! Faults: their kinds, their times, and their effects on the world.
 //!
 //! A fault also leaves a note of which nodes it disturbs and for how long: errors of requests that touch no such
 //! node are bugs.
@@ -91,7 +91,6 @@ impl Fault {
     }
 }
 
-/// Draws the faults of a seed.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
     let nodes = scenario.extents_bytes.len();
     if rng.random_ratio(1, 8) {
@@ -147,13 +146,13 @@ pub(super) fn draw_doze(rng: &mut SmallRng, scenario: &mut Scenario) {
     }
 }
 
-/// Draws whether a copy of a device appears. Nothing else goes wrong then: a gateway that has no link to a device takes whoever shows its
+/// Draws whether a copy of a device appears. There are no other faults then: a gateway without a link to a device accepts any device that shows its
 /// extent, so a copy does no harm only while the device itself is there.
 pub(super) fn draw_copy(rng: &mut SmallRng, scenario: &mut Scenario) {
     if !scenario.faults.is_empty() || scenario.local_nodes != 0 || !rng.random_ratio(1, 3) {
         return;
     }
-    scenario.links = scenario.links.max(2);
+    scenario.volume.links = scenario.volume.links.max(2);
     let span_us = scenario.span.as_micros() as u64;
     let at = Duration::from_micros(rng.random_range(span_us / 4..span_us * 3 / 4));
     let lasts = Duration::from_micros(rng.random_range(5_000..2_000_000));
@@ -161,7 +160,6 @@ pub(super) fn draw_copy(rng: &mut SmallRng, scenario: &mut Scenario) {
 }
 
 impl World {
-    /// Makes a fault happen.
     pub(super) fn strike(&mut self, fault: Fault) {
         self.ctx.totals.faults[fault.kind()] += 1;
         let now = self.ctx.now;
@@ -199,7 +197,7 @@ impl World {
                 self.nodes[node].store.stalled_until = now + lasts;
             }
             Fault::StoreErrors(node, lasts) => {
-                self.disturb(node, now + lasts + self.scenario.timeout);
+                self.disturb(node, now + lasts + self.scenario.volume.timeout);
                 self.nodes[node].store.ill_until = now + lasts;
             }
             Fault::Kill(node, lasts) => self.stop_node(node, lasts, false),
@@ -213,7 +211,7 @@ impl World {
                 self.nodes[node].is_dead = true;
             }
             Fault::Damage(node, lasts) => {
-                self.disturb(node, now + lasts + self.scenario.timeout);
+                self.disturb(node, now + lasts + self.scenario.volume.timeout);
                 self.net.damage[node] = Damage { until: now + lasts, rate: 0.2 };
             }
             Fault::GatewayRestart(lasts) => self.restart_gateway(lasts),
@@ -259,9 +257,9 @@ impl World {
 
     /// Whether requests that were asked for at that time and touch this node may fail or be late.
     pub(super) fn is_excused(&self, node: usize, asked: Time) -> bool {
-        let s = &self.scenario;
-        let recovery = s.timeout + s.reconnect_max + s.connect_timeout * 2 + Duration::from_millis(500);
-        let is_slow = s.slowness.get(node).is_some_and(|&slowness| slowness > 1);
+        let volume = &self.scenario.volume;
+        let recovery = volume.timeout + volume.reconnect_max + volume.connect_timeout * 2 + Duration::from_millis(500);
+        let is_slow = self.scenario.slowness.get(node).is_some_and(|&slowness| slowness > 1);
         is_slow || self.disturbed_until[node].is_some_and(|until| until + recovery >= asked)
     }
 

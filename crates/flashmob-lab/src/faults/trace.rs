@@ -1,4 +1,4 @@
-//! What happened, in order: kept as numbers, told as text only when someone wants to read it.
+//! The events of a run, in order: kept as numbers, formatted only when they are printed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,12 +6,11 @@ use std::fmt;
 use flashmob_core::op::Op;
 use flashmob_core::units::Time;
 
-use super::faults::Fault;
+use super::fault::Fault;
 
 /// How many events are kept for the report of a failure.
 const KEPT: usize = 30;
 
-/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Asked { client: u8, cookie: u64, op: Op, offset: u64, len: u32, fua: bool },
@@ -54,7 +53,6 @@ impl fmt::Display for What {
     }
 }
 
-/// The events of a run.
 #[derive(Debug)]
 pub(super) struct Trace {
     last: VecDeque<(Time, What)>,

@@ -1,25 +1,25 @@
-//! The simulator: a gateway, its nodes and its clients in virtual time, with faults, from a seed.
+//! The fault simulator: a gateway, its nodes and its clients in virtual time, with faults, from a random seed.
 //!
-//! A run is a queue of events by time; whatever is left to chance comes from one generator, so a seed repeats a run
+//! A run is a queue of events by time; all random numbers come from one generator, so a seed repeats a run
 //! exactly. The state machines are the real ones; sockets, disks and loops are played by the files of this folder. It must
 //! never look at a clock, and never at anything whose order differs from run to run.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `scenario.rs` | what a run is made of, drawn from a seed |
-//! | `faults.rs` | what goes wrong, and which errors that excuses |
+//! | `scenario.rs` | the settings of a run, drawn from a seed |
+//! | `fault.rs` | faults, and the errors that they excuse |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
 //! | `store.rs` | the nodes' storage: live bytes against durable ones |
 //! | `node.rs`, `gateway.rs` | loops around the state machines |
-//! | `client.rs` | who asks |
-//! | `oracle.rs` | what may be answered |
-//! | `samples.rs` | what is told of followed requests holds |
+//! | `client.rs` | NBD and native clients |
+//! | `oracle.rs` | the permitted answers |
+//! | `samples.rs` | checks of followed requests |
 //! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
 
 mod client;
 mod copy;
-mod faults;
+mod fault;
 mod finish;
 mod gateway;
 mod net;
@@ -39,23 +39,22 @@ use flashmob_core::units::Time;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use client::SimClient;
-pub use faults::{FAULT_KINDS, Fault};
-use gateway::SimGateway;
+use client::Client;
+pub use fault::{FAULT_KINDS, Fault};
+use gateway::GatewayLoop;
 pub use net::LinkQuality;
 use net::{ConnId, ConnKind, Net};
-use node::SimNode;
+use node::NodeLoop;
 use oracle::{Oracle, pattern};
 pub use scenario::{ClientPlan, Scenario};
 pub use store::StoreQuality;
 use trace::{Trace, What};
 
-/// How often it is looked whether somebody waits too long.
+/// The interval between checks for requests that wait too long.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// More events than any healthy run has: beyond it something spins.
 const EVENTS_MAX: u64 = 3_000_000;
 
-/// Something that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Arrive { conn: ConnId, from: usize },
@@ -96,7 +95,7 @@ impl PartialOrd for Scheduled {
     }
 }
 
-/// What everybody needs: time, chance, and the record of what happened.
+/// Shared state: time, random numbers, and the record of events.
 #[derive(Debug)]
 struct Ctx {
     now: Time,
@@ -128,7 +127,7 @@ impl Ctx {
     }
 }
 
-/// What a run consisted of, to see that things really happened.
+/// Counts of a run, to verify that things happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Events of the queue.
@@ -198,13 +197,13 @@ impl Totals {
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
-    /// What was wrong, in one sentence.
+    /// The violation, in one sentence.
     pub violation: Option<String>,
     /// Equal for runs in which the same happened.
     pub trace_hash: u64,
     /// The last events, for a failure.
     pub last_events: Vec<String>,
-    /// What it consisted of.
+    /// Its counts.
     pub totals: Totals,
     /// If asked for: client and nanoseconds of each request that succeeded, in the order of answers.
     pub latencies: Vec<(usize, u64)>,
@@ -219,15 +218,14 @@ pub fn run(scenario: Scenario, tell: bool) -> Outcome {
     world.outcome()
 }
 
-/// Everything there is.
 #[derive(Debug)]
 struct World {
     scenario: Scenario,
     ctx: Ctx,
     net: Net,
-    nodes: Vec<SimNode>,
-    gateway: SimGateway,
-    clients: Vec<SimClient>,
+    nodes: Vec<NodeLoop>,
+    gateway: GatewayLoop,
+    clients: Vec<Client>,
     oracle: Oracle,
     size_bytes: u64,
     disturbed_until: Vec<Option<Time>>,
@@ -243,7 +241,7 @@ struct World {
 impl World {
     fn new(scenario: Scenario, tell: bool) -> World {
         let nodes = scenario.extents_bytes.len();
-        let (owners, size_bytes) = stretches(scenario.layout, &scenario.extents_bytes);
+        let (owners, size_bytes) = stretches(scenario.volume.layout, &scenario.extents_bytes);
         let oracle = Oracle::new(size_bytes, owners, nodes, scenario.clients.len());
         let mut world = World {
             ctx: Ctx {
@@ -257,8 +255,8 @@ impl World {
             },
             net: Net { damage: vec![net::Damage::default(); nodes], traps: vec![None; nodes], ..Net::default() },
             nodes: Vec::new(),
-            gateway: SimGateway::default(),
-            clients: scenario.clients.iter().cloned().map(SimClient::new).collect(),
+            gateway: GatewayLoop::default(),
+            clients: scenario.clients.iter().cloned().map(Client::new).collect(),
             oracle,
             size_bytes,
             disturbed_until: vec![None; nodes],
@@ -275,7 +273,7 @@ impl World {
                     content[(extent_at + i) as usize] = pattern(0, at + i);
                 }
             }
-            world.nodes.push(SimNode::new(n, content, &world.scenario));
+            world.nodes.push(NodeLoop::new(n, content, &world.scenario));
         }
         world
     }

@@ -13,7 +13,7 @@ use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use rand::Rng;
 
-use super::faults::Fault;
+use super::fault::Fault;
 use super::net::{ConnId, ConnKind};
 use super::oracle::{Leaves, Stamp, WriteId, pattern};
 use super::scenario::ClientPlan;
@@ -25,7 +25,6 @@ const WAKE_NS_MAX: u64 = 20_000;
 /// Pause before a client that lost its connection comes back.
 const RETURN_PAUSE: Duration = Duration::from_millis(15);
 
-/// A request without an answer.
 #[derive(Debug)]
 pub(super) struct Pending {
     op: Op,
@@ -45,7 +44,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) struct SimClient {
+pub(super) struct Client {
     plan: ClientPlan,
     stage: Stage,
     conn: Option<ConnId>,
@@ -57,15 +56,15 @@ pub(super) struct SimClient {
     pub left: u32,
     next_issue: Time,
     is_awake: bool,
-    /// What the final check still has to read: spans in descending order.
+    /// Spans that the final check still has to read, in descending order.
     pub to_verify: Vec<(u64, u32)>,
     /// Requests that died with their connection, which the gateway may not know yet.
     abandoned: Vec<(ConnId, Pending)>,
 }
 
-impl SimClient {
-    pub fn new(plan: ClientPlan) -> SimClient {
-        SimClient {
+impl Client {
+    pub fn new(plan: ClientPlan) -> Client {
+        Client {
             left: plan.requests,
             plan,
             stage: Stage::Away(Time::default()),
@@ -82,7 +81,6 @@ impl SimClient {
         }
     }
 
-    /// Its connection, if it has one.
     pub fn conn(&self) -> Option<ConnId> {
         self.conn
     }
@@ -93,14 +91,13 @@ impl SimClient {
     }
 }
 
-/// The answer to a request.
 enum Answer<'a> {
     Done,
     Read(&'a [u8]),
     Error(u32),
 }
 
-/// What a native call's failure is as an NBD error, so that both kinds of clients are judged alike.
+/// A native call's failure as an NBD error, so that both kinds of clients are checked alike.
 fn errno_of(failure: Failure) -> u32 {
     match failure {
         Failure::Io => EIO,
@@ -134,7 +131,6 @@ impl World {
         self.ctx.at(self.ctx.now, Event::ClientTurn { client: c });
     }
 
-    /// One turn of a client.
     pub(super) fn client_turn(&mut self, c: usize) {
         self.clients[c].is_awake = false;
         if let Stage::Away(until) = self.clients[c].stage {
@@ -314,7 +310,6 @@ impl World {
         Ok(true)
     }
 
-    /// A native call has ended.
     pub(super) fn native_answered(&mut self, c: usize, cookie: u64, result: Result<Vec<u8>, Failure>) {
         let is_read = self.clients[c].open.get(&cookie).is_some_and(|p| p.op == Op::Read);
         let answer = match &result {
@@ -452,7 +447,6 @@ impl World {
         (op, op.mutates() && rng.random_bool(plan.fua_rate), spans)
     }
 
-    /// Asks for something.
     fn ask(&mut self, c: usize, op: Op, fua: bool, spans: Vec<(u64, u32)>) {
         let (offset, len) = spans.first().copied().unwrap_or_default();
         let asked = self.oracle.asked();

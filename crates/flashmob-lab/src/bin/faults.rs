@@ -1,4 +1,4 @@
-//! Runs seeds through the simulator and says which of them fail, and how to see why.
+//! Runs the fault simulator with many random seeds, and reports those that fail and how to repeat them.
 
 use std::io::{IsTerminal, Write};
 use std::panic::{self, AssertUnwindSafe};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use flashmob_lab::sim::{self, Fault, Outcome, Scenario, Totals};
+use flashmob_lab::faults::{self, Fault, Outcome, Scenario, Totals};
 
 /// Runs a gateway, nodes and clients in virtual time, with faults, and checks every answer.
 #[derive(Parser)]
@@ -40,7 +40,7 @@ struct Args {
 /// A seed that runs longer than this many seconds spins in one event; healthy ones take milliseconds.
 const SEED_SECONDS_MAX: u64 = 60;
 
-/// What threads share.
+/// State that the threads share.
 struct Shared {
     next: AtomicU64,
     passed: AtomicU64,
@@ -130,7 +130,7 @@ fn work(shared: &Shared, place: usize, end: u64, failures_max: u64, trace: bool)
         if let Ok(mut running) = shared.running.lock() {
             running[place] = Some((seed, Instant::now()));
         }
-        match panic::catch_unwind(AssertUnwindSafe(|| sim::run(Scenario::from_seed(seed), trace))) {
+        match panic::catch_unwind(AssertUnwindSafe(|| faults::run(Scenario::from_seed(seed), trace))) {
             Ok(Outcome { violation: None, totals: run, .. }) => {
                 totals.add(&run);
                 shared.passed.fetch_add(1, Ordering::Relaxed);
@@ -157,7 +157,7 @@ fn tell_failure(shared: &Shared, seed: u64, violation: &str, events: &[String]) 
     for event in events {
         text += &format!("  {event}\n");
     }
-    text += &format!("reproduce with: simulate --seed {seed} --trace\n");
+    text += &format!("reproduce with: faults --seed {seed} --trace\n");
     // One write, so that threads do not mix their lines.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
@@ -175,7 +175,7 @@ fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
         let is_hung = |(_, since): &&(u64, Instant)| since.elapsed().as_secs() > SEED_SECONDS_MAX;
         if let Some((seed, _)) = running.iter().flatten().find(is_hung) {
             println!("\nseed {seed} failed: it hangs for more than {SEED_SECONDS_MAX} s within one event");
-            println!("reproduce with: simulate --seed {seed} --trace");
+            println!("reproduce with: faults --seed {seed} --trace");
             println!("{} passed, 1 failed", shared.passed.load(Ordering::Relaxed));
             std::process::exit(1);
         }

@@ -1,46 +1,28 @@
-//! What a run is made of: the cluster, its clients and its faults, drawn from a seed or put together by hand.
+//! The cluster, clients and faults of a run, drawn from a random seed or constructed by hand.
 
 use std::time::Duration;
 
-use flashmob_core::gateway::BatchMode;
+use flashmob_core::gateway::{BatchMode, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{KIB, MIB};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::faults::{self, Fault};
+use super::fault::{self, Fault};
 use super::net::LinkQuality;
 use super::store::StoreQuality;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Decides everything that is left to chance.
+    /// The random seed.
     pub seed: u64,
     /// Sizes of the extents, one per node.
     pub extents_bytes: Vec<u64>,
-    /// How they make up the volume.
-    pub layout: LayoutKind,
-    /// Whether the gateway is told the sizes, or learns them.
+    /// The volume. The gateway fills in the extents: those are `extents_bytes`.
+    pub volume: VolumeSpec,
+    /// Whether the sizes are in the gateway's configuration; otherwise it learns them.
     pub sizes_configured: bool,
-    /// How many pieces travel together.
-    pub batch: BatchMode,
-    /// Most bytes of payload per batch.
-    pub batch_bytes: u64,
-    /// Links per node.
-    pub links: u16,
-    /// Batches out at once per link.
-    pub outstanding_batches: usize,
-    /// How long a request may take.
-    pub timeout: Duration,
-    /// How long a connect or a welcome may take.
-    pub connect_timeout: Duration,
-    /// The shortest pause between attempts at a link.
-    pub reconnect_min: Duration,
-    /// The longest one.
-    pub reconnect_max: Duration,
-    /// Silence after which a link in use carries a small frame.
-    pub keep_awake: Option<Duration>,
     /// The gateway's budget.
     pub gateway_memory_bytes: u64,
     /// The node's unit of rewriting.
@@ -59,7 +41,7 @@ pub struct Scenario {
     pub slowness: Vec<u64>,
     /// Who uses the volume.
     pub clients: Vec<ClientPlan>,
-    /// What goes wrong, and when.
+    /// Faults, and their times.
     pub faults: Vec<(Duration, Fault)>,
     /// When faults end.
     pub span: Duration,
@@ -112,17 +94,17 @@ impl Scenario {
         Scenario {
             seed,
             extents_bytes: vec![extent_bytes; nodes],
-            layout: LayoutKind::Linear,
+            volume: VolumeSpec {
+                id: "simulated".to_string(),
+                batch_bytes: 256 * KIB,
+                timeout: Duration::from_secs(2),
+                connect_timeout: Duration::from_millis(500),
+                reconnect_min: Duration::from_millis(5),
+                reconnect_max: Duration::from_millis(500),
+                keep_awake: None,
+                ..VolumeSpec::new("v", Vec::new())
+            },
             sizes_configured: true,
-            batch: BatchMode::Auto,
-            batch_bytes: 256 * KIB,
-            links: 1,
-            outstanding_batches: 2,
-            timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_millis(500),
-            reconnect_min: Duration::from_millis(5),
-            reconnect_max: Duration::from_millis(500),
-            keep_awake: None,
             gateway_memory_bytes: 64 * MIB,
             align_bytes: 1,
             local_nodes: 0,
@@ -150,20 +132,24 @@ impl Scenario {
         let volume_bytes: u64 = extents_bytes.iter().sum();
         let span_ms = *pick(rng, &[20, 60, 150, 400, 1500, 4000]);
         let timeout = Duration::from_millis(*pick(rng, &[400, 1000, 2500]));
+        let plain = Scenario::plain(seed, nodes, 1);
         let mut scenario = Scenario {
-            layout,
             sizes_configured: rng.random_ratio(2, 3),
-            batch: *pick(
-                rng,
-                &[BatchMode::Auto, BatchMode::Auto, BatchMode::Auto, BatchMode::Fixed(1), BatchMode::Fixed(3)],
-            ),
-            batch_bytes: *pick(rng, &[1, 4 * KIB, 64 * KIB, MIB, MIB]),
-            links: *pick(rng, &[1, 1, 1, 2, 2, 3]),
-            outstanding_batches: *pick(rng, &[1, 2, 2, 4]),
-            timeout,
-            connect_timeout: Duration::from_millis(rng.random_range(50..300)),
-            reconnect_min: Duration::from_millis(*pick(rng, &[1, 5, 5, 60, 200])),
-            reconnect_max: Duration::from_millis(rng.random_range(200..400)),
+            volume: VolumeSpec {
+                layout,
+                batch: *pick(
+                    rng,
+                    &[BatchMode::Auto, BatchMode::Auto, BatchMode::Auto, BatchMode::Fixed(1), BatchMode::Fixed(3)],
+                ),
+                batch_bytes: *pick(rng, &[1, 4 * KIB, 64 * KIB, MIB, MIB]),
+                links: *pick(rng, &[1, 1, 1, 2, 2, 3]),
+                outstanding_batches: *pick(rng, &[1, 2, 2, 4]),
+                timeout,
+                connect_timeout: Duration::from_millis(rng.random_range(50..300)),
+                reconnect_min: Duration::from_millis(*pick(rng, &[1, 5, 5, 60, 200])),
+                reconnect_max: Duration::from_millis(rng.random_range(200..400)),
+                ..plain.volume
+            },
             gateway_memory_bytes: *pick(rng, &[4 * KIB, 64 * KIB, 64 * MIB, 64 * MIB, 64 * MIB, 64 * MIB]),
             align_bytes: *pick(rng, &[1, 1, 1, 512, 4096]),
             store_depth: rng.random_range(1..9),
@@ -177,7 +163,7 @@ impl Scenario {
             },
             span: Duration::from_millis(span_ms),
             extents_bytes,
-            ..Scenario::plain(seed, nodes, 1)
+            ..plain
         };
         let busy = draw_busy(rng, &scenario.extents_bytes, volume_bytes);
         let requests = rng.random_range(40..160);
@@ -192,8 +178,8 @@ impl Scenario {
         if is_dear {
             scenario.make_frames_dear(dear);
         }
-        scenario.timeout = scenario.timeout.max(scenario.patience());
-        faults::draw(rng, &mut scenario);
+        scenario.volume.timeout = scenario.volume.timeout.max(scenario.patience());
+        fault::draw(rng, &mut scenario);
         if is_dear && !scenario.faults.is_empty() {
             // In the middle of batches: some of their pieces are answered, and others take long.
             let at = Duration::from_micros(dear.random_range(10_000..40_000));
@@ -206,9 +192,9 @@ impl Scenario {
         scenario.sampled_one_in = *pick(sampling, &[0, 0, 0, 1, 3, 20]);
         // A generator of its own as well.
         let awake = &mut SmallRng::seed_from_u64(seed ^ 0xa_117e);
-        faults::draw_doze(awake, &mut scenario);
-        faults::draw_copy(&mut SmallRng::seed_from_u64(seed ^ 0x0c_0b1e5), &mut scenario);
-        scenario.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
+        fault::draw_doze(awake, &mut scenario);
+        fault::draw_copy(&mut SmallRng::seed_from_u64(seed ^ 0x0c_0b1e5), &mut scenario);
+        scenario.volume.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| sampling.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
         scenario
@@ -216,9 +202,9 @@ impl Scenario {
 
     /// A long way to the nodes, and clients that ask for much: there batches are answered together, and all links of a node count as one.
     fn make_frames_dear(&mut self, rng: &mut SmallRng) {
-        self.batch = BatchMode::Auto;
-        self.batch_bytes = *pick(rng, &[4 * KIB, 64 * KIB, MIB]);
-        self.links = *pick(rng, &[1, 2, 3]);
+        self.volume.batch = BatchMode::Auto;
+        self.volume.batch_bytes = *pick(rng, &[4 * KIB, 64 * KIB, MIB]);
+        self.volume.links = *pick(rng, &[1, 2, 3]);
         self.node_link.latency_ns = *pick(rng, &[200_000, 1_000_000]);
         self.node_link.buffer_bytes = self.node_link.buffer_bytes.max(65536);
         for client in &mut self.clients {
@@ -230,7 +216,7 @@ impl Scenario {
 
     /// Whether batches have one piece, or few.
     pub(super) fn is_one_by_one(&self) -> bool {
-        self.batch != BatchMode::Auto || self.batch_bytes == 1
+        self.volume.batch != BatchMode::Auto || self.volume.batch_bytes == 1
     }
 
     /// More than anything takes without faults, however unlucky the order: every request waits for all others.
@@ -238,8 +224,8 @@ impl Scenario {
         let serial_ns = 2 * (self.node_link.latency_ns + self.node_link.jitter_ns)
             + 4 * (self.store.base_ns + self.store.jitter_ns)
             + 200_000;
-        let by_bytes = |len: u64| if self.batch_bytes > 1 { len / self.batch_bytes } else { 0 };
-        let pieces = |c: &ClientPlan| match self.layout {
+        let by_bytes = |len: u64| if self.volume.batch_bytes > 1 { len / self.volume.batch_bytes } else { 0 };
+        let pieces = |c: &ClientPlan| match self.volume.layout {
             LayoutKind::Striped { stripe_bytes } if self.is_one_by_one() => 2 + c.len_max / stripe_bytes,
             _ => 2 + by_bytes(c.len_max),
         };

@@ -36,12 +36,11 @@ const CLASSES: u64 = 255;
 /// Names a write, in the order of asking. 0 is what was there at first.
 pub(crate) type WriteId = u32;
 
-/// What a write leaves behind.
+/// The bytes after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaves {
     /// Bytes that name it.
     Pattern,
-    /// Zeros.
     Zeros,
     /// Zeros, or what was there.
     MaybeZeros,
@@ -52,7 +51,7 @@ struct Write {
     leaves: Leaves,
     range: (u64, u64),
     asked: Stamp,
-    /// Answered, or known not to be executed any more by whoever asked.
+    /// Answered, or known to its client as no longer executed.
     ended: Stamp,
     /// Acknowledged: has taken effect by then, if it does at all.
     settled: Stamp,
@@ -77,7 +76,6 @@ struct Cell {
 
 #[derive(Debug, Default, Clone)]
 struct ClientState {
-    /// Writes since its last flush.
     unflushed: Vec<WriteId>,
     /// When the first acknowledged write that was lost, and of which it was not told, was acknowledged.
     lost: Option<Stamp>,
@@ -85,11 +83,28 @@ struct ClientState {
     flush_failures_due: u32,
 }
 
-/// See the module.
+/// State that a change to cells may read.
+#[derive(Debug)]
+struct Known {
+    writes: Vec<Write>,
+    /// First byte and node of each stretch of the volume.
+    owners: Vec<(u64, usize)>,
+    /// By node: when it last lost power.
+    power_lost: Vec<Stamp>,
+}
+
+impl Known {
+    /// Whether the device that holds a byte has lost power since then.
+    fn lost_power_since(&self, stamp: Stamp, at: u64) -> bool {
+        let (_, node) = self.owners[self.owners.partition_point(|&(start, _)| start <= at).saturating_sub(1)];
+        self.power_lost[node] > stamp
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Oracle {
     stamp: Stamp,
-    writes: Vec<Write>,
+    known: Known,
     cells: BTreeMap<u64, Cell>,
     /// Asked before it and superseded: on the flash, or superseded by what is.
     flushed: Stamp,
@@ -97,10 +112,7 @@ pub(crate) struct Oracle {
     open: BTreeSet<Stamp>,
     open_flushes: usize,
     clients: Vec<ClientState>,
-    /// First byte and node of each stretch of the volume.
-    owners: Vec<(u64, usize)>,
     size_bytes: u64,
-    power_lost: Vec<Stamp>,
     /// A loss that nobody was told of.
     untold: Option<Stamp>,
     /// Since when the gateway runs.
@@ -132,18 +144,17 @@ impl Oracle {
         let first = Write { leaves: Leaves::Pattern, range: (0, size_bytes), asked: 0, ended: 0, settled: 0 };
         let entry = Entry { write: 0, superseded: NEVER, seen: 0, gone: false };
         let ends = owners.iter().skip(1).map(|&(start, _)| start).chain([size_bytes]);
-        let cells = owners.iter().zip(ends).map(|(&(start, _), end)| (start, Cell { end, entries: vec![entry] }));
+        let cells =
+            owners.iter().zip(ends).map(|(&(start, _), end)| (start, Cell { end, entries: vec![entry] })).collect();
         Oracle {
             stamp: 1,
-            writes: vec![first],
-            cells: cells.collect(),
+            known: Known { writes: vec![first], owners, power_lost: vec![0; nodes] },
+            cells,
             flushed: 0,
             open: BTreeSet::new(),
             open_flushes: 0,
             clients: vec![ClientState::default(); clients],
-            owners,
             size_bytes,
-            power_lost: vec![0; nodes],
             untold: None,
             session: 0,
             losses: 0,
@@ -157,17 +168,22 @@ impl Oracle {
 
     /// The nodes that hold bytes of a range.
     pub fn nodes_of(&self, offset: u64, len: u64) -> impl Iterator<Item = usize> + '_ {
-        let first = self.owners.partition_point(|&(start, _)| start <= offset).saturating_sub(1);
-        self.owners[first..].iter().take_while(move |(start, _)| *start < offset + len).map(|&(_, node)| node)
+        let first = self.known.owners.partition_point(|&(start, _)| start <= offset).saturating_sub(1);
+        self.known.owners[first..].iter().take_while(move |(start, _)| *start < offset + len).map(|&(_, node)| node)
     }
 
     /// The stretches of the volume that a node holds, in the order of the volume: first byte, end.
     pub fn stretches(&self, node: usize) -> Vec<(u64, u64)> {
-        let ends = self.owners.iter().skip(1).map(|&(start, _)| start).chain([self.size_bytes]);
-        self.owners.iter().zip(ends).filter(|((_, n), _)| *n == node).map(|(&(start, _), end)| (start, end)).collect()
+        let ends = self.known.owners.iter().skip(1).map(|&(start, _)| start).chain([self.size_bytes]);
+        self.known
+            .owners
+            .iter()
+            .zip(ends)
+            .filter(|((_, n), _)| *n == node)
+            .map(|(&(start, _), end)| (start, end))
+            .collect()
     }
 
-    /// A request was asked for.
     pub fn asked(&mut self) -> Stamp {
         let stamp = self.tick();
         self.open.insert(stamp);
@@ -176,8 +192,8 @@ impl Oracle {
 
     /// A write is asked for; follows [`Oracle::asked`].
     pub fn write_asked(&mut self, client: usize, asked: Stamp, range: (u64, u64), leaves: Leaves) -> WriteId {
-        let id = self.writes.len() as WriteId;
-        self.writes.push(Write { leaves, range, asked, ended: NEVER, settled: NEVER });
+        let id = self.known.writes.len() as WriteId;
+        self.known.writes.push(Write { leaves, range, asked, ended: NEVER, settled: NEVER });
         self.clients[client].unflushed.push(id);
         let (flushed, oldest) = (self.flushed, self.open.first().copied().unwrap_or(asked));
         self.for_cells(range, |_, cell, _| {
@@ -192,7 +208,7 @@ impl Oracle {
     /// A write was answered. `fua` says whether an acknowledgement means that it is on the flash.
     pub fn write_ended(&mut self, id: WriteId, fua: bool, ok: bool) {
         let now = self.tick();
-        let write = &mut self.writes[id as usize];
+        let write = &mut self.known.writes[id as usize];
         self.open.remove(&write.asked);
         write.ended = now;
         if !ok {
@@ -204,13 +220,12 @@ impl Oracle {
         if !settles {
             return;
         }
-        self.for_cells(range, |start, cell, ctx| {
-            let lost_since = ctx.power_lost[ctx.node_at(start)] > asked;
-            if lost_since && !fua {
+        self.for_cells(range, |start, cell, known| {
+            if known.lost_power_since(asked, start) && !fua {
                 return;
             }
             for e in cell.entries.iter_mut().filter(|e| e.write != id) {
-                let before = ctx.writes[e.write as usize].ended < asked;
+                let before = known.writes[e.write as usize].ended < asked;
                 if before && e.superseded == NEVER {
                     e.superseded = now;
                 }
@@ -219,11 +234,11 @@ impl Oracle {
         });
     }
 
-    /// Whoever asked is gone, and the gateway knows it: the request is answered to nobody.
+    /// The client is gone, and the gateway knows it: the request will not be answered.
     pub fn abandoned(&mut self, asked: Stamp, write: Option<WriteId>, is_flush: bool) {
         self.open.remove(&asked);
         if let Some(write) = write {
-            self.writes[write as usize].ended = self.tick();
+            self.known.writes[write as usize].ended = self.tick();
         }
         if is_flush {
             self.open_flushes -= 1;
@@ -231,7 +246,6 @@ impl Oracle {
         }
     }
 
-    /// A read ended badly.
     pub fn read_failed(&mut self, asked: Stamp) {
         self.open.remove(&asked);
     }
@@ -259,7 +273,7 @@ impl Oracle {
         let (start, range) = run;
         let cell = &self.cells[&start];
         let matches = |e: &Entry| {
-            let leaves = self.writes[e.write as usize].leaves;
+            let leaves = self.known.writes[e.write as usize].leaves;
             e.superseded >= asked
                 && match seen {
                     Some(class) => leaves == Leaves::Pattern && u64::from(e.write) % CLASSES == class,
@@ -270,19 +284,19 @@ impl Oracle {
         let mut first_asked = NEVER;
         for e in cell.entries.iter().filter(|e| matches(e)) {
             count += 1;
-            first_asked = first_asked.min(self.writes[e.write as usize].asked);
+            first_asked = first_asked.min(self.known.writes[e.write as usize].asked);
         }
         if count == 0 {
             return Err(self.explain(cell, range, seen, asked));
         }
-        if self.power_lost[self.node_at(range.0)] > asked {
+        if self.known.lost_power_since(asked, range.0) {
             return Ok(());
         }
         let updated: Vec<Entry> = cell
             .entries
             .iter()
             .map(|e| {
-                let (mut e, write) = (*e, &self.writes[e.write as usize]);
+                let (mut e, write) = (*e, &self.known.writes[e.write as usize]);
                 if matches(&e) {
                     if count == 1 && e.superseded == NEVER {
                         e.seen = e.seen.min(now);
@@ -303,7 +317,7 @@ impl Oracle {
 
     fn explain(&self, cell: &Cell, range: (u64, u64), seen: Option<u64>, asked: Stamp) -> String {
         let describe = |id: WriteId| {
-            let w = &self.writes[id as usize];
+            let w = &self.known.writes[id as usize];
             let state = match (w.settled, w.ended) {
                 (NEVER, NEVER) => "unanswered",
                 (NEVER, _) => "failed",
@@ -316,7 +330,7 @@ impl Oracle {
         let got = match seen {
             None => "zeros".to_string(),
             Some(class) => {
-                let named = (0..self.writes.len() as WriteId)
+                let named = (0..self.known.writes.len() as WriteId)
                     .rev()
                     .find(|&id| u64::from(id) % CLASSES == class && self.covers(id, range))
                     .map(describe);
@@ -327,7 +341,7 @@ impl Oracle {
     }
 
     fn covers(&self, id: WriteId, range: (u64, u64)) -> bool {
-        let w = &self.writes[id as usize];
+        let w = &self.known.writes[id as usize];
         w.leaves == Leaves::Pattern && w.range.0 <= range.0 && range.1 <= w.range.1
     }
 
@@ -336,7 +350,7 @@ impl Oracle {
         self.open_flushes += 1;
     }
 
-    /// A flush was answered. What its client asked for before must have ended by now. `by_fault`: if it failed,
+    /// A flush was answered. Earlier requests of its client must have ended by now. `by_fault`: if it failed,
     /// there may be another reason than lost changes.
     pub fn flush_ended(&mut self, client: usize, asked: Stamp, ok: bool, by_fault: bool) -> Result<(), String> {
         self.open.remove(&asked);
@@ -353,10 +367,10 @@ impl Oracle {
         }
         let unflushed = std::mem::take(&mut self.clients[client].unflushed);
         let (covered, later): (Vec<_>, Vec<_>) =
-            unflushed.into_iter().partition(|&id| self.writes[id as usize].asked < asked);
+            unflushed.into_iter().partition(|&id| self.known.writes[id as usize].asked < asked);
         self.clients[client].unflushed = later;
         for id in covered {
-            let write = &self.writes[id as usize];
+            let write = &self.known.writes[id as usize];
             if write.ended == NEVER {
                 return Err(format!("a flush was answered before write {id}, which the client had sent earlier"));
             }
@@ -370,18 +384,17 @@ impl Oracle {
 
     /// A write that ended while the flush behind it was waiting is on the flash.
     fn harden(&mut self, id: WriteId) {
-        let (asked, range) = (self.writes[id as usize].asked, self.writes[id as usize].range);
-        self.for_cells(range, |start, cell, ctx| {
-            if ctx.power_lost[ctx.node_at(start)] > asked {
+        let (asked, range) = (self.known.writes[id as usize].asked, self.known.writes[id as usize].range);
+        self.for_cells(range, |start, cell, known| {
+            if known.lost_power_since(asked, start) {
                 return;
             }
             for e in cell.entries.iter_mut().filter(|e| e.write != id) {
-                e.gone |= ctx.writes[e.write as usize].ended < asked || e.superseded < asked;
+                e.gone |= known.writes[e.write as usize].ended < asked || e.superseded < asked;
             }
         });
     }
 
-    /// A client opened the volume.
     pub fn client_opened(&mut self, client: usize) {
         let lost = if self.open_flushes == 0 { self.untold } else { None };
         self.clients[client] = ClientState { lost, flush_failures_due: self.losses, ..ClientState::default() };
@@ -403,16 +416,16 @@ impl Oracle {
         }
         self.losses += 1;
         self.clients.iter_mut().for_each(|c| c.flush_failures_due += 1);
-        self.power_lost[node] = now;
+        self.known.power_lost[node] = now;
         let flushed = self.flushed;
         for range in self.stretches(node) {
-            self.for_cells(range, |_, cell, ctx| {
+            self.for_cells(range, |_, cell, known| {
                 for e in &mut cell.entries {
                     if !e.gone && e.superseded > flushed {
                         e.superseded = NEVER;
                     }
                     // What is still unanswered may take effect a second time now that the first is undone.
-                    if ctx.writes[e.write as usize].ended == NEVER {
+                    if known.writes[e.write as usize].ended == NEVER {
                         e.seen = NEVER;
                     }
                 }
@@ -428,7 +441,7 @@ impl Oracle {
                 let (_, cell) = self.cells.range(..=position).next_back()?;
                 let mut alive = cell.entries.iter().filter(|e| e.superseded == NEVER);
                 let (only, None) = (alive.next()?, alive.next()) else { return None };
-                let write = &self.writes[only.write as usize];
+                let write = &self.known.writes[only.write as usize];
                 let names = |byte| class(byte, position) == Some(u64::from(only.write) % CLASSES);
                 (write.settled != NEVER
                     && write.asked > self.session
@@ -451,20 +464,15 @@ impl Oracle {
     /// Nothing is on its way any more: what has ended has taken effect by now, or never will.
     pub fn settle(&mut self) {
         let now = self.tick();
-        self.writes.iter_mut().filter(|w| w.ended != NEVER).for_each(|w| w.settled = w.settled.min(now));
-    }
-
-    fn node_at(&self, at: u64) -> usize {
-        node_at(&self.owners, at)
+        self.known.writes.iter_mut().filter(|w| w.ended != NEVER).for_each(|w| w.settled = w.settled.min(now));
     }
 
     /// Does `change` to every cell of a range, after cutting cells at its ends.
-    fn for_cells(&mut self, range: (u64, u64), mut change: impl FnMut(u64, &mut Cell, &Context<'_>)) {
+    fn for_cells(&mut self, range: (u64, u64), mut change: impl FnMut(u64, &mut Cell, &Known)) {
         self.cut(range.0);
         self.cut(range.1);
-        let context = Context { writes: &self.writes, power_lost: &self.power_lost, owners: &self.owners };
         for (&start, cell) in self.cells.range_mut(range.0..range.1) {
-            change(start, cell, &context);
+            change(start, cell, &self.known);
         }
     }
 
@@ -481,21 +489,4 @@ impl Oracle {
             self.cells.insert(at, later);
         }
     }
-}
-
-/// What a change to cells may look at.
-struct Context<'a> {
-    writes: &'a [Write],
-    power_lost: &'a [Stamp],
-    owners: &'a [(u64, usize)],
-}
-
-impl Context<'_> {
-    fn node_at(&self, at: u64) -> usize {
-        node_at(self.owners, at)
-    }
-}
-
-fn node_at(owners: &[(u64, usize)], at: u64) -> usize {
-    owners[owners.partition_point(|&(start, _)| start <= at).saturating_sub(1)].1
 }

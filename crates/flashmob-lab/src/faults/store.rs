@@ -12,7 +12,7 @@ use flashmob_core::units::Time;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-/// What flash writes as a whole, in bytes: a torn write is torn here.
+/// The unit that flash writes atomically, in bytes: torn writes are torn at its boundaries.
 const SECTOR_BYTES: u64 = 512;
 
 /// How a store behaves.
@@ -45,7 +45,7 @@ struct Flight {
     /// Reaches the live bytes (or, for a read, is taken from them) when it begins, not when it ends.
     is_early: bool,
     fails: bool,
-    /// What a flush covers: all writes below it.
+    /// A flush covers all writes below it.
     serial: u64,
 }
 
@@ -80,7 +80,6 @@ impl Store {
         }
     }
 
-    /// What a reader would see.
     pub fn live(&self) -> &[u8] {
         &self.live
     }
@@ -118,7 +117,6 @@ impl Store {
         (slot, (now + Duration::from_nanos(took)).max(self.stalled_until))
     }
 
-    /// Ends an operation.
     pub fn finish(&mut self, now: Time, rng: &mut SmallRng, slot: usize) -> Option<StoreDone> {
         let Flight { mut op, started, is_early, fails, serial } = self.flights.get_mut(slot)?.take()?;
         if fails {
@@ -150,7 +148,7 @@ impl Store {
         }
     }
 
-    /// What a failed or interrupted change leaves behind: nothing, a part, or all of it.
+    /// Applies a failed or interrupted change: not at all, in part, or as a whole.
     fn apply_partly(&mut self, rng: &mut SmallRng, op: &StoreOp) {
         let bytes = match op.op {
             Op::Write => op.data.clone(),
