@@ -69,9 +69,9 @@ refused 'more nodes than there are' "has 3; give at most that" "$FLASHMOB" bench
 refused 'no configuration' '--config FILE' "$FLASHMOB" bench cluster
 refused 'a configuration that is not there' 'nowhere.toml' "$FLASHMOB" bench cluster --config "$DIR/nowhere.toml"
 refused 'a volume that is not there' "no volume 'pond'; it has pool" "$FLASHMOB" bench cluster --config "$CONFIG" --volume pond
-refused 'nodes that do read, with --no-io' 'start all nodes alike' "$FLASHMOB" bench cluster --config "$CONFIG" --no-io --time 0.2
-refused 'a block larger than its nodes' 'give less' "$FLASHMOB" bench cluster --config "$CONFIG" --nodes 1 -b 32MiB
-refused 'a file that cannot be saved' 'cannot be saved' "$FLASHMOB" bench cluster --config "$CONFIG" --save "$DIR/no/where.json"
+refused 'nodes that do read, with --no-io' 'start all nodes with --no-io, or all without' "$FLASHMOB" bench cluster --config "$CONFIG" --no-io --time 0.2
+refused 'a block larger than its nodes' 'give a smaller size' "$FLASHMOB" bench cluster --config "$CONFIG" --nodes 1 -b 32MiB
+refused 'a file that cannot be saved' 'cannot save' "$FLASHMOB" bench cluster --config "$CONFIG" --save "$DIR/no/where.json"
 cluster 0 --config "$CONFIG" --read-percent 0 -b 4KiB --allow-writes --time 0.3
 holds 'writes with permission' '.measurement.points[0] | .parameters.read_percent == 0 and .repetitions[0].requests > 0 and .repetitions[0].errors == 0'
 FLASHMOB_CONFIG=$CONFIG cluster 0 --time 0.2
@@ -81,9 +81,9 @@ refused 'a node that is not there' '127.0.0.1:9: no link' "$FLASHMOB" bench clus
 
 nodes --no-io
 cluster 0 --config "$CONFIG" --aggregate 1,100 --time 0.3
-holds 'nodes without I/O are noticed' 'all(.measurement.points[]; .parameters.no_io) and any(.warnings[]; .message | test("say --no-io"))'
+holds 'nodes without I/O are noticed' 'all(.measurement.points[]; .parameters.no_io) and any(.warnings[]; .message | test("add --no-io"))'
 cluster 0 --config "$CONFIG" --no-io --time 0.3
-holds 'and expected with --no-io' 'all(.measurement.points[]; .parameters.no_io) and (any(.warnings[]; .message | test("say --no-io")) | not)'
+holds 'and expected with --no-io' 'all(.measurement.points[]; .parameters.no_io) and (any(.warnings[]; .message | test("add --no-io")) | not)'
 
 nodes --model nexus7-emmc --admin 127.0.0.1:0
 cluster 0 --config "$CONFIG" --nodes 1,3 --time 1
@@ -91,7 +91,7 @@ holds 'modelled flash is called that' 'any(.warnings[]; .code == "modelled")'
 check 'report takes it' "$FLASHMOB" report "$DIR/cluster.json" -o "$DIR/page.html"
 check 'and says that these nodes were modelled' grep -q 'answered as slowly as a modelled flash' "$DIR/page.html"
 holds 'and is as slow: sorted, a node does some 2,100 to 2,700 reads/s' 'all(.measurement.points[]; .summary.requests_per_second.median < 2800 * .parameters.nodes)'
-check 'the node says so as well' grep -q "modelled: it answers as slowly as 'nexus7-emmc'" "$DIR/node0.log"
+check 'the node says so as well' grep -q "modelled: timing of 'nexus7-emmc'" "$DIR/node0.log"
 ADMIN=$(sed -nE 's|.*admin on http://(127\.0\.0\.1:[0-9]+).*|\1|p' "$DIR/node0.log" | head -n 1)
 "$FLASHMOB" status "$ADMIN" >"$DIR/status" 2>&1 || fail 'no status'
 check 'its status says what it models, and how late it was' grep -Eq 'modelled +nexus7-emmc' "$DIR/status"
@@ -132,7 +132,7 @@ started lab ready
 FLASHMOB_LAB=$DIR/lab.sock2 FLASHMOB_CONFIG=$CONFIG cluster 5 --time 0.3
 holds 'a repetition in a late lab is void' '.measurement.points[0] | .repetitions[0].is_void and any(.warnings[]; .code == "late")'
 stop lab
-FLASHMOB_LAB=$DIR/gone.sock FLASHMOB_CONFIG=$CONFIG refused 'a lab that has ended' 'has it ended' "$FLASHMOB" bench cluster --time 0.2
+FLASHMOB_LAB=$DIR/gone.sock FLASHMOB_CONFIG=$CONFIG refused 'a lab that has ended' 'check that it is still running' "$FLASHMOB" bench cluster --time 0.2
 refused 'a model that does not exist' "did you mean 'nexus7-emmc'" "$FLASHMOB" node --data "$DIR/x" --size 1MiB --model nexus7-emc
 refused 'a model without I/O' 'cannot be used with' "$FLASHMOB" node --data "$DIR/x" --size 1MiB --model ufs --no-io
 

@@ -60,7 +60,7 @@ printf 'file = "bench"\nblock-size = [512, "4k"]\nthreads = 2\nreads = 100\nrepe
 disk 0 --job "$DIR/job.toml" --reads 120
 holds 'a job file, and the command line over it' '.measurement.points | length == 2 and all(.repetitions[0].requests == 120)'
 printf 'file = "bench"\nthreds = 2\n' >"$DIR/bad.toml"
-refused 'an unknown key' "bad.toml:2: there is no key 'threds'; did you mean 'threads'" "$FLASHMOB" bench disk --job "$DIR/bad.toml"
+refused 'an unknown key' "bad.toml:2: unknown key 'threds'; did you mean 'threads'" "$FLASHMOB" bench disk --job "$DIR/bad.toml"
 refused 'an absurd range' 'a range of 1 TiB is more than the file has' "$FLASHMOB" bench disk "$FILE" --range 1TiB
 refused 'an unknown pattern' "did you mean 'shuffle'" "$FLASHMOB" bench disk "$FILE" --pattern shufle
 refused 'no file' 'name a file' "$FLASHMOB" bench disk
@@ -89,7 +89,7 @@ if [ -w /dev/full ]; then
         check "a result that could not be written is an error ($form)" grep -q 'cannot write the result to stdout' "$DIR/full.log"
     done
 fi
-refused 'a depth that a model does not have' 'leave --engine io_uring' "$FLASHMOB" bench disk --model nvme --engine io_uring --depth 8
+refused 'a depth that a model does not have' 'leave out --engine io_uring' "$FLASHMOB" bench disk --model nvme --engine io_uring --depth 8
 truncate -s 64M "$DIR/holes"
 if [ "$(stat -f -c %T "$DIR")" != tmpfs ]; then
     disk 0 "$DIR/holes" --reads 10 --repeat 1

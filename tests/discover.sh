@@ -123,7 +123,7 @@ stop node5
 multicast off
 serve 4 --join "$HOST.$GATEWAY:7410" --join "$HOST.$OTHER:7410"
 serve 5 --join "flashmob://join/$HOST.$OTHER:7410"
-started node4 "joined $HOST.$GATEWAY:7410: the extent is one of its"
+started node4 "joined $HOST.$GATEWAY:7410: the extent belongs to one of its"
 started node5 "cannot join $HOST.$OTHER:7410: nothing listens"
 check 'with multicast blocked a search still ends' look $OTHER nobody --wait 500ms --listen 0.0.0.0:0
 jq -e '.nodes == [] and any(.notes[]; test("multicast is blocked") and test("--join 198"))' "$DIR/nobody.json" >/dev/null ||
@@ -134,7 +134,7 @@ start qr ip netns exec "$NET-$OTHER" "$FLASHMOB" discover --qr --nodes 2 --wait 
 finish qr 45
 cp "$DIR/qr.out" "$DIR/qr.json"
 check 'those with --join are found, and the message says that only they are' jq -e '
-    [.nodes[] | .name] == ["tab4", "tab5"] and all(.nodes[]; .found_by == ["join"] and .answers) and any(.notes[]; test("only by --join"))' "$DIR/qr.json"
+    [.nodes[] | .name] == ["tab4", "tab5"] and all(.nodes[]; .found_by == ["join"] and .answers) and any(.notes[]; test("by --join only"))' "$DIR/qr.json"
 "$PYTHON" - "$DIR/qr.log" >"$DIR/qr.pbm" <<'PICTURE'
 import re, sys
 rows = []
@@ -166,7 +166,7 @@ same 'a false announcement changes no byte'
 # Another extent at a configured address is refused.
 stop gateway
 sed -i "s/$extent/$(printf '0f%.0s' $(seq 16))/" "$DIR/cluster.toml"
-refused 'a configuration that names another extent than the one with the data is refused' 'remembers; correct' ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway "$DIR/cluster.toml"
+refused 'a configuration that names another extent than the one with the data is refused' 'recorded in .*; correct' ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway "$DIR/cluster.toml"
 rm "$DIR/cluster.toml.extents"
 start gateway ip netns exec "$NET-$GATEWAY" "$FLASHMOB" gateway "$DIR/cluster.toml"
 started gateway "refused: it serves another extent \\($extent\\) than the one that this volume knows \\(0f0f"

@@ -47,7 +47,7 @@ truncated() {
     log_has node1 'node1\.img' || fail "$what: the node's log does not name the file"
     alive node1 || fail "$what: node1 has died of it"
     if [ "$mapped" = auto ]; then
-        log_has node1 'a page of it cannot be had|was truncated' || fail "$what: the log of node1 does not say that its mapping was given up"
+        log_has node1 'a mapped page is not readable|truncated while being served' || fail "$what: the log of node1 does not say that its mapping was given up"
         [ "$(node_status node1 .mapped)" = false ] || fail "$what: node1 still reads from its mapping"
     fi
     if [ "$reads" = 100 ]; then

@@ -73,7 +73,7 @@ check 'for people as well' grep -q 'receive here' "$DIR/kernel.status.txt"
 check 'in the warnings too' jq -e 'any(.warnings[]; contains("receiver-limited") and contains("tcp_rmem"))' "$DIR/kernel.status.json"
 check "the node's kernel knows that the gateway's window holds it back" jq -e 'any(.node.paths[].path; .is_limited_by_peer)' "$DIR/kernel.node.json"
 check 'where it may, flashmob sizes the buffer itself' [ "$(link path .receive_buffer_bytes)" -ge 524288 ]
-check 'and says so' grep -q 'a buffer of 131072 bytes held the link back' "$DIR/path.gateway.log"
+check 'and says so' grep -q 'a buffer of 131072 bytes limited the link' "$DIR/path.gateway.log"
 check 'then nothing limits the link' [ "$(link path '.limits | length')" -eq 0 ]
 check 'a buffer that the configuration made too small is named, and the key' grep -q 'remove receive_buffer from' <(link set '.limits[0].remedy')
 check 'the gateway has the congestion control that was chosen' [ "$(link path .congestion)" = cubic ]

@@ -92,7 +92,7 @@ check 'as JSON' jq -e '.[0].model == "Nexus 7" and .[0].free_bytes > 0 and .[0].
 check 'a command there' push run -- --version
 check 'the binary is there' cmp "$BINARY" "$(there tablet)/flashmob"
 push run -- --version >/dev/null 2>"$DIR/again"
-check 'and is not copied again' grep -q 'has this binary already' "$DIR/again"
+check 'and is not copied again' grep -q 'binary is up to date' "$DIR/again"
 status=0
 push -q run -- status 127.0.0.1:1 >"$DIR/run.out" 2>&1 || status=$?
 [ $status -eq 1 ] || fail "the exit status was $status"
@@ -143,7 +143,7 @@ runs_there "$(cat "$(there tablet)/flashmob.d/run.pid" 2>/dev/null || echo none)
 about phone model '"Phone 5"' old true android '"5.1.1"'
 plug_in phone
 refused 'which of them' 'Nexus 7 .*Phone 5 .*--serial|Phone 5 .*Nexus 7 .*--serial' "$DIR/push" run -- --version
-refused 'one that is not there' 'there is no device nobody' "$DIR/push" --serial nobody run -- --version
+refused 'one that is not there' 'no device nobody' "$DIR/push" --serial nobody run -- --version
 check 'an old one' push --serial "${SERIAL[phone]}" run -- --version
 status=0
 push -q --serial "${SERIAL[phone]}" run -- status 127.0.0.1:1 >"$DIR/run.out" 2>&1 || status=$?
@@ -176,12 +176,12 @@ fault() { about tablet fault "\"$1\""; }
 fault no-space
 refused 'no space on the device' 'no space left' "$DIR/push" run -- --version
 fault corrupt
-refused 'what arrived is not what was sent' 'is not what was sent' "$DIR/push" run -- --version
+refused 'what arrived is not what was sent' 'the copy differs from the original' "$DIR/push" run -- --version
 [ ! -e "$(there tablet)/flashmob" ] || fail 'a wrong binary took its place'
 fault noexec
-refused 'no programs may run there' 'does not let programs run' "$DIR/push" run -- --version
+refused 'no programs may run there' 'does not allow running programs' "$DIR/push" run -- --version
 about tablet abilist '"x86"' fault null
-refused 'no binary for its processor' 'no binary for its processor, x86' "$DIR/push" run -- --version
+refused 'no binary for its processor' 'no binary for this processor, x86' "$DIR/push" run -- --version
 about tablet abilist "\"$OTHER_ABI\""
 refused 'a binary for another processor' 'is for another processor' "$DIR/push" run -- --version
 # Alone in a folder: `make cross` may have put some near the other one.
@@ -190,7 +190,7 @@ cp "$FLASHMOB" "$DIR/alone/flashmob"
 refused 'none that fits' "no binary for $OTHER.*make cross" "$DIR/alone/flashmob" push run -- --version
 about tablet abilist "\"$ABI\""
 fault cut
-refused 'it vanishes in the middle' 'went away' "$DIR/push" run -- --version
+refused 'it vanishes in the middle' 'the device disconnected' "$DIR/push" run -- --version
 about tablet fault null
 adb connect "${SERIAL[tablet]}" >>"$DIR/adb.log" 2>&1
 wait_for 10 'the device again' sh -c "adb -s ${SERIAL[tablet]} shell true"

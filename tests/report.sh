@@ -132,7 +132,7 @@ void=$(jq '[.measurement.points[].repetitions[] | select(.is_void)] | length' "$
 [ "$void" -gt 0 ] && grep -q ">$void of them void and not counted<" "$PAGE" || fail "the page does not name the $void void repetitions"
 pass "clusters have a table of their own, with a row for each of $rows repetitions; $void void ones are named"
 looks 'clusters and devices'
-refused 'one file for two tables' 'name a directory for --csv' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/both.csv"
+refused 'one file for two tables' 'give a directory for --csv' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/both.csv"
 
 check 'a page of networks and a capture' "$FLASHMOB" report "$DIR/net.json" "$DIR/path.json" "$DIR/capture.json" -o "$PAGE" --csv "$DIR"
 at_most 'the size of that page' "$(stat -c %s "$PAGE")" 1000000 bytes
@@ -147,15 +147,15 @@ jq '.label = "tenfold" | .measurement.flows[0].down |= (.flight_bytes |= (.media
 check 'a page of two captures' "$FLASHMOB" report "$DIR/capture.json" "$DIR/tenfold.json" -o "$PAGE" --csv "$DIR"
 grep -q 'C16</b>.*C16</b>.*✓ holds.*in flight' <(tr '\n' ' ' <"$PAGE") || fail 'two captures do not decide C16'
 pass 'a small and a tenfold capture decide C16'
-refused 'a table of captures' 'captures have no table.*leave out --csv' "$FLASHMOB" report "$DIR/capture.json" -o "$PAGE" --csv "$DIR/none.csv"
-refused 'a table of traces' 'nor have traces.*leave out --csv' "$FLASHMOB" report "$DIR/trace.json" -o "$PAGE" --csv "$DIR/none.csv"
+refused 'a table of captures' 'captures and traces have no table.*leave out --csv' "$FLASHMOB" report "$DIR/capture.json" -o "$PAGE" --csv "$DIR/none.csv"
+refused 'a table of traces' 'captures and traces have no table.*leave out --csv' "$FLASHMOB" report "$DIR/trace.json" -o "$PAGE" --csv "$DIR/none.csv"
 check 'a page of traces' "$FLASHMOB" report "$DIR/trace.json" -o "$PAGE"
 at_most 'the size of that page' "$(stat -c %s "$PAGE")" 1000000 bytes
 [ "$(grep -o '<script' "$PAGE" | wc -l)" -eq 1 ] && ! grep -Eiq '<link|<img|@import|src=' "$PAGE" || fail 'the page has more than its own script, or needs another file'
 pass 'timelines have one script, and need no other file'
 looks 'traces'
 look
-refused 'one file for clusters and networks' 'clusters and of networks.*name a directory' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/net.json" -o "$PAGE" --csv "$DIR/both.csv"
+refused 'one file for clusters and networks' 'clusters and of networks.*give a directory' "$FLASHMOB" report "$DIR/cluster.json" "$DIR/net.json" -o "$PAGE" --csv "$DIR/both.csv"
 check 'the page of before' "$FLASHMOB" report "$DIR/device.json" "$DIR/hdd.json" -o "$PAGE"
 
 # again NAME OPTION...: measures, takes the command out of the report, runs that, and compares the parameters of all points.
@@ -194,16 +194,16 @@ again direct "$DIR/written" --cache direct --reads 20 --repeat 1 --block-size 51
 head -c 15 "$DIR/stdout.html" | grep -qi '<!doctype html>' || fail 'standard output is no page'
 pass 'a page to standard output'
 sum=$(sha256sum <"$DIR/hdd.json")
-refused 'a page over a result' 'one of the results.*not overwritten' "$FLASHMOB" report "$DIR/hdd.json" -o "$DIR/../$(basename "$DIR")/hdd.json"
-refused 'a table over a result' 'one of the results.*not overwritten' "$FLASHMOB" report "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/hdd.json"
+refused 'a page over a result' 'one of the results.*would be overwritten' "$FLASHMOB" report "$DIR/hdd.json" -o "$DIR/../$(basename "$DIR")/hdd.json"
+refused 'a table over a result' 'one of the results.*would be overwritten' "$FLASHMOB" report "$DIR/hdd.json" -o "$PAGE" --csv "$DIR/hdd.json"
 [ "$(sha256sum <"$DIR/hdd.json")" = "$sum" ] || fail 'the result was changed'
 before=$(sha256sum <"$PAGE")
 jq '.format_version = 2' "$DIR/hdd.json" >"$DIR/newer.json"
 echo '{}' >"$DIR/foreign.json"
-refused 'a newer version' 'newer\.json: version 2.*use the flashmob that wrote it' "$FLASHMOB" report "$DIR/hdd.json" "$DIR/newer.json" -o "$PAGE"
+refused 'a newer version' 'newer\.json: version 2.*use the flashmob version that wrote it' "$FLASHMOB" report "$DIR/hdd.json" "$DIR/newer.json" -o "$PAGE"
 refused 'something else' "foreign\.json is not a result.*'flashmob bench disk', .* wrote" "$FLASHMOB" report "$DIR/foreign.json" -o "$PAGE"
 refused 'a file that is not there' 'nosuch\.json.*check its name' "$FLASHMOB" report "$DIR/nosuch.json" -o "$PAGE"
-refused 'a directory' 'is a directory; name the results in it' "$FLASHMOB" report "$DIR" -o "$PAGE"
+refused 'a directory' 'is a directory; give the results in it' "$FLASHMOB" report "$DIR" -o "$PAGE"
 refused 'a directory that is not there' 'cannot write' "$FLASHMOB" report "$DIR/hdd.json" -o "$DIR/nosuch/report.html"
 [ "$(sha256sum <"$PAGE")" = "$before" ] || fail 'a refused report touched the page of before'
 status=0

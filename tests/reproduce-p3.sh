@@ -69,7 +69,7 @@ stop p3int INT
 holds "$DIR/int/p3.json" 'SIGINT keeps what was measured, and says so' '.interrupted and (.measurement.points | length >= 2)'
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"
 pass 'nothing is left in the temporary directory'
-refused 'a result of before' 'is there already.*another directory with --save' "$FLASHMOB" reproduce p3 --save "$DIR/results" -o "$DIR/p3.html"
-refused 'a directory that is not there' 'there is no directory' "$FLASHMOB" reproduce p3 --folder "$DIR/nosuch"
+refused 'a result of before' 'already exists.*another directory with --save' "$FLASHMOB" reproduce p3 --save "$DIR/results" -o "$DIR/p3.html"
+refused 'a directory that is not there' 'does not exist; create it' "$FLASHMOB" reproduce p3 --folder "$DIR/nosuch"
 refused 'a model and a disk' 'cannot be used with' "$FLASHMOB" reproduce p3 --model emmc --folder "$DIR"
 refused 'a model that there is not' 'nexus7-emmc' "$FLASHMOB" reproduce p3 --model nexus

@@ -41,7 +41,7 @@ if [ "$(id -u)" -eq 0 ]; then
     shown "$DIR/p5.html" 'and what a lower level leaves out' 'OFF instead of FULL: .*sync'
     shown "$DIR/p5.html" 'and lays systems side by side' 'ext4 without journal against ext4: '
     check 'flashmob report reads what was kept' "$FLASHMOB" report "$DIR"/results/*.json -o "$DIR/again.html"
-    refused 'a result of before' 'is there already.*another directory with --save' "${P5[@]}" --systems ext4 --save "$DIR/results" -o "$DIR/p5.html"
+    refused 'a result of before' 'already exists.*another directory with --save' "${P5[@]}" --systems ext4 --save "$DIR/results" -o "$DIR/p5.html"
     start p5int "$FLASHMOB" reproduce p5 --systems ext4,xfs --save "$DIR/int" -o "$DIR/int.html"
     wait_for 10 'the first system' log_has p5int '1/2 ext4'
     stop p5int INT

@@ -48,17 +48,17 @@ stopped() {
     [ "$STATUS" -eq 130 ] || fail "SIG$signal ended it with status $STATUS, not 130"
     holds "$kept" "SIG$signal keeps what was measured, and says so" '.interrupted and (.measurement.points | length >= 24 and length < 160)'
     check 'the table is of that' grep -Eq '^C4  (holds|does not hold|not measured)' "$DIR/$name.out"
-    check 'it says that it was stopped' log_has "$name" 'stopped before the end'
+    check 'it says that it was stopped' log_has "$name" 'stopped early'
     check 'and the page is there' test -s "$DIR/$name.html"
     [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"
 }
 stopped int INT
 
 before=$(sha256sum <"$RESULT")
-refused 'a result of before' 'is there already.*another directory with --save' "${P1[@]}" --save "$DIR/results" -o "$DIR/p1.html"
+refused 'a result of before' 'already exists.*another directory with --save' "${P1[@]}" --save "$DIR/results" -o "$DIR/p1.html"
 [ "$before" = "$(sha256sum <"$RESULT")" ] || fail 'it was changed'
-refused 'a page that is a directory' 'name a file in it with -o' "${P1[@]}" -o "$DIR"
-refused 'a page where there is no directory' 'make it, or give another -o' "${P1[@]}" -o "$DIR/no/where.html"
+refused 'a page that is a directory' 'give a file in it with -o' "${P1[@]}" -o "$DIR"
+refused 'a page where there is no directory' 'create it, or give another -o' "${P1[@]}" -o "$DIR/no/where.html"
 refused 'an air that there is not' "no modelled air '11m'.*did you mean '11" "${P1[@]}" --air 11m
 refused 'a flash that there is not' "no modelled device 'emcc'.*did you mean 'emmc'" "${P1[@]}" --flash emcc
 refused 'a place that there is not' "invalid value 'tablets'.*--in" "$FLASHMOB" reproduce p1 --in tablets

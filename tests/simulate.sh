@@ -48,7 +48,7 @@ simulate cells --nodes 4 --cells 2 --air 11n --read-percent 50 -b 4KiB --time 0.
 holds cells 'several cells, and writes without permission: there is nothing to lose' '.measurement.air.cells == 2 and .measurement.points[0].parameters.read_percent == 50'
 
 simulate nothing --nodes 8 -b 1MiB --read-percent 0 --outstanding 64 --time 0.3
-holds nothing 'where nothing is answered it says what to change' '.measurement.points[0] | .repetitions[0].requests == 0 and any(.warnings[]; .message | test("take more --time"))'
+holds nothing 'where nothing is answered it says what to change' '.measurement.points[0] | .repetitions[0].requests == 0 and any(.warnings[]; .message | test("use a longer --time"))'
 
 "$FLASHMOB" simulate --nodes 2 --time 0.3 --save "$DIR/saved.json" >"$DIR/table" 2>"$DIR/table.log" || fail 'a table'
 check 'a table for people, called simulated' grep -q 'SIMULATED in virtual time' "$DIR/table"
@@ -78,9 +78,9 @@ refused 'a flash that there is not' "no modelled device 'emcc'.*did you mean 'em
 refused 'no nodes' "invalid value '0' for '--nodes" "$FLASHMOB" simulate --nodes 0
 refused 'too many nodes' '1..=1000' "$FLASHMOB" simulate --nodes 1001
 refused 'more cells than nodes' 'no more than nodes' "$FLASHMOB" simulate --nodes 2 --cells 3
-refused 'several cells and a wireless gateway' '1 with a wireless gateway' "$FLASHMOB" simulate --cells 2 --gateway wireless
-refused 'a batch of none' 'give auto, or a number' "$FLASHMOB" simulate --batch 0
+refused 'several cells and a wireless gateway' 'needs a wired gateway' "$FLASHMOB" simulate --cells 2 --gateway wireless
+refused 'a batch of none' 'must be auto, or a number' "$FLASHMOB" simulate --batch 0
 refused 'no time' 'give more than 0' "$FLASHMOB" simulate --time 0
 refused 'a block that fits in no extent' 'size of a request' "$FLASHMOB" simulate --extent 1KiB -b 4KiB
-refused 'more bytes than there is memory for' 'take fewer with --outstanding' "$FLASHMOB" simulate -b 32MiB
-refused 'a place that cannot be written' 'cannot be saved' "$FLASHMOB" simulate --save "$DIR/no/where.json"
+refused 'more bytes than there is memory for' 'reduce --outstanding' "$FLASHMOB" simulate -b 32MiB
+refused 'a place that cannot be written' 'cannot save' "$FLASHMOB" simulate --save "$DIR/no/where.json"

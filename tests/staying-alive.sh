@@ -58,6 +58,6 @@ pass "a pause is told with its reason: $(curl -fsS "http://$NODE_ADMIN/status" |
 # What cannot be believed is not believed, and nothing else happens.
 again 'and again'
 printf '{"battery_percent":' >"$DIR/state.json"
-wait_for 15 'doubt about the file' log_has node0 'device-state .*: not believed'
+wait_for 15 'doubt about the file' log_has node0 'device-state .*: ignored'
 wait_for 15 'an unknown battery' gateway_says '$a.condition | .battery_percent != 9'
 check 'what is there is what was written' "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model"

@@ -39,7 +39,7 @@ pub enum VolumeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configuration has no volume of that name.
-    #[error("there is no volume '{name}' in the configuration; there are: {known}")]
+    #[error("no volume '{name}' in the configuration; its volumes are: {known}")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -47,10 +47,10 @@ pub enum VolumeError {
         known: String,
     },
     /// The gateway inside the program could not be started.
-    #[error("the gateway cannot be started: {0:#}")]
+    #[error("cannot start the gateway: {0:#}")]
     Start(anyhow::Error),
     /// Nodes whose size is not configured did not answer in time.
-    #[error("volume '{name}' is not ready after {} s: {why}", READY_TIMEOUT.as_secs())]
+    #[error("volume '{name}' was not ready after {} s: {why}", READY_TIMEOUT.as_secs())]
     NotReady {
         /// The volume.
         name: String,
@@ -122,7 +122,7 @@ impl Volume {
         let (handle, reporter, stopper) = (server.native_handle(), server.reporter(), server.stopper());
         let run = move || {
             if let Err(error) = server.run() {
-                log::error!("the gateway of a native client ended: {error}");
+                log::error!("the gateway of a native client stopped: {error}");
             }
         };
         let thread = std::thread::Builder::new()

@@ -91,7 +91,7 @@ impl Process {
             }
         }
         anyhow::bail!(
-            "{} did not come up; it said:\n  {}\n(log: {})",
+            "{} did not start; its output:\n  {}\n(log: {})",
             self.name,
             self.last_lines().join("\n  "),
             self.log.display()

@@ -109,7 +109,7 @@ impl Drop for AdminServer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            log::error!("the administrative server on {} panicked", self.local_addr);
+            log::error!("the admin server on {} panicked", self.local_addr);
         }
     }
 }
@@ -127,7 +127,7 @@ fn run(runtime: Runtime, listener: TcpListener, asker: Arc<Asker>, timeouts: Tim
 async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(e) => return log::error!("the administrative server cannot wait for connections: {e}"),
+        Err(e) => return log::error!("the admin server cannot wait for connections: {e}"),
     };
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut failing = false;
@@ -144,7 +144,7 @@ async fn accept_all(listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts
             }
             Err(e) => {
                 if !failing {
-                    log::warn!("the administrative server cannot accept a connection: {e}");
+                    log::warn!("the admin server cannot accept a connection: {e}");
                 }
                 failing = true;
                 tokio::time::sleep(ACCEPT_RETRY).await;
@@ -164,7 +164,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, timeo
     // Whoever scrapes sees the failure there; here it would only let strangers fill the log.
     match tokio::time::timeout(timeouts.connection, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(e)) => log::debug!("administrative client {peer}: {e}"),
-        Err(_) => log::debug!("administrative client {peer}: cut off, it took too long"),
+        Ok(Err(e)) => log::debug!("admin client {peer}: {e}"),
+        Err(_) => log::debug!("admin client {peer}: closed, request timed out"),
     }
 }

@@ -146,7 +146,7 @@ impl Sheet<'_> {
         if stages.is_empty() {
             return Ok(());
         }
-        let help = "Time that requests (gateway) or pieces (node) took from the stage before to this one; total is the whole way";
+        let help = "Time of requests (gateway) or pieces (node) from the previous stage to this one; total is from the first to the last";
         let mut family = self.encoder.encode_descriptor("flashmob_stage_seconds", help, None, MetricType::Histogram)?;
         for stage in stages {
             let labels = [("stage", &*stage.name)];

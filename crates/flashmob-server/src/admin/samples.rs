@@ -148,7 +148,7 @@ pub fn condition() -> ConditionReport {
         unallocated_bytes: Some(4 << 30),
         is_battery_low: true,
         is_space_little: true,
-        warnings: vec!["its battery is at 12 % and not charging: plug it in before it switches off".to_string()],
+        warnings: vec!["the battery is at 12 % and not charging: plug it in before it switches off".to_string()],
         pauses_total: 2,
         pauses: vec![PauseReport {
             ended_seconds_ago: Some(60.0),

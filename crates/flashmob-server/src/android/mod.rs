@@ -24,7 +24,7 @@ pub fn forbidden_calls() -> Vec<String> {
 pub fn tell_forbidden_calls(told: usize) -> usize {
     let calls = forbidden_calls();
     if calls.len() > told {
-        log::debug!("this system forbids, and it was done without: {}", calls.join(", "));
+        log::debug!("system calls forbidden by this system, done without: {}", calls.join(", "));
     }
     calls.len()
 }

@@ -18,10 +18,10 @@ const UNIX_PREFIX: &str = "unix:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Nothing where the host should be.
-    #[error("write a host and a port, such as 192.168.1.11:7411 or tablet.local:7411")]
+    #[error("must be a host and a port, such as 192.168.1.11:7411 or tablet.local:7411")]
     NoHost,
     /// Letters that no host name has.
-    #[error("write a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path")]
+    #[error("must be a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path")]
     BadHost,
     /// Digits and dots, but no IPv4 address.
     #[error("an IPv4 address is four numbers from 0 to 255, such as 192.168.1.11")]

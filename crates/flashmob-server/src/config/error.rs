@@ -11,7 +11,7 @@ use super::report::{Report, printable};
 pub enum ConfigError {
     /// No such file.
     #[error(
-        "error: there is no file {}\n = help: check the path; examples/two-tablets.toml is a configuration to start from",
+        "error: file {} does not exist\n = help: check the path; examples/two-tablets.toml is a sample configuration",
         shown(.path)
     )]
     Missing {
@@ -28,8 +28,8 @@ pub enum ConfigError {
     },
     /// More than [`FILE_BYTES_MAX`](super::limits::FILE_BYTES_MAX).
     #[error(
-        "error: {} is larger than 1 MiB, so it is hardly a configuration\n = help: check the path; \
-         4096 nodes, the most there can be, take about a quarter of that",
+        "error: {} is larger than 1 MiB, which is too large for a configuration\n = help: check the path; \
+         4096 nodes, the maximum, need about a quarter of that",
         shown(.path)
     )]
     TooLarge {
@@ -38,7 +38,7 @@ pub enum ConfigError {
     },
     /// Not text.
     #[error(
-        "error: {}:{line} is not UTF-8 text\n = help: save the file as UTF-8, or check that the path names a configuration",
+        "error: {}:{line} is not UTF-8 text\n = help: save the file as UTF-8, or check that the path is that of a configuration",
         shown(.path)
     )]
     NotUtf8 {
@@ -56,11 +56,11 @@ pub enum ConfigError {
 #[derive(Debug, thiserror::Error)]
 pub enum ToTomlError {
     /// It holds what no configuration may hold.
-    #[error("this configuration would not be read back\n{0}")]
+    #[error("this configuration could not be read back\n{0}")]
     Refused(#[from] ConfigError),
     /// It would read back as something else.
     #[error(
-        "this configuration holds what its text cannot say: a path that is not UTF-8 or not tidy, an address \
+        "this configuration cannot be written as text: it has a path that is not UTF-8 or not normalized, an address \
          without a port, or a time finer than a millisecond"
     )]
     Changed,
@@ -73,9 +73,9 @@ fn shown(path: &Path) -> String {
 fn unreadable_help(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
-            "let the user who runs the gateway read it (chmod, chown), or run it as another"
+            "make it readable for the user who runs the gateway (chmod, chown), or run the gateway as another user"
         }
-        io::ErrorKind::IsADirectory => "name the file in that folder, not the folder",
-        _ => "check the path and the device that it lies on",
+        io::ErrorKind::IsADirectory => "give the file in that folder, not the folder",
+        _ => "check the path and its device",
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn read_config(top: &Section<'_>, reader: &mut Reader<'_>) -> Config 
     let sections = top.sections("volume", &VOLUME, findings);
     if top.lacks("volume") {
         findings.add_missing(
-            "there is no volume",
+            "the configuration has no volume",
             "add one: a line [[volume]] with a name = \"...\" below it, then a line [[volume.node]] \
              with an address = \"host:port\" below it, once for each node",
         );
@@ -152,8 +152,8 @@ fn read_listen(top: &Section<'_>, reader: &mut Reader<'_>) -> Vec<(Listen, Range
             if items.is_empty() {
                 findings.add(
                     &span,
-                    "`listen` is empty, so no client could connect",
-                    "write at least one address, or leave the line out for 127.0.0.1:10809",
+                    "`listen` is empty, so no client can connect",
+                    "write at least one address, or remove the line for 127.0.0.1:10809",
                 );
             }
             for item in items.iter() {
@@ -172,13 +172,13 @@ fn read_listen(top: &Section<'_>, reader: &mut Reader<'_>) -> Vec<(Listen, Range
         match parse_listen(text, NBD_PORT, reader.base_dir) {
             Ok(listen) => {
                 if !matches!(listen, Listen::Tcp(address) if address.port() == 0) {
-                    let message = || format!("{} is listened on twice", quoted(text));
+                    let message = || format!("{} is given twice in `listen`", quoted(text));
                     seen.claim(listen.to_string(), &span, findings, message, "remove one of the two");
                 }
                 listeners.push((listen, span));
             }
             Err(why) => {
-                let message = format!("`listen` has {}, which is no address to listen on", quoted(text));
+                let message = format!("`listen` has {}, which is not an address to listen on", quoted(text));
                 findings.add(&span, message, why.to_string());
             }
         }
@@ -202,14 +202,14 @@ fn read_admin(top: &Section<'_>, listen: &[(Listen, Range<usize>)], findings: &m
             if taken && admin.port() != 0 {
                 findings.add(
                     &span,
-                    format!("`admin` is {}, where NBD is served already", quoted(text)),
-                    format!("take another port, such as {ADMIN_PORT}"),
+                    format!("`admin` is {}, which is already used for NBD", quoted(text)),
+                    format!("use another port, such as {ADMIN_PORT}"),
                 );
             }
             Some(admin)
         }
         Err(why) => {
-            let message = format!("`admin` is {}, which is no address to listen on", quoted(text));
+            let message = format!("`admin` is {}, which is not an address to listen on", quoted(text));
             findings.add(&span, message, why.to_string());
             None
         }

@@ -62,18 +62,18 @@ pub const CONNECTIONS: Limits<Count> = count(1, 1024, "every client takes a conn
 pub const CONNECTIONS_DEFAULT: u64 = 64;
 
 /// Microseconds that the gateway looks for what comes next before it sleeps, if it learns that it comes so soon.
-pub const BUSY_POLL_US: Limits<Count> = count(0, 1000, "what comes later than that is better slept for");
+pub const BUSY_POLL_US: Limits<Count> = count(0, 1000, "for longer waits sleeping is better");
 /// Without the key: a little more than a small request over loopback, with waking up on both sides.
 pub const BUSY_POLL_US_DEFAULT: u64 = 100;
 
 /// One request in so many is followed through all stages, for `/trace` and `flashmob trace cluster`.
-pub const TRACE_ONE_IN: Limits<Count> = count(0, 1_000_000_000, "0 follows none, 1 every request");
+pub const TRACE_ONE_IN: Limits<Count> = count(0, 1_000_000_000, "0 samples none, 1 every request");
 /// Without the key: rare enough to cost nothing that can be measured, often enough to be there when it is needed.
 pub const TRACE_ONE_IN_DEFAULT: u64 = 1000;
 
 /// Bytes of requests and replies held at once.
 pub const MEMORY: Limits<Size> =
-    size(40 * MIB, 1024 * GIB, "one request may have 32 MiB, and must fit with what surrounds it");
+    size(40 * MIB, 1024 * GIB, "one request may have 32 MiB, and must fit with its overhead");
 /// Without the key.
 pub const MEMORY_DEFAULT_BYTES: u64 = 128 * MIB;
 
@@ -88,17 +88,17 @@ pub const SECTOR_BYTES: u64 = 512;
 pub const BATCH: Limits<Count> = count(1, 4096, "a batch is one frame, and a frame holds at most 4096 requests");
 
 /// Payload bytes that one batch may carry or ask for.
-pub const BATCH_BYTES: Limits<Size> = size(4 * KIB, MIB, "a batch holds up its link while it travels");
+pub const BATCH_BYTES: Limits<Size> = size(4 * KIB, MIB, "a batch occupies its link while it is sent");
 /// Without the key.
 pub const BATCH_BYTES_DEFAULT: u64 = MIB;
 
 /// TCP connections per node (P1's m).
-pub const LINKS: Limits<Count> = count(1, 64, "every link is a TCP connection that the node must hold");
+pub const LINKS: Limits<Count> = count(1, 64, "every link is a TCP connection of the node");
 /// Without the key.
 pub const LINKS_DEFAULT: u64 = 1;
 
 /// Batches on their way per link.
-pub const OUTSTANDING_BATCHES: Limits<Count> = count(1, 64, "requests gather while batches are on their way");
+pub const OUTSTANDING_BATCHES: Limits<Count> = count(1, 64, "requests are batched while earlier batches are in flight");
 /// Without the key, with `batch = "auto"`: one travels while the next is served.
 pub const OUTSTANDING_BATCHES_DEFAULT_AUTO: u64 = 2;
 /// Without the key, with a fixed `batch`: as in P1.
@@ -123,18 +123,18 @@ pub const RECONNECT_MAX_DEFAULT: Duration = Duration::from_secs(2);
 
 /// Silence on a link in use after which a small frame keeps the node's radio awake.
 pub const KEEP_AWAKE: Limits<Period> =
-    period(0, 1_000, "0ms sends none, and a radio sleeps long before a second is over");
+    period(0, 1_000, "0ms disables it, and a radio sleeps long before a second has passed");
 /// Without the key: Linux lets a Wi-Fi station sleep after 100 ms, and a frame takes a while to go.
 pub const KEEP_AWAKE_DEFAULT: Duration = Duration::from_millis(75);
 
 /// A socket's buffer for sending or receiving.
-pub const SOCKET_BUFFER: Limits<Size> = size(4 * KIB, GIB, "the kernel keeps a buffer of that size for every link");
+pub const SOCKET_BUFFER: Limits<Size> = size(4 * KIB, GIB, "the kernel allocates a buffer of that size for every link");
 /// Silence on a link after which the kernel asks whether the other end is there; whole seconds, as in tcp(7).
 pub const KEEPALIVE: Limits<Period> = period(SECOND_MS, HOUR_MS, "the kernel counts it in seconds");
 
 /// The extent of one node.
 pub const NODE_SIZE: Limits<Size> = size(1, 1024 * 1024 * GIB, "an extent is one file or one block device");
 /// Threads of a node inside the gateway.
-pub const THREADS: Limits<Count> = count(1, 64, "each thread keeps one request at work in the store");
+pub const THREADS: Limits<Count> = count(1, 64, "each thread has one request in progress in the store");
 /// Without the key.
 pub const THREADS_DEFAULT: u64 = 4;

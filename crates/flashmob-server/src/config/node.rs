@@ -22,7 +22,7 @@ pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Optio
             reader.findings.add(
                 &span,
                 "this node has both an address and a path",
-                "keep the address if the node runs elsewhere, or the path if the gateway shall serve the file itself",
+                "keep the address if the node runs elsewhere, or the path if the gateway serves the file itself",
             );
             None
         }
@@ -43,12 +43,12 @@ fn read_extent(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<ExtentI
     match text.parse::<ExtentId>() {
         Ok(extent) => {
             let message = || format!("two nodes have the extent {extent}");
-            let help = "remove one of the two, or correct it: every node serves an extent of its own";
+            let help = "remove one of the two, or correct it: every node serves its own extent";
             reader.sources.claim(format!("extent {extent}"), &span, &mut reader.findings, message, help);
             Some(extent)
         }
         Err(why) => {
-            let message = format!("`extent` is {}, which is no identity of an extent", quoted(text));
+            let message = format!("`extent` is {}, which is not an extent identity", quoted(text));
             reader.findings.add(&span, message, why.to_string());
             None
         }
@@ -63,8 +63,8 @@ fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Read
         if let Some((_, span)) = section.value(key) {
             reader.findings.add(
                 &span,
-                format!("`{key}` has no meaning for a node with an address"),
-                format!("remove it here, and give --{key} to the node where it runs"),
+                format!("`{key}` does not apply to a node with an address"),
+                format!("remove it here, and use --{key} where the node is started"),
             );
         }
     }
@@ -79,7 +79,7 @@ fn read_remote(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Read
             Some((NodeSource::Remote { address }, size_bytes))
         }
         Err(why) => {
-            let message = format!("`address` is {}, which is no address of a node", quoted(text));
+            let message = format!("`address` is {}, which is not a node address", quoted(text));
             reader.findings.add(&span, message, why.to_string());
             None
         }
@@ -99,8 +99,8 @@ fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reade
         let (_, span) = section.value("path")?;
         reader.findings.add(
             &span,
-            format!("there is no file {} yet, and nothing says how large to make it", quoted(&path.to_string_lossy())),
-            "write size = \"10GiB\", or as much as it shall have, below the path; or correct the path",
+            format!("file {} does not exist, and no size is given to create it", quoted(&path.to_string_lossy())),
+            "add a line such as size = \"10GiB\" below the path, or correct the path",
         );
     }
     Some((NodeSource::Local { path, threads, engine, direct, mapped }, size_bytes))
@@ -109,16 +109,16 @@ fn read_local(section: &Section<'_>, size_bytes: Option<u64>, reader: &mut Reade
 fn read_path(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<PathBuf> {
     let (text, span) = section.text("path", &mut reader.findings)?;
     let help = if text.starts_with('~') {
-        "write the whole path: ~ means something to a shell only"
+        "write the full path: only a shell expands ~"
     } else if text.is_empty() || text.contains('\0') || text.ends_with('/') {
-        "write the path of a file or block device; a relative one starts at the folder of this file"
+        "write the path of a file or block device; a relative path starts at the folder of this configuration"
     } else {
         let path = tidy(&reader.base_dir.join(text));
         let message = || format!("two nodes have the path {}", quoted(text));
-        let help = "remove one of the two: every node serves a file of its own";
+        let help = "remove one of the two: every node serves its own file";
         reader.sources.claim(format!("path {}", path.display()), &span, &mut reader.findings, message, help);
         return Some(path);
     };
-    reader.findings.add(&span, format!("`path` is {}, which is no path of a file", quoted(text)), help);
+    reader.findings.add(&span, format!("`path` is {}, which is not a file path", quoted(text)), help);
     None
 }

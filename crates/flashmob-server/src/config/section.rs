@@ -233,8 +233,8 @@ fn report_unknown(key: &Spanned<toml::de::DeString<'_>>, schema: &Schema, findin
         (_, Some(like)) => format!("did you mean `{like}`?"),
         (_, None) => "remove it, or comment it out with #".to_string(),
     };
-    let message = format!("there is no key `{}` in {}", shown_key(name), schema.title);
-    findings.add(&key.span(), message, help).note(format!("the keys there are {allowed}"));
+    let message = format!("unknown key `{}` in {}", shown_key(name), schema.title);
+    findings.add(&key.span(), message, help).note(format!("the keys are {allowed}"));
 }
 
 /// The key that `name` is most probably a slip of.

@@ -43,19 +43,18 @@ fn explain(line: &str, message: &str) -> (String, String) {
     }
     match code.split_once('=').map(|(key, value)| (key.trim(), without_comment(value))) {
         _ if message == "duplicate key" => {
-            ("this key was there before in the same section".into(), "remove one of the two lines".into())
+            ("this key is already set in the same section".into(), "remove one of the two lines".into())
         }
         Some((key, "")) if !key.is_empty() => {
-            ("a value is missing after =".into(), format!("write {} = ..., with the value", short(key)))
+            ("missing value after =".into(), format!("write {} = ..., with the value", short(key)))
         }
         Some((key, value)) if !key.is_empty() && !value.starts_with(['"', '\'', '[', '{', '=']) => {
             explain_bare(key, value, message)
         }
         Some((_, value)) if value.starts_with(['"', '\'']) => explain_quoted(value, message),
-        None if !code.is_empty() && !code.starts_with(['"', '\'', ']', '}', ',']) => (
-            format!("`{}` is no line of a configuration", short(code)),
-            "write key = value, or start a comment with #".into(),
-        ),
+        None if !code.is_empty() && !code.starts_with(['"', '\'', ']', '}', ',']) => {
+            (format!("`{}` is not a valid line", short(code)), "write key = value, or start a comment with #".into())
+        }
         _ => not_toml(message),
     }
 }
@@ -63,13 +62,16 @@ fn explain(line: &str, message: &str) -> (String, String) {
 fn explain_header(code: &str, message: &str) -> (String, String) {
     let headers = "headers are [[volume]], [volume.socket] and [[volume.node]]";
     let (what, help) = if message == "duplicate key" {
-        ("this header was there before", "write [[volume]] and [[volume.node]] with double brackets to add another")
+        (
+            "this header is already in the file",
+            "write [[volume]] and [[volume.node]] with double brackets to add another",
+        )
     } else if without_comment(code).ends_with(']') && !message.contains("table") {
         ("a list above this header is not closed", "close it with ] before this line")
     } else if code.contains('=') {
         ("something follows the header", "write the header and every key on a line of its own")
     } else {
-        return (format!("this is no header: {message}"), headers.into());
+        return (format!("invalid header: {message}"), headers.into());
     };
     (what.into(), help.into())
 }
@@ -96,14 +98,14 @@ fn explain_bare(key: &str, value: &str, message: &str) -> (String, String) {
 
 fn explain_quoted(value: &str, message: &str) -> (String, String) {
     let (what, help) = if message.contains("escape") {
-        ("a backslash in this text starts nothing that TOML knows", "write \\\\ for it, or the whole text in '...'")
-    } else if !closes(value) {
-        ("this text is not closed", "end it on the same line with the quotation mark that it starts with")
-    } else if message.contains("visible characters") {
         (
-            "this text has a character in it that cannot be printed",
-            "remove it, or write it as an escape such as \"\\t\"",
+            "a backslash in this text starts no TOML escape sequence",
+            "write \\\\ for a backslash, or put the whole text in '...'",
         )
+    } else if !closes(value) {
+        ("this text is not closed", "end it on the same line with the same quotation mark")
+    } else if message.contains("visible characters") {
+        ("this text has a character that cannot be printed", "remove it, or write it as an escape such as \"\\t\"")
     } else {
         return not_toml(message);
     };

@@ -65,18 +65,18 @@ fn read_identity(section: &Section<'_>, reader: &mut Reader<'_>) -> (String, Str
         findings.add(
             &section.span,
             "this volume has no name",
-            "write name = \"...\" below the header; NBD clients ask for the volume by it",
+            "write name = \"...\" below the header; NBD clients select the volume by this name",
         );
     }
     let new = name.as_ref().is_some_and(|(name, span)| {
         let message = || format!("two volumes are named {}", quoted(name));
-        reader.names.claim((*name).to_string(), span, findings, message, "give each volume a name of its own")
+        reader.names.claim((*name).to_string(), span, findings, message, "give each volume its own name")
     });
     // Where the names clash already, one message is enough.
     let own_id = id.clone().or_else(|| name.clone().filter(|_| new && !section.has("id")));
     if let Some((id, span)) = &own_id {
         let message = || format!("two volumes have the id {}", quoted(id));
-        let help = "give each volume an id of its own: nodes know by it which volume they belong to";
+        let help = "give each volume its own id: nodes record the volume they belong to by this id";
         reader.ids.claim((*id).to_string(), span, findings, message, help);
     }
     let name = name.map(|(name, _)| name.to_string()).unwrap_or_default();
@@ -104,7 +104,7 @@ fn read_layout(section: &Section<'_>, findings: &mut Findings<'_>) -> LayoutKind
         findings.add(
             &span,
             format!("`stripe` must be a power of two, not {}", Size(stripe_bytes).to_toml()),
-            "write a power of two, such as \"64KiB\": addresses are then cut without a division, and direct I/O stays aligned",
+            "write a power of two, such as \"64KiB\": this avoids a division per request, and keeps direct I/O aligned",
         );
     }
     LayoutKind::Striped { stripe_bytes }
@@ -158,7 +158,7 @@ fn read_socket(section: &Section<'_>, findings: &mut Findings<'_>) -> SocketConf
         findings.add(
             &span,
             format!("`keepalive` must be whole seconds, not {}", Period(time).to_toml()),
-            "write whole seconds, such as \"10s\": the kernel counts them only",
+            "write whole seconds, such as \"10s\": the kernel's unit is a second",
         );
     }
     SocketConfig {
@@ -181,7 +181,7 @@ pub(super) fn read_congestion(section: &Section<'_>, findings: &mut Findings<'_>
     }
     findings.add(
         &span,
-        format!("`congestion` must name a congestion control, not {}", quoted(text)),
+        format!("`congestion` must be a congestion control, not {}", quoted(text)),
         "write one that /proc/sys/net/ipv4/tcp_available_congestion_control lists, such as \"bbr\" or \"cubic\"",
     );
     None
@@ -201,8 +201,8 @@ fn read_nodes(section: &Section<'_>, reader: &mut Reader<'_>) -> Vec<NodeConfig>
     if before <= NODES_MAX && reader.nodes > NODES_MAX {
         reader.findings.add(
             &sections[NODES_MAX - before].span,
-            format!("there are more than {NODES_MAX} nodes"),
-            format!("remove nodes, or run several gateways: one holds up to {NODES_MAX}"),
+            format!("more than {NODES_MAX} nodes"),
+            format!("remove nodes, or run several gateways: one supports up to {NODES_MAX}"),
         );
     }
     sections.iter().filter_map(|section| read_node(section, reader)).collect()

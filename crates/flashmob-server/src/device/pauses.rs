@@ -82,9 +82,9 @@ impl Pauses {
             Cause::Slept if before.doze == Some(true) => "the device dozed and slept".to_string(),
             Cause::Slept => "the device slept".to_string(),
             Cause::Stopped if before.thermal_status.is_some_and(|status| status >= 3) => {
-                "the process stood still, perhaps because the device is too hot".to_string()
+                "the process was frozen, perhaps because the device is too hot".to_string()
             }
-            Cause::Stopped => "the process was stopped, or got no processor time".to_string(),
+            Cause::Stopped => "the process was stopped, or got no CPU time".to_string(),
             Cause::Network(_) if before.network == Some(Network::None) => "the device has no network".to_string(),
             Cause::Network(_) if before.doze == Some(true) => "no gateway was linked: the device dozes".to_string(),
             Cause::Network(error) => format!("no gateway was linked ({error})"),
@@ -162,7 +162,7 @@ mod tests {
         let text = pauses.note(&Cause::Slept, Duration::from_millis(312_400), &before);
         assert_eq!(text, "paused 312 s: the device slept (screen off, not charging, battery 41 %)");
         let text = pauses.note(&Cause::Stopped, Duration::from_millis(2_340), &Condition::default());
-        assert_eq!(text, "paused 2.3 s: the process was stopped, or got no processor time");
+        assert_eq!(text, "paused 2.3 s: the process was stopped, or got no CPU time");
         let dozing = Condition { doze: Some(true), network: Some(Network::Wifi), ..Condition::default() };
         let text = pauses.note(&Cause::Network("timed out".to_string()), Duration::from_secs(60), &dozing);
         assert_eq!(text, "paused 60 s: no gateway was linked: the device dozes (dozing)");

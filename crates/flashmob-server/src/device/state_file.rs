@@ -28,12 +28,12 @@ pub fn read(path: &Path, now: SystemTime) -> Result<Condition, String> {
     let file = open.map_err(|error| error.to_string())?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("it is no file".to_string());
+        return Err("it is not a file".to_string());
     }
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(format!("it has more than {BYTES_MAX} bytes"));
+        return Err(format!("it is larger than {BYTES_MAX} bytes"));
     }
     parse(&bytes, metadata.modified().ok(), now)
 }
@@ -44,7 +44,7 @@ pub fn read(path: &Path, now: SystemTime) -> Result<Condition, String> {
 /// If it is no JSON object, or not of this time.
 pub fn parse(bytes: &[u8], modified: Option<SystemTime>, now: SystemTime) -> Result<Condition, String> {
     let state: Map<String, Value> =
-        serde_json::from_slice(bytes).map_err(|error| format!("it is no JSON object: {error}"))?;
+        serde_json::from_slice(bytes).map_err(|error| format!("it is not a JSON object: {error}"))?;
     let written = match state.get("written_at_unix_ms").and_then(Value::as_u64) {
         Some(ms) => UNIX_EPOCH.checked_add(Duration::from_millis(ms)),
         None => modified,
@@ -53,7 +53,7 @@ pub fn parse(bytes: &[u8], modified: Option<SystemTime>, now: SystemTime) -> Res
     match age {
         Some(age) if age <= BELIEVED_FOR => Ok(condition(&state)),
         Some(age) => Err(format!("it was written {} s ago or ahead of this clock", age.as_secs())),
-        None => Err("it does not tell when it was written".to_string()),
+        None => Err("it has no time of writing".to_string()),
     }
 }
 

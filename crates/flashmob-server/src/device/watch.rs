@@ -207,7 +207,7 @@ impl Looker {
             let warnings = condition.warnings();
             warnings.iter().for_each(|warning| log::warn!("this device: {warning}"));
             if warnings.is_empty() {
-                log::info!("this device is well again");
+                log::info!("this device: all limits are met again");
             }
         }
         (condition.pauses, condition.last_pause) = (pauses, last_pause);
@@ -249,13 +249,13 @@ impl Looker {
         match state_file::read(path, SystemTime::now()) {
             Ok(condition) => {
                 if self.complaint.take().is_some() {
-                    log::info!("--device-state {}: it is believed again", path.display());
+                    log::info!("--device-state {}: valid again", path.display());
                 }
                 condition
             }
             Err(reason) => {
                 if self.complaint.is_none() {
-                    log::warn!("--device-state {}: not believed: {reason}", path.display());
+                    log::warn!("--device-state {}: ignored: {reason}", path.display());
                 }
                 self.complaint = Some(reason);
                 Condition::default()

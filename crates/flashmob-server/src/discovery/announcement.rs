@@ -79,19 +79,19 @@ pub struct JoinAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnnouncement {
     /// Longer than any.
-    #[error("it has more than {BODY_BYTES_MAX} bytes")]
+    #[error("it is larger than {BODY_BYTES_MAX} bytes")]
     TooLong,
     /// Not of the form.
-    #[error("it is not as docs/finding-nodes.md says: {0}")]
+    #[error("it does not have the form of docs/finding-nodes.md: {0}")]
     Form(String),
     /// No address that a gateway could go to.
     #[error("'address' must be an IP address and a port, such as 192.168.1.11:7411, or only :7411")]
     Address,
     /// A text with too many bytes, or with some that nobody can read.
-    #[error("'{0}' is longer than {1} bytes or holds control characters")]
+    #[error("'{0}' is longer than {1} bytes or has control characters")]
     Text(&'static str, usize),
     /// A number that cannot be.
-    #[error("'{0}' is no number that it can be")]
+    #[error("'{0}' is out of range")]
     Number(&'static str),
 }
 

@@ -41,7 +41,7 @@ impl FromStr for Advertise {
         let found = text.parse().ok().map(whole).or_else(|| bare(text));
         let is_good = |a: &Advertise| is_usable(SocketAddr::new(a.ip, a.port.unwrap_or(1)));
         found.filter(is_good).ok_or_else(|| {
-            format!("'{text}' is no address that others can go to; write one such as 192.168.1.11 or 192.168.1.11:7411")
+            format!("'{text}' is not an address that others can connect to; give one such as 192.168.1.11 or 192.168.1.11:7411")
         })
     }
 }
@@ -85,7 +85,7 @@ pub fn announce(wishes: Wishes, facts: Facts, reporter: Reporter) -> std::io::Re
     let is_local = facts.listen.ip().is_loopback();
     let mdns = wishes.mdns && !is_local;
     if wishes.mdns && is_local {
-        log::info!("not announced: nobody else reaches {}", facts.listen);
+        log::info!("not announced: {} is reachable from this machine only", facts.listen);
     }
     if !mdns && wishes.joins.is_empty() {
         return Ok(announcer);
@@ -254,11 +254,9 @@ fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
             Ok(answer) => {
                 let (pause, is_news) = pace.succeeded(answer);
                 if is_news && answer.known {
-                    log::info!("joined {target}: the extent is one of its volumes'");
+                    log::info!("joined {target}: the extent belongs to one of its volumes");
                 } else if is_news {
-                    log::info!(
-                        "joined {target}: it is told that this node is here; a gateway serves it once its configuration names it"
-                    );
+                    log::info!("joined {target}: announced; a gateway uses this node once it is in its configuration");
                 }
                 (pause, is_news)
             }
@@ -266,7 +264,7 @@ fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
                 let (pause, is_news) = pace.failed();
                 if is_news {
                     log::warn!(
-                        "cannot join {target}: {error}; trying again. It must be the port of 'flashmob discover', or a gateway's 'admin' at an address that this device reaches"
+                        "cannot join {target}: {error}; retrying. The target must be the port of 'flashmob discover', or a gateway's 'admin' at an address that this device can reach"
                     );
                 }
                 (pause, is_news)

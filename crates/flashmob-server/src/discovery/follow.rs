@@ -38,7 +38,7 @@ impl Strangers {
         let extent = about.extent;
         if let Some(News::New(_)) = found.joined(now, about, addr) {
             log::info!(
-                "node '{name}' at {address} announces extent {extent}, which is in no volume here; 'flashmob discover --write FILE' makes a configuration"
+                "node '{name}' at {address} announces extent {extent}, which is not in any volume here; 'flashmob discover --write FILE' creates a configuration"
             );
         }
     }
@@ -68,9 +68,9 @@ impl Follower {
     /// Starts to listen. Where multicast does not work that is said, and `None`.
     #[must_use]
     pub fn start(whereabouts: Whereabouts) -> Option<Follower> {
-        let remedy = "nodes whose address changes are followed if they were started with --join ADDR:PORT of 'admin'";
+        let remedy = "to follow nodes whose address changes, start them with --join ADDR:PORT, the address of 'admin'";
         if let Err(why) = multicast() {
-            log::info!("no multicast DNS here: {why}; {remedy}");
+            log::info!("multicast DNS is not available: {why}; {remedy}");
             return None;
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -78,7 +78,7 @@ impl Follower {
         let thread = std::thread::Builder::new().name("follow".to_string()).stack_size(256 * 1024);
         let thread = thread.spawn(move || match Listener::new() {
             Ok(mut listener) => follow(&mut listener, &whereabouts, &asked),
-            Err(error) => log::info!("no multicast DNS here: {error}; {remedy}"),
+            Err(error) => log::info!("multicast DNS is not available: {error}; {remedy}"),
         });
         thread.ok().map(|thread| Follower { stop, thread: Some(thread) })
     }

@@ -51,13 +51,13 @@ fn usual_last(ip: &IpAddr) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoMulticast {
     /// As on Android.
-    #[error("this system does not let programs list its network interfaces, as Android does not ({0})")]
+    #[error("this system, like Android, does not allow listing network interfaces ({0})")]
     NotListed(String),
     /// Only loopback, or nothing that is up.
-    #[error("no network interface is up but loopback")]
+    #[error("no network interface except loopback is up")]
     NoInterface,
     /// The kernel does not send it.
-    #[error("multicast cannot be sent from any interface ({0})")]
+    #[error("cannot send multicast from any interface ({0})")]
     NotSent(String),
 }
 

@@ -27,7 +27,7 @@ pub struct Target(String);
 /// Not `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not HOST:PORT; write where 'flashmob discover' or a gateway's admin port listens, such as 192.168.1.10:{DISCOVER_PORT}"
+    "'{0}' is not HOST:PORT; give the address of 'flashmob discover' or of a gateway's admin port, such as 192.168.1.10:{DISCOVER_PORT}"
 )]
 pub struct BadTarget(String);
 

@@ -41,7 +41,7 @@ impl GatewayServer {
         if let Some(node) = node {
             let moved = self.links.move_node(&self.gateway, now, node, &addresses);
             if let Some((before, address)) = &moved {
-                log::info!("node at {before}: it is at {address} now");
+                log::info!("node at {before}: moved to {address}");
             }
             self.gateway.try_node(now, node, moved.is_some());
         }
@@ -62,30 +62,30 @@ fn tell(event: &Event) {
         Event::VolumeLinked(name) => log::info!("volume {name} ready"),
         Event::NodeUp { name, no_io: false, modelled: false } => log::info!("node {name}: linked"),
         Event::NodeUp { name, no_io: false, modelled: true } => {
-            log::info!("node {name}: linked; it is modelled (--model): it answers as slowly as another flash would");
+            log::info!("node {name}: linked; its flash is modelled (--model): its timing is not that of its own flash");
         }
         Event::NodeUp { name, no_io: true, .. } => {
-            log::warn!("node {name}: linked, but it runs WITHOUT I/O (--no-io): what it returns is not data");
+            log::warn!("node {name}: linked, but it runs WITHOUT I/O (--no-io): reads do not return real data");
         }
         Event::NodeDown(name, reason) => {
-            log::warn!("node {name}: no link: {}; its requests wait, and it is tried again", harmless(reason))
+            log::warn!("node {name}: no link: {}; requests are queued, retrying", harmless(reason))
         }
         Event::NodeAils(name, text) => log::warn!("node {name}: {text}"),
-        Event::NodeWell(name) => log::info!("node {name}: its device is well again"),
+        Event::NodeWell(name) => log::info!("node {name}: all limits are met again"),
         Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(
-            "node {name}: its device restarted with writes that were acknowledged but not flushed; \
-             they are lost, and every client's next flush fails to say so"
+            "node {name}: its device restarted with acknowledged writes that were not flushed; \
+             they are lost, and the next flush of every client fails to report it"
         ),
         Event::GaveWay(count) => {
             log::warn!(
-                "{count} request{} to nodes that do not answer failed early: others needed the memory",
+                "{count} request{} to unresponsive nodes failed early: other requests needed the memory",
                 plural(*count)
             );
         }
         Event::TimedOut(name, count) => {
-            log::warn!("volume {name}: {count} request{} failed, their node did not answer in time", plural(*count));
+            log::warn!("volume {name}: {count} request{} failed: the node did not answer in time", plural(*count));
         }
     }
 }

@@ -142,7 +142,7 @@ impl Links {
                 }
                 Err(error) => {
                     self.bases[id.0] = Base::None;
-                    gateway.link_closed(now, id, &format!("the address cannot be found: {error}"));
+                    gateway.link_closed(now, id, &format!("cannot resolve the address: {error}"));
                 }
             }
         }

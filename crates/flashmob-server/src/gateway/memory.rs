@@ -65,7 +65,7 @@ impl ExtentMemory {
             Ok(text) if !forget => toml::from_str(&text).with_context(|| {
                 let path = path.display();
                 format!(
-                    "{path} is damaged; bring it back from a copy, or start with --forget to learn the extents anew"
+                    "{path} is damaged; restore it from a backup, or start with --forget to accept the current extents"
                 )
             })?,
             Err(error) if !forget && error.kind() != std::io::ErrorKind::NotFound => {
@@ -96,7 +96,7 @@ impl ExtentMemory {
                 };
                 anyhow::bail!(
                     "volume '{}', node {number} ({place}): the configuration names extent {named}, but the volume's data is in extent {kept}, \
-                     as {path} remembers; correct `extent`, or start with --forget to give that data up",
+                     as recorded in {path}; correct `extent`, or start with --forget to give up that data",
                     volume.name
                 );
             }
@@ -145,7 +145,7 @@ impl ExtentMemory {
         let saved = self.save();
         if let Err(error) = &saved {
             let path = self.path.display();
-            log::warn!("{path}: {error:#}; after a restart an empty node will not be told from the right one");
+            log::warn!("{path}: {error:#}; after a restart an empty node cannot be distinguished from the right one");
         }
         saved.is_ok()
     }
@@ -153,8 +153,7 @@ impl ExtentMemory {
     fn save(&self) -> anyhow::Result<()> {
         let mut temporary = self.path.as_os_str().to_owned();
         temporary.push(".new");
-        let heading =
-            "# Which extents the volumes have, and who the gateway is. `flashmob gateway` writes and reads this.";
+        let heading = "# The volumes' extents and the gateway's identity. Written and read by `flashmob gateway`.";
         let mut file = std::fs::File::create(&temporary)?;
         writeln!(file, "{heading}\n\n{}", toml::to_string(&self.document)?)?;
         file.sync_all()?;

@@ -56,9 +56,8 @@ pub(super) fn open_place(
                 memory_bytes: LOCAL_NODE_MEMORY_BYTES,
                 links_max: volume.links.max(1) + 1,
             };
-            let extent = Extent::open(&config, clock, wake.clone()).with_context(|| {
-                format!("volume '{}': the local node {} cannot be served", volume.name, path.display())
-            })?;
+            let extent = Extent::open(&config, clock, wake.clone())
+                .with_context(|| format!("volume '{}': cannot serve the local node {}", volume.name, path.display()))?;
             extents.push(extent);
             Ok(NodePlace::Local(extents.len() - 1))
         }

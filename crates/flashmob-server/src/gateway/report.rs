@@ -115,14 +115,14 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
     for node in &volume.nodes {
         let place = format!("volume {}, node {}", volume.name, node.name);
         if node.no_io {
-            warnings.push(format!("{place}: no-I/O mode, what it returns is not data"));
+            warnings.push(format!("{place}: no-I/O mode: reads do not return real data"));
         }
         if node.modelled {
-            warnings.push(format!("{place}: its flash is modelled, it is not as fast as the device"));
+            warnings.push(format!("{place}: its flash is modelled: its timing is not that of the device"));
         }
         match &node.refusal {
             Some(refusal) => warnings.push(format!("{place}: refused: {refusal}")),
-            None if node.state != "ready" => warnings.push(format!("{place}: not linked, its requests wait")),
+            None if node.state != "ready" => warnings.push(format!("{place}: not linked, requests are queued")),
             None => {}
         }
         let ails = node.condition.iter().flat_map(|condition| &condition.warnings);

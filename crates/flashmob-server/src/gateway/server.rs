@@ -356,7 +356,7 @@ impl GatewayServer {
                 Ok(None) => return,
                 Err(error) => {
                     // No event tells again of who waits already.
-                    log::warn!("cannot accept a client: {error}; trying again");
+                    log::warn!("cannot accept a client: {error}; retrying");
                     self.accept_again.push(listener);
                     return;
                 }
@@ -372,7 +372,7 @@ impl GatewayServer {
         }
         let Some(id) = self.gateway.client_opened(self.clock.now()) else {
             log::warn!(
-                "client {}: refused, {} clients are connected; see 'connections'",
+                "client {}: refused: {} clients are connected; see 'connections'",
                 stream.peer(),
                 self.clients.len()
             );

@@ -22,12 +22,10 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The target is not of the form that is asked for.
-    #[error(
-        "'{0}' is not ADDR:PORT; write the address that the gateway or node was given with --admin, such as 127.0.0.1:9100"
-    )]
+    #[error("'{0}' is not ADDR:PORT; give the --admin address of the gateway or node, such as 127.0.0.1:9100")]
     Target(String),
     /// The name has no address.
-    #[error("cannot find the host of '{target}': {source}")]
+    #[error("cannot resolve the host of '{target}': {source}")]
     Resolve {
         /// As it was given.
         target: String,
@@ -35,9 +33,7 @@ pub enum FetchError {
         source: io::Error,
     },
     /// The port is closed.
-    #[error(
-        "nothing listens at {0}; start the gateway or node with --admin {0}, or name the address that it was given"
-    )]
+    #[error("nothing listens on {0}; start the gateway or node with --admin {0}, or give its --admin address")]
     Refused(String),
     /// No connection for another reason.
     #[error("cannot connect to {target}: {source}")]
@@ -48,12 +44,10 @@ pub enum FetchError {
         source: io::Error,
     },
     /// Nothing, or only a part, came in time.
-    #[error(
-        "{0} did not answer within {1:?}; is the process stopped, or is this not the port that it was given with --admin?"
-    )]
+    #[error("{0} did not answer within {1:?}; check that the process is running and that this is its --admin port")]
     Timeout(String, Duration),
     /// The connection ended in the middle of the answer or before it.
-    #[error("{0} closed the connection before its answer was complete; is this the port that was given with --admin?")]
+    #[error("{0} closed the connection before its answer was complete; check that this is its --admin port")]
     Cut(String),
     /// The connection failed otherwise.
     #[error("the connection to {target} failed: {source}")]
@@ -64,13 +58,13 @@ pub enum FetchError {
         source: io::Error,
     },
     /// The answer is not HTTP, or not as flashmob speaks it.
-    #[error("what answers at {0} is not flashmob's administrative port; name the address that was given with --admin")]
+    #[error("{0} is not a flashmob admin port; give the --admin address of the gateway or node")]
     Foreign(String),
     /// What was told is not taken.
-    #[error("{0} does not take it: {1}")]
+    #[error("{0} rejected the request: {1}")]
     Rejected(String, String),
     /// The process says that it cannot answer now.
-    #[error("{0} answers that the process is ending or badly overloaded; try again")]
+    #[error("{0}: the process is exiting or overloaded; try again")]
     Busy(String),
     /// The report is larger than any that flashmob makes.
     #[error("the report of {0} is larger than {limit} MiB", limit = BODY_BYTES_MAX >> 20)]

@@ -97,11 +97,11 @@ impl Drop for Listener {
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is in the way"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket has this path"));
     }
     match std::os::unix::net::UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
         Err(error) => Err(error),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it")),
     }
 }

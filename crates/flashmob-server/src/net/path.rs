@@ -182,14 +182,14 @@ impl PathWatch {
                 }
                 let (had, option) = (seen.buffer_bytes, buffer.autotuning_name());
                 log::info!(
-                    "{name}: a buffer of {had} bytes held the link back ({:.1} ms, {:.1} MB/s); it has {has_bytes} now, because {option} allows no more",
+                    "{name}: a buffer of {had} bytes limited the link ({:.1} ms, {:.1} MB/s); enlarged to {has_bytes}, the maximum that {option} allows",
                     seen.min_rtt_s * 1e3,
                     seen.bytes_per_second / 1e6
                 );
             }
             Err(error) => {
                 self.given_bytes[index] = Some(seen.buffer_bytes / 2);
-                log::warn!("{name}: the link's buffer cannot be made larger: {error}");
+                log::warn!("{name}: cannot enlarge the link's buffer: {error}");
             }
         }
         None

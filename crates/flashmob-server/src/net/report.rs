@@ -99,7 +99,7 @@ impl PathLimit {
     pub fn sentence(&self) -> String {
         let PathLimit { buffer, buffer_bytes, wanted_bytes, remedy } = self;
         format!(
-            "the link is {}-limited: its {buffer} buffer of {buffer_bytes} bytes is too small for the path, which wants at least {wanted_bytes}; {remedy}",
+            "the link is {}-limited: its {buffer} buffer of {buffer_bytes} bytes is too small for the path, which needs at least {wanted_bytes}; {remedy}",
             if buffer == "receive" { "receiver" } else { "sender" }
         )
     }

@@ -192,14 +192,14 @@ pub fn refuse_unknown_congestion(name: &str) -> anyhow::Result<()> {
     match error.kind() {
         io::ErrorKind::NotFound => {
             anyhow::bail!(
-                "this kernel has no congestion control '{name}'; it has {available}, and more where it may load modules (modprobe tcp_{name})"
+                "this kernel has no congestion control '{name}'; it has {available}; others may need a module (modprobe tcp_{name})"
             )
         }
         io::ErrorKind::PermissionDenied => anyhow::bail!(
-            "only root may choose the congestion control '{name}'; this kernel has {available}; \
-             sysctl -w net.ipv4.tcp_allowed_congestion_control=\"... {name}\" lets others"
+            "congestion control '{name}' needs root; this kernel has {available}; \
+             sysctl -w net.ipv4.tcp_allowed_congestion_control=\"... {name}\" allows it for all users"
         ),
-        _ => anyhow::bail!("'{name}' cannot be chosen: {error}; this kernel has {available}"),
+        _ => anyhow::bail!("cannot set congestion control '{name}': {error}; this kernel has {available}"),
     }
 }
 

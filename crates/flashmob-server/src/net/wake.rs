@@ -18,7 +18,7 @@ impl Wake {
     /// Wakes the loop. Cheap, and several calls may become one.
     pub fn wake(&self) {
         if let Some(Err(error)) = self.0.as_ref().map(|waker| waker.wake()) {
-            log::error!("an event loop cannot be woken: {error}");
+            log::error!("cannot wake an event loop: {error}");
         }
     }
 

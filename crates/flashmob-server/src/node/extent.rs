@@ -67,7 +67,7 @@ impl Extent {
         let mut identity = Identity::load_or_create(&sidecar, store.size_bytes())?;
         if had_data && identity.is_new() {
             log::warn!(
-                "{}: there was data but no {}; if it has an identity elsewhere, stop this node and bring that file back",
+                "{}: the data exists but {} does not; if that file is elsewhere, stop this node and restore it",
                 path.display(),
                 sidecar.display()
             );
@@ -167,14 +167,14 @@ impl Host for FileHost {
         match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout) {
             Ok(_) => Ok(()),
             Err(AdoptError::Identity(error)) => {
-                log::error!("the identity cannot be written: {error}");
+                log::error!("cannot write the identity: {error}");
                 Err((RefuseReason::Store, error.to_string()))
             }
             Err(error) => {
                 let path = self.identity.path().display();
                 Err((
                     RefuseReason::Identity,
-                    format!("{error} (to give its data up: start the node with --forget; kept in {path})"),
+                    format!("{error} (recorded in {path}; to give up its data, start the node with --forget)"),
                 ))
             }
         }

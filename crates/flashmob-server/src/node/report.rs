@@ -17,12 +17,11 @@ impl NodeServer {
         let store = &self.options.extent.store;
         let mut warnings = Vec::new();
         if store.no_io {
-            warnings.push("no-I/O mode: nothing is read or written; what reads return is not data".to_string());
+            warnings.push("no-I/O mode: nothing is read or written; reads do not return real data".to_string());
         }
         let model = self.extent.model_status().map(|status| ModelReport::new(&status, self.clock.uptime()));
         if let Some(model) = &model {
-            warnings
-                .push(format!("modelled: it answers as slowly as '{}' would, not as this device can", model.profile));
+            warnings.push(format!("modelled: timing of '{}', not of this device", model.profile));
         }
         if self.extent.is_damaged() {
             warnings.push(format!(

@@ -244,7 +244,7 @@ impl NodeServer {
                 Ok(None) => return,
                 Err(error) => {
                     // No event tells again of who waits already.
-                    log::warn!("cannot accept a connection: {error}; trying again");
+                    log::warn!("cannot accept a connection: {error}; retrying");
                     self.accept_again = true;
                     return;
                 }
@@ -254,7 +254,7 @@ impl NodeServer {
 
     fn add_conn(&mut self, mut stream: Stream) {
         if self.conns.len() >= 2 * self.options.extent.links_max {
-            log::warn!("{}: refused, {} connections are open", stream.peer(), self.conns.len());
+            log::warn!("{}: refused: {} connections are open; see --links", stream.peer(), self.conns.len());
             return;
         }
         let entry = self.conns.vacant_entry();
@@ -315,7 +315,7 @@ impl NodeServer {
             match event {
                 NodeEvent::Linked { link, volume_id, extent } => {
                     let peer = self.conn_of(link).map(|key| self.conns[key].stream.peer()).unwrap_or_default();
-                    let text = format!("linked with the gateway at {peer} as extent {extent} of volume '{volume_id}'");
+                    let text = format!("linked to the gateway at {peer} as extent {extent} of volume '{volume_id}'");
                     // A gateway that wants another node links again and again: told once in a while is enough.
                     let level = if self.last_linked.is_some_and(|at| at.elapsed() < TOLD_AGAIN_AFTER / 6) {
                         log::Level::Debug
@@ -380,7 +380,7 @@ impl NodeServer {
         let is_late = |c: &Conn| !node.is_greeted(c.link) && c.opened.elapsed() >= HELLO_TIMEOUT;
         let late: Vec<usize> = self.conns.iter().filter(|(_, c)| is_late(c)).map(|(key, _)| key).collect();
         for key in late {
-            log::warn!("{}: dropped: it said no hello", self.conns[key].stream.peer());
+            log::warn!("{}: dropped: it sent no hello", self.conns[key].stream.peer());
             self.remove(key, "no hello");
         }
     }

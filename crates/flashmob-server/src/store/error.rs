@@ -18,94 +18,94 @@ pub enum StoreError {
     #[error("{0}")]
     Model(String),
     /// There is no file yet, and nobody said how large it is to be.
-    #[error("{path} does not exist yet; give its size, such as --size 10GiB, to have it made")]
+    #[error("{path} does not exist; give a size to create it, such as --size 10GiB")]
     SizeRequired { path: PathBuf },
     /// The file is there but holds nothing, and nobody said how large it is to be.
     #[error("{path} is empty; give its size, such as --size 10GiB")]
     Empty { path: PathBuf },
     /// A size of zero, or one that no file can have.
-    #[error("{size_bytes} bytes is no size for {path}; give one between 1 B and 8 EiB")]
+    #[error("{size_bytes} bytes is not a valid size for {path}; give one between 1 B and 8 EiB")]
     SizeImpossible { path: PathBuf, size_bytes: u64 },
     /// The file has another size than was asked for.
     #[error(
-        "{path} has {found_bytes} bytes ({}), but {wanted_bytes} ({}) were asked for; \
-         leave --size out to use the file as it is, or name another file",
+        "{path} has {found_bytes} bytes ({}), but {wanted_bytes} ({}) were requested; \
+         leave out --size to use the file unchanged, or give another file",
         Bytes(*found_bytes), Bytes(*wanted_bytes)
     )]
     SizeDiffers { path: PathBuf, found_bytes: u64, wanted_bytes: u64 },
     /// The block device is smaller than was asked for.
     #[error(
-        "the device {path} has only {found_bytes} bytes ({}), but {wanted_bytes} ({}) were asked for; \
+        "the device {path} has only {found_bytes} bytes ({}), but {wanted_bytes} ({}) were requested; \
          give a smaller --size or leave it out",
         Bytes(*found_bytes), Bytes(*wanted_bytes)
     )]
     DeviceTooSmall { path: PathBuf, found_bytes: u64, wanted_bytes: u64 },
     /// The identity is there, the data is not: making an empty file would answer with zeros for what was written.
     #[error(
-        "{path} is missing or empty, but {sidecar} says that it held an extent; \
-         bring the file back, or delete {sidecar} if its data is given up"
+        "{path} is missing or empty, but according to {sidecar} it has an extent; \
+         restore the file, or delete {sidecar} to give up its data"
     )]
     DataLost { path: PathBuf, sidecar: PathBuf },
     /// A symbolic link to nothing: what it points to may have held data.
-    #[error("{path} is a symbolic link to something that does not exist; bring that back, or remove the link")]
+    #[error("{path} is a symbolic link to a file that does not exist; restore that file, or remove the link")]
     DanglingLink { path: PathBuf },
     /// A directory, FIFO, socket or character device.
-    #[error("{path} is a {what}; name a file or a block device")]
+    #[error("{path} is a {what}; give a file or a block device")]
     NotAFile { path: PathBuf, what: &'static str },
     /// The directory that should hold the file is missing.
     #[error("the directory of {path} does not exist; create it first")]
     ParentMissing { path: PathBuf },
     /// Somebody else has the lock.
-    #[error("{path} is already served by another node; stop that one, or name another file")]
+    #[error("{path} is already served by another node; stop that node, or give another file")]
     Locked { path: PathBuf },
     /// The file system cannot lock.
-    #[error("{path} cannot be locked against a second node: {source}; put it on a local file system")]
+    #[error("cannot lock {path} against a second node: {source}; put it on a local file system")]
     CannotLock { path: PathBuf, source: io::Error },
     /// The block device is mounted, or part of something that is.
-    #[error("the device {path} is mounted or in use; unmount it first, for everything on it will be overwritten")]
+    #[error("the device {path} is mounted or in use; unmount it first, because everything on it will be overwritten")]
     DeviceInUse { path: PathBuf },
     /// No right to read and write it.
     #[error("no permission to read and write {path}; run as its owner, or change its owner or mode")]
     Permission { path: PathBuf },
     /// The file system or the device is read-only.
-    #[error("{path} is on a read-only file system or device; remount it writable, or name a file elsewhere")]
+    #[error("{path} is on a read-only file system or device; remount it writable, or use a file elsewhere")]
     ReadOnly { path: PathBuf },
     /// No room even for an empty file.
-    #[error("there is no space on the file system of {path}; free some, or name a file elsewhere")]
+    #[error("no space left on the file system of {path}; free some, or use a file elsewhere")]
     NoSpace { path: PathBuf },
     /// The file system has no files of that size.
     #[error(
         "the file system of {path} cannot hold a file of {wanted_bytes} bytes ({}); \
-         FAT stops at 4 GiB: give a smaller --size, or name a file on another file system",
+         FAT is limited to 4 GiB: give a smaller --size, or use a file on another file system",
         Bytes(*wanted_bytes)
     )]
     TooLargeForFileSystem { path: PathBuf, wanted_bytes: u64 },
     /// The file system or the device cannot do without the page cache.
-    #[error("{path} does not take O_DIRECT ({why}); leave --direct out")]
+    #[error("{path} does not support O_DIRECT ({why}); leave out --direct")]
     NoDirect { path: PathBuf, why: String },
     /// The size has a remainder that O_DIRECT cannot reach.
     #[error(
-        "{path} has {size_bytes} bytes, which --direct cannot serve: it needs a multiple of {align_bytes}; \
-         leave --direct out, or make the file anew with such a size"
+        "{path} has {size_bytes} bytes, but --direct needs a multiple of {align_bytes}; \
+         leave out --direct, or recreate the file with such a size"
     )]
     UnalignedSize { path: PathBuf, size_bytes: u64, align_bytes: u64 },
     /// A number of threads out of range.
-    #[error("{given} threads are not possible; give --threads a number between 1 and {most}")]
+    #[error("invalid number of threads: {given}; --threads must be between 1 and {most}")]
     Threads { given: usize, most: usize },
     /// No thread could be started.
-    #[error("cannot start a thread of the store: {0}; give --threads a smaller number")]
+    #[error("cannot start a thread of the store: {0}; use a smaller --threads")]
     Spawn(io::Error),
     /// The kernel, or a sandbox, does not allow io_uring.
-    #[error("the kernel refuses io_uring: {0}; use --engine threads")]
+    #[error("the kernel refused io_uring: {0}; use --engine threads")]
     IoUringRefused(io::Error),
     /// io_uring is there, but lacks what is used here.
-    #[error("io_uring of this kernel is too old (it needs Linux 5.6); use --engine threads")]
+    #[error("this kernel's io_uring is too old (Linux 5.6 is needed); use --engine threads")]
     IoUringTooOld,
     /// Android ends apps that try it, whatever its kernel has.
     #[error("Android forbids io_uring; use --engine threads")]
     IoUringOnAndroid,
     /// Not built for this machine.
-    #[error("io_uring is built for Linux on x86_64 and aarch64 only; use --engine threads")]
+    #[error("io_uring is supported on Linux on x86_64 and aarch64 only; use --engine threads")]
     IoUringAbsent,
     /// Anything else.
     #[error("cannot {action} {path}: {source}")]

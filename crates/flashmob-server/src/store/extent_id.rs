@@ -13,7 +13,7 @@ pub struct ExtentId(pub [u8; 16]);
 /// Not 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "an extent's identity is 32 hexadecimal digits; its node says it when it starts, and keeps it in its .flashmob file"
+    "an extent's identity is 32 hexadecimal digits; its node logs it at startup and stores it in its .flashmob file"
 )]
 pub struct BadExtentId;
 

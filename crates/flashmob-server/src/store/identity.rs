@@ -33,7 +33,7 @@ pub const LAYOUT_BYTES_MAX: usize = 16 * 1024;
 const SIDECAR_BYTES_MAX: u64 = 256 * 1024;
 
 const HEADING: &str =
-    "# flashmob keeps here what the data file beside it belongs to. Keep the two together; do not edit.\n";
+    "# The identity of the data file beside it, written by flashmob. Keep the two together; do not edit.\n";
 const CHECKSUM_PREFIX: &str = "# crc32 ";
 
 /// The place in a volume that an extent has been adopted for.
@@ -74,7 +74,7 @@ struct VersionOnly {
 pub enum IdentityError {
     /// Unreadable: cut short, damaged or edited.
     #[error(
-        "{path} is damaged: {why}; bring it back from a copy, or delete it if the data beside it may be \
+        "{path} is damaged: {why}; restore it from a backup, or delete it if the data beside it may be \
          given to another volume"
     )]
     Corrupt { path: PathBuf, why: String },
@@ -83,8 +83,8 @@ pub enum IdentityError {
     Newer { path: PathBuf, found: u32 },
     /// The data is not of the size that was recorded.
     #[error(
-        "{path} says that the extent has {recorded_bytes} bytes ({}), but the data has {found_bytes} ({}); \
-         bring the data file back, or delete {path} if its data is given up",
+        "according to {path} the extent has {recorded_bytes} bytes ({}), but the data has {found_bytes} ({}); \
+         restore the data file, or delete {path} to give up its data",
         Bytes(*recorded_bytes), Bytes(*found_bytes)
     )]
     SizeDiffers { path: PathBuf, recorded_bytes: u64, found_bytes: u64 },
@@ -110,13 +110,13 @@ pub enum AdoptError {
     #[error("volume '{volume_id}' had the layout '{recorded}' when it adopted this extent, not '{offered}'")]
     OtherLayout { volume_id: String, recorded: String, offered: String },
     /// What is offered is no place at all.
-    #[error("no extent can be number {offered} of {count}")]
+    #[error("invalid extent number {offered} of {count}")]
     IndexOutOfRange { offered: u32, count: u32 },
     /// The name is empty or too long.
-    #[error("a volume's id has 1 to {VOLUME_ID_BYTES_MAX} bytes, not {len_bytes}")]
+    #[error("a volume's id must have 1 to {VOLUME_ID_BYTES_MAX} bytes, not {len_bytes}")]
     VolumeIdLength { len_bytes: usize },
     /// The description is too long.
-    #[error("a layout's description has at most {LAYOUT_BYTES_MAX} bytes, not {len_bytes}")]
+    #[error("a layout's description must have at most {LAYOUT_BYTES_MAX} bytes, not {len_bytes}")]
     LayoutLength { len_bytes: usize },
     /// It could not be recorded.
     #[error(transparent)]
@@ -184,7 +184,7 @@ impl Identity {
         let extent_id = format!("{:032x}", u128::from_be_bytes(random));
         let record = Record { version: FORMAT_VERSION, extent_id, size_bytes, adopted: None };
         persist(path, &record)?;
-        log::info!("{}: this is extent {} from now on", path.display(), record.extent_id);
+        log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
     }
 
@@ -249,7 +249,7 @@ impl Identity {
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
             self.replace(None)?;
-            log::info!("{}: belongs to no volume any more", self.path.display());
+            log::info!("{}: removed from its volume", self.path.display());
         }
         Ok(())
     }
@@ -292,7 +292,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     let corrupt = |why: String| IdentityError::Corrupt { path: path.to_path_buf(), why };
     if bytes.len() as u64 > SIDECAR_BYTES_MAX {
-        return Err(corrupt(format!("it has more than {SIDECAR_BYTES_MAX} bytes")));
+        return Err(corrupt(format!("it is larger than {SIDECAR_BYTES_MAX} bytes")));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| corrupt("it is not text".into()))?;
     let (body, recorded) = text
@@ -310,7 +310,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     }
     let record: Record = toml::from_str(body).map_err(|e| corrupt(e.message().to_string()))?;
     if record.version == 0 || record.extent_id.len() != 32 || !record.extent_id.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(corrupt("its version or extent id is impossible".into()));
+        return Err(corrupt("its version or extent id is invalid".into()));
     }
     if record.adopted.as_ref().is_some_and(|p| p.extent_index >= p.extent_count) {
         return Err(corrupt("its extent index is not below its extent count".into()));

@@ -91,7 +91,7 @@ impl Medium {
         let Opened { file, size_bytes, is_device, .. } = &self.opened;
         match Mapped::open(file, *size_bytes, *is_device) {
             Ok(mapped) => {
-                log::info!("{}: mapped: small reads of what is in memory need no system call", self.path.display());
+                log::info!("{}: mapped: small reads of cached data need no system call", self.path.display());
                 self.mapped = Some(mapped);
             }
             Err(why) => log::info!("{}: not mapped: {why}", self.path.display()),
@@ -118,7 +118,7 @@ impl Medium {
     fn mapping_failed(&self, mapped: &Mapped) -> bool {
         if mapped.is_struck() && !self.mapping_lost.swap(true, Ordering::Relaxed) {
             log::warn!(
-                "{}: a page of it cannot be had: it was cut short, or its device fails. Reading by system calls from now on",
+                "{}: a mapped page is not readable: the file was truncated, or its device fails. Reading by system calls from now on",
                 self.path.display()
             );
             // What is wrong is remembered in there; this read learns of it on its way through the kernel.
@@ -413,8 +413,8 @@ impl Medium {
         }
         if !self.damaged.swap(true, Ordering::AcqRel) {
             log::error!(
-                "{}: was truncated while it was served: it has {} bytes ({}) where {} ({}) were expected. \
-                 Everything is answered with an error from now on, since what is missing would read as zeros. \
+                "{}: truncated while being served: it has {} bytes ({}), {} ({}) were expected. \
+                 All requests fail from now on, because the missing part would read as zeros. \
                  Restore the file, then restart the node",
                 self.path.display(),
                 seen_bytes,
@@ -429,8 +429,8 @@ impl Medium {
     pub fn sync_broke(&self, errno: Errno) -> Failure {
         if !self.sync_failed.swap(true, Ordering::AcqRel) {
             log::error!(
-                "{}: the flash did not take what was written: {}. Acknowledged but unflushed writes may be lost. \
-                 Flushes and durable writes fail from now on, for the kernel would answer the next ones with success. \
+                "{}: a write to the flash failed: {}. Acknowledged but unflushed writes may be lost. \
+                 Flushes and durable writes fail from now on, because the kernel would report success for the next ones. \
                  Check the device, then restart the node",
                 self.path.display(),
                 io::Error::from(errno),
@@ -462,7 +462,7 @@ impl Medium {
         let times = self.failures[failure as usize].fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if times.is_power_of_two() {
             let error = io::Error::from(errno);
-            log::warn!("{}: cannot {action}: {error} (such failures so far: {times})", self.path.display());
+            log::warn!("{}: cannot {action}: {error} ({times} such failures so far)", self.path.display());
         }
         failure
     }

@@ -183,7 +183,7 @@ impl Store {
         let engine = match &config.model {
             _ if config.no_io => {
                 log::warn!(
-                    "{}: --no-io: nothing is read or written; reads give zeros, writes are DROPPED",
+                    "{}: --no-io: nothing is read or written; reads return zeros, writes are DROPPED",
                     path.display()
                 );
                 Running::NoIo
@@ -191,10 +191,7 @@ impl Store {
             Some(model) => {
                 let engine = Modelled::start(Arc::clone(model), &medium, &completions, start_engine)?;
                 let (name, description, seed) = (model.name(), model.description(), model.seed());
-                log::warn!(
-                    "{}: modelled: it answers as slowly as '{name}' would ({description}); seed {seed}",
-                    path.display()
-                );
+                log::warn!("{}: modelled: timing of '{name}' ({description}); random seed {seed}", path.display());
                 Running::Modelled(Box::new(engine))
             }
             None => Running::OnFile(start_engine(&completions)?),

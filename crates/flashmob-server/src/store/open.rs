@@ -151,13 +151,13 @@ fn make(path: &Path, file: &File, size_bytes: u64) -> Result<(), StoreError> {
     })?;
     file.sync_all().map_err(|e| open_error("sync", path, e))?;
     sync_parent(path).map_err(|e| open_error("sync the directory of", path, e))?;
-    log::info!("{}: made, {}", path.display(), Bytes(size_bytes));
+    log::info!("{}: created, {}", path.display(), Bytes(size_bytes));
     if let Ok(fs) = rustix::fs::fstatvfs(file) {
         let free_bytes = fs.f_bavail.saturating_mul(fs.f_frsize);
         if free_bytes < size_bytes {
             log::warn!(
-                "{}: sparse, and its file system has only {} free of the {} that it may grow to; \
-                 writes will fail when that is used up",
+                "{}: sparse, but its file system has only {} free of the {} that it may need; \
+                 writes will fail when it is full",
                 path.display(),
                 Bytes(free_bytes),
                 Bytes(size_bytes)
@@ -207,7 +207,7 @@ fn finish(path: &Path, file: File, size_bytes: u64, is_device: bool, direct: boo
     let examine = |file: &File| file.metadata().map_err(|e| open_error("examine", path, e));
     let (first, second) = (examine(&file)?, examine(&durable)?);
     if (first.dev(), first.ino()) != (second.dev(), second.ino()) {
-        let source = io::Error::other("it was replaced at this moment; start again");
+        let source = io::Error::other("the file was replaced while it was opened; start again");
         return Err(StoreError::Other { action: "open", path: path.into(), source });
     }
     let page_bytes = rustix::param::page_size() as u64;
@@ -233,9 +233,9 @@ fn enable_direct(path: &Path, opened: &Opened) -> Result<u64, StoreError> {
         set.map_err(|e| no_direct(io::Error::from(e).to_string()))?;
     }
     let align_bytes =
-        direct_alignment(&opened.file, opened.is_device).ok_or_else(|| no_direct("says the kernel".into()))?;
+        direct_alignment(&opened.file, opened.is_device).ok_or_else(|| no_direct("according to the kernel".into()))?;
     if !align_bytes.is_power_of_two() || align_bytes > CHUNK_BYTES as u64 {
-        return Err(no_direct(format!("it wants blocks of {align_bytes} bytes")));
+        return Err(no_direct(format!("it needs blocks of {align_bytes} bytes")));
     }
     if !opened.size_bytes.is_multiple_of(align_bytes) {
         return Err(StoreError::UnalignedSize { path: path.into(), size_bytes: opened.size_bytes, align_bytes });

@@ -190,7 +190,7 @@ impl Driver {
                 Err(e) => {
                     failures += 1;
                     if failures.is_power_of_two() {
-                        log::warn!("io_uring does not take operations: {e} (so far {failures} times); trying again");
+                        log::warn!("io_uring rejects operations: {e} ({failures} times so far); retrying");
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -26,8 +26,8 @@ fn a_missing_file_is_named() {
     assert_eq!(
         load(Path::new("/nowhere/gateway.toml")).unwrap_err(),
         "\
-error: there is no file /nowhere/gateway.toml
- = help: check the path; examples/two-tablets.toml is a configuration to start from"
+error: file /nowhere/gateway.toml does not exist
+ = help: check the path; examples/two-tablets.toml is a sample configuration"
     );
 }
 
@@ -40,7 +40,7 @@ fn a_folder_is_no_configuration() {
         format!(
             "\
 error: cannot read {shown}: Is a directory (os error 21)
- = help: name the file in that folder, not the folder"
+ = help: give the file in that folder, not the folder"
         )
     );
 }
@@ -58,8 +58,8 @@ fn a_file_of_the_largest_size_is_read_and_a_larger_one_is_not() {
         load(&path).unwrap_err(),
         format!(
             "\
-error: {} is larger than 1 MiB, so it is hardly a configuration
- = help: check the path; 4096 nodes, the most there can be, take about a quarter of that",
+error: {} is larger than 1 MiB, which is too large for a configuration
+ = help: check the path; 4096 nodes, the maximum, need about a quarter of that",
             path.display()
         )
     );
@@ -75,7 +75,7 @@ fn what_is_not_utf8_is_named_with_its_line() {
         format!(
             "\
 error: {}:2 is not UTF-8 text
- = help: save the file as UTF-8, or check that the path names a configuration",
+ = help: save the file as UTF-8, or check that the path is that of a configuration",
             path.display()
         )
     );
@@ -105,8 +105,8 @@ fn an_extent_that_does_not_exist_needs_a_size() {
     let path = file(&dir, b"[[volume]]\nname = 'pool'\n[[volume.node]]\npath = 'c.bin'\n");
     let message = load(&path).unwrap_err();
     let (first, rest) = message.split_once('\n').expect("several lines");
-    assert!(first.starts_with("error: there is no file '/"), "{message}");
-    assert!(first.contains(" yet, and nothing says how large to make it"), "{message}");
+    assert!(first.starts_with("error: file '/"), "{message}");
+    assert!(first.contains(" does not exist, and no size is given to create it"), "{message}");
     assert_eq!(
         rest,
         format!(
@@ -114,7 +114,7 @@ fn an_extent_that_does_not_exist_needs_a_size() {
   |
 4 | path = 'c.bin'
   |        ^^^^^^^
-  = help: write size = \"10GiB\", or as much as it shall have, below the path; or correct the path",
+  = help: add a line such as size = \"10GiB\" below the path, or correct the path",
             path.display()
         )
     );

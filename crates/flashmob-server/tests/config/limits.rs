@@ -103,12 +103,12 @@ fn there_may_be_4096_nodes_over_all_volumes() {
     assert_eq!(
         message,
         "\
-error: there are more than 4096 nodes
+error: more than 4096 nodes
     --> gateway.toml:8197:1
      |
 8197 | [[volume.node]]
      | ^^^^^^^^^^^^^^^
-     = help: remove nodes, or run several gateways: one holds up to 4096"
+     = help: remove nodes, or run several gateways: one supports up to 4096"
     );
 }
 
@@ -125,7 +125,7 @@ fn twenty_problems_are_spelt_out_and_the_rest_is_counted() {
     ] {
         let message = report(problems);
         assert_eq!(message.lines().last(), Some(last));
-        assert_eq!(message.matches("error: there is no key").count(), problems.min(20));
+        assert_eq!(message.matches("error: unknown key").count(), problems.min(20));
     }
     assert!(!report(1).contains("problems"));
 }

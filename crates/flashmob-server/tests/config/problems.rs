@@ -6,7 +6,7 @@ use crate::check;
 fn an_empty_file_has_no_volume() {
     check(
         r#""#,
-        r#"error: there is no volume
+        r#"error: the configuration has no volume
  --> gateway.toml
   = help: add one: a line [[volume]] with a name = "..." below it, then a line [[volume.node]] with an address = "host:port" below it, once for each node"#,
     );
@@ -17,7 +17,7 @@ fn an_empty_list_is_no_volume() {
     check(
         r#"volume = []
 "#,
-        r#"error: there is no volume
+        r#"error: the configuration has no volume
  --> gateway.toml
   = help: add one: a line [[volume]] with a name = "..." below it, then a line [[volume.node]] with an address = "host:port" below it, once for each node"#,
     );
@@ -32,13 +32,13 @@ lnks = 4
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: there is no key `lnks` in [[volume]]
+        r#"error: unknown key `lnks` in [[volume]]
  --> gateway.toml:3:1
   |
 3 | lnks = 4
   | ^^^^
   = help: did you mean `links`?
-  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node"#,
+  = note: the keys are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node"#,
     );
 }
 
@@ -52,21 +52,21 @@ Batch-Bytes = "1MiB"
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: there is no key `Listen` in the top part of the file
+        r#"error: unknown key `Listen` in the top part of the file
  --> gateway.toml:1:1
   |
 1 | Listen = "127.0.0.1"
   | ^^^^^^
   = help: did you mean `listen`?
-  = note: the keys there are listen, admin, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
+  = note: the keys are listen, admin, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
 
-error: there is no key `Batch-Bytes` in [[volume]]
+error: unknown key `Batch-Bytes` in [[volume]]
  --> gateway.toml:4:1
   |
 4 | Batch-Bytes = "1MiB"
   | ^^^^^^^^^^^
   = help: did you mean `batch_bytes`?
-  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
+  = note: the keys are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
 
 error: gateway.toml has 2 problems"#,
     );
@@ -81,13 +81,13 @@ name = "pool"
 address = "tablet"
 colour = "red"
 "#,
-        r#"error: there is no key `colour` in [[volume.node]]
+        r#"error: unknown key `colour` in [[volume.node]]
  --> gateway.toml:5:1
   |
 5 | colour = "red"
   | ^^^^^^
   = help: remove it, or comment it out with #
-  = note: the keys there are address, path, size, extent, threads, engine, direct and mapped"#,
+  = note: the keys are address, path, size, extent, threads, engine, direct and mapped"#,
     );
 }
 
@@ -102,29 +102,29 @@ admin = "127.0.0.1:1"
 address = "tablet"
 name = "left"
 "#,
-        r#"error: there is no key `timeout` in the top part of the file
+        r#"error: unknown key `timeout` in the top part of the file
  --> gateway.toml:1:1
   |
 1 | timeout = "10s"
   | ^^^^^^^
   = help: `timeout` belongs in [[volume]]: move the line there
-  = note: the keys there are listen, admin, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
+  = note: the keys are listen, admin, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
 
-error: there is no key `admin` in [[volume]]
+error: unknown key `admin` in [[volume]]
  --> gateway.toml:4:1
   |
 4 | admin = "127.0.0.1:1"
   | ^^^^^
   = help: `admin` belongs in the top part of the file: move the line there
-  = note: the keys there are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
+  = note: the keys are name, id, description, layout, stripe, read_only, batch, batch_bytes, links, outstanding_batches, timeout, connect_timeout, reconnect_min, reconnect_max, keep_awake, socket and node
 
-error: there is no key `name` in [[volume.node]]
+error: unknown key `name` in [[volume.node]]
  --> gateway.toml:7:1
   |
 7 | name = "left"
   | ^^^^
   = help: `name` belongs in the top part of the file or [[volume]]: move the line there
-  = note: the keys there are address, path, size, extent, threads, engine, direct and mapped
+  = note: the keys are address, path, size, extent, threads, engine, direct and mapped
 
 error: gateway.toml has 3 problems"#,
     );
@@ -145,13 +145,13 @@ address = "tablet"
   | ^^^^^^^^^^
   = help: write a header [[volume.node]] below it for each node, with an address or a path
 
-error: there is no key `node` in the top part of the file
+error: unknown key `node` in the top part of the file
  --> gateway.toml:3:3
   |
 3 | [[node]]
   |   ^^^^
   = help: write the header as [[volume.node]], below the volume that it belongs to
-  = note: the keys there are listen, admin, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
+  = note: the keys are listen, admin, connections, busy_poll_us, trace_one_in, memory, congestion, name and volume
 
 error: gateway.toml has 2 problems"#,
     );
@@ -247,7 +247,7 @@ fn a_volume_needs_a_name_and_nodes() {
   |
 1 | [[volume]]
   | ^^^^^^^^^^
-  = help: write name = "..." below the header; NBD clients ask for the volume by it
+  = help: write name = "..." below the header; NBD clients select the volume by this name
 
 error: this volume has no nodes
  --> gateway.toml:1:1
@@ -293,7 +293,7 @@ address = "b"
   |
 6 | name = "pool"
   |        ^^^^^^
-  = help: give each volume a name of its own
+  = help: give each volume its own name
   = note: the first is on line 2"#,
     );
 }
@@ -316,7 +316,7 @@ address = "b"
   |
 7 | name = "spare"
   |        ^^^^^^^
-  = help: give each volume an id of its own: nodes know by it which volume they belong to
+  = help: give each volume its own id: nodes record the volume they belong to by this id
   = note: the first is on line 3"#,
     );
 }
@@ -358,7 +358,7 @@ path = "/etc/flashmob/./a.bin"
   |
 8 | path = "/etc/flashmob/./a.bin"
   |        ^^^^^^^^^^^^^^^^^^^^^^^
-  = help: remove one of the two: every node serves a file of its own
+  = help: remove one of the two: every node serves its own file
   = note: the first is on line 4"#,
     );
 }
@@ -379,7 +379,7 @@ size = "1GiB"
   |
 5 | path = "b"
   |        ^^^
-  = help: keep the address if the node runs elsewhere, or the path if the gateway shall serve the file itself
+  = help: keep the address if the node runs elsewhere, or the path if the gateway serves the file itself
 
 error: this node has neither an address nor a path
  --> gateway.toml:6:1
@@ -404,33 +404,33 @@ engine = "threads"
 direct = false
 mapped = "off"
 "#,
-        r#"error: `threads` has no meaning for a node with an address
+        r#"error: `threads` does not apply to a node with an address
  --> gateway.toml:5:11
   |
 5 | threads = 4
   |           ^
-  = help: remove it here, and give --threads to the node where it runs
+  = help: remove it here, and use --threads where the node is started
 
-error: `engine` has no meaning for a node with an address
+error: `engine` does not apply to a node with an address
  --> gateway.toml:6:10
   |
 6 | engine = "threads"
   |          ^^^^^^^^^
-  = help: remove it here, and give --engine to the node where it runs
+  = help: remove it here, and use --engine where the node is started
 
-error: `direct` has no meaning for a node with an address
+error: `direct` does not apply to a node with an address
  --> gateway.toml:7:10
   |
 7 | direct = false
   |          ^^^^^
-  = help: remove it here, and give --direct to the node where it runs
+  = help: remove it here, and use --direct where the node is started
 
-error: `mapped` has no meaning for a node with an address
+error: `mapped` does not apply to a node with an address
  --> gateway.toml:8:10
   |
 8 | mapped = "off"
   |          ^^^^^
-  = help: remove it here, and give --mapped to the node where it runs
+  = help: remove it here, and use --mapped where the node is started
 
 error: gateway.toml has 4 problems"#,
     );
@@ -505,19 +505,19 @@ extent = "000102030405060708090a0b0c0d0e0f"
 address = "c"
 extent = "000102030405060708090A0B0C0D0E0F"
 "#,
-        r#"error: `extent` is 'abc', which is no identity of an extent
+        r#"error: `extent` is 'abc', which is not an extent identity
  --> gateway.toml:5:10
   |
 5 | extent = "abc"
   |          ^^^^^
-  = help: an extent's identity is 32 hexadecimal digits; its node says it when it starts, and keeps it in its .flashmob file
+  = help: an extent's identity is 32 hexadecimal digits; its node logs it at startup and stores it in its .flashmob file
 
 error: two nodes have the extent 000102030405060708090a0b0c0d0e0f
   --> gateway.toml:11:10
    |
 11 | extent = "000102030405060708090A0B0C0D0E0F"
    |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-   = help: remove one of the two, or correct it: every node serves an extent of its own
+   = help: remove one of the two, or correct it: every node serves its own extent
    = note: the first is on line 8
 
 error: gateway.toml has 2 problems"#,

@@ -70,14 +70,14 @@ name = "pool"
 [volume]
 x = 1
 "#,
-        r#"error: this key was there before in the same section
+        r#"error: this key is already set in the same section
  --> gateway.toml:3:1
   |
 3 | name = "pool"
   | ^^^^
   = help: remove one of the two lines
 
-error: this header was there before
+error: this header is already in the file
  --> gateway.toml:4:2
   |
 4 | [volume]
@@ -94,7 +94,7 @@ fn a_header_needs_its_brackets() {
         r#"[[volume]
 name = "pool"
 "#,
-        r#"error: this is no header: unclosed array table, expected `]`
+        r#"error: invalid header: unclosed array table, expected `]`
  --> gateway.toml:1:10
   |
 1 | [[volume]
@@ -112,21 +112,21 @@ links
 : 3
 a == 3
 "#,
-        r#"error: a value is missing after =
+        r#"error: missing value after =
  --> gateway.toml:2:7
   |
 2 | name =
   |       ^
   = help: write name = ..., with the value
 
-error: `links` is no line of a configuration
+error: `links` is not a valid line
  --> gateway.toml:3:6
   |
 3 | links
   |      ^
   = help: write key = value, or start a comment with #
 
-error: `: 3` is no line of a configuration
+error: `: 3` is not a valid line
  --> gateway.toml:4:3
   |
 4 | : 3
@@ -156,14 +156,14 @@ id = 'x
   |
 2 | name = "pool
   |        ^^^^^
-  = help: end it on the same line with the quotation mark that it starts with
+  = help: end it on the same line with the same quotation mark
 
 error: this text is not closed
  --> gateway.toml:3:6
   |
 3 | id = 'x
   |      ^^
-  = help: end it on the same line with the quotation mark that it starts with
+  = help: end it on the same line with the same quotation mark
 
 error: gateway.toml has 2 problems"#,
     );
@@ -176,12 +176,12 @@ fn a_backslash_is_an_escape() {
 name = "pool"
 description = "C:\quick"
 "#,
-        r#"error: a backslash in this text starts nothing that TOML knows
+        r#"error: a backslash in this text starts no TOML escape sequence
  --> gateway.toml:3:15
   |
 3 | description = "C:\quick"
   |               ^^^^^^^^^^
-  = help: write \\ for it, or the whole text in '...'"#,
+  = help: write \\ for a backslash, or put the whole text in '...'"#,
     );
 }
 
@@ -189,7 +189,7 @@ description = "C:\quick"
 fn control_characters_are_refused_and_shown_harmless() {
     check(
         "[[volume]]\nname = \"a\u{1b}b\"\n",
-        r#"error: this text has a character in it that cannot be printed
+        r#"error: this text has a character that cannot be printed
  --> gateway.toml:2:8
   |
 2 | name = "a\u{1b}b"
@@ -252,7 +252,7 @@ fn what_resembles_nothing_gets_the_words_of_the_parser() {
         r#"{}
 = 4
 "#,
-        r#"error: `{}` is no line of a configuration
+        r#"error: `{}` is not a valid line
  --> gateway.toml:1:1
   |
 1 | {}

@@ -134,14 +134,14 @@ error: `memory` must be between "40MiB" and "1TiB", not "16MiB"
   |
 2 | memory = "16MiB"
   |          ^^^^^^^
-  = help: write a value from "40MiB" to "1TiB": one request may have 32 MiB, and must fit with what surrounds it
+  = help: write a value from "40MiB" to "1TiB": one request may have 32 MiB, and must fit with its overhead
 
 error: `links` must be between 1 and 64, not 65
  --> gateway.toml:5:9
   |
 5 | links = 65
   |         ^^
-  = help: write a value from 1 to 64: every link is a TCP connection that the node must hold
+  = help: write a value from 1 to 64: every link is a TCP connection of the node
 
 error: `timeout` must be between "100ms" and "1h", not "2h"
  --> gateway.toml:6:11
@@ -254,7 +254,7 @@ address = "tablet"
   |
 4 | stripe = "65kB"
   |          ^^^^^^
-  = help: write a power of two, such as "64KiB": addresses are then cut without a division, and direct I/O stays aligned"#,
+  = help: write a power of two, such as "64KiB": this avoids a division per request, and keeps direct I/O aligned"#,
     );
 }
 
@@ -274,61 +274,61 @@ path = "~/a.bin"
 [[volume.node]]
 path = ""
 "#,
-        r#"error: `listen` has 'localhost:10809', which is no address to listen on
+        r#"error: `listen` has 'localhost:10809', which is not an address to listen on
  --> gateway.toml:1:11
   |
 1 | listen = ["localhost:10809", "127.0.0.1:99999", "unix:"]
   |           ^^^^^^^^^^^^^^^^^
   = help: write the IP address to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for whoever can reach it
 
-error: `listen` has '127.0.0.1:99999', which is no address to listen on
+error: `listen` has '127.0.0.1:99999', which is not an address to listen on
  --> gateway.toml:1:30
   |
 1 | listen = ["localhost:10809", "127.0.0.1:99999", "unix:"]
   |                              ^^^^^^^^^^^^^^^^^
   = help: a port is a number from 1 to 65535
 
-error: `listen` has 'unix:', which is no address to listen on
+error: `listen` has 'unix:', which is not an address to listen on
  --> gateway.toml:1:49
   |
 1 | listen = ["localhost:10809", "127.0.0.1:99999", "unix:"]
   |                                                 ^^^^^^^
   = help: write a path of 1 to 107 bytes after unix:, the folder of this file included if it is relative
 
-error: `admin` is '0.0.0.0.0:1', which is no address to listen on
+error: `admin` is '0.0.0.0.0:1', which is not an address to listen on
  --> gateway.toml:2:9
   |
 2 | admin = "0.0.0.0.0:1"
   |         ^^^^^^^^^^^^^
   = help: an IPv4 address is four numbers from 0 to 255, such as 192.168.1.11
 
-error: `address` is 'http://tablet:7411', which is no address of a node
+error: `address` is 'http://tablet:7411', which is not a node address
  --> gateway.toml:6:11
   |
 6 | address = "http://tablet:7411"
   |           ^^^^^^^^^^^^^^^^^^^^
-  = help: write a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path
+  = help: must be a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path
 
-error: `address` is 'fe80::1', which is no address of a node
+error: `address` is 'fe80::1', which is not a node address
  --> gateway.toml:8:11
   |
 8 | address = "fe80::1"
   |           ^^^^^^^^^
   = help: write an IPv6 address in brackets, such as [fd00::11]:7411
 
-error: `path` is '~/a.bin', which is no path of a file
+error: `path` is '~/a.bin', which is not a file path
   --> gateway.toml:10:8
    |
 10 | path = "~/a.bin"
    |        ^^^^^^^^^
-   = help: write the whole path: ~ means something to a shell only
+   = help: write the full path: only a shell expands ~
 
-error: `path` is '', which is no path of a file
+error: `path` is '', which is not a file path
   --> gateway.toml:12:8
    |
 12 | path = ""
    |        ^^
-   = help: write the path of a file or block device; a relative one starts at the folder of this file
+   = help: write the path of a file or block device; a relative path starts at the folder of this configuration
 
 error: gateway.toml has 8 problems"#,
     );
@@ -379,12 +379,12 @@ name = "pool"
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: `listen` is empty, so no client could connect
+        r#"error: `listen` is empty, so no client can connect
  --> gateway.toml:1:10
   |
 1 | listen = []
   |          ^^
-  = help: write at least one address, or leave the line out for 127.0.0.1:10809"#,
+  = help: write at least one address, or remove the line for 127.0.0.1:10809"#,
     );
 }
 
@@ -398,7 +398,7 @@ name = "pool"
 [[volume.node]]
 address = "tablet"
 "#,
-        r#"error: '127.0.0.1:10809' is listened on twice
+        r#"error: '127.0.0.1:10809' is given twice in `listen`
  --> gateway.toml:1:24
   |
 1 | listen = ["127.0.0.1", "127.0.0.1:10809"]
@@ -406,12 +406,12 @@ address = "tablet"
   = help: remove one of the two
   = note: the first is on line 1
 
-error: `admin` is '127.0.0.1:10809', where NBD is served already
+error: `admin` is '127.0.0.1:10809', which is already used for NBD
  --> gateway.toml:2:9
   |
 2 | admin = "127.0.0.1:10809"
   |         ^^^^^^^^^^^^^^^^^
-  = help: take another port, such as 10810
+  = help: use another port, such as 10810
 
 error: gateway.toml has 2 problems"#,
     );
@@ -433,9 +433,9 @@ address = "tablet"
   |
 4 | keepalive = "1500ms"
   |             ^^^^^^^^
-  = help: write whole seconds, such as "10s": the kernel counts them only
+  = help: write whole seconds, such as "10s": the kernel's unit is a second
 
-error: `congestion` must name a congestion control, not 'BBR'
+error: `congestion` must be a congestion control, not 'BBR'
  --> gateway.toml:5:14
   |
 5 | congestion = "BBR"
@@ -493,12 +493,12 @@ error: gateway.toml has 4 problems"#,
 fn a_long_value_is_shown_in_part() {
     check(
         "[[volume]]\nname = \"pool\"\n[[volume.node]]\n\taddress = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"\n",
-        r#"error: `address` is 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...', which is no address of a node
+        r#"error: `address` is 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...', which is not a node address
  --> gateway.toml:4:12
   |
 4 |     address = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...
   |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  = help: write a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path"#,
+  = help: must be a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path"#,
     );
 }
 
@@ -507,12 +507,12 @@ fn a_caret_far_to_the_right_stays_in_sight() {
     check(
         r#"volume = [{ name = "pool", node = [{ address = "tablet-1" }, { address = "tablet-2" }, { address = "tablet-3" }, { address = "tablet 4" }, { address = "tablet-5" }] }]
 "#,
-        r#"error: `address` is 'tablet 4', which is no address of a node
+        r#"error: `address` is 'tablet 4', which is not a node address
  --> gateway.toml:1:126
   |
 1 | ...s = "tablet-3" }, { address = "tablet 4" }, { address = "tablet-5" }] }]
   |                                  ^^^^^^^^^^
-  = help: write a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path"#,
+  = help: must be a host name of letters, digits, dots and hyphens, or an IP address; no scheme and no path"#,
     );
 }
 

@@ -9,7 +9,7 @@ use flashmob_lab::{air, flash};
 /// The cluster that is modelled.
 #[derive(Clone, Debug, Args)]
 pub struct ModelArgs {
-    /// Nodes.
+    /// Number of nodes.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub nodes: u32,
     /// What they are made of.
@@ -20,22 +20,22 @@ pub struct ModelArgs {
 /// What a modelled cluster is made of.
 #[derive(Clone, Debug, Args)]
 pub struct PartsArgs {
-    /// The air between them: a profile, with what is changed of it, such as 11n or 11ac,loss=1%.
+    /// Air (network) profile, with optional changes, such as 11n or 11ac,loss=1%.
     #[arg(long, visible_alias = "wifi", default_value = "11n-2014", value_name = "PROFILE", value_parser = air_profile)]
     pub air: air::Profile,
-    /// How the gateway is attached to the access point. A wireless one is a station: all that it sends crosses the air twice.
+    /// Attachment of the gateway to the access point. A wireless gateway is a station: all its traffic crosses the air twice.
     #[arg(long, value_enum, default_value = "wired")]
     pub gateway: GatewayArg,
-    /// The flash of each node: a profile, as for 'bench disk --model'.
+    /// Flash profile of each node, as for 'bench disk --model'.
     #[arg(long, default_value = "nexus7-emmc", value_name = "PROFILE", value_parser = super::flash_profile)]
     pub flash: flash::Profile,
-    /// Nodes answer without reading or writing: the network alone (P1's mode without I/O).
+    /// Nodes answer without reading or writing: measures the network alone (P1's mode without I/O).
     #[arg(long)]
     pub no_io: bool,
-    /// Bytes that each node serves.
+    /// Size of each node's extent.
     #[arg(long, default_value = "10GB", value_name = "SIZE", value_parser = super::size)]
     pub extent: u64,
-    /// Where all that is left to chance comes from.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
 }
@@ -43,29 +43,29 @@ pub struct PartsArgs {
 /// The load that is put on it. Lists make a sweep over all combinations.
 #[derive(Clone, Debug, Args)]
 pub struct LoadArgs {
-    /// Links to each node (P1's m).
+    /// Links per node (P1's m).
     #[arg(long, default_value = "1", value_name = "M,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub links: Vec<u16>,
-    /// Pieces that travel together: auto, or at most so many with one batch out for each link (P1's k).
+    /// Batch size: auto (self-clocked), or a fixed maximum with one batch in flight per link (P1's k).
     #[arg(long, visible_alias = "aggregate", default_value = "auto", value_name = "K,...", value_delimiter = ',', value_parser = batch)]
     pub batch: Vec<BatchMode>,
-    /// Bytes of each request.
+    /// Request size in bytes.
     #[arg(short, long, default_value = "1", value_name = "SIZE,...", value_delimiter = ',', value_parser = block_size)]
     pub block_size: Vec<u32>,
-    /// Of 100 requests so many read; the others write.
+    /// Percentage of reads; the rest are writes.
     #[arg(long, default_value = "100", value_name = "P,...", value_delimiter = ',', value_parser = flashmob_text::parse_percent)]
     pub read_percent: Vec<f64>,
-    /// Requests outstanding for each node that is asked, so that nobody waits for work: 256, or what links and batches can hold if
-    /// that is more. --outstanding-total says how many in all instead.
+    /// Outstanding requests per node, enough to keep nodes busy [default: 256, or what links and batches can hold if
+    /// that is more]. --outstanding-total sets the total instead.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub outstanding: Option<u32>,
-    /// Requests outstanding in all.
+    /// Outstanding requests in total.
     #[arg(long, value_name = "N", conflicts_with = "outstanding", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub outstanding_total: Option<u32>,
-    /// Time of each repetition that counts; a bare number means seconds.
+    /// Time to measure in each repetition; a bare number means seconds.
     #[arg(short, long, default_value = "3", value_name = "TIME", value_parser = super::time)]
     pub time: Duration,
-    /// Time before anything counts: half of --time, at most 2s, unless given.
+    /// Warm-up time before measuring [default: half of --time, at most 2s].
     #[arg(long, value_name = "TIME", value_parser = super::time_or_none)]
     pub warmup: Option<Duration>,
     /// Repetitions of each combination.
@@ -73,12 +73,12 @@ pub struct LoadArgs {
     pub repeat: u32,
 }
 
-/// How the gateway is attached.
+/// Attachment of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GatewayArg {
-    /// A station.
+    /// By Wi-Fi: a station of the access point.
     Wireless,
-    /// By a cable.
+    /// By cable.
     Wired,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn batch(text: &str) -> Result<BatchMode, String> {
     match text.parse::<u16>() {
         _ if text == "auto" => Ok(BatchMode::Auto),
         Ok(k) if (1..=flashmob_core::wire::BATCH_PIECES_MAX as u16).contains(&k) => Ok(BatchMode::Fixed(k)),
-        _ => Err("give auto, or a number from 1 to 4096".to_string()),
+        _ => Err("must be auto, or a number from 1 to 4096".to_string()),
     }
 }
 
@@ -126,6 +126,6 @@ pub(super) fn batch(text: &str) -> Result<BatchMode, String> {
 pub fn block_size(text: &str) -> Result<u32, String> {
     match u32::try_from(super::size(text)?) {
         Ok(bytes) if (1..=flashmob_core::request::REQUEST_BYTES_MAX).contains(&bytes) => Ok(bytes),
-        _ => Err("give a size from 1 byte to 32MiB, such as 1B or 4KiB".to_string()),
+        _ => Err("must be a size from 1 byte to 32MiB, such as 1B or 4KiB".to_string()),
     }
 }

@@ -13,7 +13,7 @@ use flashmob_server::net::ListenAddr;
 
 /// Present volumes over nodes to NBD clients.
 ///
-/// The configuration names the volumes, their layout and their nodes; examples are in the folder examples/.
+/// The configuration names the volumes, their layout and their nodes; the folder examples/ has samples.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,20 +22,20 @@ Examples:
   flashmob status 127.0.0.1:10810
   nbdinfo --list nbd://127.0.0.1")]
 pub struct GatewayArgs {
-    /// The configuration file.
+    /// Configuration file.
     #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
-    /// Address and port for /metrics (Prometheus) and /status (JSON); instead of 'admin' in the file.
+    /// Address and port for /metrics (Prometheus) and /status (JSON). Overrides 'admin' in the file.
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<SocketAddr>,
-    /// Forget which extents the volumes had (kept in CONFIG.toml.extents), and take what the nodes have now.
+    /// Forget the recorded extents of the volumes (CONFIG.toml.extents), and accept those that the nodes have now.
     #[arg(long)]
     forget: bool,
-    /// Check the configuration, print it with every default filled in, and end.
+    /// Check the configuration, print it with every default, and exit.
     #[arg(long)]
     check: bool,
-    /// Listen by multicast DNS for nodes whose address changed: where nodes have addresses of a network, or never. Those that join
-    /// the admin port are followed in any case.
+    /// Follow nodes whose address changes, by multicast DNS: auto (if a node has a network address), or off. Nodes
+    /// that join the admin port are always followed.
     #[arg(long, value_enum, default_value = "auto")]
     follow: FollowArg,
 }
@@ -65,7 +65,7 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
             ListenAddr::Tcp(addr) => {
                 if !addr.ip().is_loopback() {
                     log::warn!(
-                        "whoever reaches {addr} can read and write every volume: there are no keys yet, use a network you trust"
+                        "anyone who can reach {addr} can read and write every volume: there is no authentication yet, use a network you trust"
                     );
                 }
                 log::info!("listening on nbd://{addr}");

@@ -38,16 +38,15 @@ use clap::{Parser, Subcommand};
 
 /// Pool the flash of spare tablets, phones and boards into one fast random-access volume.
 ///
-/// Start `flashmob node` on every device, `flashmob gateway` on one machine, and use the volume with
-/// any NBD client (nbdinfo, nbdcopy, qemu-img, fio, nbdfuse, the kernel). `flashmob demo` shows it all on
-/// this machine.
+/// Start `flashmob node` on every device and `flashmob gateway` on one machine, and use the volume with any NBD
+/// client (nbdinfo, nbdcopy, qemu-img, fio, nbdfuse, the kernel). `flashmob demo` shows all of it on this machine.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
-    /// Say more (-v: what happens to single connections; -vv: everything).
+    /// More log messages (-v: connections; -vv: everything).
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
-    /// Say nothing but warnings and errors.
+    /// Only warnings and errors.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     #[command(subcommand)]
@@ -60,35 +59,35 @@ enum Command {
     Node(Box<node::NodeArgs>),
     /// Present volumes over nodes to NBD clients.
     Gateway(gateway::GatewayArgs),
-    /// List the nodes that are there, and write a gateway's configuration over them.
+    /// List nodes on the network, and write a gateway configuration.
     Discover(discover::DiscoverArgs),
-    /// Show what a running gateway or node does.
+    /// Show the status of a running gateway or node.
     Status(status::StatusArgs),
-    /// Measure: a device's flash, a network, a cluster, or any NBD server.
+    /// Measure a device's flash, a network, a cluster, or any NBD server.
     Bench(bench::BenchArgs),
-    /// Look into the network: what packets say.
+    /// Analyze network traffic.
     Net(net::NetArgs),
-    /// Say what is wrong with this device, or with the path to a peer, what it costs and what mends it.
+    /// Check this device, or the path to a peer, for problems, and fix them.
     #[cfg(target_os = "linux")]
     Doctor(Box<doctor::DoctorArgs>),
-    /// Show where the time of I/O goes, from the application to the flash driver.
+    /// Trace I/O from the application to the flash driver.
     #[cfg(target_os = "linux")]
     Trace(trace::TraceArgs),
-    /// Simulate a cluster of any size in virtual time.
+    /// Forecast the speed of a cluster of any size, in virtual time.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Say how fast a cluster will be, what holds it back, and what would move that. Modelled.
+    /// Predict a cluster's speed, its bottleneck, and what would improve it (modelled).
     Plan(Box<plan::PlanArgs>),
-    /// Try it on Android devices over adb: a node, a benchmark, without installing anything.
+    /// Run a node or a benchmark on Android devices over adb, without installing anything.
     #[cfg(target_os = "linux")]
     Push(push::PushArgs),
-    /// Make a page out of measurements: claims, figures, tables.
+    /// Write a report page from measurements: claims, figures, tables.
     Report(report::ReportArgs),
-    /// Measure what a paper measured, and say which of its claims hold.
+    /// Repeat a paper's measurements, and check its claims.
     #[cfg(target_os = "linux")]
     Reproduce(reproduce::ReproduceArgs),
-    /// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
+    /// Demonstrate flashmob on this machine: eight nodes, a gateway, a volume; measured and verified.
     Demo(demo::DemoArgs),
-    /// Real processes and real TCP over a modelled air, on this machine.
+    /// Run real processes and real TCP over a modelled air on this machine.
     #[cfg(target_os = "linux")]
     Lab(Box<lab::LabArgs>),
 }
@@ -165,7 +164,7 @@ fn on_signal(stop: impl Fn() + Send + 'static) -> anyhow::Result<()> {
             std::process::exit(130);
         }
         asked = true;
-        log::info!("stopping: finishing what is in hand; once more to stop at once");
+        log::info!("stopping: completing requests in progress; signal again to stop at once");
         stop();
     })
 }

@@ -22,8 +22,8 @@ use flashmob_server::store::{Engine, Mapping, StoreConfig, THREADS_DEFAULT};
 
 /// Serve a file or partition of this device to gateways.
 ///
-/// The data file holds the bare bytes of the extent; who it is (identity, size, volume) lies beside it in
-/// PATH.flashmob. A gateway's first connection gives the extent its place in a volume, which it keeps.
+/// The data file holds the raw bytes of the extent; its metadata (identity, size, volume) is in PATH.flashmob. The
+/// first gateway to connect assigns the extent its place in a volume, which it keeps.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,50 +33,50 @@ Examples:
                                                 # 'flashmob discover' lists it, by multicast DNS
   flashmob node --data extent.bin --listen 0.0.0.0:7411 --join 192.168.1.10:7410
                                                 # also where multicast is blocked
-  flashmob node --data extent.bin --no-io       # measure the network alone
+  flashmob node --data extent.bin --no-io       # to measure the network alone
   flashmob node --data extent.bin --size 10GB --model nexus7-emmc
-                                                # as slow as the flash of a tablet, on any machine")]
+                                                # with the timing of a tablet's flash, on any machine")]
 pub struct NodeArgs {
-    /// File (made sparse if missing) or block device to serve.
+    /// File (created sparse if it does not exist) or block device to serve.
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
-    /// Size of the extent, such as 10GiB; needed if the file is missing.
+    /// Size of the extent, such as 10GiB; required if the file does not exist.
     #[arg(long, value_parser = super::size)]
     size: Option<u64>,
-    /// Address and port for gateways. Whoever reaches it can read and write everything.
+    /// Address and port for gateways. Anyone who can reach it can read and write all data.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
     listen: SocketAddr,
-    /// Threads that read and write what the page cache cannot answer at once.
+    /// Threads for reads and writes that the page cache cannot serve.
     #[arg(long, default_value_t = THREADS_DEFAULT, value_name = "N")]
     threads: usize,
-    /// How they do it. io_uring needs Linux on x86_64 or aarch64.
+    /// I/O interface of these threads. io_uring needs Linux on x86_64 or aarch64.
     #[arg(long, value_enum, default_value = "threads")]
     engine: EngineArg,
-    /// Pass the page cache by (O_DIRECT).
+    /// Bypass the page cache (O_DIRECT).
     #[arg(long)]
     direct: bool,
-    /// Answer small reads of what is in memory without a system call: where it is safe, or never.
+    /// Serve small reads of cached data from a memory mapping, without a system call: auto (where it is safe), or off.
     #[arg(long, value_enum, default_value = "auto")]
     mapped: MappedArg,
-    /// Answer without touching the data: what is read is NOT DATA, what is written is DROPPED.
+    /// Do not access the data: reads return NO DATA, writes are DROPPED.
     #[arg(long)]
     no_io: bool,
-    /// Let everything take as long as it would on a modelled flash: a profile, as for 'bench disk --model'. Nothing is then answered
-    /// from memory at once. The data is real, the time is modelled.
+    /// Add the delays of a modelled flash: a profile, as for 'bench disk --model'. Disables immediate replies from
+    /// memory. The data is real, the timing is modelled.
     #[arg(long, value_name = "PROFILE", conflicts_with = "no_io", value_parser = super::flash_profile)]
     model: Option<Profile>,
-    /// Where the differences between the modelled flash's service times come from.
+    /// Random seed for the modelled flash's service times.
     #[arg(long, default_value_t = 1, value_name = "N", requires = "model")]
     model_seed: u64,
     #[command(flatten)]
     memory: memory::MemoryArgs,
-    /// Most links at once.
+    /// Maximum number of links.
     #[arg(long, default_value_t = 64, value_name = "N")]
     links: usize,
-    /// Congestion control of what the node sends, such as cubic or bbr: one that this kernel has.
+    /// Congestion control for data that the node sends, such as cubic or bbr; must be available in this kernel.
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Who sizes the buffers of links: the kernel and, where its maximum is too small for a path, the node; or the kernel alone.
+    /// How link buffers are sized: auto (by the kernel, and by the node where the kernel's maximum is too small for the path), or by the kernel alone.
     #[arg(long, value_enum, default_value = "path")]
     buffers: BuffersArg,
     /// Address and port for /metrics (Prometheus) and /status (JSON).
@@ -84,10 +84,10 @@ pub struct NodeArgs {
     admin: Option<SocketAddr>,
     #[command(flatten)]
     care: care::CareArgs,
-    /// Folder for the identity of a block device.
+    /// Folder for the identity file of a block device.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Forget the volume that the extent belongs to, so that another may take it. Its data is then lost to the old one.
+    /// Forget the volume that the extent belongs to, so that another can take it. The old volume loses this data.
     #[arg(long)]
     forget: bool,
     #[command(flatten)]
@@ -163,10 +163,10 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
 
 fn warn_if_open(listen: SocketAddr) {
     if listen.ip().is_loopback() {
-        log::info!("only this machine can reach it; --listen ADDR:PORT opens it to others");
+        log::info!("only this machine can connect; use --listen ADDR:PORT to accept others");
     } else {
         log::warn!(
-            "whoever reaches {listen} can read and write all of the extent: there are no keys yet, use a network you trust"
+            "anyone who can reach {listen} can read and write the whole extent: there is no authentication yet, use a network you trust"
         );
     }
 }

@@ -84,7 +84,7 @@ impl Folder {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     return Err(error).with_context(|| {
-                        format!("cannot make the directory {}; name a place to write to in TMPDIR", path.display())
+                        format!("cannot create the directory {}; set TMPDIR to a writable directory", path.display())
                     });
                 }
             }

@@ -11,47 +11,48 @@ use flashmob_results::read::{self, ReadError};
 
 use super::whole_file;
 
-/// Make a page out of measurements: which of the papers' claims hold, figures, tables, doubts.
+/// Write a report page from measurements: the papers' claims, figures, tables, warnings.
 ///
-/// Takes results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' and 'trace', one or several. The page is one HTML file that needs no network, and
-/// a script only to zoom into timelines of traces, light or dark as the reader's screen is.
+/// Takes one or more results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' and
+/// 'trace'. The page is one HTML file that needs no network; it uses a script only to zoom into timelines of traces,
+/// and follows the reader's light or dark theme.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob report tablet.json
-        a page report.html about one device
+        a page, report.html, about one device
   flashmob report tablet-*.json pc-*.json -o comparison.html
         devices side by side; a flash device and a rotating disk together decide claim C1
   flashmob report *.json --csv results.csv
-        every repetition as a row besides, for a spreadsheet or for statistics
+        also every repetition as a row, for a spreadsheet or for statistics
   flashmob report lab.json simulated.json --csv .
         clusters side by side; their rows go to clusters.csv, those of devices to results.csv, those of networks to networks.csv
   flashmob report net.json small.json tenfold.json
         a network, and captures with a small and a tenfold receive maximum (by their labels): claims C14 to C17
   flashmob report ext4.json f2fs.json
-        traces side by side: where the time of an operation goes, which writes vanish, timelines
+        traces side by side: time per layer of an operation, eliminated writes, timelines
   flashmob report tablet.json -o - | ssh server 'cat > report.html'
 
-What to measure for it:
+Measurements for the claims:
   flashmob bench disk FILE --preset p1            random reads over threads and block sizes (C1, C2, C3)
   flashmob bench disk FILE --preset p3-basic      sequential against random (C10)
   flashmob bench disk FILE --preset p3-order      sort, shuffle, rand (C11)
   flashmob bench disk FILE --preset p3-scheduler  I/O schedulers (C12)
   flashmob reproduce p1                           a cluster over nodes, links and batches (C4 to C9)
   flashmob reproduce p4                           a path over round-trip times, with and without loss, and its packets (C14 to C17)
-  flashmob bench net --connect HOST               what goes between two devices; a single path decides none of the claims
+  flashmob bench net --connect HOST               the network between two devices; a single path decides none of the claims
 
-Results that have the same name are told apart by their files' names.")]
+Results that have the same name are distinguished by their file names.")]
 pub struct ReportArgs {
     /// Results of 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' or 'trace', as JSON.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
-    /// The page; '-' is standard output. An existing file is replaced.
+    /// Page to write; '-' is standard output. Replaces an existing file.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
-    /// Every repetition as a row of comma-separated values. In a directory those of devices are in results.csv, those of clusters in
-    /// clusters.csv, those of networks, a row for each way, in networks.csv: their columns differ, so that a single file takes only
-    /// one kind. Captures and traces have no table.
+    /// Write every repetition as a row of comma-separated values. In a directory, devices go to results.csv, clusters
+    /// to clusters.csv and networks (a row per direction) to networks.csv; their columns differ, so a single file
+    /// takes one kind only. Captures and traces have no table.
     #[arg(long, value_name = "FILE_OR_DIR")]
     csv: Option<PathBuf>,
 }
@@ -90,10 +91,10 @@ fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>
     }
     let kinds: Vec<&str> = tables.iter().map(|(_, kind, _)| *kind).collect();
     match kinds.as_slice() {
-        [] => bail!("captures have no table of repetitions, nor have traces; leave out --csv {}", path.display()),
+        [] => bail!("captures and traces have no table of repetitions; leave out --csv {}", path.display()),
         [_] => Ok(tables.into_iter().map(|(_, _, table)| (path.to_path_buf(), table)).collect()),
         several => bail!(
-            "tables of {} have different columns; name a directory for --csv instead of {}",
+            "tables of {} have different columns; give a directory for --csv instead of {}",
             several.join(" and of "),
             path.display()
         ),
@@ -105,7 +106,7 @@ fn inputs(paths: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     let (mut inputs, mut wrong) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
-            wrong.push(format!("{0} is a directory; name the results in it, such as {0}/*.json", path.display()));
+            wrong.push(format!("{0} is a directory; give the results in it, such as {0}/*.json", path.display()));
             continue;
         }
         match read::file(path) {
@@ -123,9 +124,9 @@ fn remedy(error: &ReadError) -> &'static str {
     match error {
         ReadError::Io { .. } => "check its name and permissions",
         ReadError::TooLong { .. } | ReadError::Foreign { .. } => {
-            "name a file that 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' or 'trace' wrote, or leave it out"
+            "give a file that 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' or 'trace' wrote, or leave it out"
         }
-        ReadError::Version { .. } => "use the flashmob that wrote it, or measure again with this one",
+        ReadError::Version { .. } => "use the flashmob version that wrote it, or measure again with this one",
     }
 }
 
@@ -137,16 +138,16 @@ fn refuse_mixups(results: &[PathBuf], outputs: &[&Path]) -> anyhow::Result<()> {
     };
     for output in outputs.iter().filter(|output| !is_stdout(output)) {
         if let Some(result) = results.iter().find(|result| same(result, output)) {
-            bail!("{} is one of the results: it is not overwritten; give another name to write to", result.display());
+            bail!("{} is one of the results and would be overwritten; give another output file", result.display());
         }
         if output.is_dir() {
-            bail!("{} is a directory; name a file in it", output.display());
+            bail!("{} is a directory; give a file in it", output.display());
         }
     }
     if let [tables @ .., page] = outputs
         && tables.iter().any(|table| same(table, page))
     {
-        bail!("the page and the table cannot both go to {}; give them different names", page.display());
+        bail!("the page and the table cannot both be written to {}; give them different names", page.display());
     }
     Ok(())
 }
@@ -165,9 +166,8 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             result => result.context("cannot write to standard output"),
         };
     }
-    whole_file::write(path, text).with_context(|| {
-        format!("cannot write {}; is there such a directory, and may you write to it?", path.display())
-    })?;
+    whole_file::write(path, text)
+        .with_context(|| format!("cannot write {}; check that the directory exists and is writable", path.display()))?;
     log::info!("{}: {} KiB", path.display(), text.len().div_ceil(1024));
     Ok(())
 }

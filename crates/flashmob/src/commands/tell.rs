@@ -56,11 +56,11 @@ pub fn table<P>(points: &[P], columns: &[(&'static str, impl Fn(&P) -> String)],
 /// The forms of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// A table.
     Table,
     /// The result.
     Json,
-    /// A line for each thing that happens.
+    /// A JSON line per event.
     Ndjson,
 }
 
@@ -83,7 +83,7 @@ impl Teller {
 
     /// The file is being made.
     pub fn making(&mut self, done_bytes: u64, size_bytes: u64) {
-        let line = self.line.get_or_insert_with(|| ProgressLine::new("making the file"));
+        let line = self.line.get_or_insert_with(|| ProgressLine::new("creating the file"));
         line.show(&Progress { done: done_bytes, total: size_bytes, unit: Unit::Bytes });
         if self.is_time() {
             self.tell(&Event::Making { done_bytes, size_bytes });
@@ -175,8 +175,8 @@ fn said(outcome: io::Result<()>) -> anyhow::Result<()> {
 
 /// Fails now rather than after an hour.
 pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()> {
-    let refused = || format!("the result cannot be saved as {}", path.display());
-    anyhow::ensure!(!path.is_dir(), "{}: that is a folder; name a file in it", refused());
+    let refused = || format!("cannot save the result as {}", path.display());
+    anyhow::ensure!(!path.is_dir(), "{}: it is a folder; give a file in it", refused());
     if let Some(measured) = measured {
         // Neither of them need exist.
         let real = |path: &Path| {
@@ -186,7 +186,7 @@ pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()
         let same = |a: io::Result<PathBuf>, b: io::Result<PathBuf>| a.is_ok_and(|a| b.is_ok_and(|b| a == b));
         anyhow::ensure!(
             !same(real(path), real(measured)),
-            "{}: that is the file to measure; name another one",
+            "{}: it is the file to measure; give another one",
             refused()
         );
     }
@@ -200,7 +200,7 @@ pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()
 /// Writes the result; a file that is there is always whole.
 pub fn save(document: &Document, path: &Path) -> anyhow::Result<()> {
     let text = format!("{}\n", serde_json::to_string_pretty(document)?);
-    whole_file::write(path, &text).with_context(|| format!("the result cannot be saved as {}", path.display()))
+    whole_file::write(path, &text).with_context(|| format!("cannot save the result as {}", path.display()))
 }
 
 /// Asks to stop on SIGINT, SIGTERM and, unless `nohup` or the like has it ignored, SIGHUP: a terminal that is closed should not cost the
@@ -218,7 +218,7 @@ pub fn on_signal(cancel: Arc<AtomicBool>) -> anyhow::Result<()> {
                 None => {
                     first = Some(Instant::now());
                     cancel.store(true, Ordering::Relaxed);
-                    log::info!("stopping: finishing what is in hand; once more to stop at once");
+                    log::info!("stopping: completing requests in progress; signal again to stop at once");
                 }
                 Some(at) if at.elapsed() < SAME_SIGNAL => {}
                 Some(_) => {
@@ -255,10 +255,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("bench"), folder.path().join("link"));
         let message = |path: &Path, measured: &Path| check_writable(path, Some(measured)).unwrap_err().to_string();
-        assert!(message(&file, &file).contains("that is the file to measure"), "before it is made");
+        assert!(message(&file, &file).contains("it is the file to measure"), "before it is made");
         std::fs::write(&file, "x").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(message(&link, &file).contains("name another one"));
+        assert!(message(&link, &file).contains("give another one"));
         assert!(
             message(&folder.path().join("../").join(folder.path().file_name().unwrap()).join("bench"), &link)
                 .contains("to measure")

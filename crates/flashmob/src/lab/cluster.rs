@@ -84,7 +84,7 @@ impl<'lab> Cluster<'lab> {
             None => true,
             Some(status) => {
                 let said = process.last_lines().join("\n  ");
-                log::warn!("{} has ended ({status}); it said last:\n  {said}", process.name());
+                log::warn!("{} exited ({status}); its last output:\n  {said}", process.name());
                 false
             }
         });

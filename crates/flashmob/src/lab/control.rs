@@ -41,7 +41,7 @@ impl Control {
         std::thread::Builder::new().name("control".to_string()).spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if let Err(error) = control.serve(stream) {
-                    log::debug!("somebody asked the lab and got no answer: {error:#}");
+                    log::debug!("a query of the lab failed: {error:#}");
                 }
             }
         })?;

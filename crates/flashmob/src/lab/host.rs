@@ -27,14 +27,14 @@ impl Host {
         let make = move || {
             // SAFETY: a plain system call, which concerns this thread alone.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-                return Err(io::Error::last_os_error()).context("cannot make a network namespace");
+                return Err(io::Error::last_os_error()).context("cannot create a network namespace");
             }
             let namespace = File::open("/proc/thread-self/ns/net").context("/proc/thread-self/ns/net")?;
             let tap = tap::open()?;
             let ip = address::ip(port);
             let (network, prefix_bits) = address::NETWORK;
             no_ipv6();
-            tap::loopback_up().context("cannot put the loopback interface up")?;
+            tap::loopback_up().context("cannot bring up the loopback interface")?;
             tap::configure(address::mac(port), ip, prefix_bits).context("cannot configure the TAP device")?;
             tap::route_congestion(network, prefix_bits, ip, congestion)?;
             let others = (0..ports).map(Port).filter(|&p| p != port);

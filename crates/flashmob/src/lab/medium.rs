@@ -72,7 +72,7 @@ impl MediumHandle {
     /// How things are; with `begin`, lateness is counted anew from then on.
     pub fn ask(&self, begin: bool) -> anyhow::Result<Snapshot> {
         let (answer, answered) = channel();
-        self.questions.send(Question { begin, answer }).map_err(|_| anyhow::anyhow!("the lab's medium has ended"))?;
+        self.questions.send(Question { begin, answer }).map_err(|_| anyhow::anyhow!("the lab's medium has stopped"))?;
         rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         answered.recv_timeout(ANSWER_TIMEOUT).context("the lab's medium does not answer")
     }

@@ -47,7 +47,7 @@ pub fn run_inside(inside: impl FnOnce(&Path) -> u8) -> anyhow::Result<u8> {
 fn middle(outside: Pid, inside: impl FnOnce(&Path) -> u8) -> anyhow::Result<u8> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before it was asked for: then no signal will come.
-    anyhow::ensure!(getppid() == Some(outside), "the lab was ended while it began");
+    anyhow::ensure!(getppid() == Some(outside), "the lab was stopped during startup");
     new_namespaces()?;
     // Its other end closes when this process ends, even if that is before the child has asked to be told.
     let (alive, held) = io::pipe()?;
@@ -69,7 +69,7 @@ fn supervisor(alive: &io::PipeReader, inside: impl FnOnce(&Path) -> u8) -> anyho
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let mut polled = [PollFd::new(alive, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec::default()))?;
-    anyhow::ensure!(polled[0].revents().is_empty(), "the lab was ended while it began");
+    anyhow::ensure!(polled[0].revents().is_empty(), "the lab was stopped during startup");
     let dir = mounts().with_context(refused)?;
     Ok(inside(&dir))
 }
@@ -79,7 +79,7 @@ fn new_namespaces() -> anyhow::Result<()> {
     let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
     match unshare(flags) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
-        done => return done.context("cannot make namespaces"),
+        done => return done.context("cannot create namespaces"),
     }
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(flags | libc::CLONE_NEWUSER).with_context(refused)?;
@@ -93,15 +93,16 @@ fn new_namespaces() -> anyhow::Result<()> {
 }
 
 fn refused() -> String {
-    "this system does not let you make namespaces, which the lab is built of; run it as root (with CAP_SYS_ADMIN), or let \
-     ordinary users make them: sysctl user.max_user_namespaces=10000, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
+    "this system does not allow creating namespaces, which the lab needs; run it as root (with CAP_SYS_ADMIN), or allow \
+     it for all users: sysctl user.max_user_namespaces=10000, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
      kernel.apparmor_restrict_unprivileged_userns=0"
         .to_string()
 }
 
 /// Mounts what the lab has of its own, and returns its folder.
 fn mounts() -> anyhow::Result<PathBuf> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context("cannot have own mounts")?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .context("cannot make mounts private")?;
     let careful = MountFlags::NOSUID | MountFlags::NODEV;
     if let Err(error) = mount("proc", "/proc", "proc", careful | MountFlags::NOEXEC, None) {
         // Containers that hide parts of /proc allow no other one. The lab works with the old one.

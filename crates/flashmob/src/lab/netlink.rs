@@ -65,7 +65,7 @@ pub fn verdict(answer: &[u8]) -> io::Result<()> {
     match (kind, code) {
         (Some(NLMSG_ERROR), Some(0)) => Ok(()),
         (Some(NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(-code)),
-        _ => Err(io::Error::other("the kernel's answer makes no sense")),
+        _ => Err(io::Error::other("invalid reply from the kernel")),
     }
 }
 

@@ -56,7 +56,7 @@ impl Nodes {
         match counts.and_then(|counts| counts) {
             Ok(counts) => counts,
             Err(error) => {
-                log::debug!("a node does not say how late it was: {error:#}");
+                log::debug!("cannot read a node's lateness: {error:#}");
                 None
             }
         }

@@ -98,14 +98,14 @@ fn conclude(plan: &Plan, control: &Control, begin: &Snapshot, status: u8) -> any
     }
     if end.refused + end.not_taken > 0 {
         let (refused, not_taken) = (end.refused, end.not_taken);
-        log::debug!("{refused} frames were no business of the air, {not_taken} were not taken by their hosts");
+        log::debug!("{refused} frames were not for the air, {not_taken} were not accepted by their hosts");
     }
     if !is_late(&end.lateness) {
         return Ok(status);
     }
     eprintln!(
-        "warning: VOID: this machine was too busy to keep the air's time, so figures of this run mean nothing. Tolerated is that \
-         {} % of the frames are more than {} ms late, and none more than {} ms. Try again with less load, or with fewer nodes.",
+        "warning: VOID: this machine was too busy to keep the air's time, so discard the figures of this run. The limits: \
+         at most {} % of the frames more than {} ms late, and none more than {} ms. Try again with less load or fewer nodes.",
         LATE_FRACTION_MAX * 100.0,
         LATE_NS / 1_000_000,
         LATENESS_NS_MAX / 1_000_000
@@ -118,7 +118,7 @@ fn summary(plan: &Plan, begin: &Snapshot, end: &Snapshot) -> String {
     let busy = (e.busy_ns - b.busy_ns) as f64 / end.now.nanos_since(begin.now).max(1) as f64;
     let late = &end.lateness;
     format!(
-        "lab: modelled air {}: {} frames arrived, {} dropped, {} sent on the air; busy {:.1} %, {} collisions; \
+        "lab: modelled air {}: {} frames delivered, {} dropped, {} sent on the air; busy {:.1} %, {} collisions; \
          late p50 {:.0} us, p99 {:.0} us, max {:.0} us, {:.2} % above {} ms",
         plan.air.name,
         e.delivered - b.delivered,

@@ -79,9 +79,9 @@ pub fn socket() -> Option<PathBuf> {
 /// Asks a lab how it is; with `begin`, lateness is counted anew from now on.
 pub fn ask(socket: &Path, begin: bool) -> anyhow::Result<LabStatus> {
     let mut stream = UnixStream::connect(socket)
-        .with_context(|| format!("the lab at {} does not answer; has it ended?", socket.display()))?;
+        .with_context(|| format!("the lab at {} does not answer; check that it is still running", socket.display()))?;
     stream.write_all(if begin { b"begin\n" } else { b"status\n" })?;
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).context("the lab's answer cannot be read")?;
-    serde_json::from_str(&line).context("the lab's answer makes no sense; are both of the same version?")
+    BufReader::new(stream).read_line(&mut line).context("cannot read the lab's reply")?;
+    serde_json::from_str(&line).context("invalid reply from the lab; check that both have the same version")
 }

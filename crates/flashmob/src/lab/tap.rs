@@ -28,7 +28,7 @@ pub fn open() -> anyhow::Result<OwnedFd> {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => "load its module as root: modprobe tun",
             io::ErrorKind::PermissionDenied => {
-                "run as root, or let everybody use it, as most systems do: chmod 666 /dev/net/tun"
+                "run as root, or allow all users to use it, as most systems do: chmod 666 /dev/net/tun"
             }
             _ => "the lab needs TAP devices",
         };
@@ -37,7 +37,7 @@ pub fn open() -> anyhow::Result<OwnedFd> {
     rustix::io::ioctl_fionbio(&file, true)?;
     let mut request = request();
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    ioctl(&file, libc::TUNSETIFF as libc::c_ulong, &mut request).context("cannot make a TAP device")?;
+    ioctl(&file, libc::TUNSETIFF as libc::c_ulong, &mut request).context("cannot create a TAP device")?;
     Ok(file.into())
 }
 
@@ -88,7 +88,7 @@ pub fn route_congestion(network: Ipv4Addr, prefix_bits: u8, source: Ipv4Addr, co
     tell_kernel(&message).map_err(|error| {
         let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         anyhow::anyhow!(
-            "this kernel refuses TCP's congestion control '{congestion}': {error}; it has {} (others may need a module)",
+            "cannot set TCP congestion control '{congestion}': {error}; this kernel has {} (others may need a module)",
             available.unwrap_or_default().trim()
         )
     })

@@ -26,10 +26,10 @@ const INDEX: &str = concat!(
     "<h1>flashmob ",
     env!("CARGO_PKG_VERSION"),
     "</h1>\n<ul>\n",
-    "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> shows it to people.</li>\n",
-    "<li><a href=\"/metrics\">/metrics</a>: the same for Prometheus.</li>\n",
-    "<li><a href=\"/trace\">/trace</a>: requests that a gateway followed, as JSON. <code>flashmob trace cluster</code> shows them to people.</li>\n",
-    "<li>/join: where nodes announce themselves to a gateway.</li>\n",
+    "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> prints it.</li>\n",
+    "<li><a href=\"/metrics\">/metrics</a>: metrics for Prometheus.</li>\n",
+    "<li><a href=\"/trace\">/trace</a>: requests sampled by a gateway, as JSON. <code>flashmob trace cluster</code> prints them.</li>\n",
+    "<li>/join: nodes announce themselves here.</li>\n",
     "</ul></body></html>\n",
 );
 
@@ -82,11 +82,16 @@ pub(super) async fn answer(
         return Ok(join(&asker, peer, request).await);
     }
     if !["/", "/status", "/metrics", "/trace"].contains(&path) {
-        return Ok(response(StatusCode::NOT_FOUND, TEXT, "Not found. There are /, /status, /metrics and /trace.\n"));
+        return Ok(response(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "Not found. The pages are /, /status, /metrics and /trace.\n",
+        ));
     }
     // hyper itself leaves out the body when the method is HEAD.
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD: this changes nothing.\n");
+        let mut refusal =
+            response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD are allowed: this page is read-only.\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(refusal);
     }
@@ -118,11 +123,11 @@ pub(super) async fn answer(
 /// A node announces itself.
 async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let Some(ear) = asker.ear.clone() else {
-        let why = "Nobody listens for nodes here: a gateway does, or flashmob discover. Announce it there.\n";
+        let why = "Announcements are not accepted here. Announce the node to a gateway or to flashmob discover.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
     };
     if request.method() != Method::POST {
-        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only POST.\n");
+        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only POST is allowed.\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return refusal;
     }
@@ -135,7 +140,7 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
         return unheard(&Unheard::TooMany);
     }
     let Ok(body) = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await else {
-        return response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, "The body was cut off, or is longer than 4096 bytes.\n");
+        return response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, "The body is incomplete, or longer than 4096 bytes.\n");
     };
     let _one_at_a_time = asker.hearing.lock().await;
     let heard = tokio::task::spawn_blocking(move || ear.hear(&body.to_bytes(), peer.ip())).await;
@@ -148,7 +153,7 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
 
 fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
     let status = if *why == Unheard::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST };
-    let mut refusal = response(status, TEXT, format!("The announcement is not taken: {why}\n"));
+    let mut refusal = response(status, TEXT, format!("The announcement was rejected: {why}\n"));
     if *why == Unheard::TooMany {
         refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -158,7 +163,7 @@ fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
 /// The samples. They are asked for one question at a time like reports; nobody shares an answer, for few ask.
 async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
     let Some(reporter) = asker.reporter.clone().filter(Reporter::has_traces) else {
-        let why = "A node keeps no samples: its gateway does. Ask there.\n";
+        let why = "Nodes keep no samples. Request /trace from the gateway.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
     };
     let _one_at_a_time = asker.last.lock().await;
@@ -169,7 +174,7 @@ async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
 }
 
 fn busy() -> Response<Full<Bytes>> {
-    let why = "The process does not answer: it is ending, or badly overloaded.\n";
+    let why = "The process does not answer: it is exiting or overloaded.\n";
     let mut refusal = response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
     refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     refusal
@@ -180,7 +185,7 @@ fn written(content_type: &'static str, body: Result<Vec<u8>, String>) -> Respons
         Ok(body) => response(StatusCode::OK, content_type, body),
         Err(e) => {
             log::error!("cannot write the report as {content_type}: {e}");
-            response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "The report cannot be written; see the log.\n")
+            response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "Cannot write the report; see the log.\n")
         }
     }
 }

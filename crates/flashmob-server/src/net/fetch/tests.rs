@@ -88,7 +88,7 @@ fn a_closed_port_says_what_to_start() {
     drop(listener);
     let error = fetch_status(&target).unwrap_err().to_string();
     let expected = format!(
-        "nothing listens at {target}; start the gateway or node with --admin {target}, or name the address that it was given"
+        "nothing listens on {target}; start the gateway or node with --admin {target}, or give its --admin address"
     );
     assert_eq!(error, expected);
 }

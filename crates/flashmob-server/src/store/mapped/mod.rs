@@ -250,13 +250,13 @@ fn check_fitness(file: &File, size_bytes: u64, is_device: bool) -> io::Result<()
         return Err(io::Error::other("it is larger than 256 MiB, and addresses have 32 bits"));
     }
     if !tells_residency(file)? {
-        return Err(io::Error::other("the kernel tells only owners and writers which pages are in memory"));
+        return Err(io::Error::other("the kernel shows which pages are in memory only to owners and writers"));
     }
     // The file system of a device's node says nothing about the device.
     if !is_device {
         let kind = rustix::fs::fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF;
         if !FILE_SYSTEMS.contains(&kind) {
-            return Err(io::Error::other(format!("its file system (type {kind:#x}) is not known to be fit for it")));
+            return Err(io::Error::other(format!("its file system (type {kind:#x}) is not known to support it")));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Measure.
+/// Measure a device, a cluster, a network or an NBD server.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -20,13 +20,13 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Measure one device: how fast a file on it is read or written.
+    /// Measure one device: read or write a file on it.
     Disk(Box<disk::DiskArgs>),
-    /// Measure a cluster: a load inside a gateway of its own, over the links to its nodes.
+    /// Measure a cluster: run a load inside a gateway, over the links to its nodes.
     Cluster(Box<cluster::ClusterArgs>),
-    /// Measure the network between two devices: TCP, datagrams, messages. Either end may be an iperf3.
+    /// Measure the network between two devices: TCP, UDP, messages. Interoperates with iperf3.
     Net(Box<net::NetArgs>),
-    /// Put a load on an export of any NBD server.
+    /// Measure an export of any NBD server.
     Nbd(Box<nbd::NbdArgs>),
 }
 

@@ -26,10 +26,10 @@ const STATUS_WRONG_BYTES: u8 = 4;
 /// Stopped by a signal before its end.
 const STATUS_INTERRUPTED: u8 = 130;
 
-/// Put a load on an export of any NBD server.
+/// Measure an export of any NBD server.
 ///
-/// Requests are pipelined: all that are due leave in one send, and what has arrived is taken in one receive. The load's own
-/// processor time stands in the result, so that nobody takes the client's limit for the server's.
+/// Requests are pipelined: all pending requests go out in one send, and all available replies are read in one
+/// receive. The result includes the benchmark's own CPU time, to tell a client limit from a server limit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,79 +38,79 @@ Examples:
   flashmob bench nbd nbd://127.0.0.1/pool --verify disk.img --verify-sample 1/64
   flashmob bench nbd nbd://127.0.0.1/pool --write --allow-writes --range 0..256MiB   # DESTROYS data
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 the server answered errors, 4 WRONG BYTES,
+Exit status: 0 done, 1 failed, 2 wrong arguments, 3 the server answered errors, 4 WRONG BYTES,
 130 stopped by Ctrl-C (the figures so far are printed).")]
 pub struct NbdArgs {
-    /// The export: nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH.
+    /// Export to measure: nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH.
     uri: Uri,
-    /// Connections.
+    /// Number of connections.
     #[arg(short, long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u32,
     /// Requests that each connection keeps outstanding (fio: iodepth).
     #[arg(short, long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(OUTSTANDING_MAX)))]
     outstanding: u32,
-    /// Bytes of each request.
+    /// Request size in bytes.
     #[arg(short, long, default_value = "4KiB", value_name = "SIZE", value_parser = block_size)]
     block_size: u32,
-    /// How many of 100 requests are reads; the others are writes.
+    /// Percentage of reads; the rest are writes.
     #[arg(long, default_value_t = 100.0, value_name = "P", value_parser = flashmob_text::parse_percent)]
     read_percent: f64,
-    /// Write only: the same as --read-percent 0.
+    /// Only write: same as --read-percent 0.
     #[arg(long, conflicts_with = "read_percent")]
     write: bool,
-    /// Yes, overwrite what the export holds.
+    /// Allow overwriting the export's data.
     #[arg(long)]
     allow_writes: bool,
-    /// Order of the offsets.
+    /// Order of offsets.
     #[arg(long, value_enum, default_value = "random")]
     pattern: PatternArg,
-    /// Random offsets are multiples of this; 1 for any byte. As a rule the block size.
+    /// Alignment of random offsets; 1 for any byte [default: the block size].
     #[arg(long, value_name = "SIZE", value_parser = align)]
     align: Option<u64>,
-    /// Only these bytes of the export, such as 1GiB..2GiB or ..256MiB. As a rule all.
+    /// Byte range to use, such as 1GiB..2GiB or ..256MiB [default: all].
     #[arg(long, value_name = "BEGIN..END", value_parser = range)]
     range: Option<ByteRange>,
     /// Time to run; a bare number means seconds.
     #[arg(short, long, default_value = "5", value_name = "TIME", value_parser = super::super::time, conflicts_with = "requests")]
     time: Duration,
-    /// Requests to ask, instead of a time.
+    /// Number of requests to issue, instead of a time.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Time to run before anything counts but errors and wrong bytes.
+    /// Time to run before measuring. Errors and wrong bytes count here too.
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = super::super::time_or_none)]
     warmup: Duration,
-    /// Where random offsets come from: equal seeds ask for equal offsets.
+    /// Random seed for offsets; equal seeds give equal offsets.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Threads that the connections are divided among.
+    /// Threads to divide the connections among.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     threads: u32,
-    /// Compare what is read with this file, byte by byte. What is written is then taken from it.
+    /// Compare every byte read with this file; writes take their data from it.
     #[arg(long, value_name = "FILE")]
     verify: Option<PathBuf>,
-    /// Compare only so many answers, chosen at random: that costs less.
+    /// Compare only a random sample of the replies, which costs less.
     #[arg(long, default_value = "1/1", value_name = "1/N", value_parser = sample, requires = "verify")]
     verify_sample: u32,
-    /// Ask for structured replies. Simple ones cost less on both sides.
+    /// Ask for structured replies. Simple replies cost less on both sides.
     #[arg(long)]
     structured_replies: bool,
-    /// Microseconds that a thread sleeps when it was woken for few answers. Costs latency; helps the
-    /// throughput of servers that send their answers one by one.
+    /// Microseconds that a thread sleeps after a wake-up with few replies. Costs latency; raises the throughput of
+    /// servers that send replies one by one.
     #[arg(long, default_value_t = 0, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     rest_us: u32,
-    /// Time of silence after which the server is given up.
+    /// Time without a reply before giving up.
     #[arg(long, default_value = "30", value_name = "TIME", value_parser = super::super::time)]
     timeout: Duration,
-    /// A table for people, or JSON (described by schema/bench-nbd-1.json).
+    /// Output format: a table, or JSON (schema/bench-nbd-1.json).
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PatternArg {
-    /// Anywhere.
+    /// Random offsets.
     Random,
-    /// One block after the other, each connection in its own share.
+    /// One block after the other; each connection has its own part of the range.
     Sequential,
 }
 
@@ -132,7 +132,7 @@ impl NbdArgs {
         let read_fraction = if self.write { 0.0 } else { self.read_percent / 100.0 };
         anyhow::ensure!(
             read_fraction >= 1.0 || self.allow_writes,
-            "this load would overwrite what {} holds; if that may be lost, add --allow-writes",
+            "this load would overwrite the data of {}; if that data can be lost, add --allow-writes",
             self.uri
         );
         let verify = match &self.verify {
@@ -227,7 +227,7 @@ fn range(text: &str) -> Result<ByteRange, String> {
     let size = |text: &str| if text.is_empty() { Ok(None) } else { super::super::size(text).map(Some) };
     let (begin, end) = (size(begin)?.unwrap_or(0), size(end)?);
     match end {
-        Some(end) if end <= begin => Err(format!("the range ends at {end}, before or where it begins")),
+        Some(end) if end <= begin => Err(format!("the range ends at {end}, at or before its start")),
         _ => Ok(ByteRange { begin, end }),
     }
 }
@@ -235,7 +235,7 @@ fn range(text: &str) -> Result<ByteRange, String> {
 fn sample(text: &str) -> Result<u32, String> {
     match text.strip_prefix("1/").map(str::parse) {
         Some(Ok(one_of)) if one_of > 0 => Ok(one_of),
-        _ => Err("write 1/N, such as 1/64 for one answer of 64".to_string()),
+        _ => Err("write 1/N, such as 1/64 to check one reply in 64".to_string()),
     }
 }
 

@@ -57,7 +57,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         ("--connections 0", "1..=64"),
         ("--outstanding 65537", "1..=65536"),
         ("--range 5", "BEGIN..END"),
-        ("--range 2MiB..1MiB", "before or where it begins"),
+        ("--range 2MiB..1MiB", "at or before its start"),
         ("--verify x --verify-sample 64", "1/N"),
         ("--verify x --verify-sample 1/0", "1/N"),
         ("--verify-sample 1/2", "--verify"),

@@ -228,21 +228,21 @@ fn warnings(load: &Load, result: &LoadResult) -> Vec<String> {
     let threads = f64::from(load.threads.min(load.connections));
     if seconds > 0.0 && result.cpu.as_secs_f64() / (seconds * threads) > OWN_CPU_BUSY {
         warnings.push(format!(
-            "the load's own threads were busy nearly all the time ({:.0} %): the server may do more; try --threads {} or more",
+            "the benchmark's threads were busy nearly all the time ({:.0} %): the server may be faster; try --threads {} or more",
             100.0 * result.cpu.as_secs_f64() / (seconds * threads),
             load.threads + 1
         ));
     } else if load.block_bytes <= 4096 && load.outstanding >= 64 && result.cpu_ns_per_request() > OWN_CPU_NS_MAX {
         warnings.push(format!(
-            "the load itself took {:.1} us of processor time per request: answers arrive a few at a time",
+            "the benchmark itself took {:.1} us of CPU time per request: replies arrive a few at a time",
             result.cpu_ns_per_request() / 1000.0
         ));
     }
     if result.reads > 0 && result.verified_bytes + result.mismatched_bytes == 0 {
-        warnings.push("nothing was verified; --verify FILE compares what is read".to_string());
+        warnings.push("nothing was verified; add --verify FILE to compare the data".to_string());
     }
     if seconds < 1.0 {
-        warnings.push(format!("{seconds:.2} s are short; take at least a few seconds, and several rounds"));
+        warnings.push(format!("{seconds:.2} s is a short run; use at least a few seconds, and several rounds"));
     }
     warnings
 }

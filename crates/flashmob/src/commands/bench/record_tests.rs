@@ -105,7 +105,7 @@ fn doubtful_figures_are_named() {
     let load = Load::default();
     assert!(warnings(&load, |_| ()).contains("nothing was verified"));
     assert!(warnings(&load, |r| r.cpu = Duration::from_millis(1900)).contains("busy nearly all the time (95 %)"));
-    assert!(warnings(&load, |r| r.elapsed = Duration::from_millis(510)).contains("0.51 s are short"));
+    assert!(warnings(&load, |r| r.elapsed = Duration::from_millis(510)).contains("0.51 s is a short run"));
     let fine = |r: &mut LoadResult| {
         r.verified_bytes = 1;
         r.cpu = Duration::from_micros(50);

@@ -25,7 +25,7 @@ pub fn render(record: &Record) -> String {
         record.uri,
         load.connections,
         load.outstanding,
-        if result.interrupted { "stopped before the end" } else { "done" },
+        if result.interrupted { "stopped early" } else { "done" },
     );
     let _ = writeln!(
         text,
@@ -38,9 +38,9 @@ pub fn render(record: &Record) -> String {
     if requests > 0 {
         latency(&mut text, result);
     }
-    let _ = writeln!(text, "  own CPU {:.0} ns per request", result.own_cpu_ns_per_request);
+    let _ = writeln!(text, "  client CPU {:.0} ns per request", result.own_cpu_ns_per_request);
     if let Some(one_of) = load.verified_one_of {
-        let _ = writeln!(text, "  verified {} (1/{one_of} of the answers)", Bytes(result.verified_bytes));
+        let _ = writeln!(text, "  verified {} (1/{one_of} of the replies)", Bytes(result.verified_bytes));
     }
     if result.wrong_bytes > 0 {
         let first = result.first_wrong_offset_bytes.map_or(String::new(), |at| format!(", the first at offset {at}"));
@@ -48,10 +48,10 @@ pub fn render(record: &Record) -> String {
     }
     for error in &result.errors {
         let name = error.name.map_or_else(|| format!("errno {}", error.errno), str::to_string);
-        let _ = writeln!(text, "  ERROR: {} requests were answered {name}", error.count);
+        let _ = writeln!(text, "  ERROR: {} requests failed with {name}", error.count);
     }
     if let Some(first) = &result.first_error {
-        let _ = writeln!(text, "  the first error: {first}");
+        let _ = writeln!(text, "  first error: {first}");
     }
     for warning in &record.warnings {
         let _ = writeln!(text, "  note: {warning}");

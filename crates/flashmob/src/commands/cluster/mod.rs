@@ -30,13 +30,13 @@ pub const STATUS_VOID: u8 = 5;
 /// Where the result goes.
 #[derive(Clone, Debug, Args)]
 pub struct ResultArgs {
-    /// A name for this cluster in reports.
+    /// Name of this cluster in reports.
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
-    /// Save the result as JSON (described by schema/result-1.json), for `flashmob report`.
+    /// Save the result as JSON (schema/result-1.json), for `flashmob report`.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// A table for people, the result as JSON, or a line of JSON for each thing that happens (schema/event-1.json).
+    /// Output format: a table, the result as JSON, or one JSON line per event (schema/event-1.json).
     #[arg(long, value_enum, default_value = "table")]
     pub output: Output,
 }

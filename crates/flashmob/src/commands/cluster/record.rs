@@ -88,7 +88,7 @@ pub fn document(
 
 /// That it ended before its end because of an error.
 pub fn cut_short(error: &anyhow::Error) -> Warning {
-    Warning::new(Code::Interrupted, format!("ended by an error, points or repetitions are missing: {error:#}"))
+    Warning::new(Code::Interrupted, format!("stopped by an error; points or repetitions are missing: {error:#}"))
 }
 
 fn of_whole(cluster: &Cluster, interrupted: bool) -> Vec<Warning> {
@@ -98,17 +98,17 @@ fn of_whole(cluster: &Cluster, interrupted: bool) -> Vec<Warning> {
     let parts: Vec<String> = [air, flash].into_iter().flatten().collect();
     let modelled = match cluster.setting {
         Setting::Simulator => {
-            Some(format!("simulated in virtual time: modelled are {}, TCP and processors", parts.join(", ")))
+            Some(format!("simulated in virtual time: {}, TCP and CPUs are modelled", parts.join(", ")))
         }
         _ if parts.is_empty() => None,
-        _ => Some(format!("modelled: {}; these figures come from no real device", parts.join(" and "))),
+        _ => Some(format!("modelled: {}; these figures do not come from real devices", parts.join(" and "))),
     };
     warnings.extend(modelled.map(|text| Warning::new(Code::Modelled, text)));
     if interrupted {
-        warnings.push(Warning::new(Code::Interrupted, "stopped before its end: points or repetitions are missing"));
+        warnings.push(Warning::new(Code::Interrupted, "stopped early: points or repetitions are missing"));
     }
     if cluster.points.iter().any(|point| point.parameters.no_io) {
-        let text = "without I/O: nodes answer without reading or writing, so this is the network alone";
+        let text = "without I/O: nodes answer without reading or writing, so this measures the network alone";
         warnings.push(Warning::new(Code::Changed, text));
     }
     warnings
@@ -123,34 +123,34 @@ fn of_point(point: &Point) -> Vec<Warning> {
     if late > 0 {
         let which =
             if late == repetitions.len() { "all".to_string() } else { format!("{late} of {}", repetitions.len()) };
-        let text = "the lab was too late to be trusted; end what else runs, or model fewer nodes or a slower air";
-        add(Code::Late, format!("{which} repetitions count for nothing: {text}"));
+        let text = "the lab was late; stop other programs on this machine, or model fewer nodes or a slower air";
+        add(Code::Late, format!("{which} repetitions are void: {text}"));
     }
     let errors: u64 = repetitions.iter().map(|r| r.errors).sum();
     if errors > 0 {
-        add(Code::Errors, format!("{errors} requests failed; the log says why"));
+        add(Code::Errors, format!("{errors} requests failed; see the log"));
     }
     let rate = point.summary.requests_per_second;
     if point.summary.repetitions > 1 && rate.relative() > SPREAD_MAX {
         let percent = 100.0 * rate.relative();
         let (min, max) = (rate.min, rate.max);
         let text = format!(
-            "the repetitions differ by {percent:.0} %: {min:.0} to {max:.0}/s; end what else runs, or take more of them"
+            "the repetitions differ by {percent:.0} %: {min:.0} to {max:.0}/s; stop other programs, or run more repetitions"
         );
         add(Code::WideSpread, text);
     }
     if let Some(shortest) = repetitions.iter().map(|r| r.elapsed_s).filter(|s| *s < TIME_S_MIN).reduce(f64::min) {
-        add(Code::Short, format!("{:.0} ms are short; take more --time", 1000.0 * shortest));
+        add(Code::Short, format!("{:.0} ms is short; use a longer --time", 1000.0 * shortest));
     }
     let count = point.summary.latency_ns.count;
     let is_thin = |p: &f64| (1.0 - p / 100.0) * (count as f64) < SAMPLES_BEYOND_MIN;
     if count == 0 {
         let text =
-            "nothing was answered in the time that counts; take more --time, fewer --outstanding, or smaller blocks";
+            "no request completed in the measured time; use a longer --time, fewer --outstanding, or smaller blocks";
         add(Code::FewSamples, text.to_string());
     } else if let Some(percentile) = SHOWN_PERCENTILES.into_iter().find(is_thin) {
         let wanted = (SAMPLES_BEYOND_MIN / (1.0 - percentile / 100.0)).ceil();
-        add(Code::FewSamples, format!("p{percentile} rests on {count} requests; {wanted:.0} are the least for it"));
+        add(Code::FewSamples, format!("p{percentile} rests on {count} requests; it needs at least {wanted:.0}"));
     }
     warnings
 }

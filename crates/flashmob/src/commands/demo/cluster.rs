@@ -20,7 +20,7 @@ impl Scratch {
     pub fn new() -> anyhow::Result<Scratch> {
         let path = std::env::temp_dir().join(format!("flashmob-demo-{}", std::process::id()));
         std::fs::create_dir(&path)
-            .with_context(|| format!("cannot make {}; TMPDIR names another place", path.display()))?;
+            .with_context(|| format!("cannot create {}; set TMPDIR to a writable directory", path.display()))?;
         Ok(Scratch { path })
     }
 
@@ -42,7 +42,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            log::warn!("{} is left: {error}", self.path.display());
+            log::warn!("{} was not removed: {error}", self.path.display());
         }
     }
 }

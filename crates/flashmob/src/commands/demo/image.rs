@@ -23,7 +23,7 @@ pub fn make_ext4(dir: &Path, size_bytes: u64) -> anyhow::Result<PathBuf> {
     File::create(&image)?.set_len(size_bytes)?;
     let output =
         e2fs("mkfs.ext4")?.args(["-q", "-F", "-L", "flashmob", "-d"]).arg(&tree).arg(&image).output().context(
-            "mkfs.ext4 cannot be run; install it (Debian, Ubuntu: apt-get install e2fsprogs) or give --image FILE",
+            "cannot run mkfs.ext4; install it (Debian, Ubuntu: apt-get install e2fsprogs) or give --image FILE",
         )?;
     anyhow::ensure!(output.status.success(), "mkfs.ext4 failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     std::fs::remove_dir_all(&tree)?;
@@ -65,7 +65,7 @@ pub fn check_ext4(path: &Path, image_bytes: u64) -> anyhow::Result<Option<String
         Err(_) => return Ok(Some("not checked: e2fsck is not installed (package e2fsprogs)".to_string())),
     };
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    anyhow::ensure!(output.status.success(), "e2fsck finds errors in what was read back:\n{said}");
+    anyhow::ensure!(output.status.success(), "e2fsck found errors in the data read back:\n{said}");
     let summary = said.lines().last().unwrap_or_default();
     let summary = summary.split_once(": ").map_or(summary, |(_, rest)| rest);
     Ok(Some(format!("clean, {summary}")))

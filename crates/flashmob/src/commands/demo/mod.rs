@@ -26,21 +26,21 @@ const EXTENT_BYTES_MIN: u64 = 64 * MIB;
 const TIME_MIN: Duration = Duration::from_millis(100);
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// Show it all on this machine: eight nodes, a gateway, a volume; measured and verified.
+/// Demonstrate flashmob on this machine: eight nodes, a gateway, a volume; measured and verified.
 ///
-/// Eight node processes and a gateway make one volume of 8 x 64 MiB over loopback. A real ext4 image goes in
-/// through NBD, is read back and checked (checksum, e2fsck), and is then read at random in the ways of
-/// the paper: at most k requests per packet (k = 1, 10, 100), and as many as gathered (auto). Every byte
-/// is compared with the image. Everything is removed afterwards.
+/// Starts eight node processes and a gateway, which present a volume of 8 x 64 MiB over loopback. Copies an ext4
+/// image in and out over NBD and verifies it (checksum, e2fsck), then measures random reads with at most k requests
+/// per packet, as in the paper (k = 1, 10, 100), and with self-clocked batches (auto). Every byte read is compared
+/// with the image. All files are removed at the end.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Use this image instead of making one.
+    /// Use this image instead of creating one.
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// Time of reading in all; a bare number means seconds.
+    /// Total time of reading; a bare number means seconds.
     #[arg(long, default_value = "10", value_name = "TIME", value_parser = super::time_in(TIME_MIN..=TIME_MAX))]
     seconds: Duration,
-    /// Leave the cluster running at the end, and print what to try with it. Ctrl-C ends it.
+    /// Leave the cluster running, and print commands to try. Ctrl-C ends it.
     #[arg(long)]
     keep: bool,
 }
@@ -90,7 +90,7 @@ fn copy_and_check(uri: &Uri, image: &Path, image_bytes: u64, dir: &Path) -> anyh
     println!("volume read back:            {}", copied(read.image_bytes, begun.elapsed()));
 
     let sum = image::sha256(image, image_bytes)?;
-    anyhow::ensure!(image::sha256(&back, image_bytes)? == sum, "what was read back DIFFERS from the image");
+    anyhow::ensure!(image::sha256(&back, image_bytes)? == sum, "the data read back DIFFERS from the image");
     println!("checksum equal:              sha256 {}...", &sum[..16]);
     if let Some(verdict) = image::check_ext4(&back, image_bytes)? {
         println!("file system (e2fsck -fn):    {verdict}");
@@ -123,7 +123,7 @@ fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, time: Duration) ->
 /// Prints what to try, and waits for Ctrl-C.
 fn keep(gateway: &Gateway, cluster: &Cluster) {
     let (uri, admin) = (&gateway.uri, gateway.admin);
-    println!("\nThe cluster keeps running until Ctrl-C. To try next, in another terminal:\n");
+    println!("\nThe cluster keeps running until Ctrl-C. Commands to try in another terminal:\n");
     println!("  flashmob status {admin}");
     println!("  curl -s http://{admin}/metrics | grep pieces");
     println!("  nbdinfo {uri}");
@@ -132,10 +132,10 @@ fn keep(gateway: &Gateway, cluster: &Cluster) {
     println!(
         "  fio --name=reads --ioengine=nbd --uri={uri} --rw=randread --bs=4k --iodepth=64 --time_based --runtime=5"
     );
-    println!("and as root, for the files in the image:\n");
+    println!("and as root, to mount the image's file system:\n");
     println!("  mkdir -p nbd mnt && nbdfuse nbd/volume {uri} &");
     println!("  mount -o loop nbd/volume mnt\n");
-    println!("The nodes' data and logs: {}", cluster.dir().display());
+    println!("Node data and logs: {}", cluster.dir().display());
     loop {
         std::thread::park();
     }

@@ -47,7 +47,7 @@ pub fn explain(runs: &[Run]) -> String {
         let packets = |r: &Run| r.packets_per_second / r.reads_per_second.max(1.0);
         let _ = writeln!(
             text,
-            "auto against k = 1, 1 B, many outstanding: {ratio:.1} times the reads/s; {:.2} packets per read against {:.2}",
+            "auto compared with k = 1 (1 B, many outstanding): {ratio:.1} times the reads/s; {:.2} packets per read, {:.2} with k = 1",
             packets(auto),
             packets(one)
         );
@@ -56,15 +56,15 @@ pub fn explain(runs: &[Run]) -> String {
         let us = |run: &Run| run.p50.as_secs_f64() * 1e6;
         let _ = writeln!(
             text,
-            "one read at a time leaves at once either way: p50 {:.0} us with auto, {:.0} us with k = 1",
+            "one read at a time is sent immediately in both modes: p50 {:.0} us with auto, {:.0} us with k = 1",
             us(auto),
             us(one)
         );
     }
     text.push_str(
-        "\nk: requests per batch at most; auto: whatever gathered while earlier batches were out. Packets are TCP\n\
-         segments between gateway and nodes, both ways, acknowledgements included. All of it over loopback on one machine: \n\
-         it shows what batching saves, not what Wi-Fi or flash would give.\n",
+        "\nk: maximum requests per batch; auto: all requests that arrived while earlier batches were in flight. Packets are TCP\n\
+         segments between gateway and nodes, both ways, acknowledgements included. Everything runs over loopback on one machine:\n\
+         this shows the effect of batching, not the speed of Wi-Fi or flash.\n",
     );
     text.replace(": \n", ":\n")
 }

@@ -13,14 +13,14 @@ pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {
     notes.extend(multicast_note(search.no_multicast.as_ref().map(ToString::to_string), search.heard_any, count, join));
     for node in search.found.listed().iter().filter(|node| !node.is_reached()) {
         notes.push(format!(
-            "{} announces itself at {}, but does not answer there: a firewall, an access point that keeps its clients apart, or a wrong \
-             --advertise",
+            "{} announces itself at {} but does not answer there: check for a firewall, client isolation on the access point, or a wrong \
+            --advertise",
             node.about.shown_name(),
             node.about.address
         ));
     }
     if search.found.turned_away() > 0 {
-        notes.push(format!("more than {FOUND_MAX} nodes announce themselves: some are not listed"));
+        notes.push(format!("more than {FOUND_MAX} nodes announce themselves: the list is incomplete"));
     }
     notes
 }
@@ -42,12 +42,12 @@ pub fn multicast_note(
     Some(match (impossible, count) {
         (Some(why), _) => format!("multicast DNS does not work here: {why}; {remedy}"),
         (None, 0) => format!(
-            "no node was found: multicast DNS was sent, and none answered. Either none runs with --listen 0.0.0.0:7411 in this network, or \
-             multicast is blocked on the way (access points often do that, and every router does); {remedy}"
+            "no node found: multicast DNS queries got no answer. Either no node runs with --listen 0.0.0.0:7411 in this network, or \
+            multicast is blocked on the way (many access points do this, and every router does); {remedy}"
         ),
         (None, _) => format!(
-            "no node was heard by multicast DNS, only by --join: multicast is blocked on the way, or they run with --announce off; for \
-             those that are missing: {remedy}"
+            "nodes were found by --join only, none by multicast DNS: multicast is blocked on the way, or the nodes run with \
+            --announce off; to find missing nodes: {remedy}"
         ),
     })
 }

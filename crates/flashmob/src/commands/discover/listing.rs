@@ -31,10 +31,13 @@ pub fn table(found: &FoundNodes) -> String {
     let total_bytes: u64 = nodes.iter().map(|node| node.about.size_bytes).fold(0, u64::saturating_add);
     let _ = writeln!(text, "{} node{}, {}", nodes.len(), if nodes.len() == 1 { "" } else { "s" }, bytes(total_bytes));
     if nodes.iter().any(|node| node.about.reads_per_s.is_some()) {
-        text += "reads/s: 4 KiB reads, one at a time, measured by the node on its own flash when it started";
+        text += "reads/s: 4 KiB reads, one at a time, measured by each node on its own flash at startup";
         let is_program = |node: &&Found| node.about.measured_over == Some(MeasuredOver::Program);
-        text +=
-            if nodes.iter().any(is_program) { "; * over its program's file, as the extent is empty\n" } else { "\n" };
+        text += if nodes.iter().any(is_program) {
+            "; * measured on its program file, because the extent is empty\n"
+        } else {
+            "\n"
+        };
     }
     text
 }

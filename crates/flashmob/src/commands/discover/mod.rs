@@ -26,44 +26,44 @@ const WAIT: Duration = Duration::from_secs(3);
 /// The same while somebody fetches a tablet to scan a code.
 const WAIT_FOR_SCAN: Duration = Duration::from_secs(120);
 
-/// List the nodes that are there: by multicast DNS, and those that announce themselves with --join.
+/// List nodes on the network, found by multicast DNS or by their announcements with --join.
 ///
-/// It listens for both at the same time, shows what nodes tell of themselves, and can write a configuration for a gateway.
-/// It reads and writes nothing on any node.
+/// Listens for both at the same time, shows the properties that nodes announce, and can write a gateway
+/// configuration. It reads and writes no data on any node.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob discover
   flashmob discover --nodes 8 --write cluster.toml && flashmob gateway cluster.toml
-  flashmob discover --qr                  # for the app: scan it on each tablet; Ctrl-C ends
-  flashmob discover --watch               # who comes and goes
+  flashmob discover --qr                  # for the app: scan the code on each tablet; Ctrl-C ends
+  flashmob discover --watch               # print nodes as they appear and disappear
   flashmob discover --output json | jq -r '.nodes[].address'")]
 pub struct DiscoverArgs {
-    /// How long to look; 3s, and 2m with --qr. Ctrl-C ends it early.
+    /// Search time [default: 3s, with --qr 2m]. Ctrl-C ends the search early.
     #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none, conflicts_with = "watch")]
     wait: Option<Duration>,
-    /// End as soon as so many nodes are found; fail if there are fewer.
+    /// Exit as soon as N nodes are found; fail if there are fewer.
     #[arg(long, value_name = "N", conflicts_with = "watch")]
     nodes: Option<usize>,
-    /// Where nodes that were started with --join announce themselves. Whoever reaches it can be listed.
+    /// Address to receive announcements of nodes started with --join. Anyone who can reach it can add a list entry.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Write a configuration for a gateway over what was found.
+    /// Write a gateway configuration with the nodes found.
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     write: Option<PathBuf>,
-    /// Replace FILE if it is there.
+    /// Replace FILE if it exists.
     #[arg(long, requires = "write")]
     force: bool,
-    /// What to call the volume of nodes that belong to none.
+    /// Volume name for nodes that do not belong to a volume yet.
     #[arg(long, value_name = "NAME", default_value = "pool", requires = "write")]
     volume: String,
-    /// Show who comes and goes, a line each, until Ctrl-C.
+    /// Print a line whenever a node appears or disappears, until Ctrl-C.
     #[arg(long)]
     watch: bool,
-    /// Show a QR code with which the app joins.
+    /// Show a QR code that the app scans to join.
     #[arg(long)]
     qr: bool,
-    /// A table for people, or JSON.
+    /// Output format: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: OutputArg,
 }
@@ -76,7 +76,7 @@ enum OutputArg {
 
 pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
     if let Some(path) = args.write.as_ref().filter(|path| !args.force && path.exists()) {
-        anyhow::bail!("{} is there already; --force replaces it", path.display());
+        anyhow::bail!("{} already exists; use --force to replace it", path.display());
     }
     let mut search = Search::start(args.listen)?;
     let join = join_address(search.listens_at());
@@ -100,7 +100,7 @@ pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
         write::write(path, args.force, &args.volume, &search, join)?;
     }
     if let Some(wanted) = args.nodes.filter(|_| !is_enough(search.found.len())) {
-        anyhow::bail!("{} of {wanted} nodes were found; --wait 10s looks longer", search.found.len());
+        anyhow::bail!("found {} of {wanted} nodes; use --wait 10s to search longer", search.found.len());
     }
     Ok(())
 }
@@ -116,10 +116,10 @@ fn join_address(listen: SocketAddr) -> Option<SocketAddr> {
 
 fn tell_where_to_join(args: &DiscoverArgs, join: Option<SocketAddr>) {
     let Some(join) = join else {
-        return log::warn!("this device has no address that others could reach: no network is up");
+        return log::warn!("this device has no address that others can reach: no network is up");
     };
     log::info!(
-        "nodes may join here: flashmob node ... --join {join} (port {DISCOVER_PORT} unless --listen says otherwise)"
+        "nodes can join here: flashmob node ... --join {join} (default port: {DISCOVER_PORT}; --listen changes it)"
     );
     if args.qr {
         let url = format!("{URL_PREFIX}{join}");

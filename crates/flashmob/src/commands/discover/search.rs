@@ -59,7 +59,7 @@ impl Search {
         let to = event_to.clone();
         let end = Arc::new(AtomicBool::new(false));
         let ended = end.clone();
-        let mut listener = Listener::new().context("cannot start to listen for multicast DNS")?;
+        let mut listener = Listener::new().context("cannot listen for multicast DNS")?;
         std::thread::Builder::new().name("mdns".to_string()).spawn(move || {
             while !ended.load(Ordering::SeqCst) {
                 if let Some(heard) = listener.next(SLICE)
@@ -156,7 +156,7 @@ fn serve(
             Ok(server) => {
                 if listen.port() == 0 {
                     log::warn!(
-                        "port {DISCOVER_PORT} is taken, by another search or a gateway perhaps: listening on port {}",
+                        "port {DISCOVER_PORT} is in use, perhaps by another search or a gateway: listening on port {}",
                         server.local_addr().port()
                     );
                 }

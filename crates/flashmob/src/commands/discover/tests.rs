@@ -115,8 +115,8 @@ fn the_message_names_the_way_that_works() {
     assert_eq!(note(None, true, 3), None);
     for (note, part) in [
         (note(Some("no network"), false, 0), "does not work here: no network"),
-        (note(None, false, 0), "none answered"),
-        (note(None, false, 2), "only by --join"),
+        (note(None, false, 0), "queries got no answer"),
+        (note(None, false, 2), "by --join only"),
     ] {
         let note = note.unwrap();
         assert!(note.contains(part) && note.contains("--join 192.168.1.10:7410"), "{note}");
@@ -144,5 +144,5 @@ fn the_table_says_what_each_node_told() {
     ] {
         assert!(parts.iter().all(|part| line.contains(part)), "{table}");
     }
-    assert!(table.contains("* over its program's file"), "{table}");
+    assert!(table.contains("* measured on its program file"), "{table}");
 }

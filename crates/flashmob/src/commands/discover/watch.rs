@@ -70,9 +70,9 @@ pub fn watch(search: &mut Search, as_json: bool, join: Option<SocketAddr>) -> an
 
 fn why(gone: Gone) -> &'static str {
     match gone {
-        Gone::Goodbye => "it said goodbye",
-        Gone::Silent => "its port does not answer any more",
-        Gone::Missing => "it stopped announcing itself",
+        Gone::Goodbye => "said goodbye",
+        Gone::Silent => "its port does not answer",
+        Gone::Missing => "stopped announcing itself",
     }
 }
 

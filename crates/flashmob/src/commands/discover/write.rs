@@ -33,19 +33,15 @@ pub fn write(
     let found = search.found.listed();
     let (there, silent): (Vec<_>, Vec<_>) = found.into_iter().partition(|node| node.is_reached());
     for node in silent {
-        log::warn!("left out: {} at {} does not answer", node.about.shown_name(), node.about.address);
+        log::warn!("not included: {} at {} does not answer", node.about.shown_name(), node.about.address);
     }
     let nodes: Vec<&Announcement> = there.iter().map(|node| &node.about).collect();
     let (volumes, left_out) = volumes(&nodes, free_name);
-    left_out.iter().for_each(|why| log::warn!("left out: {why}"));
-    anyhow::ensure!(
-        !volumes.is_empty(),
-        "nothing to write into {}: no volume can be made of what was found",
-        path.display()
-    );
+    left_out.iter().for_each(|why| log::warn!("not included: {why}"));
+    anyhow::ensure!(!volumes.is_empty(), "{} was not written: the nodes found do not make up a volume", path.display());
     let text = text(&volumes, join.map(|_| search.listens_at()));
     Config::parse(&text, &path.display().to_string(), Path::new("/"))
-        .with_context(|| format!("{} is not written: this is an error of flashmob", path.display()))?;
+        .with_context(|| format!("{} was not written: this is a bug in flashmob", path.display()))?;
     put(path, &text, force).with_context(|| format!("cannot write {}", path.display()))?;
     let count: usize = volumes.iter().map(|volume| volume.nodes.len()).sum();
     log::info!("wrote {}: {count} nodes; now: flashmob gateway {}", path.display(), path.display());
@@ -63,7 +59,7 @@ fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
             // A file system that cannot promise it.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !path.exists() => fs::rename(&temporary, path),
             Err(rustix::io::Errno::EXIST | rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is there already; --force replaces it"))
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file already exists; use --force to replace it"))
             }
             other => other.map_err(io::Error::from),
         }
@@ -117,13 +113,15 @@ fn whole<'a>(name: &str, mut members: Vec<&'a Announcement>) -> Result<Volume<'a
     let names = |members: &[&Announcement]| members.iter().map(|m| m.shown_name()).collect::<Vec<_>>().join(", ");
     if name.ends_with(CUT) {
         return Err(format!(
-            "the id of volume '{name}' is too long for multicast DNS: write it by hand, or let its nodes --join"
+            "the id of volume '{name}' is too long for multicast DNS: write it by hand, or start its nodes with --join"
         ));
     }
     let place = members.iter().find_map(|member| member.place.clone());
     let Some(place) = place else {
         let names = names(&members);
-        return Err(format!("{names} belong to volume '{name}', but do not say at which place; write them by hand"));
+        return Err(format!(
+            "{names} belong to volume '{name}' but do not report their position in it; write them by hand"
+        ));
     };
     members.sort_by_key(|member| member.place.as_ref().map(|place| place.index));
     let agrees = |(number, member): (usize, &&Announcement)| {
@@ -133,13 +131,13 @@ fn whole<'a>(name: &str, mut members: Vec<&'a Announcement>) -> Result<Volume<'a
     let count = place.count as usize;
     if members.len() != count || !members.iter().enumerate().all(agrees) {
         return Err(format!(
-            "volume '{name}' has {count} nodes, and not all of them are there, each once: found {} ({})",
+            "volume '{name}' has {count} nodes, and not all of them were found exactly once: found {} ({})",
             members.len(),
             names(&members)
         ));
     }
     let layout = layout(&place.layout).ok_or_else(|| {
-        format!("volume '{name}' has a layout that this version does not know ({}); write it by hand", place.layout)
+        format!("volume '{name}' has an unknown layout ({}): write it by hand, or use a newer version", place.layout)
     })?;
     Ok(Volume { name: name.to_string(), layout: Some(layout), nodes: members })
 }
@@ -156,24 +154,24 @@ fn layout(text: &str) -> Option<LayoutKind> {
 /// The file. `admin`: where nodes were told to join, so that they find the gateway there.
 pub fn text(volumes: &[Volume<'_>], admin: Option<SocketAddr>) -> String {
     let mut out = String::from(
-        "# Written by 'flashmob discover'. 'flashmob gateway --check' says whether it is still in order after a change.\n\
+        "# Written by 'flashmob discover'. After a change, validate it with 'flashmob gateway --check'.\n\
          #\n\
-         # NBD clients connect on this machine alone; others may with: listen = \"0.0.0.0:10809\"\n\
-         # There are no keys yet: use a network that you trust.\n\n",
+         # NBD clients can connect from this machine only; to allow others: listen = \"0.0.0.0:10809\"\n\
+         # There is no authentication yet: use a network that you trust.\n\n",
     );
     // Writing to a string cannot fail.
     let mut line = |text: String| {
         let _ = writeln!(out, "{text}");
     };
     if let Some(admin) = admin {
-        line("# /status, /metrics, and where nodes announce themselves: those with --join to this port are followed when\n# their address changes.".to_string());
+        line("# For /status, /metrics and announcements: nodes started with --join to this port are followed when\n# their address changes.".to_string());
         line(format!("admin = {}", quoted(&admin.to_string())));
     }
     for volume in volumes {
         line("\n[[volume]]".to_string());
-        line(format!("name = {} # what NBD clients ask for, and what its nodes remember", quoted(&volume.name)));
+        line(format!("name = {} # export name for NBD clients; stored on the nodes", quoted(&volume.name)));
         match volume.layout {
-            None => line("layout = \"linear\" # or \"striped\": see examples/striped.toml. It stays as it is once the volume was used.".to_string()),
+            None => line("layout = \"linear\" # or \"striped\": see examples/striped.toml. Do not change it once the volume has data.".to_string()),
             Some(LayoutKind::Linear) => line("layout = \"linear\"".to_string()),
             Some(LayoutKind::Striped { stripe_bytes }) => {
                 line("layout = \"striped\"".to_string());
@@ -188,7 +186,7 @@ pub fn text(volumes: &[Volume<'_>], admin: Option<SocketAddr>) -> String {
             line(format!("\n[[volume.node]] # {}", remark(node)));
             line(format!("address = {}", quoted(&node.address)));
             line(format!(
-                "extent = {} # no other is taken at that address, and this one is followed",
+                "extent = {} # only this extent is accepted, wherever its address",
                 quoted(&node.extent.to_string())
             ));
             line(format!("size = {}", Size(node.size_bytes).to_toml()));
@@ -205,6 +203,6 @@ fn remark(node: &Announcement) -> String {
     let mut words = vec![node.shown_name()];
     words.extend(node.model.clone().filter(|model| *model != node.name));
     words.push(bytes(node.size_bytes));
-    words.extend(node.reads_per_s.map(|reads| format!("{reads} reads/s of its own, one at a time")));
+    words.extend(node.reads_per_s.map(|reads| format!("{reads} reads/s measured on its flash, one at a time")));
     words.join(", ")
 }

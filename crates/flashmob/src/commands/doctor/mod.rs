@@ -63,7 +63,7 @@ fn view(args: &DoctorArgs) -> anyhow::Result<View> {
             let is_tree = root.join("proc").is_dir() || root.join("sys").is_dir();
             anyhow::ensure!(
                 is_tree,
-                "--root {}: there is no folder 'proc' or 'sys' in it; copy them there, docs/doctor.md says how",
+                "--root {}: it has no folder 'proc' or 'sys'; copy them there, see docs/doctor.md",
                 root.display()
             );
             View::of_tree(root)
@@ -89,7 +89,7 @@ fn view(args: &DoctorArgs) -> anyhow::Result<View> {
 
 fn add_data(view: &mut View, args: &DoctorArgs) -> anyhow::Result<()> {
     let Some(path) = &args.data else { return Ok(()) };
-    view.add_data(path).with_context(|| format!("--data {}: cannot be looked at", path.display()))
+    view.add_data(path).with_context(|| format!("--data {}: cannot be examined", path.display()))
 }
 
 fn look_at(view: &View, args: &DoctorArgs) -> Looked {
@@ -107,7 +107,7 @@ fn json(diagnosis: &Diagnosis) -> anyhow::Result<String> {
 fn resolve(peer: &Peer) -> anyhow::Result<SocketAddr> {
     let port = peer.port.unwrap_or(args::PORT_DEFAULT);
     let addresses = flashmob_host::addresses_of(&peer.host, port)
-        .with_context(|| format!("--peer {}: the name cannot be resolved; give an address", harmless(&peer.text)))?;
+        .with_context(|| format!("--peer {}: cannot resolve the name; give an address", harmless(&peer.text)))?;
     addresses.into_iter().next().with_context(|| format!("--peer {}: the name has no address", harmless(&peer.text)))
 }
 

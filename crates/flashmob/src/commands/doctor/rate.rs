@@ -38,7 +38,7 @@ pub fn measured(address: SocketAddr, timeout: Duration) -> Option<f64> {
     match run(&target, &plan, &AtomicBool::new(false), &mut |_| {}) {
         Ok(run) => run.repetition.flows.first().map(|flow| flow.received_bits_per_second).filter(|rate| *rate > 0.0),
         Err(error) => {
-            log::info!("what the path carries was not measured: {error}");
+            log::info!("the path's rate was not measured: {error}");
             None
         }
     }

@@ -54,7 +54,7 @@ fn what_cannot_be_is_named() {
         ("--yes", "--fix"),
         ("--force", "--undo"),
         ("--only receive-bufer", "did you mean 'receive-buffer'"),
-        ("--peer a:b", "a port is a number"),
+        ("--peer a:b", "the port must be a number"),
     ] {
         let said = parsed(line).unwrap_err();
         assert!(said.contains(wanted), "{line}: {said}");
@@ -83,8 +83,8 @@ fn the_answer_is_as_the_published_schema_says_and_the_worst_comes_first() {
     let text = text::render(&diagnosis, false);
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no '{words}' in {text}"));
     assert!(at("SEVERE  memory: ") < at("WRONG   window-scaling: ") && at("WRONG") < at("unknown clock: "));
-    assert!(text.contains("costs  ") && text.contains("mend   sysctl -w net.ipv4.tcp_window_scaling=1\n"));
-    assert!(text.contains("2 things are wrong") && !text.contains("android-battery"));
+    assert!(text.contains("effect ") && text.contains("fix    sysctl -w net.ipv4.tcp_window_scaling=1\n"));
+    assert!(text.contains("2 problems") && !text.contains("android-battery"));
     assert!(!text.contains("--fix"), "a copied tree is only looked at");
     assert!(text::render(&diagnosis, true).contains("-       android-battery: "));
 }

@@ -34,20 +34,20 @@ fn write_all(out: &mut String, diagnosis: &Diagnosis, all: bool) -> std::fmt::Re
     let wrong = count(Outcome::Severe) + count(Outcome::Wrong);
     let (well, unknown, other) = (count(Outcome::Well), count(Outcome::Unknown), count(Outcome::NotApplicable));
     let verdict = match wrong {
-        0 => "nothing is wrong".to_string(),
-        1 => "1 thing is wrong".to_string(),
-        wrong => format!("{wrong} things are wrong"),
+        0 => "no problems".to_string(),
+        1 => "1 problem".to_string(),
+        wrong => format!("{wrong} problems"),
     };
     let hint = if all || well + other == 0 { "" } else { " (-a shows all)" };
     writeln!(
         out,
-        "{}: {verdict}; {well} well, {unknown} unknown, {other} not applicable{hint}",
+        "{}: {verdict}; {well} passed, {unknown} unknown, {other} not applicable{hint}",
         harmless(&diagnosis.device.name())
     )?;
     if diagnosis.checks.iter().any(|check| check.can_fix) {
         writeln!(
             out,
-            "'flashmob doctor --fix' as root sets what is marked with *, and 'flashmob doctor --undo' puts it back."
+            "'flashmob doctor --fix' as root applies the fixes marked with *; 'flashmob doctor --undo' reverts them."
         )?;
     }
     Ok(())
@@ -56,10 +56,10 @@ fn write_all(out: &mut String, diagnosis: &Diagnosis, all: bool) -> std::fmt::Re
 fn write_finding(out: &mut String, check: &Check) -> std::fmt::Result {
     let word = if check.outcome == Outcome::Severe { "SEVERE" } else { "WRONG" };
     writeln!(out, "{word:<8}{}: {}", check.name, harmless(&check.found))?;
-    writeln!(out, "        costs  {}", harmless(&check.cost))?;
+    writeln!(out, "        effect {}", harmless(&check.cost))?;
     if !check.command.is_empty() {
         let mark = if check.can_fix { " *" } else { "" };
-        writeln!(out, "        mend   {}{mark}", harmless(&check.command))?;
+        writeln!(out, "        fix    {}{mark}", harmless(&check.command))?;
     }
     if !check.advice.is_empty() {
         writeln!(out, "        note   {}", harmless(&check.advice))?;

@@ -20,7 +20,7 @@ pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.fix && !args.yes {
         anyhow::ensure!(
             io::stdin().is_terminal() && io::stderr().is_terminal(),
-            "--fix asks for each value, and nobody is there to answer; add --yes to set all of them"
+            "--fix asks before each change, but stdin is not a terminal; add --yes to apply all of them"
         );
     }
     Ok(())
@@ -30,7 +30,7 @@ pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
 pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
     let findings = || found.diagnosis.checks.iter().zip(&found.changes).filter(|(_, changes)| !changes.is_empty());
     if findings().next().is_none() {
-        tell(args, "there is nothing that --fix can set\n")?;
+        tell(args, "--fix has nothing to set\n")?;
         return Ok(false);
     }
     anyhow::ensure!(
@@ -63,7 +63,7 @@ pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
     }
     if !done.is_empty() {
         let mut text = format!(
-            "{} set, until the next boot; 'flashmob doctor --undo' puts back what was there ({}).\nTo make it last, as root:\n",
+            "{} set, until the next boot; 'flashmob doctor --undo' restores the previous values ({}).\nTo make the changes permanent, as root:\n",
             done.len(),
             journal.path().display()
         );
@@ -72,7 +72,7 @@ pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
         }
         tell(args, &text)?;
     }
-    anyhow::ensure!(failed == 0 || !done.is_empty(), "nothing could be set; see above");
+    anyhow::ensure!(failed == 0 || !done.is_empty(), "no value could be set; see above");
     Ok(!done.is_empty())
 }
 
@@ -83,7 +83,7 @@ fn is_wanted(check: &str, change: &Change) -> anyhow::Result<bool> {
     write!(err, "{check}: set {} from '{now}' to '{}'? [y/N] ", change.place.words(), change.new)?;
     err.flush()?;
     let mut answer = String::new();
-    let len = io::stdin().lock().read_line(&mut answer).context("no answer could be read")?;
+    let len = io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     if len == 0 {
         writeln!(err)?;
     }
@@ -96,14 +96,14 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     match path.symlink_metadata() {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            say(&format!("there is nothing to put back ({} is not there)\n", path.display()))?;
+            say(&format!("nothing to restore ({} does not exist)\n", path.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
     anyhow::ensure!(
         rustix::process::geteuid().is_root(),
-        "putting values back needs root; run it as root: sudo flashmob doctor --undo"
+        "restoring values needs root; run it as root: sudo flashmob doctor --undo"
     );
     let mut journal = Journal::open(&path)?;
     let (mut left, mut said) = (0, String::new());
@@ -111,18 +111,18 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         let (what, old) = (entry.place.words(), &entry.old);
         left += usize::from(!outcome.is_done());
         let line = match outcome {
-            PutBack::Back => format!("back    {what}: '{old}'"),
+            PutBack::Back => format!("restored {what}: '{old}'"),
             PutBack::Already => format!("was     {what}: '{old}' already"),
-            PutBack::Gone => format!("gone    {what}: it is not there any more, or this device was started anew since"),
+            PutBack::Gone => format!("gone    {what}: it no longer exists, or this device has restarted since"),
             PutBack::Changed(now) => format!(
-                "LEFT    {what}: somebody has set it to '{}' since, it was '{old}'; --force puts that back",
+                "LEFT    {what}: it was changed to '{}' since, it was '{old}'; add --force to restore that",
                 harmless(now)
             ),
             PutBack::Elsewhere => format!(
-                "LEFT    {what}: it was set in another network namespace ({}); run this there",
+                "LEFT    {what}: it was set in another network namespace ({}); run this command there",
                 entry.network.as_deref().unwrap_or("unknown")
             ),
-            PutBack::Failed(why) => format!("FAILED  {what} could not be set to '{old}' again: {}", harmless(why)),
+            PutBack::Failed(why) => format!("FAILED  {what} could not be restored to '{old}': {}", harmless(why)),
         };
         said.push_str(&line);
         said.push('\n');
@@ -132,7 +132,7 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     if left == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    say(&format!("{left} not put back; they stay in {}\n", path.display()))?;
+    say(&format!("{left} not restored; kept in {}\n", path.display()))?;
     Ok(ExitCode::from(STATUS_WRONG))
 }
 
@@ -155,6 +155,6 @@ fn undo_path(args: &DoctorArgs) -> anyhow::Result<PathBuf> {
     }
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state.context("there is no folder for the undo file; name one with --undo-file FILE")?;
+    let state = state.context("no folder for the undo file; give a file with --undo-file FILE")?;
     Ok(state.join("flashmob").join(NAME))
 }

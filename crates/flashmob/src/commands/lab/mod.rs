@@ -9,7 +9,7 @@ use flashmob_core::gateway::BatchMode;
 use super::cluster_args::{ModelArgs, batch};
 use crate::lab::{self, NODES_MAX, Plan};
 
-/// Real processes and real TCP over a modelled air, on this machine.
+/// Run real processes and real TCP over a modelled air on this machine.
 #[derive(Debug, Args)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -22,11 +22,11 @@ enum LabCommand {
     Shell(ShellArgs),
 }
 
-/// Run a command beside a gateway whose nodes are reached over a modelled air.
+/// Run a command next to a gateway whose nodes are reached over a modelled air.
 ///
-/// Gateway and nodes are real processes with TCP stacks of their own; what is between them is modelled: each Ethernet frame
-/// arrives when the model of the air says, or not at all. All vanishes with the command. It needs root, or a system
-/// that lets users make namespaces.
+/// Gateway and nodes are real processes, each with its own TCP stack; the network between them is modelled: each
+/// Ethernet frame is delivered at the time that the model gives, or dropped. Everything is removed when the command
+/// exits. Needs root, or a system that allows user namespaces.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,25 +38,25 @@ Examples:
   flashmob lab run --nodes 1 --node-command 'exec nbdkit -f -i $ADDRESS memory 1G' -- \\
       sh -c 'until nbdinfo nbd://10.77.0.2; do sleep 0.1; done'
 
-The command finds in its environment:
+The environment of the command:
   FLASHMOB_URI     the volume, for NBD clients
   FLASHMOB_ADMIN   the gateway's address for 'flashmob status'
   FLASHMOB_CONFIG  a configuration for gateways over the nodes
   FLASHMOB_NODES   the nodes' addresses
-  FLASHMOB_LAB     the lab's socket: what happened on the air, how late the lab was
+  FLASHMOB_LAB     the lab's socket: statistics of the air and the lab's lateness
 
-Exit status: that of the command; 75 if the command was well but the lab was LATE (this
-machine could not keep the air's time: the figures mean nothing, try again); 125 the lab could
-not be made, 126 the command could not be run, 127 there is no such command, 2 wrong arguments.")]
+Exit status: that of the command; 75 if the command succeeded but the lab was LATE (this
+machine could not keep up with the modelled air: discard the figures and try again); 125 the lab could
+not be created, 126 the command could not be run, 127 command not found, 2 wrong arguments.")]
 struct RunArgs {
     #[command(flatten)]
     lab: LabOptions,
-    /// What to run in the gateway's network, and its arguments.
+    /// Command to run in the gateway's network, with its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// The same with a shell: to look around.
+/// Run a shell in the lab.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -77,23 +77,23 @@ struct ShellArgs {
 struct LabOptions {
     #[command(flatten)]
     model: ModelArgs,
-    /// Links to each node (P1's m).
+    /// Links per node (P1's m).
     #[arg(long, default_value_t = 1, value_name = "M", value_parser = clap::value_parser!(u16).range(1..=256))]
     links: u16,
-    /// Pieces that travel together: auto, or at most so many with one batch out for each link (P1's k).
+    /// Batch size: auto (self-clocked), or a fixed maximum with one batch in flight per link (P1's k).
     #[arg(long, visible_alias = "aggregate", default_value = "auto", value_name = "K", value_parser = batch)]
     batch: BatchMode,
-    /// How TCP over the air controls congestion: any that this kernel has.
+    /// TCP congestion control over the air: any that this kernel has.
     #[arg(long, default_value = "cubic", value_name = "NAME", value_parser = congestion)]
     congestion: String,
-    /// Run this line of shell in each node's network instead of a node, to compare other servers. NODE is its number from 0,
-    /// ADDRESS its address. There is no gateway then unless --with-gateway asks for it.
+    /// Run this shell command line in each node's network instead of a node, to compare other servers. NODE is its
+    /// number from 0, ADDRESS its address. No gateway is started unless --with-gateway is given.
     #[arg(long, value_name = "LINE")]
     node_command: Option<String>,
-    /// Nodes alone.
+    /// Start nodes only, without a gateway.
     #[arg(long, conflicts_with = "with_gateway")]
     no_gateway: bool,
-    /// A gateway in spite of --node-command.
+    /// Start a gateway despite --node-command.
     #[arg(long)]
     with_gateway: bool,
 }
@@ -103,7 +103,7 @@ impl LabOptions {
         let model = self.model;
         anyhow::ensure!(
             model.nodes <= NODES_MAX,
-            "--nodes {} is more than one machine can run in real time; give at most {NODES_MAX}, or use 'flashmob simulate'",
+            "--nodes {} is too many to run in real time on one machine; give at most {NODES_MAX}, or use 'flashmob simulate'",
             model.nodes
         );
         Ok(Plan {
@@ -129,7 +129,7 @@ fn congestion(name: &str) -> Result<String, String> {
     if (1..16).contains(&name.len()) && name.chars().all(plain) {
         Ok(name.to_string())
     } else {
-        Err("give a name such as cubic, bbr or reno".to_string())
+        Err("must be a name such as cubic, bbr or reno".to_string())
     }
 }
 
@@ -141,7 +141,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
             let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
             let plan = args.lab.plan(vec![shell])?;
             log::info!(
-                "{} nodes behind the modelled air {}; 'exit' ends the lab; see 'flashmob lab shell --help' for what to try",
+                "{} nodes behind the modelled air {}; 'exit' ends the lab; 'flashmob lab shell --help' lists commands to try",
                 plan.nodes,
                 plan.air.name
             );

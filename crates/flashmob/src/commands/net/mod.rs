@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Look into the network.
+/// Analyze network traffic.
 #[derive(Debug, Args)]
 pub struct NetArgs {
     #[command(subcommand)]
@@ -15,7 +15,7 @@ pub struct NetArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Say what held TCP connections back, out of captured packets.
+    /// Analyze captured packets: what limited each TCP connection.
     Analyze(Box<analyze::AnalyzeArgs>),
 }
 

@@ -8,16 +8,16 @@ use flashmob_server::device::{DeviceOptions, FreeSpaceMin, Limits};
 
 #[derive(Debug, Args)]
 pub(super) struct CareArgs {
-    /// JSON file in which an app tells battery, charger, heat, screen and Doze; else /sys is looked at, where it may be.
+    /// JSON file in which an app reports battery, charger, temperature, screen and Doze [default: read /sys where allowed].
     #[arg(long, value_name = "FILE")]
     device_state: Option<PathBuf>,
-    /// Say so when the battery has less than this and is not charging.
+    /// Warn when the battery is below this level and not charging.
     #[arg(long, value_name = "PERCENT", default_value_t = 15, value_parser = clap::value_parser!(u8).range(0..=100))]
     low_battery: u8,
-    /// Say so when the battery is as hot as this, in degrees Celsius.
+    /// Warn when the battery is at this temperature or above, in degrees Celsius.
     #[arg(long, value_name = "CELSIUS", default_value_t = 45.0, value_parser = celsius)]
     hot: f64,
-    /// Say so when less is free beside the data file [default: 256MiB, or 5 % of the file system where that is less].
+    /// Warn when less space than this is free beside the data file [default: 256MiB, or 5 % of the file system if that is less].
     #[arg(long, value_name = "SIZE", value_parser = super::super::size)]
     free_space_min: Option<u64>,
 }
@@ -39,6 +39,6 @@ impl CareArgs {
 fn celsius(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(celsius) if (0.0..=150.0).contains(&celsius) => Ok(celsius),
-        _ => Err("write degrees Celsius from 0 to 150, such as 45".to_string()),
+        _ => Err("must be degrees Celsius from 0 to 150, such as 45".to_string()),
     }
 }

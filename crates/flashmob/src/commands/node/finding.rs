@@ -10,19 +10,19 @@ use flashmob_server::node::NodeServer;
 
 /// The options of `flashmob node` that say how it is found.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Being found")]
+#[command(next_help_heading = "Discovery")]
 pub struct FindingArgs {
-    /// What people call this device; otherwise its host name or model.
+    /// Name of this device [default: its host name or model].
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
-    /// Announce this node by multicast DNS where that can be sent and --listen is not this machine alone, or never.
+    /// Announce this node by multicast DNS: auto (unless --listen is limited to this machine), or off.
     #[arg(long, value_enum, default_value = "auto")]
     announce: AnnounceArg,
-    /// Announce this node to 'flashmob discover' or to a gateway's admin port, again and again; may be given several times.
-    /// Works without multicast. What a QR code says is taken too.
+    /// Announce this node periodically to 'flashmob discover' or to a gateway's admin port; can be repeated. Works
+    /// without multicast. Also accepts the text of a join QR code.
     #[arg(long, value_name = "HOST:PORT")]
     join: Vec<Target>,
-    /// The address to tell others, in place of those of this device's interfaces.
+    /// Address to announce, instead of those of this device's interfaces.
     #[arg(long, value_name = "ADDR[:PORT]")]
     advertise: Option<Advertise>,
 }
@@ -36,7 +36,7 @@ enum AnnounceArg {
 fn name(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && fitting(text, NAME_BYTES_MAX) == text;
     fits.then(|| text.to_string())
-        .ok_or_else(|| format!("a name has 1 to {NAME_BYTES_MAX} bytes, none of them control characters"))
+        .ok_or_else(|| format!("a name must have 1 to {NAME_BYTES_MAX} bytes, none of them control characters"))
 }
 
 /// Starts to announce `server`, which will run.

@@ -18,7 +18,7 @@ const STEP_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct MemoryArgs {
-    /// Memory that the node may use, at least 16MiB; auto is a sixteenth of what there is, between 16MiB and 64MiB.
+    /// Memory limit of the node, at least 16MiB; auto is a sixteenth of the available memory, between 16MiB and 64MiB.
     #[arg(long, value_parser = parse, default_value = "auto", value_name = "auto|SIZE")]
     memory: Memory,
 }
@@ -46,22 +46,22 @@ impl MemoryArgs {
         };
         anyhow::ensure!(
             bytes >= MEMORY_BYTES_MIN,
-            "--memory {} is too little; give at least 16MiB, or auto",
+            "--memory {} is too small; give at least 16MiB, or auto",
             Bytes(bytes)
         );
         match there.least() {
             Some((there_bytes, whose)) if self.memory == Memory::Auto => {
-                log::info!("memory: {} of the {} that {whose} has", Bytes(bytes), Bytes(there_bytes));
+                log::info!("memory limit: {} of the {} of {whose}", Bytes(bytes), Bytes(there_bytes));
             }
             Some((there_bytes, whose)) if bytes > there_bytes / 2 => {
                 log::warn!(
-                    "--memory {} is more than half of the {} that {whose} has: the system may end this node; --memory auto takes {}",
+                    "--memory {} is more than half of the {} of {whose}: the system may kill this node; --memory auto uses {}",
                     Bytes(bytes),
                     Bytes(there_bytes),
                     Bytes(there.budget_bytes())
                 );
             }
-            _ => log::info!("memory: {}", Bytes(bytes)),
+            _ => log::info!("memory limit: {}", Bytes(bytes)),
         }
         Ok(bytes)
     }

@@ -22,10 +22,10 @@ use super::cluster_args::{self, LoadArgs, ModelArgs};
 /// Simulated requests have real bytes, in several simulations at once: so many may be outstanding.
 const BYTES_MAX: u64 = 256 * MIB;
 
-/// Say how fast a cluster will be, what holds it back, and what would move that; before anything is bought or wired.
+/// Predict a cluster's speed, its bottleneck and what would improve it, before buying or setting up anything.
 ///
-/// Everything is modelled: the devices' flash, the air, TCP and processors, as 'flashmob simulate' does; where there is a formula it is used
-/// instead, and named. What holds the cluster back is found by giving it twice as much of one thing after the other.
+/// Everything is modelled as in 'flashmob simulate': the devices' flash, the air, TCP and CPUs; where a closed
+/// formula exists it is used instead, and named. The bottleneck is found by doubling one resource after the other.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,32 +34,32 @@ Examples:
   flashmob plan --nodes 4 --flash sdcard --wifi 11ac --write 4KiB --outstanding-total 16
   flashmob plan --nodes 16 --cells 2 --output json | jq .remedies
 
-Profiles and where their numbers come from: docs/models.md. How to read the answer: docs/planning.md.")]
+docs/models.md has the profiles and their sources; docs/planning.md explains the output.")]
 pub struct PlanArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// Cells, each with an access point and a channel of its own; the nodes are divided among them. Several need a wired gateway.
+    /// Cells, each with its own access point and channel; the nodes are divided among them. More than one needs a wired gateway.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     cells: u32,
-    /// Random reads of this size: 1 byte, unless given.
+    /// Random reads of this size [default: 1 byte].
     #[arg(long, value_name = "SIZE", value_parser = cluster_args::block_size, conflicts_with = "write")]
     read: Option<u32>,
     /// Random writes of this size.
     #[arg(long, value_name = "SIZE", value_parser = cluster_args::block_size)]
     write: Option<u32>,
-    /// Links to each node (P1's m).
+    /// Links per node (P1's m).
     #[arg(long, default_value_t = 1, value_name = "M", value_parser = clap::value_parser!(u16).range(1..=256))]
     links: u16,
-    /// Pieces that travel together: auto, or at most so many with one batch out for each link (P1's k).
+    /// Batch size: auto (self-clocked), or a fixed maximum with one batch in flight per link (P1's k).
     #[arg(long, visible_alias = "aggregate", default_value = "auto", value_name = "K", value_parser = cluster_args::batch)]
     batch: BatchMode,
-    /// Requests outstanding for each node: 256, or what links and batches can hold if that is more.
+    /// Outstanding requests per node [default: 256, or what links and batches can hold if that is more].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     outstanding: Option<u32>,
-    /// Requests outstanding in all.
+    /// Outstanding requests in total.
     #[arg(long, value_name = "N", conflicts_with = "outstanding", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     outstanding_total: Option<u32>,
-    /// A text for people, or JSON (described by schema/plan-1.json).
+    /// Output format: text, or JSON (schema/plan-1.json).
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
@@ -81,18 +81,18 @@ impl PlanArgs {
         if self.cells > 1 {
             anyhow::ensure!(
                 matches!(model.parts.air.medium, Medium::Cell(_)),
-                "--cells {}: '{}' has no cells; leave --cells out, or choose Wi-Fi with --air",
+                "--cells {}: '{}' has no cells; leave out --cells, or select a Wi-Fi profile with --air",
                 self.cells,
                 model.parts.air.name
             );
             anyhow::ensure!(
                 attachment == Attachment::Wired,
-                "--cells {} with a wireless gateway, which is a station of one cell; add --gateway wired",
+                "--cells {} needs a wired gateway, because a wireless one is a station of a single cell; add --gateway wired",
                 self.cells
             );
             anyhow::ensure!(
                 self.cells <= model.nodes,
-                "--cells {} for {} nodes: each cell needs one; take fewer cells or more nodes",
+                "--cells {} for {} nodes: each cell needs a node; use fewer cells or more nodes",
                 self.cells,
                 model.nodes
             );
@@ -103,14 +103,14 @@ impl PlanArgs {
         };
         anyhow::ensure!(
             u64::from(block_bytes) <= model.parts.extent,
-            "requests of {} to extents of {}: make --extent larger",
+            "requests of {} do not fit extents of {}: use a larger --extent",
             Bytes(block_bytes.into()),
             Bytes(model.parts.extent)
         );
         let outstanding = self.outstanding_in_all(block_bytes, read_percent);
         anyhow::ensure!(
             u64::from(outstanding) * u64::from(block_bytes) <= BYTES_MAX,
-            "{outstanding} requests of {} outstanding are too many bytes to simulate; take fewer with --outstanding-total, or smaller ones",
+            "{outstanding} outstanding requests of {} are too many bytes to simulate; reduce --outstanding-total or the request size",
             Bytes(block_bytes.into())
         );
         Ok(Settings {
@@ -161,8 +161,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     drop(line);
     anyhow::ensure!(
         answer.forecast.simulated.rate > 0.0,
-        "nothing was answered in {:.0} s of virtual time: so much cannot be outstanding; take fewer with --outstanding-total, \
-         or smaller requests",
+        "no request completed in {:.0} s of virtual time: too many are outstanding; reduce --outstanding-total or the request \
+        size",
         answer.forecast.simulated.elapsed.as_secs_f64()
     );
     let record = record::of(&settings, &answer)?;

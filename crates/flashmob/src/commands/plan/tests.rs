@@ -52,10 +52,10 @@ fn the_line_says_what_is_planned() {
 fn what_cannot_be_is_named_with_the_remedy() {
     for (line, wanted) in [
         ("--cells 2 --gateway wireless", "add --gateway wired"),
-        ("--cells 9", "take fewer cells or more nodes"),
+        ("--cells 9", "use fewer cells or more nodes"),
         ("--cells 2 --air wan", "'wan' has no cells"),
-        ("--read 4KiB --extent 1KiB", "make --extent larger"),
-        ("--read 1MiB", "take fewer with --outstanding-total"),
+        ("--read 4KiB --extent 1KiB", "use a larger --extent"),
+        ("--read 1MiB", "reduce --outstanding-total"),
         ("--read 1 --write 1", "cannot be used with"),
         ("--outstanding 1 --outstanding-total 1", "cannot be used with"),
         ("--read 0", "1 byte to 32MiB"),
@@ -112,7 +112,7 @@ fn the_text_names_everything_and_says_that_it_is_modelled() {
     plan.remedies.clear();
     (plan.method, plan.formula) = (Method::ClosedForm, Some("Little's law".into()));
     let text = text::render(&plan);
-    for wanted in ["no single thing", "nothing that this planner knows", "closed form (Little's law)"] {
+    for wanted in ["no single resource", "no known change gains", "by formula (Little's law)"] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
 }

@@ -24,7 +24,7 @@ fn headline(plan: &Plan) -> String {
     let p = &plan.parameters;
     let devices = match &plan.flash {
         Some(flash) => format!("with flash '{}'", flash.profile),
-        None => "that read and write nothing".to_string(),
+        None => "without I/O".to_string(),
     };
     let gateway = match plan.air.gateway {
         Attachment::Wireless => "a wireless gateway",
@@ -64,7 +64,7 @@ fn lines(plan: &Plan) -> Vec<(&'static str, String)> {
     ));
     if let (Some(fraction), Some(flash)) = (plan.flash_fraction, &plan.flash) {
         let limit = flash.limits.first().map_or(0.0, |l| l.requests_per_second);
-        let sorted = if fraction > 1.0 { "; sorting makes it more" } else { "" };
+        let sorted = if fraction > 1.0 { "; sorting raises it" } else { "" };
         let share = format!("{} % of the nodes' own flash limit", sentence(100.0 * fraction));
         lines.push(("flash", format!("{share} ({}/s each alone, unsorted{sorted})", rate(limit))));
     }
@@ -76,13 +76,13 @@ fn lines(plan: &Plan) -> Vec<(&'static str, String)> {
         title = "";
     }
     if plan.remedies.is_empty() {
-        lines.push((title, "nothing that this planner knows brings 5 % or more".to_string()));
+        lines.push((title, "no known change gains 5 % or more".to_string()));
     }
     lines.push(("how", method(plan)));
     if plan.spread > SPREAD_MAX {
         let percent = 100.0 * plan.spread;
-        let why = "TCP and a full air keep no steady pace there";
-        lines.push(("note", format!("parts of the simulation differ by {percent:.0} %: {why}")));
+        let why = "TCP over a saturated air has no steady rate";
+        lines.push(("note", format!("intervals of the simulation differ by {percent:.0} %: {why}")));
     }
     lines
 }
@@ -97,14 +97,14 @@ fn bottleneck(plan: &Plan) -> String {
     let gain = |resource: Resource| plan.gains.iter().find(|g| g.resource == resource).map_or(1.0, |g| g.factor);
     let one = |resource: &Resource| format!("{} (twice as much: x{})", name(*resource), sentence(gain(*resource)));
     match plan.bottleneck.as_slice() {
-        [] => "no single thing: twice as much of any one brings less than 8 %".to_string(),
+        [] => "no single resource: doubling any one gains less than 8 %".to_string(),
         [only] => {
             let rest = plan.gains.iter().find(|Gain { resource, .. }| resource != only);
             let rest = rest.map_or(1.0, |g| g.factor);
             let rest = if rest < 1.02 {
-                "of anything else: nothing".to_string()
+                "doubling anything else: no gain".to_string()
             } else {
-                format!("of anything else: x{} at most", sentence(rest))
+                format!("doubling anything else: x{} at most", sentence(rest))
             };
             format!("{}; {rest}", one(only))
         }
@@ -127,7 +127,7 @@ fn name(resource: Resource) -> &'static str {
 
 fn method(plan: &Plan) -> String {
     match &plan.formula {
-        Some(formula) => format!("rate in closed form ({formula}), all else simulated in virtual time"),
+        Some(formula) => format!("rate by formula ({formula}), the rest simulated in virtual time"),
         None => "simulated in virtual time".to_string(),
     }
 }

@@ -46,7 +46,7 @@ impl Adb {
     pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => anyhow::anyhow!(
-                "'{}' is not installed; install it (Debian, Ubuntu: apt install adb; others: Android's platform tools), or name it with --adb PATH",
+                "'{}' is not installed; install it (Debian, Ubuntu: apt install adb; others: Android's platform tools), or give its path with --adb PATH",
                 self.program
             ),
             _ => anyhow::anyhow!("cannot run '{}': {error}", self.program),
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_question_has_an_end_and_a_missing_program_a_remedy() {
         let error = Adb::new("sleep").ask(["60"], Duration::from_millis(50)).unwrap_err().to_string();
-        assert!(error.contains("no answer within"), "{error}");
+        assert!(error.contains("no answer from adb within"), "{error}");
         let error = Adb::new("/nowhere/adb").ask(["devices"], ANSWER_TIMEOUT).unwrap_err().to_string();
         assert!(error.contains("apt install adb"), "{error}");
     }

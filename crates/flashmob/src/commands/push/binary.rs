@@ -41,10 +41,10 @@ impl Processor {
                 Ok(Processor::Armv7)
             }
             Some(word) => anyhow::bail!(
-                "there is no binary for its processor, {word}: flashmob has aarch64 and armv7, and x86_64 for emulators"
+                "no binary for this processor, {word}: flashmob supports aarch64 and armv7, and x86_64 for emulators"
             ),
             None => anyhow::bail!(
-                "the device does not say what processor it has (getprop, uname); give the right binary with --binary PATH"
+                "the device does not report its processor (getprop, uname); give the right binary with --binary PATH"
             ),
         }
     }
@@ -84,7 +84,7 @@ pub fn find(named: Option<&Path>, processor: Processor) -> anyhow::Result<Binary
 fn missing(places: &[PathBuf], processor: Processor) -> anyhow::Error {
     let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
     anyhow::anyhow!(
-        "no binary for {}: there is no {}; build it with 'make cross', or name one with --binary PATH",
+        "no binary for {}: there is no {}; build it with 'make cross', or give one with --binary PATH",
         processor.name(),
         places.join(", no ")
     )
@@ -103,11 +103,11 @@ fn read(path: &Path, processor: Processor) -> anyhow::Result<Binary> {
     let mut head = Vec::new();
     file.by_ref().take(20).read_to_end(&mut head).with_context(named)?;
     let is_program = head.len() == 20 && head.starts_with(b"\x7fELF");
-    anyhow::ensure!(is_program, "{} is not a program for Android (an ELF file)", path.display());
+    anyhow::ensure!(is_program, "{} is not an ELF executable for Android", path.display());
     let found = (head[4], u16::from_le_bytes([head[18], head[19]]));
     anyhow::ensure!(
         found == processor.elf(),
-        "{} is for another processor than the device's, which is {}: build that one with 'make cross', or name it with --binary PATH",
+        "{} is for another processor; the device has {}: build that binary with 'make cross', or give it with --binary PATH",
         path.display(),
         processor.name()
     );
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((binary.size_bytes, binary.sha256), (28, hash));
         assert!(find(Some(&path), Processor::Aarch64).unwrap_err().to_string().contains("another processor"));
         std::fs::write(&path, "#!/bin/sh").unwrap();
-        assert!(find(Some(&path), Processor::Armv7).unwrap_err().to_string().contains("not a program"));
+        assert!(find(Some(&path), Processor::Armv7).unwrap_err().to_string().contains("not an ELF executable"));
         assert!(find(Some(&folder.path().join("absent")), Processor::Armv7).is_err());
     }
 }

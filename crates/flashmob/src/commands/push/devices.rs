@@ -85,15 +85,18 @@ pub fn choose(devices: Vec<Attached>, serial: Option<&str>, all: bool) -> anyhow
             let found: Vec<_> = devices.into_iter().filter(|device| device.serial == serial).collect();
             anyhow::ensure!(
                 !found.is_empty(),
-                "there is no device {serial}; {}",
-                if there.is_empty() { Trouble::NoDevice.to_string() } else { format!("there are: {there}") }
+                "no device {serial}; {}",
+                if there.is_empty() { Trouble::NoDevice.to_string() } else { format!("attached: {there}") }
             );
             found
         }
         None if devices.is_empty() => return Err(Trouble::NoDevice.into()),
         None if all || devices.len() == 1 => devices,
         None => {
-            anyhow::bail!("several devices are attached: {}; say which with --serial SERIAL, or --all", names(&devices))
+            anyhow::bail!(
+                "several devices are attached: {}; choose one with --serial SERIAL, or use --all",
+                names(&devices)
+            )
         }
     };
     for device in &chosen {
@@ -184,7 +187,7 @@ mod tests {
         let message = |devices, serial, all| format!("{:#}", choose(devices, serial, all).unwrap_err());
         assert!(message(vec![], None, false).contains("USB debugging"));
         assert!(message(devices.clone(), None, false).contains("Nexus 7 (0a1b2c3d), 127.0.0.1:5555"));
-        assert!(message(devices.clone(), Some("nobody"), false).contains("there are: Nexus 7"));
+        assert!(message(devices.clone(), Some("nobody"), false).contains("attached: Nexus 7"));
         assert!(message(devices.clone(), Some("127.0.0.1:5555"), false).contains("unlock it and accept"));
         assert!(message(devices.clone(), None, true).contains("127.0.0.1:5555"), "all of them means all of them");
         assert_eq!(choose(devices.clone(), Some("0a1b2c3d"), false).unwrap().len(), 1);

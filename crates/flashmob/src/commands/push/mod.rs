@@ -24,38 +24,39 @@ use session::{Session, Stopped};
 
 use super::tell::STATUS_INTERRUPTED;
 
-/// Try it on Android devices over adb: copy the right binary, run a node or a benchmark, bring results back.
+/// Run a node or a benchmark on Android devices over adb: copies the right binary, runs it, and fetches the results.
 ///
-/// Needs `adb`, and USB debugging on the device (Settings, Developer options). No root. A gateway reaches the nodes over the cable.
+/// Needs `adb`, and USB debugging on the device (Settings, Developer options). Needs no root. A gateway reaches the
+/// nodes over the cable.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob push list
   flashmob push node --size 2GiB                         # until Ctrl-C; prints the address for cluster.toml
   flashmob push --all node --size 2GiB --background      # on every device; ends with: flashmob push --all stop
-  flashmob push node --listen 0.0.0.0:7411 -- --threads 8   # over Wi-Fi as well, with further options of 'flashmob node'
+  flashmob push node --listen 0.0.0.0:7411 -- --threads 8   # also over Wi-Fi; with options of 'flashmob node'
   flashmob push bench disk --preset p1 --scale 0.1 --save tablet.json
   flashmob push --serial 0a1b2c3d run -- doctor --data /data/local/tmp
 
-Binaries are looked for beside this program, in target/cross ('make cross') and in share/flashmob, as flashmob-aarch64 and
-flashmob-armv7. For more than a trial use Termux (docs/termux.md) or the app: what adb starts may end with it.
+The binaries flashmob-aarch64 and flashmob-armv7 are searched beside this program, in target/cross ('make cross') and in
+share/flashmob. For permanent use prefer Termux (docs/termux.md) or the app: programs started by adb may end with it.
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 130 stopped by Ctrl-C; of 'run' and 'bench' what the program on the
-device ended with.")]
+Exit status: 0 done, 1 failed, 2 wrong arguments, 130 stopped by Ctrl-C; for 'run' and 'bench' that of the program on the
+device.")]
 pub struct PushArgs {
-    /// The device, if several are attached.
+    /// Device to use, if several are attached.
     #[arg(long, value_name = "SERIAL", conflicts_with = "all")]
     serial: Option<String>,
-    /// Every device that is attached.
+    /// Use all attached devices.
     #[arg(long)]
     all: bool,
-    /// The binary for the device, in place of the one that is found.
+    /// Binary for the device, instead of the one found.
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Where the binary and what it writes go on the device.
+    /// Folder on the device for the binary and its files.
     #[arg(long, value_name = "FOLDER", default_value = "/data/local/tmp", value_parser = folder)]
     folder: String,
-    /// The program adb.
+    /// The adb program.
     #[arg(long, value_name = "PATH", default_value = "adb")]
     adb: String,
     #[command(subcommand)]
@@ -64,17 +65,17 @@ pub struct PushArgs {
 
 #[derive(Debug, Subcommand)]
 enum PushCommand {
-    /// Run a node, and forward a port of this machine to it.
+    /// Run a node, and forward a local port to it.
     Node(PushNode),
-    /// Measure there, as 'flashmob bench' does, and bring the results here.
+    /// Run 'flashmob bench' on the device, and fetch the results.
     Bench(Words),
-    /// Run any command of flashmob there.
+    /// Run any flashmob command on the device.
     Run(Words),
-    /// End the node that 'push node' started.
+    /// Stop the node that 'push node' started.
     Stop,
-    /// Show the devices on adb: model, processor, Android, free space.
+    /// List the devices on adb: model, processor, Android version, free space.
     List {
-        /// A table for people, or JSON.
+        /// Output format: a table, or JSON.
         #[arg(long, value_enum, default_value = "text")]
         output: Form,
     },
@@ -88,16 +89,16 @@ fn passed_size(text: &str) -> Result<String, String> {
 
 #[derive(Debug, Args)]
 struct PushNode {
-    /// Size of the extent, such as 2GiB; needed the first time.
+    /// Size of the extent, such as 2GiB; required the first time.
     #[arg(long, value_name = "SIZE", value_parser = passed_size)]
     size: Option<String>,
-    /// Where it listens there. As it is only this machine reaches it, over adb.
+    /// Address on the device to listen on. With the default, only this machine can reach the node, over adb.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
     listen: String,
-    /// Let it run on when this command has ended.
+    /// Leave the node running after this command exits.
     #[arg(long)]
     background: bool,
-    /// How its address is said.
+    /// Output format for the node's address.
     #[arg(long, value_enum, default_value = "text")]
     output: Form,
     /// Further options of 'flashmob node'.
@@ -105,10 +106,10 @@ struct PushNode {
     extra: Vec<String>,
 }
 
-/// What the program there is given.
+/// Arguments of the program on the device.
 #[derive(Debug, Args)]
 struct Words {
-    /// Its arguments.
+    /// Arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "ARGS")]
     args: Vec<String>,
 }
@@ -124,7 +125,7 @@ fn folder(text: &str) -> Result<String, String> {
     if text.starts_with('/') {
         Ok(text.to_string())
     } else {
-        Err("write a whole path on the device, such as /data/local/tmp".into())
+        Err("must be an absolute path on the device, such as /data/local/tmp".into())
     }
 }
 
@@ -168,7 +169,7 @@ fn act(args: &PushArgs, sessions: &[Session]) -> anyhow::Result<ExitCode> {
         PushCommand::Stop => {
             for session in sessions {
                 if !node::stop(session)? {
-                    log::info!("{}: no node runs", session.name());
+                    log::info!("{}: no node is running", session.name());
                 }
             }
             Ok(ExitCode::SUCCESS)

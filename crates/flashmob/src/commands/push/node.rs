@@ -68,7 +68,7 @@ fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
     words.extend(args.extra.iter().cloned());
     let folder = quoted(&session.folder);
     let before = format!(
-        "{NODE_OF}\n[ -z \"$node\" ] || {{ echo \"a node runs already, as process $node; end it with: flashmob push stop\"; exit 1; }}\n\
+        "{NODE_OF}\n[ -z \"$node\" ] || {{ echo \"a node is already running as process $node; stop it with: flashmob push stop\"; exit 1; }}\n\
          cd FOLDER/flashmob.d && rm -f node.log"
     )
     .replace("FOLDER", &folder);
@@ -102,8 +102,8 @@ fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
             // It must not come up after all.
             let _ = stop(session);
             anyhow::ensure!(!session.stopping(), Stopped);
-            let why = if late { "was not ready in time" } else { "ended at once" };
-            anyhow::bail!("{}: the node {why}; it said:\n{}", session.name(), last_words(log));
+            let why = if late { "was not ready in time" } else { "exited immediately" };
+            anyhow::bail!("{}: the node {why}; its output:\n{}", session.name(), last_words(log));
         }
         std::thread::sleep(LOOK_AGAIN * 5);
     }
@@ -127,7 +127,11 @@ fn forward(session: &Session, listening: &str) -> anyhow::Result<String> {
     let text =
         session.adb.text(["-s", &session.device.serial, "forward", "tcp:0", &format!("tcp:{port}")], ANSWER_TIMEOUT)?;
     let here: u16 = text.trim().parse().map_err(|_| {
-        anyhow::anyhow!("{}: adb names no port for its forward ('{}'); a newer adb does", session.name(), text.trim())
+        anyhow::anyhow!(
+            "{}: adb did not report the forwarded port ('{}'); use a newer adb",
+            session.name(),
+            text.trim()
+        )
     })?;
     Ok(format!("127.0.0.1:{here}"))
 }
@@ -138,7 +142,7 @@ fn tell(running: &[(&Session, Running)], form: Form) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string_pretty(&nodes)?);
         return Ok(());
     }
-    println!("# For cluster.toml, while these devices are attached by adb:");
+    println!("# For cluster.toml, while these devices are attached over adb:");
     for (session, node) in running {
         println!("[[volume.node]]\naddress = \"{}\"   # {}", node.address, session.name());
     }
@@ -159,7 +163,7 @@ fn watch(running: &[(&Session, Running)]) -> anyhow::Result<()> {
             let text = session.shell(&script)?;
             anyhow::ensure!(
                 text.trim() == "alive",
-                "{}: the node (process {}) ended; it said last:\n{}",
+                "{}: the node (process {}) exited; its last output:\n{}",
                 session.name(),
                 node.pid,
                 last_words(&text)
@@ -190,9 +194,9 @@ pub fn stop(session: &Session) -> anyhow::Result<bool> {
     match text.trim() {
         "none" => return Ok(false),
         text if text.starts_with("killed") => {
-            log::warn!("{}: the node did not end within {STOP_SECONDS} s and was killed", session.name())
+            log::warn!("{}: the node did not exit within {STOP_SECONDS} s and was killed", session.name())
         }
-        _ => log::info!("{}: the node has ended", session.name()),
+        _ => log::info!("{}: the node was stopped", session.name()),
     }
     Ok(true)
 }

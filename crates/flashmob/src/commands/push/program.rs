@@ -66,7 +66,7 @@ pub fn bench(sessions: &[Session], args: &[String]) -> anyhow::Result<ExitCode> 
     let (args, named) = without_save(args)?;
     anyhow::ensure!(
         named.is_none() || sessions.len() == 1,
-        "--save names one file, and there are {} devices: leave it out, then each has a file of its own",
+        "--save names one file, but there are {} devices: leave it out to get a file for each",
         sessions.len()
     );
     let mut code = 0;
@@ -82,7 +82,7 @@ pub fn bench(sessions: &[Session], args: &[String]) -> anyhow::Result<ExitCode> 
         if session.try_shell(&format!("[ -s {} ]", quoted(&there)))?.status == 0 {
             bring(session, &there, &here)?;
         } else if status == 0 {
-            anyhow::bail!("{}: it left no results", session.name());
+            anyhow::bail!("{}: the benchmark wrote no results", session.name());
         }
         if session.stopping() {
             break;
@@ -95,20 +95,17 @@ fn bring(session: &Session, there: &str, here: &Path) -> anyhow::Result<()> {
     let folder = here.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = folder.join(format!(".flashmob-push.{}.json", std::process::id()));
     let outcome = session.fetch(there, &temporary).and_then(|()| {
-        let text = std::fs::read_to_string(&temporary).with_context(|| format!("{}: its results", session.name()))?;
+        let text = std::fs::read_to_string(&temporary)
+            .with_context(|| format!("{}: cannot read the results", session.name()))?;
         serde_json::from_str::<flashmob_results::Document>(&text)
-            .with_context(|| format!("{}: what came is no result", session.name()))?;
-        whole_file::write(here, &text).with_context(|| format!("the result cannot be saved as {}", here.display()))
+            .with_context(|| format!("{}: the file received is not a result", session.name()))?;
+        whole_file::write(here, &text).with_context(|| format!("cannot save the result as {}", here.display()))
     });
     // It may never have been made.
     let _ = std::fs::remove_file(&temporary);
     outcome?;
     session.shell(&format!("rm -f {}", quoted(there)))?;
-    log::info!(
-        "{}: results in {here}; flashmob report {here} makes a page of them",
-        session.name(),
-        here = here.display()
-    );
+    log::info!("{}: results in {here}; 'flashmob report {here}' makes a page", session.name(), here = here.display());
     Ok(())
 }
 
@@ -135,7 +132,7 @@ fn without_save(args: &[String]) -> anyhow::Result<(Vec<String>, Option<PathBuf>
     let mut words = args.iter();
     while let Some(word) = words.next() {
         if word == "--save" {
-            save = Some(words.next().context("--save needs the name of a file")?.into());
+            save = Some(words.next().context("--save needs a file name")?.into());
         } else if let Some(name) = word.strip_prefix("--save=") {
             save = Some(name.into());
         } else {

@@ -83,14 +83,14 @@ impl Session {
         // Also for a binary that is there: somebody may have removed its files alone.
         self.shell(&format!("mkdir -p {}", quoted(&self.kept(""))))?;
         if self.has("flashmob", &binary)? {
-            log::info!("{}: has this binary already", self.name());
+            log::info!("{}: binary is up to date", self.name());
             return Ok(());
         }
         if let Some(free_bytes) = self.properties.free_bytes {
             let size = flashmob_core::units::Bytes(binary.size_bytes);
             anyhow::ensure!(
                 free_bytes > binary.size_bytes,
-                "{}: no space: the binary has {size}, and {} are free in {}",
+                "{}: not enough space: the binary needs {size}, {} are free in {}",
                 self.name(),
                 flashmob_core::units::Bytes(free_bytes),
                 self.folder
@@ -99,7 +99,7 @@ impl Session {
         self.copy(&binary)?;
         anyhow::ensure!(
             self.has("flashmob.new", &binary)?,
-            "{}: what arrived is not what was sent; look at the cable and try again",
+            "{}: the copy differs from the original; check the cable and try again",
             self.name()
         );
         let new = quoted(&format!("{}/flashmob.new", self.folder));
@@ -170,7 +170,7 @@ impl Session {
                 let _ = child.wait();
                 anyhow::ensure!(!self.stopping(), Stopped);
                 anyhow::bail!(
-                    "{}: the copy did not end within {} s; try another cable or port",
+                    "{}: copying did not finish within {} s; try another cable or port",
                     self.name(),
                     limit.as_secs()
                 );

@@ -5,12 +5,12 @@ use thiserror::Error;
 /// Why a device did not do what was asked.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Trouble {
-    #[error("the device has not allowed this computer: unlock it and accept 'Allow USB debugging'")]
+    #[error("the device has not authorized this computer: unlock it and accept 'Allow USB debugging'")]
     Unauthorised,
     #[error("the device is offline: unplug it, plug it in again and unlock it; if that does not help: adb kill-server")]
     Offline,
     #[error(
-        "this user may not open the USB device: install its rules (Debian, Ubuntu: apt install android-sdk-platform-tools-common), join the group plugdev, and plug the device in again"
+        "permission denied for the USB device: install its udev rules (Debian, Ubuntu: apt install android-sdk-platform-tools-common), join the group plugdev, and plug the device in again"
     )]
     NoPermissions,
     #[error(
@@ -18,18 +18,22 @@ pub enum Trouble {
     )]
     NoDevice,
     #[error(
-        "the device went away: look at its cable and plug it in again; what ran on it may run still (flashmob push stop)"
+        "the device disconnected: check the cable and plug it in again; programs on it may still be running (flashmob push stop)"
     )]
     Vanished,
-    #[error("the device has no space left: remove something, or give a smaller --size; see: flashmob push list")]
+    #[error("the device has no space left: remove files, or give a smaller --size; see: flashmob push list")]
     NoSpace,
-    #[error("the device does not let programs run there: use a --folder where it does, such as /data/local/tmp")]
+    #[error(
+        "the device does not allow running programs in this folder: use a --folder that allows it, such as /data/local/tmp"
+    )]
     NoExec,
     #[error(
-        "the device cannot run this binary, it is for another processor: give the right one with --binary PATH; see: flashmob push list"
+        "the device cannot run this binary, which is for another processor: give the right one with --binary PATH; see: flashmob push list"
     )]
     WrongBinary,
-    #[error("adb gave no answer within {seconds} s: is the device awake? If it is: adb kill-server, and try again")]
+    #[error(
+        "no answer from adb within {seconds} s: check that the device is awake; if it is: adb kill-server, and try again"
+    )]
     Silent { seconds: u64 },
     #[error("adb: {0}")]
     Other(String),

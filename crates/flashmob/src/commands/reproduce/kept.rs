@@ -9,11 +9,11 @@ use crate::commands::whole_file;
 
 /// The file of this name to keep results in; one that is there stays.
 pub fn file(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create the directory {}", folder.display()))?;
     let path = folder.join(name);
     if path.exists() {
         bail!(
-            "{} is there already, from an earlier run: move it away, or give another directory with --save",
+            "{} already exists, from an earlier run: move it away, or give another directory with --save",
             path.display()
         );
     }

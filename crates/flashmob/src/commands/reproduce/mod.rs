@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Measure what a paper measured, and say which of its claims hold.
+/// Repeat a paper's measurements, and check its claims.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
     #[command(subcommand)]

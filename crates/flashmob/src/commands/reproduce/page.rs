@@ -11,17 +11,17 @@ use crate::commands::{tell, whole_file};
 
 /// Fails now rather than after an hour if the page cannot be written.
 pub fn check(page: &Path) -> anyhow::Result<()> {
-    ensure!(!page.is_dir(), "{} is a directory; name a file in it with -o", page.display());
+    ensure!(!page.is_dir(), "{} is a directory; give a file in it with -o", page.display());
     if let Some(folder) = page.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         ensure!(
             folder.is_dir(),
-            "there is no directory {} for the page; make it, or give another -o",
+            "directory {} for the page does not exist; create it, or give another -o",
             folder.display()
         );
     }
     ensure!(
         tell::check_writable(page, None).is_ok(),
-        "the page cannot be written as {}: permission is missing; give another -o",
+        "cannot write the page as {}: permission denied; give another -o",
         page.display()
     );
     Ok(())
@@ -61,15 +61,13 @@ pub fn tell(
 pub fn conclude(page: &Path, void: usize, interrupted: bool, instead: &str) {
     if void > 0 {
         let which = match void {
-            1 => "1 repetition is void and counts nowhere".to_string(),
-            more => format!("{more} repetitions are void and count nowhere"),
+            1 => "1 repetition is void and was left out".to_string(),
+            more => format!("{more} repetitions are void and were left out"),
         };
-        log::warn!(
-            "{which} (the lab was late, or they were stopped): measure again on a machine with less to do{instead}"
-        );
+        log::warn!("{which} (the lab was late, or they were stopped): measure again on a less busy machine{instead}");
     }
     if interrupted {
-        log::warn!("stopped before the end: the table and the page are of what was measured until then");
+        log::warn!("stopped early: the table and the page show what was measured until then");
     }
     log::info!("page: {}", page.display());
 }

@@ -26,10 +26,10 @@ pub fn measured(
         if was_stopped {
             return Ok(None);
         }
-        bail!("{what} ended with {status} and measured nothing. It said:\n       {said}");
+        bail!("{what} ended with {status} and measured nothing. Its output:\n       {said}");
     }
     if !status.success() && !was_stopped {
-        log::warn!("{what}: {status}; what it measured is kept. It said:\n       {said}");
+        log::warn!("{what}: {status}; keeping what it measured. Its output:\n       {said}");
     }
     Ok(Some(read::file(file)?))
 }

@@ -14,27 +14,27 @@ use super::cluster::{self, ResultArgs, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
 use runner::Simulator;
 
-/// Simulate a cluster: the gateway and the nodes as they are, over modelled air, flash and TCP, in virtual time.
+/// Forecast the speed of a cluster: the real gateway and node code over modelled air, flash and TCP, in virtual time.
 ///
-/// It answers in seconds how fast clusters of any size are, without devices. Nothing of it is measured: what the models leave out is in
-/// docs/models.md, how well it agrees with real processes and TCP stacks in docs/lab.md.
+/// Gives the speed of clusters of any size within seconds, without devices. Nothing is measured: docs/models.md says
+/// what the models leave out, docs/lab.md how well they agree with real processes and TCP stacks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob simulate --nodes 1,2,4,8 --links 1,4,32 --batch 1,10,100,auto
-        the sweep of P1's section 3: tablets of 2013 around a router of their time
+        the sweep of P1's section 3: tablets and a router of 2013
   flashmob simulate --nodes 8 --air 11ac --flash ufs --block-size 4KiB --gateway wireless
-        eight phones, the gateway one of them
+        eight phones, one of them the gateway
   flashmob simulate --nodes 1000 --cells 20 --air 11ac --flash emmc --time 1
   flashmob simulate --nodes 8 --no-io --batch 1,10 --save p1-network.json && flashmob report p1-network.json
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 requests failed, 130 stopped by Ctrl-C (what was simulated until then is
+Exit status: 0 done, 1 failed, 2 wrong arguments, 3 requests failed, 130 stopped by Ctrl-C (the result so far is
 printed).")]
 pub struct SimulateArgs {
-    /// Nodes; a list simulates a cluster of each size.
+    /// Number of nodes; a list forecasts a cluster of each size.
     #[arg(long, default_value = "8", value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: Vec<u32>,
-    /// Cells, each with an access point and a channel of its own; the nodes are divided among them.
+    /// Cells, each with its own access point and channel; the nodes are divided among them.
     #[arg(long, default_value_t = 1, value_name = "N")]
     cells: u32,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
         // All combinations before the first is simulated. Here, too, because the remedy has the name of an option.
         anyhow::ensure!(
             u64::from(point.outstanding) * u64::from(point.block_bytes) <= OUTSTANDING_BYTES_MAX,
-            "{} requests of {} outstanding are more bytes than can be simulated ({}); take fewer with --outstanding, or smaller ones",
+            "{} outstanding requests of {} are more bytes than can be simulated ({}); reduce --outstanding or the request size",
             point.outstanding,
             Bytes(point.block_bytes.into()),
             Bytes(OUTSTANDING_BYTES_MAX)

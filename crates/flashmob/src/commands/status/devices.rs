@@ -15,8 +15,8 @@ pub(super) fn of_volume(volume: &VolumeReport) -> Option<Table> {
         return None;
     }
     let mut table = Table::new(&[Left, Right, Left, Right, Left, Right, Right, Right]);
-    table.plain(["", "", "", "", "", "", "yet to", ""]);
-    table.plain(["device", "battery", "power", "heat", "screen", "free", "take", "pauses"]);
+    table.plain(["", "", "", "", "", "", "to be", ""]);
+    table.plain(["device", "battery", "power", "temp", "screen", "free", "alloc.", "pauses"]);
     told.into_iter().for_each(|(node, condition)| table.row(row(&node.name, condition)));
     Some(table)
 }
@@ -68,13 +68,13 @@ pub(super) fn pairs(c: &ConditionReport) -> Vec<(&'static str, String)> {
     ];
     let device: Vec<String> = parts.into_iter().flatten().collect();
     let free = c.free_bytes.map(|free| format!("{} free", Bytes(free)));
-    let wanted = c.unallocated_bytes.map(|n| format!("the extent has yet to take {}", Bytes(n)));
+    let wanted = c.unallocated_bytes.map(|n| format!("the extent has {} not yet allocated", Bytes(n)));
     let room: Vec<String> = free.into_iter().chain(wanted).collect();
     let pauses = match last_pause(c) {
-        Some(last) => format!("{}; the last: {}", c.pauses_total, printable(&last)),
+        Some(last) => format!("{}; last: {}", c.pauses_total, printable(&last)),
         None => "none".to_string(),
     };
     let device = ("device", device.join(", "));
-    let room = ("room", room.join("; "));
+    let room = ("space", room.join("; "));
     [device, room, ("pauses", pauses)].into_iter().filter(|(_, text)| !text.is_empty()).collect()
 }

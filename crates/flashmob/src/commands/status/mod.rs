@@ -23,7 +23,7 @@ use flashmob_server::status::report::{Report, SCHEMA};
 /// Most often that `--watch` asks.
 const WATCH_MIN: Duration = Duration::from_millis(100);
 
-/// Show what a running gateway or node does.
+/// Show the status of a running gateway or node.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,13 +31,13 @@ Examples:
   flashmob status 127.0.0.1:10810 --watch 1s
   flashmob status 127.0.0.1:10810 --output json | jq .gateway.volumes")]
 pub struct StatusArgs {
-    /// Where it was told to answer with --admin (or 'admin' in a gateway's configuration).
+    /// Admin address of the gateway or node: its --admin option (or 'admin' in the gateway's configuration).
     #[arg(value_name = "ADDR:PORT")]
     target: String,
-    /// A table for people, or the JSON of /status.
+    /// Output format: a table, or the JSON of /status.
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
-    /// Show it again and again, with this pause.
+    /// Repeat at this interval.
     #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none)]
     watch: Option<Duration>,
 }
@@ -83,14 +83,14 @@ fn print(
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<()> {
     if let Some(interval) = watch.filter(|&interval| interval < WATCH_MIN) {
-        bail!("--watch {interval:?} is too often; the least is {WATCH_MIN:?}");
+        bail!("--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
     }
     let mut text = state(target, output, screen.colour)?;
     let mut first = true;
     loop {
         match screen.show(&text, watch, output, first) {
             Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            shown => shown.context("cannot print the state")?,
+            shown => shown.context("cannot print the status")?,
         }
         first = false;
         let Some(interval) = watch else { return Ok(()) };
@@ -114,7 +114,7 @@ fn print(
 
 fn state(target: &str, output: Output, colour: bool) -> anyhow::Result<String> {
     let body = fetch_status(target)?;
-    let report = read(&body).with_context(|| format!("cannot read what {target} reports"))?;
+    let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;
     match output {
         Output::Text => Ok(page(&report, colour)),
         Output::Json => Ok(format!("{}\n", String::from_utf8(body)?.trim_end())),
@@ -128,16 +128,16 @@ fn read(body: &[u8]) -> anyhow::Result<Report> {
         schema: u32,
         version: String,
     }
-    let form: Form = serde_json::from_slice(body).context("it is no report of flashmob")?;
+    let form: Form = serde_json::from_slice(body).context("it is not a flashmob status report")?;
     if form.schema != SCHEMA {
         bail!(
-            "it has form {}, of flashmob {}, and this is flashmob {}, which knows form {SCHEMA}; use the same version",
+            "it has format {}, of flashmob {}; this is flashmob {}, which reads format {SCHEMA}; use the same version",
             form.schema,
             units::printable(&form.version),
             env!("CARGO_PKG_VERSION"),
         );
     }
-    serde_json::from_slice(body).context("a part of the report is missing or wrong")
+    serde_json::from_slice(body).context("a part of the report is missing or invalid")
 }
 
 impl Screen<'_> {

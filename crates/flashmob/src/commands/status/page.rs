@@ -63,44 +63,44 @@ type Pairs = Vec<(&'static str, String)>;
 
 fn memory(report: &Report) -> (&'static str, String) {
     let m = &report.memory;
-    ("memory", format!("{} of {}, at most {} so far", Bytes(m.used_bytes), Bytes(m.limit_bytes), Bytes(m.peak_bytes)))
+    ("memory", format!("{} of {}, peak {}", Bytes(m.used_bytes), Bytes(m.limit_bytes), Bytes(m.peak_bytes)))
 }
 
 fn gateway_pairs(g: &GatewayReport, report: &Report) -> Pairs {
     let by_op: Vec<_> = g.requests.iter().map(|(op, n)| format!("{} {}", name(op), count(*n))).collect();
     vec![
-        ("clients", format!("{}; dropped for what they sent: {}", g.clients, count(g.client_errors))),
-        ("requests", format!("{}; {} in hand", by_op.join(", "), g.in_hand)),
-        ("failures", format!("{}, {} of them because they took too long", count(g.failures), count(g.timeouts))),
-        ("losses", format!("{}; a loss: a device lost changes that were not flushed", count(g.losses))),
-        ("nodes", format!("links dropped for what they sent: {}", count(g.link_errors))),
+        ("clients", format!("{}; dropped for protocol errors: {}", g.clients, count(g.client_errors))),
+        ("requests", format!("{}; {} in progress", by_op.join(", "), g.in_hand)),
+        ("failures", format!("{}, {} of them timeouts", count(g.failures), count(g.timeouts))),
+        ("losses", format!("{}; acknowledged writes that a device lost before a flush", count(g.losses))),
+        ("nodes", format!("links dropped for protocol errors: {}", count(g.link_errors))),
         memory(report),
     ]
 }
 
 fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
     let volume =
-        n.volume.as_ref().map_or("no gateway has claimed it yet".to_string(), |v| format!("of volume {}", name(v)));
-    let no_io = if n.no_io { "; answers WITHOUT touching it (--no-io)" } else { "" };
+        n.volume.as_ref().map_or("not claimed by a gateway yet".to_string(), |v| format!("of volume {}", name(v)));
+    let no_io = if n.no_io { "; answers WITHOUT I/O (--no-io)" } else { "" };
     let model = n.model.as_ref().map(model_pair);
     let per_batch = n.pieces as f64 / n.batches.max(1) as f64;
     let first =
         vec![("extent", format!("{}, {volume}", name(&n.extent_id))), ("data", format!("{}{no_io}", name(&n.path)))];
     let others = [
-        ("links", format!("{} open; dropped for what they sent: {}", n.links, count(n.protocol_errors))),
+        ("links", format!("{} open; dropped for protocol errors: {}", n.links, count(n.protocol_errors))),
         ("batches", format!("{}, {} pieces, {} per batch", count(n.batches), count(n.pieces), mean(per_batch))),
         (
             "reads",
             format!(
-                "{} asked for; {} from the page cache without blocking, {} of them mapped",
+                "{} requested; {} from the page cache without blocking, {} of them mapped",
                 Bytes(n.read_bytes),
                 count(n.fast_reads),
                 count(n.mapped_reads)
             ),
         ),
         ("writes", Bytes(n.write_bytes).to_string()),
-        ("store", format!("{} operations after merging, {} in it now", count(n.store_ops), n.in_store)),
-        ("elevator", format!("{} pieces wait", n.waiting)),
+        ("store", format!("{} operations after merging, {} in progress", count(n.store_ops), n.in_store)),
+        ("elevator", format!("{} pieces queued", n.waiting)),
         ("failures", format!("{} pieces", count(n.failures))),
         memory(report),
     ];
@@ -110,7 +110,7 @@ fn node_pairs(n: &NodeReport, report: &Report) -> Pairs {
 fn model_pair(m: &ModelReport) -> (&'static str, String) {
     let late = [m.lateness_p50_us, m.lateness_p99_us, m.lateness_max_us].map(|us| seconds(us / 1e6));
     let text = format!(
-        "{} ({}); {} served, busy {:.0} % of the time, {:.0} % of steps upward; answers late by p50 {}, p99 {}, max {}",
+        "{} ({}); {} served, busy {:.0} % of the time, {:.0} % of steps upward; lateness p50 {}, p99 {}, max {}",
         name(&m.profile),
         shortened(&printable(&m.description), 2 * NAME_WIDTH),
         count(m.served),
@@ -163,7 +163,7 @@ impl Page {
     }
 
     fn volume(&mut self, volume: &VolumeReport) {
-        let size = volume.size_bytes.map_or("size not known yet".to_string(), |n| Bytes(n).to_string());
+        let size = volume.size_bytes.map_or("size unknown".to_string(), |n| Bytes(n).to_string());
         let ready = volume.nodes.iter().filter(|n| n.state == "ready").count();
         self.line("");
         self.lines(&format!("volume {}, {size}, {ready} of {} nodes ready", name(&volume.name), volume.nodes.len()));
@@ -176,11 +176,11 @@ impl Page {
                 self.note("refused", Colour::Bad, &format!("{}: {refusal}", name(&node.name)));
             }
             if node.no_io {
-                let text = format!("{} answers WITHOUT touching its store", name(&node.name));
+                let text = format!("{} answers WITHOUT I/O (--no-io)", name(&node.name));
                 self.note("no-io", Colour::Doubtful, &text);
             }
             if node.modelled {
-                let text = format!("{} answers as slowly as a modelled flash", name(&node.name));
+                let text = format!("{} has a modelled flash (--model)", name(&node.name));
                 self.note("modelled", Colour::Doubtful, &text);
             }
         }
@@ -222,7 +222,8 @@ impl Page {
 
 const NODE_SIDES: [flashmob_text::Side; 16] =
     [Left, Left, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right, Right];
-const LEGEND: &str = "pkts: TCP segments; seg B: mean bytes of data in those that have any; these, rtt and retrans of the present connections";
+const LEGEND: &str =
+    "pkts: TCP segments; seg B: mean bytes per data segment; segments, rtt and retrans are of the current connections";
 const NODE_HEADINGS: [[&str; 16]; 2] = [
     ["", "", "", "", "", "", "pieces", "bytes", "bytes", "pkts", "pkts", "seg B", "seg B", "", "", ""],
     [

@@ -8,8 +8,7 @@ use flashmob_text::{Colour, Row, Table};
 /// More links than this are not all shown: only those that something holds back.
 const ROWS_MAX: usize = 16;
 /// What the columns mean.
-pub(super) const LEGEND: &str =
-    "paths: cwnd in segments; out and in as this end sends and receives, over the second or more before the last look";
+pub(super) const LEGEND: &str = "paths: cwnd in segments; out and in are from this end, over the last second or more";
 
 /// The links of a volume; `None` if there is nothing to show.
 pub(super) fn of_volume(volume: &VolumeReport) -> Option<Table> {
@@ -36,7 +35,7 @@ fn table(heading: &str, mut links: Vec<(String, &TcpReport, &PathReport)>) -> Op
     }
     let mut table = Table::new(&[Left, Left, Right, Right, Right, Right, Right, Right, Right, Left]);
     table.plain(["", "", "", "", "", "", "", "window", "window", ""]);
-    table.plain([heading, "congestion", "cwnd", "min rtt", "delivery/s", "out/s", "in/s", "out", "in", "held back by"]);
+    table.plain([heading, "congestion", "cwnd", "min rtt", "delivery/s", "out/s", "in/s", "out", "in", "limited by"]);
     links.into_iter().for_each(|(name, tcp, path)| table.row(row(&name, tcp, path)));
     Some(table)
 }

@@ -19,10 +19,10 @@ const NAME_MAX: usize = 18;
 /// Rows of work that differs.
 const WORK_MAX: usize = 40;
 
-/// Lay traces side by side: operations/s, counts per layer and file, where the time differs.
+/// Compare traces: operations/s, counts per layer and file, and time per layer.
 ///
-/// Takes results of 'flashmob trace', one with several runs or several: each run is a column, and the others are compared with the first.
-/// All figures are for one operation, on average.
+/// Takes one result of 'flashmob trace' with several runs, or several results: each run is a column, and the others
+/// are compared with the first. All figures are means per operation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,10 +32,10 @@ pub struct CompareArgs {
     /// Results of 'flashmob trace', as JSON.
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
-    /// A page of them, with figures and timelines; it needs no network.
+    /// Write a page with figures and timelines; it needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// A table for people, or the comparison as JSON.
+    /// Output format: a table, or the comparison as JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Form,
 }
@@ -47,7 +47,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         let document = read::file(path)?;
         anyhow::ensure!(
             document.trace().is_some(),
-            "{} is no trace but another measurement; name what 'flashmob trace' saved, or use 'flashmob report' for all kinds",
+            "{} is not a trace; give a result saved by 'flashmob trace', or use 'flashmob report' for other measurements",
             path.display()
         );
         inputs.push(Input { path: path.clone(), document });
@@ -59,14 +59,12 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     }
     let report = Report::new(inputs);
     let Some(comparison) = comparison::compare(report.entries()) else {
-        anyhow::bail!(
-            "there are no two runs with operations to compare; trace another setting, or name another result"
-        );
+        anyhow::bail!("comparing needs two runs with operations; trace another setting, or give another result");
     };
     if let Some(path) = &args.html {
         let page = report.html()?;
         whole_file::write(path, &page)
-            .with_context(|| format!("cannot write {}; is there such a folder?", path.display()))?;
+            .with_context(|| format!("cannot write {}; check that the folder exists", path.display()))?;
     }
     let text = match args.output {
         Form::Table => table(&comparison),
@@ -108,7 +106,7 @@ fn table(comparison: &Comparison) -> String {
         rows.push(row("events LOST", &|c| c.lost.to_string()));
     }
     for layer in &comparison.layers {
-        let name = format!("us in {}", layer.layer.map_or("nobody", Layer::name));
+        let name = format!("us in {}", layer.layer.map_or("unattributed", Layer::name));
         rows.push(std::iter::once(name).chain(layer.us.iter().map(|us| number(*us))).collect());
     }
     text.push('\n');

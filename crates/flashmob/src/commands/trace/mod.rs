@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Show where the time of operations goes, in every layer from the application to the flash driver.
+/// Trace I/O from the application to the flash driver.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     #[command(subcommand)]
@@ -23,13 +23,13 @@ pub struct TraceArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Run a command and show what its I/O does in every layer.
+    /// Run a command and trace its I/O in every layer.
     Run(Box<run::RunArgs>),
-    /// INSERTs into SQLite, each its own transaction, and what they do in every layer.
+    /// Trace INSERTs into SQLite, each in its own transaction, in every layer.
     Sqlite(Box<sqlite::SqliteArgs>),
-    /// Requests of a volume through gateway, link, node and store, as a running gateway sampled them.
+    /// Trace requests of a volume through gateway, link, node and store, as sampled by a running gateway.
     Cluster(Box<cluster::ClusterArgs>),
-    /// Lay traces side by side: operations/s, counts per layer and file, where the time differs.
+    /// Compare traces: operations/s, counts per layer and file, and time per layer.
     Compare(compare::CompareArgs),
 }
 

@@ -21,28 +21,28 @@ use crate::commands::{tell, whole_file};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// A name for this trace in tables and reports.
+    /// Name of this trace in tables and reports.
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
-    /// Save the result as JSON (described by schema/result-1.json), for 'flashmob trace compare' and 'flashmob report'.
+    /// Save the result as JSON (schema/result-1.json), for 'flashmob trace compare' and 'flashmob report'.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// A page with the timeline, to zoom into, and all tables; it needs no network.
+    /// Write a page with a zoomable timeline and all tables; it needs no network.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// The timeline of the first operation that is in the result in full, as a picture.
+    /// Write the timeline of the first detailed operation as an SVG picture.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// All spans for ui.perfetto.dev, with a track for each layer and file. Of several runs each gets a file: NAME, NAME-2, and so on.
+    /// Write all spans for ui.perfetto.dev, with a track for each layer and file. With several runs, one file each: NAME, NAME-2, and so on.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
-    /// All spans as rows of comma-separated values. Of several runs each gets a file.
+    /// Write all spans as rows of comma-separated values. With several runs, one file each.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// So many operations go into the result in full, the slowest and ones of middling length: what its timeline shows.
+    /// Operations to keep in full detail, for timelines: the slowest, and some of medium duration.
     #[arg(long, value_name = "COUNT", default_value = "3", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub operations: u64,
-    /// A summary for people, or the result as JSON.
+    /// Output format: a summary, or the result as JSON.
     #[arg(long, value_enum, default_value = "table")]
     pub output: Form,
 }
@@ -79,7 +79,7 @@ impl OutputArgs {
         for (at, path) in files.iter().enumerate() {
             tell::check_writable(path, None)?;
             let is_taken = files[..at].contains(path) && !whole_file::is_special(path);
-            anyhow::ensure!(!is_taken, "{} cannot be written twice: name another file", path.display());
+            anyhow::ensure!(!is_taken, "{} is given for two outputs: give another file", path.display());
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl OutputArgs {
 /// The page of one document, at `path`.
 pub fn page(document: &Document, path: &Path) -> anyhow::Result<()> {
     let html = Report::new(vec![Input { path: PathBuf::from("trace.json"), document: document.clone() }]).html()?;
-    whole_file::write(path, &html).with_context(|| format!("the page cannot be written as {}", path.display()))
+    whole_file::write(path, &html).with_context(|| format!("cannot write the page as {}", path.display()))
 }
 
 /// The timeline of the first operation that the document has in full, at `path`.
@@ -155,7 +155,7 @@ fn picture(document: &Document, path: &Path) -> anyhow::Result<()> {
     let run = document.trace().and_then(|trace| trace.runs.iter().find(|run| !run.timeline.operations.is_empty()));
     let svg = run.and_then(|run| standalone::timeline(run, run.timeline.operations.first()?.number));
     let svg = svg.context("there is no operation to draw")?;
-    whole_file::write(path, &svg).with_context(|| format!("the picture cannot be written as {}", path.display()))
+    whole_file::write(path, &svg).with_context(|| format!("cannot write the picture as {}", path.display()))
 }
 
 /// Who does not want to read on may go; a full disk is another matter.
@@ -181,7 +181,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 
 /// Writes a file that is there as a whole or not at all.
 fn into(path: &Path, write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>) -> anyhow::Result<()> {
-    let refused = || format!("the spans cannot be written as {}", path.display());
+    let refused = || format!("cannot write the spans as {}", path.display());
     if whole_file::is_special(path) {
         let mut out = BufWriter::new(fs::OpenOptions::new().write(true).open(path).with_context(refused)?);
         return write(&mut out).and_then(|()| out.flush()).with_context(refused);
@@ -224,7 +224,7 @@ mod tests {
         };
         args(at("a"), at("b")).check().unwrap();
         args(Some("/dev/null".into()), Some("/dev/null".into())).check().unwrap();
-        assert!(args(at("a"), at("a")).check().unwrap_err().to_string().contains("name another file"));
+        assert!(args(at("a"), at("a")).check().unwrap_err().to_string().contains("give another file"));
     }
 
     #[test]

@@ -25,41 +25,42 @@ use super::text;
 use crate::commands::size;
 use child::{Child, Ended, NotStarted};
 
-/// Run a command and show what its I/O does in every layer: system calls, file system, page cache, block layer, driver.
+/// Run a command and trace its I/O in every layer: system calls, file system, page cache, block layer, driver.
 ///
-/// Traces the command and all of its children through the kernel's own events, without a patched kernel and without stopping them. What kernel
-/// threads do is counted for the operation that waited for it; what cannot be attributed is shown as such. An operation is what the command marks
-/// as one (see below), else each system call about files. Needs root for the kernel's events; what is missing is named.
+/// Traces the command and all of its children through the kernel's own events, without a patched kernel and without
+/// stopping them. Work of kernel threads is attributed to the operation that waited for it; the rest is shown as
+/// unattributed. An operation is one that the command marks (see below), otherwise each system call on files. Kernel
+/// events need root; missing data is listed.
 ///
-/// The command keeps its input and output; the summary goes to stderr, with '--output json' the result goes to stdout and what the command
-/// prints to stderr.
+/// The command keeps its input and output, and the summary goes to stderr; with '--output json' the result goes to
+/// stdout and the command's output to stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   sudo flashmob trace run -- dd if=/dev/zero of=file bs=4k count=100 conv=fsync
   sudo flashmob trace run --html page.html --perfetto insert.pftrace -- sqlite3 a.db 'insert into t values (1)'
   sudo flashmob trace run --file /data/a.db --pairs 5 -- python3 insert.py
-        only what is done to one file; and what tracing costs, by running it traced and untraced in turn
+        only I/O on one file; also measures the cost of tracing, by running with and without it in turn
 
-Marking operations: the command finds the path of a file in FLASHMOB_TRACE_MARKER. It writes lines there, each with one write:
-'B|PID|NAME' begins an operation of this thread, 'E|PID' ends it, as programs on Android do; within an operation they make spans.
+Marking operations: the environment variable FLASHMOB_TRACE_MARKER of the command has the path of a file to write lines to,
+each with one write: 'B|PID|NAME' begins an operation of this thread, 'E|PID' ends it, as on Android; nested marks are spans.
 
-Which devices: those below --file; without it those below the working directory and arguments that are paths, 'of=PATH' included.
-'--all-devices' for every one.
+Devices: those below --file; without it those below the working directory and below arguments that are paths, including
+'of=PATH'. '--all-devices' traces all.
 
-Exit status: that of the command; 126 or 127 if it could not be started, 128 and the signal's number if a signal ended it;
+Exit status: that of the command; 126 or 127 if it could not be started, 128 plus the signal's number if a signal ended it;
 1 if the trace could not be made or written, 2 wrong arguments.")]
 pub struct RunArgs {
-    /// Only what is done to this file. Can be given several times.
+    /// Trace only I/O on this file. Can be repeated.
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
-    /// Events of every block device, not only of those below the working directory and the files that are named.
+    /// Trace events of every block device, not only of those below the working directory and the given files.
     #[arg(long)]
     all_devices: bool,
-    /// Run it so many times untraced and traced in turn, and say what tracing costs. The last traced run is shown.
+    /// Run it this many times untraced and traced in turn, and report the cost of tracing. Shows the last traced run.
     #[arg(long, value_name = "COUNT", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=100))]
     pairs: u32,
-    /// The kernel's buffer for each processor, such as 16MiB: more if events are lost.
+    /// Kernel buffer per CPU, such as 16MiB; use more if events are lost.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8MiB")]
     buffer_size: u64,
     /// Do not probe SQLite inside the command.
@@ -67,7 +68,7 @@ pub struct RunArgs {
     no_sqlite: bool,
     #[command(flatten)]
     outputs: OutputArgs,
-    /// The command and its arguments.
+    /// Command to run, with its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -107,7 +108,7 @@ fn all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let untraced = untraced(args)?;
         // Who ends it does not want it to begin anew.
         if let Some(signal) = untraced.status.signal() {
-            log::warn!("signal {signal} ended the command while it was not traced; there is nothing to show");
+            log::warn!("the command was ended by signal {signal} in an untraced run; there is no trace to show");
             return Ok(status(&untraced));
         }
         let traced = traced(args, &places)?;
@@ -148,11 +149,11 @@ fn untraced(args: &RunArgs) -> anyhow::Result<Ended> {
 
 fn traced(args: &RunArgs, places: &[Below]) -> anyhow::Result<Traced> {
     // The marker's path has to be known before the command is, and the command before it can be followed.
-    let mut session = Session::open(&wanted(args, places)).context("the trace cannot be begun")?;
+    let mut session = Session::open(&wanted(args, places)).context("cannot start the trace")?;
     let child = Child::hold(&args.command, session.marker(), args.outputs.output == Form::Json)?;
     let thread = child.id();
-    session.follow(thread).context("the command cannot be followed")?;
-    session.start().context("the trace cannot be begun")?;
+    session.follow(thread).context("cannot trace the command")?;
+    session.start().context("cannot start the trace")?;
     let ended = child.go();
     let capture = session.stop();
     Ok(Traced { capture, ended: ended?, thread })
@@ -261,7 +262,7 @@ fn sources(capture: &Capture, places: &[Below], args: &RunArgs) -> Vec<Source> {
             name: "devices".into(),
             layers: vec![Layer::FileSystem, Layer::PageCache, Layer::Block, Layer::Driver],
             is_used: false,
-            why: Some("what is named lies on no block device: give --file or --all-devices".into()),
+            why: Some("the given files are not on a block device: give --file or --all-devices".into()),
         });
     }
     sources

@@ -23,11 +23,12 @@ use crate::lab::status::{self as lab, CONFIG_VARIABLE};
 use runner::GatewayRunner;
 use volume::Facts;
 
-/// Measure a cluster: random requests issued inside a gateway of its own, as P1's master does, over any number of links.
+/// Measure a cluster: issue random requests inside a gateway of its own, as P1's master does, over any number of
+/// links.
 ///
-/// The configuration names the nodes; its 'links' and 'batch' are replaced by those that are to be compared. Nothing listens, and no
-/// other gateway may use the volume meanwhile. Besides requests/s and latency the result has the packets that TCP counted; inside a
-/// lab also the frames on the modelled air, and how late the lab was.
+/// The configuration names the nodes; its 'links' and 'batch' settings are replaced by the values to compare. The
+/// gateway does not listen, and no other gateway may use the volume at the same time. The result has requests/s,
+/// latency and TCP packet counts; inside a lab also the frames on the modelled air and the lab's lateness.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,27 +38,27 @@ Examples:
   flashmob bench cluster --config scratch.toml -b 4KiB --read-percent 0 --allow-writes   # DESTROYS data
   flashmob report p1.json -o report.html
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 requests failed, 5 a point has only repetitions that count for nothing
-(the lab was late), 130 stopped by Ctrl-C (the result so far is printed and saved).")]
+Exit status: 0 done, 1 failed, 2 wrong arguments, 3 requests failed, 5 all repetitions of a point are void (the lab was
+late), 130 stopped by Ctrl-C (the result so far is printed and saved).")]
 pub struct ClusterArgs {
-    /// The gateway's configuration. Inside a lab it need not be named.
+    /// Gateway configuration. Inside a lab it defaults to the lab's.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Which of its volumes: the first, unless named.
+    /// Volume to measure [default: the first in the configuration].
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
-    /// Put the load on so many nodes, the first ones of a linear volume: all, unless given.
+    /// Number of nodes to load: the first N of a linear volume [default: all].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
     nodes: Vec<u32>,
     #[command(flatten)]
     load: LoadArgs,
-    /// The nodes run with --no-io: the network alone. Refused if one of them does not.
+    /// Measure the network alone: all nodes must run with --no-io.
     #[arg(long)]
     no_io: bool,
-    /// Yes, overwrite what the volume holds. Inside a lab there is nothing to lose.
+    /// Allow overwriting the volume's data. Not needed inside a lab.
     #[arg(long)]
     allow_writes: bool,
-    /// Where random offsets come from: equal seeds ask for equal offsets.
+    /// Random seed for offsets; equal seeds give equal offsets.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     #[command(flatten)]
@@ -76,7 +77,7 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let writes = args.load.read_percent.iter().any(|&percent| percent < 100.0);
     anyhow::ensure!(
         !writes || args.allow_writes || lab.is_some(),
-        "this load would overwrite what volume '{}' holds; if that may be lost, add --allow-writes",
+        "this load would overwrite the data of volume '{}'; if that data can be lost, add --allow-writes",
         config.volumes[0].name
     );
     anyhow::ensure!(!writes || !config.volumes[0].read_only, "volume '{}' is read-only", config.volumes[0].name);
@@ -84,7 +85,7 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let cancel = cluster::on_signal()?;
     let asked = nodes.iter().copied().max().unwrap_or(1) as usize;
     let Some(facts) = volume::learn(&config, asked, &cancel)? else {
-        log::info!("stopped; nothing was measured");
+        log::info!("stopped before anything was measured");
         return Ok(ExitCode::from(crate::commands::tell::STATUS_INTERRUPTED));
     };
     let no_io = facts.is_no_io(asked, args.no_io)?;
@@ -118,7 +119,7 @@ fn subject(
         warnings: Vec::new(),
     };
     if is_unsaid_no_io {
-        let text = "the nodes run without I/O (--no-io): what they return is not data; say --no-io if that is wanted";
+        let text = "the nodes run without I/O (--no-io), so they return no real data; add --no-io to measure the network alone";
         subject.warnings.push(Warning::new(Code::Changed, text));
     }
     if let Some(socket) = lab {
@@ -133,7 +134,7 @@ fn subject(
         subject.extent_bytes = extent_bytes;
     } else if let count @ 1.. = facts.modelled(asked) {
         let text = format!(
-            "modelled: {count} of {asked} nodes answer as slowly as a modelled flash (--model), not as their own"
+            "modelled: {count} of {asked} nodes answer with the timing of a modelled flash (--model), not of their own"
         );
         subject.warnings.push(Warning::new(Code::Modelled, text));
     }

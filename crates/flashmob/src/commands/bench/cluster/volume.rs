@@ -34,13 +34,16 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     let volume = &config.volumes[0];
     let all = u32::try_from(volume.nodes.len()).unwrap_or(u32::MAX);
     if let Some(more) = wanted.iter().find(|&&nodes| nodes > all) {
-        anyhow::bail!("--nodes {more}: volume '{}' has {all}; give at most that, or add nodes to it", volume.name);
+        anyhow::bail!(
+            "--nodes {more}: volume '{}' has {all}; give at most {all}, or add nodes to the volume",
+            volume.name
+        );
     }
     if let Some(fewer) = wanted.iter().find(|&&nodes| nodes < all)
         && volume.layout != LayoutKind::Linear
     {
         anyhow::bail!(
-            "--nodes {fewer}: volume '{}' is striped, so every address range lies on all of its {all} nodes; \
+            "--nodes {fewer}: volume '{}' is striped, so every address range uses all of its {all} nodes; \
              leave --nodes out, or measure a linear volume",
             volume.name
         );
@@ -81,8 +84,8 @@ impl Facts {
         if let Some(node) = asked.iter().find(|node| !node.no_io)
             && (said || without > 0)
         {
-            let all = if said { "--no-io, but" } else { "some nodes run without I/O, but" };
-            anyhow::bail!("{all} {} does not: start all nodes alike, with --no-io or without", node.name);
+            let all = if said { "--no-io was given, but" } else { "some nodes run without I/O, but" };
+            anyhow::bail!("{all} {} does not run with it: start all nodes with --no-io, or all without", node.name);
         }
         Ok(without > 0)
     }
@@ -93,7 +96,7 @@ impl Facts {
             let range_bytes = self.range_bytes(point.nodes as usize);
             anyhow::ensure!(
                 u64::from(point.block_bytes) <= range_bytes,
-                "--block-size {}: {} nodes have {} together; give less",
+                "--block-size {}: {} nodes have only {} together; give a smaller size",
                 Bytes(point.block_bytes.into()),
                 point.nodes,
                 Bytes(range_bytes)
@@ -149,7 +152,9 @@ pub fn missing(status: &GatewayStatus, asked: usize) -> Option<String> {
         let up = node.links.iter().filter(|link| link.phase == LinkPhase::Ready).count();
         let why = match &node.refusal {
             Some(refusal) => format!("refused: {refusal}"),
-            None if up > 0 => format!("only {up} of {} links; has the node as many (--links)?", node.links.len()),
+            None if up > 0 => {
+                format!("only {up} of {} links; does the node allow that many (--links)?", node.links.len())
+            }
             None => "no link".to_string(),
         };
         format!("{}: {why}", node.name)
@@ -158,11 +163,11 @@ pub fn missing(status: &GatewayStatus, asked: usize) -> Option<String> {
     let unknown = || volume.nodes.iter().find(|node| volume.size_bytes.is_none() && node.size_bytes.is_none());
     unlinked.map(told).or_else(|| {
         unknown()
-            .map(|node| format!("{}: its size is not known; start it, or write it into the configuration", node.name))
+            .map(|node| format!("{}: unknown size; start the node, or set its size in the configuration", node.name))
     })
 }
 
 /// The error of a volume that was waited for in vain.
 pub fn not_ready(why: &str) -> anyhow::Error {
-    anyhow::anyhow!("the volume is not ready after {} s: {why}", READY_TIMEOUT.as_secs())
+    anyhow::anyhow!("the volume was not ready after {} s: {why}", READY_TIMEOUT.as_secs())
 }

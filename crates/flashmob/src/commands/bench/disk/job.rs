@@ -23,7 +23,7 @@ pub fn load(path: &Path) -> anyhow::Result<Lines> {
     let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
     // What has no end tells no length.
     let length = read.with_context(|| format!("cannot read the job file {name}"))? as u64;
-    anyhow::ensure!(length <= FILE_BYTES_MAX, "{name}: more than a job file has ({FILE_BYTES_MAX} bytes)");
+    anyhow::ensure!(length <= FILE_BYTES_MAX, "{name}: larger than a job file may be ({FILE_BYTES_MAX} bytes)");
     let mut lines = parse(&text, &name.to_string())?;
     if let (Some(file), Some(folder)) = (&lines.file, path.parent()) {
         lines.file = Some(folder.join(file));
@@ -36,7 +36,7 @@ pub fn parse(text: &str, file: &str) -> anyhow::Result<Lines> {
     let line_of = |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_of(error.span().map_or(0, |span| span.start));
-        anyhow::anyhow!("{file}:{line}: {}; write key = value, texts in quotes, lists in [ ]", error.message())
+        anyhow::anyhow!("{file}:{line}: {}; write key = value, strings in quotes, lists in [ ]", error.message())
     })?;
     let command = Lines::command();
     let known: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
@@ -47,16 +47,17 @@ pub fn parse(text: &str, file: &str) -> anyhow::Result<Lines> {
         let option = name.replace('_', "-");
         if !known.contains(&option.as_str()) {
             match nearest(&option, &known) {
-                Some(near) => bail!("{file}:{line}: there is no key '{name}'; did you mean '{near}'?"),
-                None => bail!("{file}:{line}: there is no key '{name}'; the keys are {}", known.join(", ")),
+                Some(near) => bail!("{file}:{line}: unknown key '{name}'; did you mean '{near}'?"),
+                None => bail!("{file}:{line}: unknown key '{name}'; the keys are {}", known.join(", ")),
             }
         }
         match value.get_ref() {
             DeValue::Boolean(true) => arguments.push(format!("--{option}").into()),
             DeValue::Boolean(false) => {}
             other => {
-                let text = text_of(other)
-                    .with_context(|| format!("{file}:{line}: '{name}' must be a text, a number or a list of them"))?;
+                let text = text_of(other).with_context(|| {
+                    format!("{file}:{line}: '{name}' must be a string, a number, or a list of them")
+                })?;
                 arguments.push(format!("--{option}={text}").into());
             }
         }
@@ -105,15 +106,15 @@ mod tests {
     #[test]
     fn what_has_no_end_is_no_job_file() {
         let message = format!("{:#}", load(Path::new("/dev/zero")).unwrap_err());
-        assert!(message.contains("more than a job file has"), "{message}");
+        assert!(message.contains("larger than a job file may be"), "{message}");
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_line_and_a_remedy() {
-        assert_eq!(message("\nblok-size = 1"), "job.toml:2: there is no key 'blok-size'; did you mean 'block-size'?");
+        assert_eq!(message("\nblok-size = 1"), "job.toml:2: unknown key 'blok-size'; did you mean 'block-size'?");
         assert!(message("zzz = 1").contains("the keys are size, pattern"), "{}", message("zzz = 1"));
         assert!(message("a = 1\nthreads 4").starts_with("job.toml:2: "), "{}", message("a = 1\nthreads 4"));
-        assert_eq!(message("[threads]\na = 1"), "job.toml:1: 'threads' must be a text, a number or a list of them");
+        assert_eq!(message("[threads]\na = 1"), "job.toml:1: 'threads' must be a string, a number, or a list of them");
         assert!(
             message("pattern = 'shufle'").starts_with("job.toml: invalid value 'shufle'"),
             "{}",

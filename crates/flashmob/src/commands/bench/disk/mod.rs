@@ -27,67 +27,68 @@ use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
 use crate::commands::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
 
-/// Measure one device: how fast a file on it is read or written, in any order, size and number of threads.
+/// Measure one device: read or write a file on it, in any order, size and number of threads.
 ///
-/// The file is made if it is missing: real blocks of random bytes. What makes a figure doubtful (served from memory, a hot device, others on the
-/// same disk, too few requests) stands beside it. `flashmob report` draws the results of several devices on one page.
+/// Creates the file if it does not exist, with allocated blocks of random bytes. Conditions that make a result
+/// doubtful (reads served from memory, a hot device, other users of the disk, too few requests) are reported beside
+/// it. `flashmob report` draws the results of several devices on one page.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob bench disk /data/bench --block-size 1,4k,16k --threads 1,2,4,8
   flashmob bench disk /data/bench --preset p1 --scale 0.1 --save tablet.json
-  flashmob bench disk --preset p1 --model nexus7-emmc --save model.json      # no disk is touched
-  flashmob bench disk --preset p3-scheduler --model nexus7-emmc --commands   # upward and downward steps apart
+  flashmob bench disk --preset p1 --model nexus7-emmc --save model.json      # uses no disk
+  flashmob bench disk --preset p3-scheduler --model nexus7-emmc --commands   # separates upward and downward steps
   flashmob bench disk /data/bench --write --sync fdatasync --threads 1,4
   flashmob report tablet.json model.json -o report.html
 
-A job file says the same, with the options as keys:
+A job file takes the same options as keys:
   file = \"/data/bench\"
   block-size = [1, \"4k\"]
   threads = [1, 2, 4]
-What stands on the command line wins over the job file, and that over the preset.
+The command line overrides the job file, which overrides the preset.
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 3 requests failed, 130 stopped by Ctrl-C (the result so far is
+Exit status: 0 done, 1 failed, 2 wrong arguments, 3 requests failed, 130 stopped by Ctrl-C (the result so far is
 printed and saved).")]
 pub struct DiskArgs {
-    /// The file to read or write; it is made if it is missing. A block device may be read.
+    /// File to read or write; created if it does not exist. A block device can be read.
     file: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
-    /// Measure what a paper measured.
+    /// Run a paper's measurement.
     #[arg(long, value_enum)]
     preset: Option<Preset>,
-    /// Shorten the preset: so much of its size, and of its reads, time and repetitions.
+    /// Shorten the preset: fraction of its size and of its reads, time and repetitions.
     #[arg(long, default_value = "1", value_name = "PART", value_parser = preset::scale, requires = "preset")]
     scale: f64,
-    /// Take settings from this TOML file.
+    /// Read settings from this TOML file.
     #[arg(long, value_name = "FILE")]
     job: Option<PathBuf>,
-    /// Ask a model of a device instead of a disk (nexus7-emmc, emmc, ufs, sdcard, hdd, nvme). The result says so.
+    /// Use a device model instead of a disk (nexus7-emmc, emmc, ufs, sdcard, hdd, nvme). The result is marked as modelled.
     #[arg(long, value_name = "PROFILE")]
     model: Option<String>,
-    /// Also show the commands that the device gets, step by step: how far from the one before, and how long it takes
-    /// (P3, Fig 4). Of a model its own; of a disk what the kernel tells of it, which needs root and tracefs.
+    /// Also report the commands that the device receives, by address step from the previous one, with their service
+    /// times (P3, Fig 4). For a disk this reads kernel events and needs root and tracefs.
     #[arg(long)]
     commands: bool,
-    /// A name for this device in reports.
+    /// Name of this device in reports.
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// With --write: yes, overwrite a file that this benchmark did not make.
+    /// Allow --write to overwrite a file that this benchmark did not create.
     #[arg(long)]
     allow_overwrite: bool,
-    /// Remove the file afterwards, if the benchmark made it.
+    /// Remove the file at the end, if the benchmark created it.
     #[arg(long)]
     remove: bool,
-    /// Save the result as JSON (described by schema/result-1.json), for `flashmob report`.
+    /// Save the result as JSON (schema/result-1.json), for `flashmob report`.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// A table for people, the result as JSON, or a line of JSON for each thing that happens (schema/event-1.json).
+    /// Output format: a table, the result as JSON, or one JSON line per event (schema/event-1.json).
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
 
-/// Everything that was said, by whomever.
+/// All settings, from every source.
 struct Job {
     file: Option<PathBuf>,
     model: Option<String>,
@@ -131,7 +132,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
 
     let size_bytes = job.settings.size;
     let (subject, made) = match (&job.file, &job.model) {
-        (Some(_), Some(_)) => anyhow::bail!("a file and a model: give one of the two; a model touches no disk"),
+        (Some(_), Some(_)) => anyhow::bail!("a file and a model were given: give only one; a model uses no disk"),
         (None, None) => anyhow::bail!("nothing to measure: name a file, or a model with --model"),
         (None, Some(profile)) => {
             // Points are checked before anything else is done.
@@ -150,7 +151,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
             match subject::file(&request, |size_bytes| grid.points(size_bytes).map(|_| ()), &cancel, &mut teller)? {
                 Some(ready) => ready,
                 None => {
-                    log::info!("stopped; nothing was measured, and no half-made file is left");
+                    log::info!("stopped before anything was measured; the incomplete file was removed");
                     return Ok(ExitCode::from(STATUS_INTERRUPTED));
                 }
             }
@@ -209,11 +210,11 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
 
 fn remove(file: &disk::FileSubject, made: bool) {
     if !file.made_by_benchmark {
-        log::warn!("{} was not made by this benchmark: it stays", file.path.display());
+        log::warn!("{} was not created by this benchmark: not removed", file.path.display());
     } else if let Err(error) = file.remove() {
         log::warn!("{} cannot be removed: {error}", file.path.display());
     } else if !made {
-        log::info!("{}, which an earlier run made, was removed", file.path.display());
+        log::info!("removed {}, created by an earlier run", file.path.display());
     }
 }
 

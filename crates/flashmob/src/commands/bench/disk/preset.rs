@@ -22,11 +22,11 @@ const TIME_MIN: Duration = Duration::from_millis(250);
 pub enum Preset {
     /// Random reads of 1 B to 16 KiB by 1 to 32 threads from 10 GiB (P1, Fig 1-4; 450 s).
     P1,
-    /// 1,000 reads of 4 KiB from 1 GiB, sequential against random (P3, Fig 1).
+    /// 1,000 reads of 4 KiB from 1 GiB, sequential and random (P3, Fig 1).
     P3Basic,
-    /// 1,000 reads of 1 B at the heads of 1 MiB blocks: ascending, shuffled, and at any byte; 100 times (P3, Fig 2).
+    /// 1,000 reads of 1 B at the start of 1 MiB blocks: ascending, shuffled, and at any byte; 100 times (P3, Fig 2).
     P3Order,
-    /// 16 threads read 1 B anywhere in 128 MiB, under each I/O scheduler (P3, Fig 3; setting them needs root).
+    /// 16 threads read 1 B anywhere in 128 MiB, under each I/O scheduler (P3, Fig 3; setting schedulers needs root).
     P3Scheduler,
 }
 
@@ -92,7 +92,7 @@ fn scaled(mut settings: Settings, scale: f64, size_bytes_min: u64) -> Settings {
 pub fn scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if scale > 0.0 && scale <= 1.0 => Ok(scale),
-        _ => Err(format!("'{text}' is no part: a number above 0 and up to 1, such as 0.1")),
+        _ => Err(format!("'{text}' is not a fraction: give a number above 0 and up to 1, such as 0.1")),
     }
 }
 

@@ -23,51 +23,51 @@ pub struct List<T>(pub Vec<T>);
 /// What can be chosen. What is absent is decided by the job file, the preset, and the defaults, in this order.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Size of the file, if it has to be made [default: 1GiB].
+    /// Size of the file, if it must be created [default: 1GiB].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
-    /// Orders: random (multiples of the block size), sequential, sort and shuffle (heads of 1 MiB blocks), rand (any byte)
-    /// [default: random].
+    /// Access orders: random (multiples of the block size), sequential, sort and shuffle (starts of 1 MiB blocks),
+    /// rand (any byte) [default: random].
     #[arg(short, long, value_name = "LIST", value_parser = patterns)]
     pub pattern: Option<List<Pattern>>,
-    /// Bytes of each request [default: 4KiB].
+    /// Request sizes in bytes [default: 4KiB].
     #[arg(short, long, value_name = "LIST", value_parser = sizes)]
     pub block_size: Option<List<u64>>,
-    /// Threads [default: 1].
+    /// Numbers of threads [default: 1].
     #[arg(short = 'j', long, value_name = "LIST", value_parser = numbers)]
     pub threads: Option<List<u32>>,
     /// Requests that each thread keeps outstanding, with --engine io_uring [default: 1].
     #[arg(long, value_name = "LIST", value_parser = numbers)]
     pub depth: Option<List<u32>>,
-    /// Requests of a repetition, over all threads. Without it, --time decides.
+    /// Requests per repetition, over all threads, instead of --time.
     #[arg(short = 'n', long, visible_alias = "requests", value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "time")]
     pub reads: Option<u64>,
-    /// Time of a repetition; a bare number means seconds [default: 5s].
+    /// Time per repetition; a bare number means seconds [default: 5s].
     #[arg(short, long, value_name = "TIME", value_parser = time_in(MOMENT..=TIME_MAX))]
     pub time: Option<Duration>,
-    /// Only so much of the file, from its beginning [default: all].
+    /// Use only the first SIZE bytes of the file [default: all].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub range: Option<u64>,
-    /// Repetitions of everything, round after round [default: 3].
+    /// Repetitions of every combination, in rounds [default: 3].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(REPEAT_MAX)))]
     pub repeat: Option<u32>,
-    /// The page cache: cold (dropped before each repetition, and checked), warm (read through before), or direct (not used)
-    /// [default: cold].
+    /// State of the page cache: cold (dropped before each repetition, and checked), warm (file read before), or
+    /// direct (bypassed) [default: cold].
     #[arg(short, long, value_name = "STATE", value_parser = word::<Cache>)]
     pub cache: Option<Cache>,
-    /// How requests reach the kernel: pread or io_uring [default: pread].
+    /// I/O interface: pread or io_uring [default: pread].
     #[arg(short, long, value_name = "ENGINE", value_parser = word::<Engine>)]
     pub engine: Option<Engine>,
-    /// Write instead of reading: only into a file that this benchmark made.
+    /// Write instead of reading. Without --allow-overwrite, only to a file that this benchmark created.
     #[arg(short, long)]
     pub write: bool,
-    /// When a write counts as done: none (the call has returned), fdatasync (after one of its own), dsync (O_DSYNC) [default: none].
+    /// Completion of a write: none (the call returned), fdatasync (called after each write), dsync (O_DSYNC) [default: none].
     #[arg(long, value_name = "WHEN", value_parser = word::<Sync>)]
     pub sync: Option<Sync>,
-    /// I/O schedulers to measure with, one after the other; the one that was there is put back. Needs root.
+    /// I/O schedulers to measure with, one after the other; restores the original one. Needs root.
     #[arg(short, long, value_name = "LIST", value_parser = names)]
     pub scheduler: Option<List<String>>,
-    /// Where random offsets come from: equal seeds ask for equal offsets [default: 1].
+    /// Random seed for offsets; equal seeds give equal offsets [default: 1].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
@@ -141,7 +141,10 @@ impl Settings {
 
     /// All combinations that they name.
     pub fn grid(&self) -> anyhow::Result<Grid> {
-        anyhow::ensure!(self.write || self.sync.is_none(), "--sync is for writes; add --write, or leave it out");
+        anyhow::ensure!(
+            self.write || self.sync.is_none(),
+            "--sync applies to writes only; add --write, or leave it out"
+        );
         fn list<T: Clone>(given: &Option<List<T>>, default: T) -> Vec<T> {
             given.as_ref().map_or_else(|| vec![default], |list| list.0.clone())
         }
@@ -197,7 +200,7 @@ fn word<T: Vocabulary>(text: &str) -> Result<T, String> {
     T::all().iter().copied().find(|word| word.said() == text).ok_or_else(|| {
         let words: Vec<&str> = T::all().iter().map(|word| word.said()).collect();
         let near = nearest(text, &words).map_or(String::new(), |word| format!("; did you mean '{word}'?"));
-        format!("there is no {} '{text}': {}{near}", T::WHAT, words.join(", "))
+        format!("unknown {} '{text}': {}{near}", T::WHAT, words.join(", "))
     })
 }
 
@@ -213,7 +216,7 @@ fn list<T: PartialEq>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> R
     let mut values = Vec::new();
     for part in text.split(',').map(str::trim) {
         if part.is_empty() {
-            return Err("a value is missing beside a comma".into());
+            return Err("empty value beside a comma".into());
         }
         let value = item(part)?;
         if !values.contains(&value) {
@@ -232,7 +235,7 @@ fn sizes(text: &str) -> Result<List<u64>, String> {
 }
 
 fn numbers(text: &str) -> Result<List<u32>, String> {
-    list(text, |part| part.parse().map_err(|_| format!("'{part}' is no number from 1 on")))
+    list(text, |part| part.parse().map_err(|_| format!("'{part}' is not a number of at least 1")))
 }
 
 fn names(text: &str) -> Result<List<String>, String> {
@@ -260,7 +263,7 @@ mod tests {
     fn what_is_wrong_is_named_with_a_remedy() {
         let message = |line| parse(line).unwrap_err().to_string();
         assert!(message("--pattern shufle").contains("did you mean 'shuffle'?"), "{}", message("--pattern shufle"));
-        assert!(message("--block-size 1,,2").contains("a value is missing beside a comma"));
+        assert!(message("--block-size 1,,2").contains("empty value beside a comma"));
         assert!(message("--threads -1").contains("'-1'"), "{}", message("--threads -1"));
         assert!(message("--time 0").contains("more than 0"));
         assert!(message("--time nan").contains("not a time"));

@@ -55,7 +55,7 @@ pub fn file(
     check(subject.size_bytes())?;
     if let Some(wanted) = request.size_bytes.filter(|&wanted| wanted != subject.size_bytes()) {
         let (is, wanted) = (flashmob_core::units::Bytes(subject.size_bytes()), flashmob_core::units::Bytes(wanted));
-        log::warn!("{} is there already and has {is}, not {wanted}: it is used as it is", path.display());
+        log::warn!("{} already exists with {is}, not {wanted}: using it unchanged", path.display());
     }
     Ok(Some((subject, false)))
 }
@@ -68,7 +68,7 @@ fn opened(request: &Request<'_>) -> anyhow::Result<Subject> {
     };
     let opened = opened.map_err(|error| match error {
         BenchFileError::NotOurs { .. } => {
-            anyhow::anyhow!("{error}: --allow-overwrite")
+            anyhow::anyhow!("{error}: add --allow-overwrite")
         }
         error => error.into(),
     })?;
@@ -88,7 +88,7 @@ fn opened(request: &Request<'_>) -> anyhow::Result<Subject> {
 pub fn model(profile: &str, size_bytes: u64, seed: u64, engine: Engine) -> anyhow::Result<Subject> {
     anyhow::ensure!(
         engine == Engine::Pread,
-        "a model has one request for each thread, as pread has; use --threads, and leave --engine io_uring and --depth out"
+        "a model serves one request per thread, like pread; use --threads, and leave out --engine io_uring and --depth"
     );
     Ok(Subject::Model(ModelSubject::new(profile, size_bytes, seed)?))
 }

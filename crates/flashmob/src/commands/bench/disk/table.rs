@@ -122,7 +122,7 @@ fn steps(text: &mut String, disk: &Disk) {
     if rows.is_empty() {
         return;
     }
-    let _ = writeln!(text, "  commands of the device by their step from the one before; service times in us");
+    let _ = writeln!(text, "  device commands by address step from the previous command; service times in us");
     let figures = ["commands", "upward", "up p50", "mean", "down p50", "mean"];
     aligned(text, &columns(disk), &figures, rows.into_iter());
 }

@@ -21,7 +21,7 @@ pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wan
     }
     if !changed.is_empty() {
         let text = format!(
-            "not the preset as it is: {} changed; leave these out to compare with the paper",
+            "differs from the preset: {} changed; leave these options out to compare with the paper",
             changed.join(", ")
         );
         warnings.push(Warning::new(Code::Changed, text));
@@ -35,7 +35,7 @@ pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wan
         warnings.push(Warning::new(Code::Scaled, text));
     }
     if document.interrupted {
-        warnings.push(Warning::new(Code::Interrupted, "stopped before its end: points or repetitions are missing"));
+        warnings.push(Warning::new(Code::Interrupted, "stopped early: points or repetitions are missing"));
     }
     if let Some(memory_bytes) = document.device.memory_bytes {
         warnings.extend(small_file(disk, memory_bytes));
@@ -52,7 +52,7 @@ pub(super) fn small_file(disk: &Disk, memory_bytes: u64) -> Option<Warning> {
     let (what, larger) = if range_bytes < file.size_bytes { ("the range", "--range") } else { ("the file", "--size") };
     let (size, memory) = (Bytes(range_bytes), Bytes(memory_bytes));
     let text = format!(
-        "{what} ({size}) is smaller than memory ({memory}): what the page cache or a cache below it keeps may answer; a larger {larger} is safer"
+        "{what} ({size}) is smaller than memory ({memory}): the page cache or a cache below it may serve reads; use a larger {larger}"
     );
     Some(Warning::new(Code::SmallFile, text))
 }

@@ -18,10 +18,12 @@ const UDP_RATE_DEFAULT: u64 = 1_000_000;
 /// Longest time that is omitted, as in iperf3.
 const OMIT_MAX: Duration = Duration::from_secs(60);
 
-/// Measure the network between two devices: TCP, datagrams, or requests and answers. It speaks iperf3's protocol: either end may be one.
+/// Measure the network between two devices: TCP, UDP, or requests and replies. Speaks iperf3's protocol: either end
+/// may be iperf3.
 ///
-/// Start it with --server on one device and with --connect on the other. Lists make a sweep over all combinations. Besides throughput it
-/// tells what TCP did, at both ends if both are flashmob: retransmissions, windows, round-trip times, packets.
+/// Start it with --server on one device and with --connect on the other. Lists of values run a sweep over all
+/// combinations. Besides throughput it reports TCP statistics (from both ends if both are flashmob): retransmissions,
+/// windows, round-trip times, packets.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("role").required(true).args(["server", "connect", "rtt"]), after_help = "\
 Examples:
@@ -30,25 +32,25 @@ Examples:
   flashmob bench net -c 192.168.1.20 --direction up,down -P 1,4 --repeat 3 --save net.json
   flashmob bench net -c 192.168.1.20 -C reno,cubic,bbr --window 64K,1M
   flashmob bench net -c 192.168.1.20 --udp --rate 10M,50M,100M
-  flashmob bench net -c 192.168.1.20 --messages 40:4k:1,40:4k:32       # what a link of flashmob does
+  flashmob bench net -c 192.168.1.20 --messages 40:4k:1,40:4k:32       # the traffic of a flashmob link
   flashmob bench net --rtt 0,2,4,8,16,32,64,128 --loss 0,0.1,1 --path-rate 20M --direction up,down -t 3   # between two hosts of a lab
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 5 a point has only repetitions that count for nothing (the lab was late),
+Exit status: 0 done, 1 failed, 2 wrong arguments, 5 all repetitions of a point are void (the lab was late),
 130 stopped by Ctrl-C (the result so far is printed and saved).")]
 pub struct NetArgs {
     /// Serve tests, one at a time, until stopped.
     #[arg(short, long, conflicts_with_all = ["label", "save", "output"])]
     pub server: bool,
-    /// Measure to this server.
+    /// Connect to this server and measure.
     #[arg(short, long, value_name = "HOST[:PORT]")]
     pub connect: Option<String>,
     /// Port of the server.
     #[arg(short, long, default_value_t = PORT, value_name = "PORT")]
     pub port: u16,
-    /// Address of this device to listen on, or to connect from.
+    /// Local address to listen on, or to connect from.
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
-    /// With --server: end after one test.
+    /// With --server: exit after one test.
     #[arg(short = '1', long, conflicts_with = "connect")]
     pub one_off: bool,
     /// What is sent.
@@ -57,72 +59,72 @@ pub struct NetArgs {
     /// Repetitions of each combination.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Give up if the server does not answer within this time; a bare number means seconds.
+    /// Time to wait for the server to answer; a bare number means seconds.
     #[arg(long, default_value = "5", value_name = "TIME", value_parser = time)]
     pub connect_timeout: Duration,
-    /// While nothing listens there, try again for this time.
+    /// Time to retry while the connection is refused.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "connect")]
     pub wait: Option<Duration>,
     /// What is between, where it is modelled.
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub path: super::path_args::PathArgs,
-    /// A name for this path in reports.
+    /// Name of this path in reports.
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
-    /// Save the result as JSON (described by schema/result-1.json).
+    /// Save the result as JSON (schema/result-1.json).
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Lines and a table for people, the result as JSON, or a line of JSON for each thing that happens (schema/event-1.json).
+    /// Output format: lines and a table, the result as JSON, or one JSON line per event (schema/event-1.json).
     #[arg(long, value_enum, default_value = "table")]
     pub output: Output,
 }
 
 /// What is sent. Lists make a sweep over all combinations.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "What is sent")]
+#[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Datagrams instead of TCP.
+    /// Send UDP datagrams instead of TCP.
     #[arg(short, long, conflicts_with = "messages")]
     pub udp: bool,
-    /// Bits a second of each stream, such as 10M: for datagrams 1M unless given, and otherwise, or with 0, as fast as it goes.
+    /// Bits per second of each stream, such as 10M; 0 for no limit [default: 1M for UDP, no limit for TCP].
     #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE,...", value_delimiter = ',', value_parser = rate)]
     pub rate: Vec<u64>,
-    /// Time that counts.
+    /// Time to measure.
     #[arg(short, long, default_value = "10", value_name = "TIME", value_parser = time, conflicts_with = "bytes")]
     pub time: Duration,
-    /// Send so many bytes each way instead of for a time.
+    /// Bytes to send each way, instead of a time.
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::commands::size)]
     pub bytes: Option<u64>,
-    /// Bytes of each write (128K), or of each datagram (what fits into a packet).
+    /// Bytes per write [default: 128K], or per datagram [default: the largest that fits a packet].
     #[arg(short, long, value_name = "SIZE", value_parser = crate::commands::size)]
     pub length: Option<u64>,
-    /// Streams at once, each way.
+    /// Parallel streams, each way.
     #[arg(short = 'P', long, visible_alias = "parallel", default_value = "1", value_name = "N,...", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
     pub streams: Vec<u32>,
-    /// The server sends: --direction down.
+    /// Server sends, client receives: same as --direction down.
     #[arg(short = 'R', long, conflicts_with_all = ["bidir", "direction", "messages"])]
     pub reverse: bool,
-    /// Both send at once: --direction both.
+    /// Both ends send at once: same as --direction both.
     #[arg(long, conflicts_with_all = ["direction", "messages"])]
     pub bidir: bool,
-    /// Which way: up is to the server.
+    /// Direction of the data; up is client to server.
     #[arg(long, value_enum, default_value = "up", value_name = "WAY,...", value_delimiter = ',')]
     pub direction: Vec<DirectionArg>,
-    /// Congestion control at both ends, such as reno,cubic,bbr: the system's, unless given.
+    /// Congestion control at both ends, such as reno,cubic,bbr [default: the system's].
     #[arg(short = 'C', long, value_name = "NAME,...", value_delimiter = ',', conflicts_with = "udp")]
     pub congestion: Vec<String>,
-    /// Both buffers of each socket, at both ends: sized by the system, unless given.
+    /// Send and receive buffer size of each socket, at both ends [default: sized by the system].
     #[arg(short = 'w', long, value_name = "SIZE,...", value_delimiter = ',', value_parser = crate::commands::size)]
     pub window: Vec<u64>,
-    /// Time before anything counts, in whole seconds.
+    /// Time to omit at the start, in whole seconds.
     #[arg(short = 'O', long, default_value = "0", value_name = "TIME", conflicts_with = "bytes", value_parser = omitted)]
     pub omit: Duration,
-    /// Time from one line to the next.
+    /// Time between progress lines.
     #[arg(short, long, default_value = "1", value_name = "TIME", value_parser = time)]
     pub interval: Duration,
-    /// Requests of so many bytes, answered by so many, so many of them outstanding on each stream: flashmob at both ends.
+    /// Measure requests and replies: sizes in bytes, and requests outstanding per stream. Needs flashmob at both ends.
     #[arg(long, value_name = "REQUEST:ANSWER:DEPTH,...", value_delimiter = ',', value_parser = messages, conflicts_with_all = ["rate", "length"])]
     pub messages: Vec<Messages>,
 }
@@ -130,11 +132,11 @@ pub struct LoadArgs {
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DirectionArg {
-    /// To the server.
+    /// Client to server.
     Up,
-    /// From the server.
+    /// Server to client.
     Down,
-    /// Both at once.
+    /// Both directions at once.
     Both,
 }
 
@@ -216,7 +218,7 @@ impl LoadArgs {
             Some(bytes) => u32::try_from(bytes)
                 .ok()
                 .filter(|bytes| (least..=most).contains(bytes))
-                .ok_or_else(|| anyhow::anyhow!("--length {bytes}: {least} to {most} bytes are possible")),
+                .ok_or_else(|| anyhow::anyhow!("--length {bytes}: must be from {least} to {most} bytes")),
         }
     }
 
@@ -257,7 +259,7 @@ fn options<T: Clone>(list: &[T]) -> Vec<Option<T>> {
 pub fn host_and_port(text: &str, port: u16) -> anyhow::Result<(String, u16)> {
     let number = |text: &str| {
         let port = text.parse::<u16>().ok().filter(|&port| port > 0);
-        port.ok_or_else(|| anyhow::anyhow!("'{text}' is no port; give HOST or HOST:PORT"))
+        port.ok_or_else(|| anyhow::anyhow!("'{text}' is not a port; give HOST or HOST:PORT"))
     };
     if let Some((host, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return Ok((host.into(), rest.strip_prefix(':').map_or(Ok(port), number)?));
@@ -280,12 +282,12 @@ fn omitted(text: &str) -> Result<Duration, String> {
 }
 
 fn messages(text: &str) -> Result<Messages, String> {
-    let wrong = || format!("'{text}' is none of REQUEST:ANSWER:DEPTH, such as 40:4k:32");
+    let wrong = || format!("'{text}' does not have the form REQUEST:ANSWER:DEPTH, such as 40:4k:32");
     let parts: Vec<&str> = text.split(':').collect();
     let [request, answer, depth] = parts.as_slice() else { return Err(wrong()) };
     let bytes = |text: &str| match crate::commands::size(text).map(u32::try_from) {
         Ok(Ok(bytes)) if (1..=MESSAGE_BYTES_MAX).contains(&bytes) => Ok(bytes),
-        _ => Err(format!("a message has 1 byte to 16MiB, not '{text}'")),
+        _ => Err(format!("'{text}': message sizes are from 1 byte to 16MiB")),
     };
     let depth = depth.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
     Ok(Messages {

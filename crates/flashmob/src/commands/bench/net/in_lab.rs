@@ -186,22 +186,25 @@ impl LabPath {
         }
         let remedy = match status.code() {
             Some(STATUS_NO_LAB) => {
-                "the lab could not be made: it needs root, or a system that lets users make namespaces"
+                "the lab could not be created: it needs root, or a system that allows user namespaces"
             }
-            _ => "try 'flashmob lab run -- true' to see whether a lab can be made here",
+            _ => "run 'flashmob lab run -- true' to test whether a lab can be created here",
         };
         if all {
-            log::warn!("{}: {status}; what it measured is kept. It said:\n       {said}", self.words());
+            log::warn!("{}: {status}; keeping what it measured. Its output:\n       {said}", self.words());
             return Ok(());
         }
-        bail!("{} ended with {status}, and not all was measured; {remedy}. It said:\n       {said}", self.words())
+        bail!(
+            "{} ended with {status} before everything was measured; {remedy}. Its output:\n       {said}",
+            self.words()
+        )
     }
 }
 
 /// That a path was modelled, as a doubt about the whole.
 #[must_use]
 pub fn modelled() -> Warning {
-    Warning::new(Code::Modelled, "modelled: the path between the hosts by 'wan'; TCP and the programs were real")
+    Warning::new(Code::Modelled, "modelled: the path between the hosts, by 'wan'; TCP and the programs were real")
 }
 
 /// As one word of a shell.

@@ -69,7 +69,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
 
 /// The doubt about a sweep that lacks paths.
 fn missing(measured: usize, all: usize) -> Option<Warning> {
-    let text = format!("{measured} of {all} paths were measured; it was stopped, or the others failed");
+    let text = format!("{measured} of {all} paths were measured: the sweep was stopped, or the others failed");
     (measured < all).then(|| Warning::new(Code::Interrupted, text))
 }
 

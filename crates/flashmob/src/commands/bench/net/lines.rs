@@ -117,7 +117,7 @@ pub fn sums(repetition: &Repetition, parameters: &Parameters) -> String {
         let ms = |percent| exchange.latency_ns.percentile_ns(percent).unwrap_or(0) as f64 / 1e6;
         let _ = writeln!(
             text,
-            "{} requests answered, {:.0}/s; latency p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, max {:.3} ms",
+            "{} replies, {:.0}/s; latency p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, max {:.3} ms",
             exchange.requests,
             exchange.requests_per_second,
             ms(50.0),
@@ -126,10 +126,10 @@ pub fn sums(repetition: &Repetition, parameters: &Parameters) -> String {
             exchange.latency_ns.max as f64 / 1e6
         );
     }
-    let peer = repetition.peer_cpu_s.map_or(String::new(), |cpu| format!(", {cpu:.2} s there"));
+    let peer = repetition.peer_cpu_s.map_or(String::new(), |cpu| format!(", {cpu:.2} s at the other end"));
     let other =
         if repetition.peer == "unknown" { String::new() } else { format!("; the other end is {}", repetition.peer) };
-    let _ = writeln!(text, "processor time: {:.2} s here{peer}{other}", repetition.cpu_s);
+    let _ = writeln!(text, "CPU time: {:.2} s at this end{peer}{other}", repetition.cpu_s);
     text
 }
 
@@ -176,25 +176,25 @@ fn end(tcp: &TcpEnd, is_sender: bool) -> String {
     if is_sender {
         let congestion = tcp.congestion.as_deref().unwrap_or("unknown");
         parts.push(format!("{congestion}, cwnd {}", transfer(tcp.congestion_window_bytes)));
-        parts.push(format!("RTT {:.3} ms (+-{:.3}, least {:.3})", tcp.rtt_ms, tcp.rtt_variation_ms, tcp.min_rtt_ms));
+        parts.push(format!("RTT {:.3} ms (+-{:.3}, min {:.3})", tcp.rtt_ms, tcp.rtt_variation_ms, tcp.min_rtt_ms));
         parts.push(format!("delivery rate {}", bits(tcp.delivery_rate_bits_per_second)));
         parts.push(format!(
-            "window offered to it {} (at most {})",
+            "peer's window {} (max {})",
             transfer(tcp.send_window_bytes),
             transfer(tcp.send_window_max_bytes)
         ));
         parts.push(format!(
-            "busy {:.2} s, of which held back by that window {:.2} s, by its own buffer {:.2} s",
+            "busy {:.2} s, of which limited by that window {:.2} s, by its send buffer {:.2} s",
             tcp.busy_s, tcp.receiver_limited_s, tcp.send_buffer_limited_s
         ));
     } else {
         if tcp.receive_window_bytes > 0 {
-            parts.push(format!("offers {}", transfer(tcp.receive_window_bytes)));
+            parts.push(format!("advertised window {}", transfer(tcp.receive_window_bytes)));
         }
         parts.push(format!("receive buffer {}", transfer(tcp.receive_buffer_bytes)));
     }
     parts.push(format!(
-        "{} packets sent, {} received, {:.0} B of data in each that carried some",
+        "{} packets sent, {} received, {:.0} B per data packet",
         tcp.packets_sent, tcp.packets_received, tcp.packet_bytes
     ));
     parts.join("; ")

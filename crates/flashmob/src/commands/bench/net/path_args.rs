@@ -12,26 +12,26 @@ const RTT_MS_MAX: f64 = 20_000.0;
 /// A path between two hosts of this machine, modelled: instead of --connect and --server.
 #[derive(Clone, Debug, Args)]
 pub struct PathArgs {
-    /// Measure between two hosts of a lab on this machine, over a modelled path with these round trips, in milliseconds (needs root, or a
-    /// system that lets users make namespaces).
+    /// Measure between two hosts of a lab on this machine, over a modelled path with these added round-trip times in
+    /// milliseconds. Needs root, or a system that allows user namespaces.
     #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = rtt_ms, help_heading = "Modelled paths")]
     pub rtt: Vec<f64>,
-    /// Of 100 packets so many are lost, each way: one lab for each combination with --rtt.
+    /// Packet loss in percent, each way; one lab for each combination with --rtt.
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = loss_ppm, requires = "rtt", help_heading = "Modelled paths")]
     pub loss: Vec<u32>,
-    /// What the path carries each way: 100M unless told otherwise.
+    /// Path rate in bits per second, each way [default: 100M].
     #[arg(long, value_name = "RATE", value_parser = path_rate, requires = "rtt", help_heading = "Modelled paths")]
     pub path_rate: Option<u64>,
-    /// Packets that wait at the path's entry at most.
+    /// Queue limit at the path's entry, in packets.
     #[arg(long, default_value_t = 100, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Modelled paths")]
     pub path_queue: u32,
-    /// What receive buffers grow to at most in the client's host: the third value of its tcp_rmem.
+    /// Maximum receive buffer in the client's host: the third value of its tcp_rmem.
     #[arg(long, value_name = "SIZE", value_parser = receive_max, requires = "rtt", help_heading = "Modelled paths")]
     pub client_receive_max: Option<u64>,
-    /// The same in the server's host.
+    /// Maximum receive buffer in the server's host: the third value of its tcp_rmem.
     #[arg(long, value_name = "SIZE", value_parser = receive_max, requires = "rtt", help_heading = "Modelled paths")]
     pub server_receive_max: Option<u64>,
-    /// Where chance comes from: which packets are lost.
+    /// Random seed for packet losses.
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Modelled paths")]
     pub seed: u64,
 }
@@ -65,7 +65,7 @@ impl PathArgs {
 /// Reads a round trip.
 pub fn rtt_ms(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim().trim_end_matches("ms").parse().ok();
-    number.filter(|ms| (0.0..=RTT_MS_MAX).contains(ms)).ok_or_else(|| format!("give 0 to {RTT_MS_MAX} milliseconds"))
+    number.filter(|ms| (0.0..=RTT_MS_MAX).contains(ms)).ok_or_else(|| format!("must be 0 to {RTT_MS_MAX} milliseconds"))
 }
 
 /// Reads a loss in percent.
@@ -81,7 +81,7 @@ pub fn path_rate(text: &str) -> Result<u64, String> {
 /// Reads a receive maximum: less is kept for no socket, and the kernel's numbers end at 31 bits.
 pub fn receive_max(text: &str) -> Result<u64, String> {
     let bytes = crate::commands::size(text)?;
-    if (4_096..=i32::MAX as u64).contains(&bytes) { Ok(bytes) } else { Err("give 4KiB to 2047MiB".to_string()) }
+    if (4_096..=i32::MAX as u64).contains(&bytes) { Ok(bytes) } else { Err("must be 4KiB to 2047MiB".to_string()) }
 }
 
 #[cfg(test)]

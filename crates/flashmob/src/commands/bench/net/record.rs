@@ -51,14 +51,15 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
     let mut warnings: Vec<Warning> = emulation::doubt(&device).into_iter().collect();
     if subject.setting == Setting::Lab {
         let air = net.points.first().and_then(|p| p.parameters.path.as_ref()).map(|path| format!(" by '{}'", path.air));
-        let text = format!("modelled: the path{}; these figures come from no real network", air.unwrap_or_default());
+        let text =
+            format!("modelled: the path{}; these figures do not come from a real network", air.unwrap_or_default());
         warnings.push(Warning::new(Code::Modelled, text));
     }
     if subject.interrupted {
-        warnings.push(Warning::new(Code::Interrupted, "stopped before its end: points or repetitions are missing"));
+        warnings.push(Warning::new(Code::Interrupted, "stopped early: points or repetitions are missing"));
     }
     if let Some(failure) = failure {
-        let text = format!("ended by an error, points or repetitions are missing: {failure}");
+        let text = format!("stopped by an error; points or repetitions are missing: {failure}");
         warnings.push(Warning::new(Code::Interrupted, text));
     }
     Document {
@@ -91,7 +92,9 @@ fn of_point(point: &Point) -> Vec<Warning> {
             if late == repetitions.len() { "all".to_string() } else { format!("{late} of {}", repetitions.len()) };
         add(
             Code::Late,
-            format!("{which} repetitions count for nothing: the lab was too late to be trusted; end what else runs"),
+            format!(
+                "{which} repetitions are void: the lab was late; stop other programs on this machine and measure again"
+            ),
         );
     }
     let main: Option<Spread> =
@@ -100,18 +103,18 @@ fn of_point(point: &Point) -> Vec<Warning> {
         let percent = 100.0 * spread.relative();
         add(
             Code::WideSpread,
-            format!("the repetitions differ by {percent:.0} %: end what else uses this path, or take more of them"),
+            format!("the repetitions differ by {percent:.0} %: stop other users of this path, or run more repetitions"),
         );
     }
     if let Some(shortest) = repetitions.iter().map(|r| r.elapsed_s).filter(|s| *s < TIME_S_MIN).reduce(f64::min) {
-        let text = format!("{:.0} ms are mostly TCP's beginning; take more --time or --bytes", 1000.0 * shortest);
+        let text = format!("{:.0} ms are mostly TCP's start; use a longer --time or more --bytes", 1000.0 * shortest);
         add(Code::Short, text);
     }
     if let Some(latency) = &summary.latency_ns
         && 0.01 * (latency.count as f64) < SAMPLES_BEYOND_MIN
     {
         let wanted = SAMPLES_BEYOND_MIN / 0.01;
-        add(Code::FewSamples, format!("p99 rests on {} requests; {wanted:.0} are the least for it", latency.count));
+        add(Code::FewSamples, format!("p99 rests on {} requests; it needs at least {wanted:.0}", latency.count));
     }
     if point.parameters.protocol == Protocol::Udp {
         let asked = point.parameters.rate_bits_per_second.unwrap_or(0) as f64 * f64::from(point.parameters.streams);
@@ -119,8 +122,10 @@ fn of_point(point: &Point) -> Vec<Warning> {
         if let Some(slowest) = flows.map(|f| f.sent_bits_per_second).reduce(f64::min)
             && slowest < 0.95 * asked
         {
-            let text =
-                format!("the sender managed {:.0} % of the rate; it is too slow for more", 100.0 * slowest / asked);
+            let text = format!(
+                "the sender reached {:.0} % of the requested rate: it is too slow for more",
+                100.0 * slowest / asked
+            );
             add(Code::Changed, text);
         }
     }

@@ -17,13 +17,13 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     log::info!("listening on {}", server.address());
     if args.bind.is_none() {
         log::info!(
-            "on all addresses: whoever reaches this port can make this device send and receive; --bind ADDRESS listens on one alone"
+            "listening on all addresses: anyone who can reach this port can make this device send and receive; --bind ADDRESS restricts it"
         );
     }
     let is_good = server.run(args.one_off, &cancel, &mut |told| match told {
         Told::Test { client, what } => log::info!("{client}: {what}"),
         Told::Failed { client, why } => log::warn!("{client}: no result: {why}"),
-        Told::Busy { client } => log::info!("{client}: sent away: another test is running"),
+        Told::Busy { client } => log::info!("{client}: rejected: another test is running"),
     })?;
     Ok(if is_good || !args.one_off { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -25,9 +25,9 @@ pub fn read(path: &Path, port: Option<u16>, limits: Limits, cancel: &Arc<AtomicB
         tell::on_signal(Arc::clone(cancel))?;
         return analyze(io::stdin().lock(), "standard input".into(), None, port, limits, None);
     }
-    let refused = || format!("{source} cannot be read");
+    let refused = || format!("cannot read {source}");
     let metadata = path.metadata().with_context(refused)?;
-    ensure!(!metadata.is_dir(), "{source} is a folder; name a capture in it");
+    ensure!(!metadata.is_dir(), "{source} is a folder; give a capture file in it");
     let file = File::open(path).with_context(refused)?;
     tell::on_signal(Arc::clone(cancel))?;
     if metadata.is_file() {
@@ -45,7 +45,7 @@ fn analyze(
     limits: Limits,
     cancel: Option<&Arc<AtomicBool>>,
 ) -> anyhow::Result<Heard> {
-    let mut reader = CaptureReader::open(input).with_context(|| format!("{source} cannot be analysed"))?;
+    let mut reader = CaptureReader::open(input).with_context(|| format!("cannot analyze {source}"))?;
     let mut analyzer = Analyzer::new(limits);
     analyzer.only_port(port);
     let mut line = size_bytes.map(|_| ProgressLine::new("analysing"));
@@ -66,8 +66,8 @@ fn analyze(
     let ended_by = reader.ended_by().map(str::to_string);
     if analyzer.packets() == 0 {
         match ended_by {
-            Some(why) => bail!("{source} cannot be analysed: no packet could be read; {why}"),
-            None => log::warn!("{source}: no packet is in it"),
+            Some(why) => bail!("cannot analyze {source}: no packet could be read; {why}"),
+            None => log::warn!("{source}: contains no packets"),
         }
     }
     let (form, lost_packets) = (reader.form(), reader.lost_packets());

@@ -36,7 +36,7 @@ pub fn listen(wanted: &Wanted<'_>, limits: Limits, cancel: &Arc<AtomicBool>) -> 
     let mut analyzer = Analyzer::new(limits);
     analyzer.only_port(wanted.port);
     let begun = Instant::now();
-    log::info!("listening to {}; Ctrl-C ends it", wanted.interface);
+    log::info!("capturing on {}; Ctrl-C ends it", wanted.interface);
     let mut line = wanted.time.map(|_| ProgressLine::new("listening"));
     let mut is_interrupted = false;
     loop {

@@ -19,11 +19,12 @@ use flashmob_flows::Limits;
 
 use crate::commands::tell::{self, STATUS_INTERRUPTED};
 
-/// Say what held TCP connections back, out of captured packets.
+/// Analyze captured packets: what limited each TCP connection.
 ///
-/// Reads what tcpdump and Wireshark write (pcap and pcapng), of any size, or listens to an interface itself. For each connection and way: rate, round
-/// trips, losses, windows, and a verdict with what it rests on: receiver-limited, sender-limited, congestion-limited, application-limited.
-/// Near which end it was captured does not matter; packets have to have TCP timestamps (the default everywhere) or their opening for that.
+/// Reads captures of tcpdump and Wireshark (pcap and pcapng) of any size, or captures on an interface itself. Reports
+/// for each connection and direction: rate, round-trip times, losses, windows, and a verdict with its evidence:
+/// receiver-limited, sender-limited, congestion-limited, application-limited. The capture point may be anywhere on
+/// the path; this needs TCP timestamps (the default everywhere) or the connection's handshake.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,38 +34,38 @@ Examples:
   sudo flashmob net analyze --capture wlan0 --time 10 --filter-port 10809
   flashmob net analyze slow.pcap --save slow.json && flashmob report slow.json
 
-Limits: 1,000 connections at once (of more, the one that was silent for the longest is closed), 4,096 segments of a way that wait for
-their acknowledgement, 16 MiB for one packet: memory does not grow with the capture. docs/analyzing-packets.md has all of them,
-every definition, and how verdicts are found.
+Limits: 1,000 connections at once (beyond that the one idle longest is closed), 4,096 unacknowledged segments per direction,
+16 MiB per packet: memory does not grow with the capture. docs/analyzing-packets.md has all limits and definitions, and
+describes how verdicts are found.
 
-Exit status: 0 done, also if a capture was cut off or damaged behind its first packets (a note says so), or if --capture was stopped by
-Ctrl-C; 1 nothing could be read, 2 wrong arguments, 130 reading a file was stopped by Ctrl-C (what was read is told).")]
+Exit status: 0 done, also if the capture is truncated or damaged after its first packets (a note says so), or if --capture was
+stopped by Ctrl-C; 1 nothing could be read, 2 wrong arguments, 130 reading a file was stopped by Ctrl-C (the result so far is printed).")]
 pub struct AnalyzeArgs {
-    /// A capture of tcpdump or Wireshark; '-' is standard input.
+    /// Capture file of tcpdump or Wireshark; '-' is standard input.
     #[arg(value_name = "FILE", required_unless_present = "capture", conflicts_with = "capture")]
     file: Option<PathBuf>,
-    /// Listen to this interface until --time is over, or Ctrl-C. Only headers are kept. Needs root or CAP_NET_RAW.
+    /// Capture on this interface until --time is over, or Ctrl-C. Keeps headers only. Needs root or CAP_NET_RAW.
     #[arg(long, value_name = "INTERFACE")]
     capture: Option<String>,
     /// With --capture: stop after this time; a bare number means seconds.
     #[arg(long, value_name = "TIME", value_parser = crate::commands::time, requires = "capture")]
     time: Option<Duration>,
-    /// Leave out TCP packets that go neither from nor to this port.
+    /// Ignore TCP packets that are neither from nor to this port.
     #[arg(long, value_name = "PORT")]
     filter_port: Option<u16>,
-    /// With --capture: keep the headers in this file (pcapng); it is there when all is over.
+    /// With --capture: save the headers in this file (pcapng), written at the end.
     #[arg(long, value_name = "FILE", requires = "capture")]
     write: Option<PathBuf>,
-    /// Tell so many connections, those with most bytes.
+    /// Connections to show, those with most bytes first.
     #[arg(long, value_name = "COUNT", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1000))]
     flows: u64,
-    /// A name for this capture in reports.
+    /// Name of this capture in reports.
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Save the result as JSON (described by schema/result-1.json), for `flashmob report`.
+    /// Save the result as JSON (schema/result-1.json), for `flashmob report`.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// A table for people, or the result as JSON.
+    /// Output format: a table, or the result as JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
@@ -72,7 +73,7 @@ pub struct AnalyzeArgs {
 /// The forms of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people.
+    /// A table.
     Table,
     /// The result.
     Json,
@@ -100,7 +101,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     let heard = match (&args.file, &args.capture) {
         (Some(path), _) => file::read(path, args.filter_port, limits, &cancel)?,
         (None, Some(interface)) => listen(args, interface, limits, &cancel)?,
-        (None, None) => anyhow::bail!("name a capture, or an interface with --capture"),
+        (None, None) => anyhow::bail!("give a capture file, or an interface with --capture"),
     };
     let is_interrupted = heard.is_interrupted;
     let is_live = args.capture.is_some();
@@ -127,5 +128,5 @@ fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits, cancel: &Arc<Atom
 
 #[cfg(not(target_os = "linux"))]
 fn listen(_: &AnalyzeArgs, interface: &str, _: Limits, _: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
-    anyhow::bail!("--capture works on Linux only; here: sudo tcpdump -i {interface} -s 128 -w FILE, then name FILE")
+    anyhow::bail!("--capture works on Linux only; run: sudo tcpdump -i {interface} -s 128 -w FILE, then analyze FILE")
 }

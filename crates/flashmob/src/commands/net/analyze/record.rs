@@ -31,11 +31,11 @@ pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Opt
     if heard.is_modelled {
         warnings.push(Warning::new(
             Code::Modelled,
-            "captured in the lab: the air is modelled, and no figure is of a real device",
+            "captured in the lab: the air is modelled, and no figure comes from a real device",
         ));
     }
     if heard.is_interrupted {
-        warnings.push(Warning::new(Code::Interrupted, "stopped before its end: later packets are missing"));
+        warnings.push(Warning::new(Code::Interrupted, "stopped early: later packets are missing"));
     }
     Document {
         format: FORMAT.into(),
@@ -58,14 +58,14 @@ fn warnings(capture: &Capture) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut add = |code, text: String| warnings.push(Warning::new(code, text));
     if let Some(why) = &capture.ended_by {
-        add(Code::Interrupted, format!("the capture ends early ({why}): what came before counts"));
+        add(Code::Interrupted, format!("the capture ends early ({why}); packets before that were analyzed"));
     }
     if let Some(lost) = capture.lost_packets.filter(|lost| *lost > 0) {
-        let text = "they look like losses and make windows look wrong; keep less of each packet (tcpdump -s 128), filter by port, or give it a larger buffer (-B)";
+        let text = "they look like losses and distort windows; capture less of each packet (tcpdump -s 128), filter by port, or use a larger buffer (-B)";
         add(Code::Incomplete, format!("{lost} packets were not captured because the machine was too busy: {text}"));
     }
     if capture.unreadable_packets * 100 > capture.packets {
-        let text = "keep 128 bytes of each at least (tcpdump -s 128)";
+        let text = "capture at least 128 bytes of each (tcpdump -s 128)";
         add(Code::Incomplete, format!("{} packets could not be read: {text}", capture.unreadable_packets));
     }
     let has_data = |flow: &&Flow| flow.up.data_packets + flow.down.data_packets > 0;
@@ -74,10 +74,10 @@ fn warnings(capture: &Capture) -> Vec<Warning> {
         capture.flows.iter().filter(has_data).filter(|flow| !flow.has_opening).count(),
     );
     if without > 0 {
-        let text = "their windows are known only up to a factor; begin to capture before they begin";
+        let text = "their windows are known only up to a factor; start the capture before the connections";
         add(
             Code::Incomplete,
-            format!("the openings of {without} of {with_data} connections were not captured: {text}"),
+            format!("the handshakes of {without} of {with_data} connections were not captured: {text}"),
         );
     }
     warnings

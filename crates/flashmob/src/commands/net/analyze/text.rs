@@ -20,10 +20,10 @@ pub fn render(document: &Document) -> String {
         block(&mut text, flow);
     }
     if capture.flows.is_empty() {
-        text.push_str("  no TCP connection is in it\n");
+        text.push_str("  contains no TCP connections\n");
     }
     if capture.left_out > 0 {
-        let _ = writeln!(text, "  {} connections with fewer bytes are left out; --flows tells more", capture.left_out);
+        let _ = writeln!(text, "  {} connections with fewer bytes are left out; --flows shows more", capture.left_out);
     }
     for warning in &document.warnings {
         fold(&mut text, "  note: ", &harmless(&warning.message));
@@ -50,7 +50,7 @@ fn block(text: &mut String, flow: &Flow) {
     let opening = match (flow.has_opening, flow.opening_rtt_ms) {
         (true, Some(ms)) => format!("opened in {ms:.1} ms"),
         (true, None) => "opened".into(),
-        (false, _) => "its opening was not captured".into(),
+        (false, _) => "handshake not captured".into(),
     };
     let line = format!("{} {} > {}: {:.1} s, {opening}", flow.number, flow.client, flow.server, flow.elapsed_s);
     let _ = writeln!(text, "\n{}", harmless(&line));
@@ -68,25 +68,25 @@ fn way(text: &mut String, name: &str, way: &Way) {
     let rtt = match &way.rtt_ms {
         Some(rtt) => match way.sender_rtt_ms.filter(|ms| *ms > rtt.min) {
             // Captured near the receiver: what its data waits for lies on the other side.
-            Some(ms) => format!("rtt {:.1} ms at least (captured near the receiver)", ms + rtt.min),
-            None => format!("rtt {:.1} ms (least {:.1}, p99 {:.1})", rtt.median, rtt.min, rtt.p99),
+            Some(ms) => format!("rtt at least {:.1} ms (captured near the receiver)", ms + rtt.min),
+            None => format!("rtt {:.1} ms (min {:.1}, p99 {:.1})", rtt.median, rtt.min, rtt.p99),
         },
         None => "rtt unknown".into(),
     };
     let _ = writeln!(
         text,
-        "  {name} {:>9}  {}  {rtt}  sent again {} ({:.2} %)",
+        "  {name} {:>9}  {}  {rtt}  retransmitted {} ({:.2} %)",
         Bytes(way.unique_bytes).to_string(),
         flashmob_text::bits_per_second(way.bits_per_second),
         way.resent,
         100.0 * way.resent as f64 / way.data_packets.max(1) as f64
     );
     let most = |of: &Option<flashmob_results::capture::Quantiles>| {
-        of.as_ref().map_or("-".to_string(), |q| format!("{} (most {})", Bytes(q.median as u64), Bytes(q.max as u64)))
+        of.as_ref().map_or("-".to_string(), |q| format!("{} (max {})", Bytes(q.median as u64), Bytes(q.max as u64)))
     };
     let _ = writeln!(
         text,
-        "       under way {}, window {}, packets for an acknowledgement {:.1}, window closed {} times",
+        "       in flight {}, window {}, packets per ACK {:.1}, window closed {} times",
         most(&way.flight_bytes),
         most(&way.window_bytes),
         way.segments_per_acknowledgement,
@@ -94,9 +94,9 @@ fn way(text: &mut String, name: &str, way: &Way) {
     );
     match &way.verdict {
         None if way.data_packets > 0 && way.flight_bytes.is_none() => {
-            text.push_str("       nothing that came back for it was captured: nothing says what held it back\n");
+            text.push_str("       no ACKs for it were captured: the limit is unknown\n");
         }
-        None => text.push_str("       too little was sent to say what held it back\n"),
+        None => text.push_str("       too little data to tell the limit\n"),
         Some(verdict) => {
             let _ =
                 writeln!(text, "       {}, {:.0} % of the time", self::name(verdict.cause), 100.0 * verdict.fraction);

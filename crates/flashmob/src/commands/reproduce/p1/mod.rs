@@ -38,55 +38,55 @@ const QUICK: (u32, f64) = (1, 1.0);
 
 /// P1's cluster: 1 to 8 nodes, 1 to 32 links to each, k = 1, 10, 100 and auto, with I/O and without (claims C4 to C9).
 ///
-/// Everything is modelled but the program: this shows how flashmob behaves over such an air, and nothing about real tablets.
-/// It prints a table of the claims and writes a page with all figures.
+/// Everything except the program is modelled: this shows how flashmob behaves over such an air, not how real tablets
+/// behave. Prints a table of the claims and writes a page with all figures.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob reproduce p1 --quick
-        a first look, some minutes
+        a quick run, some minutes
   flashmob reproduce p1 --save results
-        all of it in the lab, an hour or so; what was measured is kept in a file
+        everything in the lab, an hour or so; results are kept in a file
   flashmob reproduce p1 --in simulator --air 11ac --gateway wireless -o 11ac.html
-        over another air, without root
+        another air, without root
   flashmob reproduce p1 --quick --output json | jq '.claims[] | {claim, verdict}'
 
-Exit status: 0 measured, whatever holds; 130 stopped before the end; 1 what went wrong is said; 2 wrong arguments.")]
+Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 error, see stderr; 2 wrong arguments.")]
 pub struct P1Args {
-    /// Where: real processes over a modelled air, or everything in virtual time.
+    /// Where to run: real processes over a modelled air, or everything in virtual time.
     #[arg(long = "in", value_enum, default_value = "lab", value_name = "WHERE")]
     place: Place,
-    /// The air: a profile, with what is changed of it, such as 11n or 11ac,loss=1%.
+    /// Air (network) profile, with optional changes, such as 11n or 11ac,loss=1%.
     #[arg(long, visible_alias = "wifi", default_value = "11n-2014", value_name = "PROFILE", value_parser = air_text)]
     air: String,
-    /// The flash of each node: a profile, as for 'bench disk --model'.
+    /// Flash profile of each node, as for 'bench disk --model'.
     #[arg(long, default_value = "nexus7-emmc", value_name = "PROFILE", value_parser = flash_text)]
     flash: String,
-    /// How the gateway is attached to the access point.
+    /// Attachment of the gateway to the access point.
     #[arg(long, value_enum, default_value = "wired")]
     gateway: GatewayArg,
-    /// Fewer nodes, shorter: 1, 2, 4 and 8 nodes, one repetition of a second.
+    /// Quick run: 1, 2, 4 and 8 nodes, one repetition of a second.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// All numbers of links for auto, too.
+    /// Measure all numbers of links for auto, too.
     #[arg(long)]
     full: bool,
-    /// Repetitions of each point: 3, with --quick 1.
+    /// Repetitions of each point [default: 3, with --quick 1].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Time of each repetition that counts, in seconds unless it has a unit: 2, with --quick 1. More where nodes sort so much at once that it would not do.
+    /// Time to measure in each repetition, in seconds unless it has a unit [default: 2, with --quick 1]. Longer where nodes sort so many requests at once that this is too short.
     #[arg(short, long, value_name = "TIME", value_parser = crate::commands::time)]
     time: Option<Duration>,
-    /// Where all that is left to chance comes from.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Keep what was measured: a file in this directory, written anew after each run.
+    /// Keep the results in a file in this directory, updated after each run.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// The page; an existing file is replaced.
+    /// Page to write; replaces an existing file.
     #[arg(short, value_name = "FILE", default_value = "report.html")]
     o: PathBuf,
-    /// The claims on standard output: for people, or for programs.
+    /// Output format of the claims: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }

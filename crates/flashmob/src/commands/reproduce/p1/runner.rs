@@ -45,12 +45,12 @@ impl Runner for Processes<'_> {
             // Late repetitions are void and say so themselves.
             let well = [0, STATUS_LATE, STATUS_VOID].map(Some).contains(&status.code());
             if !well && !was_stopped {
-                log::warn!("{}: {status}; what it measured is kept. It said:\n       {said}", run.words());
+                log::warn!("{}: {status}; keeping what it measured. Its output:\n       {said}", run.words());
             }
             return Ok(document);
         }
         bail!(
-            "{} ended with {status} and measured nothing; {}. It said:\n       {said}",
+            "{} ended with {status} and measured nothing; {}. Its output:\n       {said}",
             run.words(),
             remedy(setup.place, status.code())
         )
@@ -60,9 +60,11 @@ impl Runner for Processes<'_> {
 fn remedy(place: Place, status: Option<i32>) -> &'static str {
     match (place, status) {
         (Place::Lab, Some(STATUS_NO_LAB)) => {
-            "the lab could not be made: it needs root or a system that lets users make namespaces; '--in simulator' needs neither"
+            "the lab could not be created: it needs root, or a system that allows user namespaces; '--in simulator' needs neither"
         }
-        (Place::Lab, _) => "try 'flashmob lab run -- true' to see whether a lab can be made here, or '--in simulator'",
-        (Place::Simulator, _) => "give other profiles, or report it with what it said",
+        (Place::Lab, _) => {
+            "run 'flashmob lab run -- true' to test whether a lab can be created here, or '--in simulator'"
+        }
+        (Place::Simulator, _) => "use other profiles, or report it as a bug with its output",
     }
 }

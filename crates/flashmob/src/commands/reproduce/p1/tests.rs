@@ -141,5 +141,5 @@ fn an_earlier_result_stays() {
     assert_eq!(path.file_name().unwrap(), "p1-lab-11n_loss_1_-wired-emmc.json");
     std::fs::write(&path, "x").unwrap();
     let error = kept_file(folder.path(), &setup()).unwrap_err().to_string();
-    assert!(error.contains("is there already") && error.contains("--save"), "{error}");
+    assert!(error.contains("already exists") && error.contains("--save"), "{error}");
 }

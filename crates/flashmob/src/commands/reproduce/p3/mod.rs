@@ -25,51 +25,53 @@ const SCALE_QUICK: f64 = 0.05;
 /// What a file in a folder is called.
 const FILE: &str = "flashmob-p3.bin";
 
-/// P3's device: sequential and random reads, their order, I/O schedulers, and the commands that the device gets (claims C10 to C13).
+/// P3's device: sequential and random reads, their order, I/O schedulers, and the commands that the device receives
+/// (claims C10 to C13).
 ///
-/// Without --file or --folder a model of P1's and P3's sort of tablet answers, which no disk of this machine is touched for: the page says so. It prints a
-/// table of the claims and writes a page with all figures. A disk's commands and schedulers need root.
+/// Without --file or --folder it uses a model of the kind of tablet in P1 and P3 and no disk of this machine; the
+/// page says so. Prints a table of the claims and writes a page with all figures. Commands and schedulers of a disk
+/// need root.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob reproduce p3 --quick
-        a first look at the modelled tablet, half a minute
+        a quick run on the modelled tablet, half a minute
   flashmob reproduce p3 --save results
-        all of it, some ten minutes; what was measured is kept in a file
+        everything, some ten minutes; results are kept in a file
   flashmob reproduce p3 --folder /data -o disk.html
-        a disk of this machine: a file of 1 GiB is made there, and removed in the end
+        a disk of this machine: creates a file of 1 GiB there, and removes it at the end
   flashmob reproduce p3 --quick --output json | jq '.claims[] | {claim, verdict}'
 
-Exit status: 0 measured, whatever holds; 130 stopped before the end; 1 what went wrong is said; 2 wrong arguments.")]
+Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 error, see stderr; 2 wrong arguments.")]
 pub struct P3Args {
-    /// The model that answers: a profile, as for 'bench disk --model'.
+    /// Device model: a profile, as for 'bench disk --model'.
     #[arg(long, default_value = "nexus7-emmc", value_name = "PROFILE", value_parser = model_text, conflicts_with_all = ["file", "folder"])]
     model: String,
-    /// Measure this file's disk instead; the file is made if it is missing, and stays.
+    /// Measure the disk of this file instead; creates and keeps the file if it does not exist.
     #[arg(long, value_name = "FILE", conflicts_with = "folder")]
     file: Option<PathBuf>,
-    /// Measure the disk of this directory instead, with a file that is removed in the end.
+    /// Measure the disk of this directory instead, with a file that is removed at the end.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// A twentieth of the paper's size, reads and repetitions.
+    /// Quick run: a twentieth of the paper's size, reads and repetitions.
     #[arg(long)]
     quick: bool,
-    /// So much of the paper's size, reads and repetitions: 1, with --quick 0.05.
+    /// Fraction of the paper's size, reads and repetitions [default: 1, with --quick 0.05].
     #[arg(long, value_name = "PART", value_parser = crate::commands::bench::disk::scale)]
     scale: Option<f64>,
-    /// A name for the device on the page.
+    /// Name of the device on the page.
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Where all that is left to chance comes from.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Keep what was measured: a file in this directory, written anew after each run.
+    /// Keep the results in a file in this directory, updated after each run.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// The page; an existing file is replaced.
+    /// Page to write; replaces an existing file.
     #[arg(short, value_name = "FILE", default_value = "report.html")]
     o: PathBuf,
-    /// The claims on standard output: for people, or for programs.
+    /// Output format of the claims: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
@@ -112,11 +114,11 @@ struct Lent(PathBuf);
 
 impl Lent {
     fn new(folder: &Path) -> anyhow::Result<Lent> {
-        ensure!(folder.is_dir(), "there is no directory {}; make it, or give another --folder", folder.display());
+        ensure!(folder.is_dir(), "directory {} does not exist; create it, or give another --folder", folder.display());
         let path = std::path::absolute(folder)?.join(FILE);
         ensure!(
             path.symlink_metadata().is_err(),
-            "{} is there already: remove it, or measure with it (--file)",
+            "{} already exists: remove it, or measure with it (--file)",
             path.display()
         );
         Ok(Lent(path))

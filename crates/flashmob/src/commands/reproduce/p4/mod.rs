@@ -33,60 +33,62 @@ const OMIT_S: f64 = 1.0;
 const CAPTURE_MORE_S: f64 = 2.0;
 /// Packets are captured again where the lab was late, so often at most.
 const CAPTURES_MAX: u32 = 3;
-const LATE: &str = "the lab was late while these packets were captured; end what else runs, and measure again";
+const LATE: &str = "the lab was late while these packets were captured; stop other programs and measure again";
 
-/// P4's two hosts: TCP and UDP over added delay and loss, reno, cubic and bbr, a small receive maximum and ten times that (claims C14 to C17).
+/// P4's two hosts: TCP and UDP over added delay and loss, reno, cubic and bbr, a small receive maximum and ten times
+/// that (claims C14 to C17).
 ///
-/// A path is modelled between two hosts of this machine; their TCP is the kernel's own. One host, the client's, has a small receive
-/// maximum, as P4's Android had; the other has ten times that. It prints a table of the claims and writes a page with all figures.
+/// Models a path between two hosts of this machine; their TCP is the kernel's own. The client's host has a small
+/// receive maximum, like P4's Android; the other host has ten times that. Prints a table of the claims and writes a
+/// page with all figures.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob reproduce p4 --quick
-        a first look, two to three minutes
+        a quick run, two to three minutes
   flashmob reproduce p4 --save results
-        all of it, about 20 minutes; what was measured is kept in files
+        everything, about 20 minutes; results are kept in files
   flashmob reproduce p4 --rtt 0,16,64 --repeat 3 --time 5
-        fewer round trips, for longer
+        fewer round-trip times, for longer
   flashmob reproduce p4 --receive-max 110208 --path-rate 50M
-        with what Android's own settings for Wi-Fi were, over a faster path
+        with Android's own settings for Wi-Fi, over a faster path
   flashmob reproduce p4 --quick --output json | jq '.claims[] | {claim, verdict}'
 
-Needs root, or a system that lets users make namespaces.
+Needs root, or a system that allows user namespaces.
 
-Exit status: 0 measured, whatever holds; 130 stopped before the end; 1 what went wrong is said; 2 wrong arguments.")]
+Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 error, see stderr; 2 wrong arguments.")]
 pub struct P4Args {
-    /// What the path carries each way, in bits each second: about what P4's Wi-Fi did.
+    /// Path rate in bits per second, each way: about that of P4's Wi-Fi.
     #[arg(long, default_value = "11M", value_name = "RATE", value_parser = path_args::path_rate)]
     path_rate: u64,
-    /// Packets that wait at the path's entry at most.
+    /// Queue limit at the path's entry, in packets.
     #[arg(long, default_value_t = 100, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     path_queue: u32,
-    /// The smaller receive maximum, the third value of tcp_rmem; the larger one is ten times that. TCP offers about five eighths of it as its window.
+    /// Smaller receive maximum, the third value of tcp_rmem; the larger one is ten times that. TCP advertises about five eighths of it as its window.
     #[arg(long, default_value = "24KiB", value_name = "SIZE", value_parser = receive_max)]
     receive_max: u64,
-    /// Round trips that are added, in milliseconds: 0, 2, 4 ... 128, with --quick 0, 16, 64, 128.
+    /// Added round-trip times in milliseconds [default: 0, 2, 4 ... 128, with --quick 0, 16, 64, 128].
     #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = path_args::rtt_ms)]
     rtt: Vec<f64>,
-    /// Fewer round trips, one repetition of 2 s.
+    /// Quick run: fewer round-trip times, one repetition of 2 s.
     #[arg(long)]
     quick: bool,
-    /// Repetitions of each point: 3, with --quick 1.
+    /// Repetitions of each point [default: 3, with --quick 1].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Time of each repetition that counts, in seconds unless it has a unit: 3, with --quick 2.
+    /// Time to measure in each repetition, in seconds unless it has a unit [default: 3, with --quick 2].
     #[arg(short, long, value_name = "TIME", value_parser = crate::commands::time)]
     time: Option<std::time::Duration>,
-    /// Where all that is left to chance comes from: which packets are lost.
+    /// Random seed for packet losses.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Keep what was measured: files in this directory, written anew after each run.
+    /// Keep the results in files in this directory, updated after each run.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// The page; an existing file is replaced.
+    /// Page to write; replaces an existing file.
     #[arg(short, value_name = "FILE", default_value = "report.html")]
     o: PathBuf,
-    /// The claims on standard output: for people, or for programs.
+    /// Output format of the claims: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
@@ -95,7 +97,7 @@ pub struct P4Args {
 fn receive_max(text: &str) -> Result<u64, String> {
     let bytes = path_args::receive_max(text)?;
     let max_bytes = i32::MAX as u64 / TENFOLD;
-    if bytes <= max_bytes { Ok(bytes) } else { Err(format!("give 4KiB to {}MiB", max_bytes >> 20)) }
+    if bytes <= max_bytes { Ok(bytes) } else { Err(format!("must be 4KiB to {}MiB", max_bytes >> 20)) }
 }
 
 /// Measures, judges, and writes the page.

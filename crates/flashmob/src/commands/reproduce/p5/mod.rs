@@ -24,57 +24,58 @@ use plan::{Place, Run, Setup, System};
 const THOROUGH: (u64, u64) = (10_000, 3);
 const QUICK: (u64, u64) = (200, 2);
 
-/// P5's INSERTs: how many each second on which file system, what they do in every layer, which writes vanish with other settings, and what that
-/// buys (claims C18 to C21).
+/// P5's INSERTs: their rate per file system, their work in every layer, the writes that other settings avoid, and the
+/// effect of that (claims C18 to C21).
 ///
-/// As root each file system is made on a loop device and gone in the end; a file system that the kernel lacks is named. Without root a directory's
-/// own is measured, and what only the kernel can tell is missing. It prints a table of the claims and writes a page with all figures.
+/// As root, creates each file system on a loop device and removes it at the end; file systems that the kernel lacks
+/// are listed. Without root, measures a directory's own file system; data that only the kernel has is missing. Prints
+/// a table of the claims and writes a page with all figures.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob reproduce p5 --quick
-        a first look, a minute or two
+        a quick run, a minute or two
   flashmob reproduce p5 --save results
-        all of it with P5's 10,000 INSERTs, half an hour or so; what was measured is kept in files
+        everything with P5's 10,000 INSERTs, half an hour or so; results are kept in files
   flashmob reproduce p5 --systems ext4,xfs --inserts 2000
         two file systems
   flashmob reproduce p5 --folder /data --label tablet
-        the file system of a directory, as it is
+        the file system of a directory, unchanged
   flashmob reproduce p5 --quick --output json | jq '.claims[] | {claim, verdict}'
 
-Exit status: 0 measured, whatever holds; 130 stopped before the end; 1 what went wrong is said; 2 wrong arguments.")]
+Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 error, see stderr; 2 wrong arguments.")]
 pub struct P5Args {
-    /// File systems to make on loop devices, the first of which is what the others are compared with: all, unless some are named. Needs root.
+    /// File systems to create on loop devices; the first is the one the others are compared with [default: all]. Needs root.
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', conflicts_with = "folder")]
     systems: Vec<System>,
-    /// Measure the file system of this directory, as it is.
+    /// Measure the file system of this directory, unchanged.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// A name for it on the page.
+    /// Name of the file system on the page.
     #[arg(long, value_name = "NAME", requires = "folder")]
     label: Option<String>,
-    /// 200 INSERTs of each setting, two pairs of runs.
+    /// Quick run: 200 INSERTs of each setting, two pairs of runs.
     #[arg(long)]
     quick: bool,
-    /// INSERTs of each setting: 10,000, with --quick 200.
+    /// INSERTs of each setting [default: 10,000, with --quick 200].
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=10_000_000))]
     inserts: Option<u64>,
-    /// Journal modes: DELETE is P5's, and what the others are compared with.
+    /// Journal modes: DELETE is P5's, and the one the others are compared with.
     #[arg(long, value_name = "LIST", default_value = plan::MODES)]
     journal: String,
-    /// Synchronous levels of the first system: FULL is P5's; the others have the first of the list.
+    /// Synchronous levels of the first file system: FULL is P5's; the other file systems use the first of the list.
     #[arg(long, value_name = "LIST", default_value = plan::LEVELS)]
     synchronous: String,
-    /// Runs with and without tracing, in turn, for rates and for what tracing costs: 3 of each, with --quick 2.
+    /// Pairs of runs with and without tracing, for rates and for the cost of tracing [default: 3, with --quick 2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1000))]
     pairs: Option<u64>,
-    /// Keep what was measured: files in this directory.
+    /// Keep the results in files in this directory.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// The page; an existing file is replaced.
+    /// Page to write; replaces an existing file.
     #[arg(short, value_name = "FILE", default_value = "report.html")]
     o: PathBuf,
-    /// The claims on standard output: for people, or for programs.
+    /// Output format of the claims: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     output: Output,
 }
@@ -91,8 +92,8 @@ impl P5Args {
         }
         let folder = std::env::temp_dir();
         log::warn!(
-            "file systems on loop devices need root: INSERTs are made in {} alone, and there is no other system to compare with; \
-             run this as root, or name a directory with --folder",
+            "file systems on loop devices need root: measuring INSERTs in {} only, without another file system to compare with; \
+            run this as root, or give a directory with --folder",
             folder.display()
         );
         vec![Place::Folder(folder)]

@@ -66,7 +66,7 @@ impl Lower {
         let report = fetch(target)?;
         anyhow::ensure!(
             (before_ns..=monotonic_ns()).contains(&report.now_ns),
-            "the gateway at {target} runs on another device; --extent is for a gateway and nodes of this one"
+            "the gateway at {target} runs on another device; --extent works only for a gateway and nodes on this device"
         );
         for (name, path) in extents {
             lower.files.push(NodeFile::open(&report.nodes, name, path)?);
@@ -96,7 +96,7 @@ impl Lower {
     /// Ends the capture.
     pub fn stop(self) -> Blocks {
         let Some(session) = self.session else {
-            let why = "no data file of a node was named; for nodes of this machine: --extent NODE=FILE, as root";
+            let why = "no node data file was given; for nodes on this machine use --extent NODE=FILE, as root";
             return Blocks { sources: vec![missing(why)], ..Blocks::default() };
         };
         let capture = session.stop();
@@ -108,7 +108,7 @@ impl Lower {
         let nowhere = self.files.iter().filter(|file| file.on_disk.is_empty());
         sources.extend(nowhere.map(|file| {
             missing(&format!(
-                "the file system does not say where {} lies, so none of its commands can be told from others'",
+                "the file system does not report where {} lies, so its commands cannot be told from those of other files",
                 file.path.display()
             ))
         }));
@@ -131,7 +131,7 @@ impl NodeFile {
     fn open(nodes: &[NodeClockReport], name: &str, path: &PathBuf) -> anyhow::Result<NodeFile> {
         let Some(node) = nodes.iter().position(|node| node.name == name) else {
             let names: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();
-            anyhow::bail!("the gateway has no node '{name}'; it has {}", names.join(", "));
+            anyhow::bail!("the gateway has no node '{name}'; its nodes are {}", names.join(", "));
         };
         let file = File::open(path).with_context(|| format!("--extent {name}: cannot open {}", path.display()))?;
         let below = around::below(path);

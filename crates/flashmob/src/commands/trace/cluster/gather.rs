@@ -55,13 +55,14 @@ pub fn gather(
 
 /// What the gateway tells now.
 pub fn fetch(target: &str) -> anyhow::Result<TraceReport> {
-    let body = fetch_trace(target)
-        .with_context(|| format!("cannot ask for samples; only a gateway has any: is {target} one's 'admin'?"))?;
+    let body = fetch_trace(target).with_context(|| {
+        format!("cannot fetch samples; only gateways have them: check that {target} is a gateway's admin address")
+    })?;
     let report: TraceReport =
-        serde_json::from_slice(&body).with_context(|| format!("what {target} tells is no report of samples"))?;
+        serde_json::from_slice(&body).with_context(|| format!("the reply of {target} is not a report of samples"))?;
     anyhow::ensure!(
         report.schema == SCHEMA,
-        "{target} tells of samples in form {}, this program reads {SCHEMA}",
+        "{target} reports samples in format {}, this program reads {SCHEMA}; use the same version of flashmob",
         report.schema
     );
     Ok(report)

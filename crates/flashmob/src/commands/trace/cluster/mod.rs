@@ -22,31 +22,32 @@ use blocks::{Blocks, Lower};
 use flashmob_server::status::trace::TraceReport;
 use gather::{Gathered, gather};
 
-/// Show where the time of a volume's requests goes: gateway, link, node, store, and the disks of nodes on this machine.
+/// Trace requests of a volume: time in gateway, link, node and store, and in the disks of nodes on this machine.
 ///
-/// A gateway follows one request in so many ('trace_one_in' in its configuration, 1000 without it) and keeps the last 256 that ended. Nodes measure
-/// with their own clocks; how far these are ahead of the gateway's is known from what travels between them, within an error that is shown.
+/// The gateway samples one request in N ('trace_one_in' in its configuration, default 1000) and keeps the last 256
+/// that completed. Nodes measure with their own clocks; the offset to the gateway's clock is estimated from the
+/// messages between them, and its error is shown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   flashmob trace cluster 127.0.0.1:10810
   flashmob trace cluster 127.0.0.1:10810 --samples 1 --html read.html --perfetto read.perfetto-trace
-  sudo flashmob trace cluster 127.0.0.1:10810 --extent 127.0.0.1:7411=/data/node.img   # with what the disk did
+  sudo flashmob trace cluster 127.0.0.1:10810 --extent 127.0.0.1:7411=/data/node.img   # with disk commands
 
-docs/tracing-cluster.md says what the stages are, and how clocks are related.
+docs/tracing-cluster.md explains the stages and how clocks are related.
 
-Exit status: 0 done, 1 not possible or nothing was followed, 2 wrong arguments, 130 stopped by Ctrl-C (what there is is shown).")]
+Exit status: 0 done, 1 failed or nothing was sampled, 2 wrong arguments, 130 stopped by Ctrl-C (the result so far is shown).")]
 pub struct ClusterArgs {
-    /// Where the gateway was told to answer ('admin' in its configuration).
+    /// Admin address of the gateway ('admin' in its configuration).
     #[arg(value_name = "ADDR:PORT")]
     target: String,
-    /// Enough samples.
+    /// Number of samples to collect.
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     samples: u64,
-    /// Wait no longer for them than so.
+    /// Maximum wait for the samples.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::commands::time_or_none)]
     time: Duration,
-    /// The data of a node on this machine, so that what its disk did is shown too: the node as the configuration names it, and the file. Needs root.
+    /// Data file of a node on this machine, to show its disk commands too: the node as named in the configuration, and the file. Needs root.
     #[arg(long = "extent", value_name = "NODE=FILE", value_parser = extent)]
     extents: Vec<(String, PathBuf)>,
     #[command(flatten)]
@@ -79,7 +80,7 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     args.outputs.spans(1, &timeline)?;
     let is_stopped = cancel.load(Ordering::Relaxed);
     let run = view::run(&timeline, parts(&gathered, &blocks, &timeline), &args.outputs.choice(&timeline));
-    let warning = || Warning::new(Code::Interrupted, "stopped before as many samples were there as were asked for");
+    let warning = || Warning::new(Code::Interrupted, "stopped before the requested number of samples was collected");
     let about = About {
         started,
         elapsed: begun.elapsed(),
@@ -100,10 +101,10 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
 fn nothing(report: &TraceReport, waited: Duration) -> String {
     let seconds = waited.as_secs_f64();
     match report.counters.one_in {
-        0 => "the gateway follows no request; set trace_one_in = 1000 in its configuration and restart it".to_string(),
+        0 => "the gateway samples no requests; set trace_one_in = 1000 in its configuration and restart it".to_string(),
         one_in => format!(
-            "no request that was followed ended within {seconds} s: the gateway follows one in {one_in}; use the volume meanwhile, wait longer with \
-             --time, or follow more of them with trace_one_in in its configuration"
+            "no sampled request completed within {seconds} s: the gateway samples one in {one_in}; use the volume at the same time, wait longer \
+            with --time, or sample more with trace_one_in in its configuration"
         ),
     }
 }
@@ -145,27 +146,29 @@ fn warnings(gathered: &Gathered) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let failed = gathered.samples.iter().filter(|sample| sample.failure.is_some()).count();
     if failed > 0 {
-        warnings.push(Warning::new(Code::Errors, format!("{failed} of the requests that were followed failed")));
+        warnings.push(Warning::new(Code::Errors, format!("{failed} of the sampled requests failed")));
     }
     let counters = &gathered.last.counters;
     let dropped = counters.crowded_out + counters.abandoned + counters.untold;
     if dropped > 0 {
         let message = format!(
-            "{dropped} requests since the gateway's start were to be followed and were not to their end: {} for too many were in flight, {} whose \
-             client went, {} whose node did not tell",
+            "{dropped} sampled requests since the gateway's start were incomplete: {} because too many were in flight, {} because \
+            the client disconnected, {} because the node did not report",
             counters.crowded_out, counters.abandoned, counters.untold
         );
         warnings.push(Warning::new(Code::Incomplete, message));
     }
     if gathered.missed > 0 {
-        let message =
-            format!("{} samples were gone before they were fetched: the gateway keeps the last 256", gathered.missed);
+        let message = format!(
+            "{} samples were discarded before they were fetched: the gateway keeps the last 256",
+            gathered.missed
+        );
         warnings.push(Warning::new(Code::Incomplete, message));
     }
     let parts = gathered.samples.iter().filter(|sample| sample.pieces_in_all as usize > sample.pieces.len()).count();
     if parts > 0 {
         let message = format!(
-            "{parts} requests have more pieces than are followed: the time after these counts as the gateway's"
+            "{parts} requests have more pieces than are sampled: the time after these is attributed to the gateway"
         );
         warnings.push(Warning::new(Code::Incomplete, message));
     }
@@ -185,7 +188,7 @@ fn clocks(report: &TraceReport) -> String {
                     us(error as f64)
                 )
             }
-            _ => format!("  {}: not known\n", tell::harmless(&node.name)),
+            _ => format!("  {}: unknown\n", tell::harmless(&node.name)),
         };
     format!("\nclocks of nodes\n{}", report.nodes.iter().map(line).collect::<String>())
 }

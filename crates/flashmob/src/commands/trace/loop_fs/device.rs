@@ -48,7 +48,7 @@ struct LoopConfig {
 pub(super) fn image(folder: &Path, size_bytes: u64) -> anyhow::Result<File> {
     let refused = || {
         format!(
-            "cannot make an image of {} MiB in {}; name another folder in TMPDIR",
+            "cannot create an image of {} MiB in {}; set TMPDIR to another folder",
             size_bytes >> 20,
             folder.display()
         )
@@ -88,7 +88,7 @@ impl LoopDevice {
     pub fn attach(image: &File) -> anyhow::Result<LoopDevice> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control");
         let control =
-            control.context("cannot ask for a loop device (/dev/loop-control); name a folder in place of --loop")?;
+            control.context("cannot get a loop device (/dev/loop-control); give a folder instead of --loop")?;
         for _ in 0..ATTEMPTS {
             // SAFETY: the request takes no argument.
             let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as _) };
@@ -100,7 +100,7 @@ impl LoopDevice {
             let paths = [format!("/dev/{name}"), format!("/dev/block/{name}")].map(PathBuf::from);
             let Some(path) = paths.into_iter().find(|path| path.exists()) else {
                 bail!(
-                    "the kernel offers {name}, and /dev has no such file; mount devtmpfs at /dev, or name a folder in place of --loop"
+                    "the kernel offers {name}, but /dev has no such file; mount devtmpfs at /dev, or give a folder instead of --loop"
                 );
             };
             let device = OpenOptions::new().read(true).write(true).open(&path);
@@ -108,10 +108,10 @@ impl LoopDevice {
             match configure(&device, image) {
                 Ok(()) => return Ok(LoopDevice { name, path, _open: device }),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
-                Err(error) => return Err(error).with_context(|| format!("{} does not take the image", path.display())),
+                Err(error) => return Err(error).with_context(|| format!("{} rejected the image", path.display())),
             }
         }
-        bail!("others take every free loop device; try again")
+        bail!("all free loop devices were taken by other programs; try again")
     }
 
     pub fn name(&self) -> &str {

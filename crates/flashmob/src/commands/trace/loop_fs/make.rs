@@ -43,7 +43,7 @@ pub(super) fn check_kernel(kind: Kind) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "this kernel ({release}) has no {name}: it is neither in /proc/filesystems nor among its modules; choose another one"
+        "this kernel ({release}) has no {name}: it is neither in /proc/filesystems nor among its modules; choose another file system"
     )
 }
 
@@ -53,7 +53,7 @@ pub(super) fn tool(kind: Kind) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
     let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.with_context(|| format!("{name} is not there; install its package: apt-get install {package}"))
+    found.with_context(|| format!("{name} is not installed; install its package: apt-get install {package}"))
 }
 
 /// Makes it on this device.

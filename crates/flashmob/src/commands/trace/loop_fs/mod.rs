@@ -81,7 +81,7 @@ impl LoopFs {
     fn make_in(images: &Path, kind: Kind, size_bytes: u64, scheduler: Option<&str>) -> anyhow::Result<LoopFs> {
         anyhow::ensure!(
             rustix::process::geteuid().is_root(),
-            "a file system on a loop device needs root; run this as root, or name a folder in place of --loop"
+            "a file system on a loop device needs root; run this as root, or give a folder instead of --loop"
         );
         make::check_kernel(kind)?;
         let tool = make::tool(kind)?;
@@ -91,9 +91,9 @@ impl LoopFs {
             .with_context(|| format!("/sys does not show {}; mount it at /sys", device.name()))?;
         let scheduler = scheduler.map(|wanted| SchedulerGuard::set(Some(&disk), wanted)).transpose()?;
         make::make(kind, &tool, device.path())?;
-        own_mounts().context("cannot have mounts of its own (it needs CAP_SYS_ADMIN)")?;
+        own_mounts().context("cannot create a mount namespace (needs CAP_SYS_ADMIN)")?;
         let folder = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
-        let folder = folder.context("there is neither /mnt nor /media nor /tmp to mount on")?;
+        let folder = folder.context("no mount point: /mnt, /media and /tmp do not exist")?;
         mount(device.path(), folder, kind.filesystem(), MountFlags::NOSUID | MountFlags::NODEV, None)
             .with_context(|| format!("cannot mount {} as {}", device.path().display(), kind.filesystem()))?;
         // From here on the mount alone keeps the device.

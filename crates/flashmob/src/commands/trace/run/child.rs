@@ -71,7 +71,7 @@ impl NotStarted {
 impl Child {
     /// Makes the process. With `quiet` what it prints goes to stderr, for stdout is a document.
     pub fn hold(command: &[String], marker: Option<&Path>, quiet: bool) -> anyhow::Result<Child> {
-        let (program, arguments) = command.split_first().context("a command is missing")?;
+        let (program, arguments) = command.split_first().context("no command given")?;
         let (told, tell) = io::pipe()?;
         let (wait, go) = io::pipe()?;
         let mut command = Command::new(program);

@@ -151,13 +151,13 @@ fn sources(ready: &Ready, capture: &Capture) -> Vec<Source> {
     let mut sources = vec![own("application", Layer::Application), own("SQLite", Layer::Sqlite)];
     sources.extend(capture.sources.iter().cloned());
     if ready.below.device.is_none() {
-        let filesystem = ready.below.system.filesystem.as_deref().unwrap_or("a file system that is not known");
+        let filesystem = ready.below.system.filesystem.as_deref().unwrap_or("an unknown file system");
         sources.push(Source {
             name: "block device".into(),
             layers: vec![Layer::FileSystem, Layer::PageCache, Layer::Block, Layer::Driver],
             is_used: false,
             why: Some(format!(
-                "the folder lies on {filesystem}, which has no block device of its own; name a folder on a disk, or use --loop"
+                "the folder lies on {filesystem}, which has no block device; give a folder on a disk, or use --loop"
             )),
         });
     }
@@ -171,8 +171,7 @@ fn warnings(report: &Report) -> Vec<Warning> {
         warnings.push(Warning::new(Code::Interrupted, message));
     }
     if report.missed_calls > 0 {
-        let message =
-            format!("{} calls of SQLite are missing, for there was no memory to note them", report.missed_calls);
+        let message = format!("{} calls of SQLite are missing: out of memory to record them", report.missed_calls);
         warnings.push(Warning::new(Code::Incomplete, message));
     }
     warnings

@@ -26,10 +26,11 @@ use worker::{Place, Shared};
 /// On a loop device, unless another one is asked for: its events show what an elevator does.
 const SCHEDULER: &str = "mq-deadline";
 
-/// INSERTs into SQLite, each its own transaction, and what they do in every layer.
+/// Trace INSERTs into SQLite, each in its own transaction, in every layer.
 ///
-/// Each INSERT is an int and a string of 100 bytes. SQLite tells what it does by itself, so the application's and SQLite's layers need no rights; the
-/// kernel's layers need root. What is missing is named. Nothing stays: neither the database nor anything in the kernel.
+/// Each INSERT has an integer and a string of 100 bytes. SQLite reports its own work, so the application and SQLite
+/// layers need no privileges; the kernel's layers need root. Missing data is listed. The database and all changes to
+/// the kernel's tracing are removed at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,38 +39,38 @@ Examples:
   sudo flashmob trace sqlite --loop ext4 --journal DELETE,TRUNCATE,PERSIST,WAL --synchronous OFF,NORMAL,FULL --save ext4.json
   sudo flashmob trace sqlite --loop xfs --save xfs.json && flashmob trace compare ext4.json xfs.json
 
-docs/tracing.md says what the layers are, and what each of them counts.
+docs/tracing.md describes the layers and their counts.
 
-Exit status: 0 done, 1 not possible, 2 wrong arguments, 130 stopped by Ctrl-C (the result so far is printed and saved).")]
+Exit status: 0 done, 1 failed, 2 wrong arguments, 130 stopped by Ctrl-C (the result so far is printed and saved).")]
 pub struct SqliteArgs {
-    /// Where the database is made, and removed in the end.
+    /// Folder for the database, which is removed at the end.
     #[arg(value_name = "FOLDER", default_value = ".", conflicts_with = "loop_fs")]
     folder: PathBuf,
-    /// How many INSERTs for each setting.
+    /// INSERTs of each setting.
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     inserts: u64,
-    /// Journal modes: DELETE, TRUNCATE, PERSIST, WAL, MEMORY, OFF. Of several, each is measured with each synchronous level.
+    /// Journal modes: DELETE, TRUNCATE, PERSIST, WAL, MEMORY, OFF. Each is measured with each synchronous level.
     #[arg(long, value_name = "MODES", default_value = "DELETE", value_delimiter = ',')]
     journal: Vec<JournalMode>,
-    /// Levels: OFF, NORMAL, FULL, EXTRA.
+    /// Synchronous levels: OFF, NORMAL, FULL, EXTRA.
     #[arg(long, value_name = "LEVELS", default_value = "FULL", value_delimiter = ',')]
     synchronous: Vec<Synchronous>,
     /// Bytes of the string in each INSERT.
     #[arg(long, value_name = "BYTES", default_value = "100", value_parser = crate::commands::size_in(0..=1_000_000))]
     string_bytes: u64,
-    /// Measure what tracing costs, by so many pairs of runs, traced and untraced in turn; 0: do not.
+    /// Pairs of traced and untraced runs, to measure the cost of tracing; 0 to skip.
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = clap::value_parser!(u64).range(0..=1000))]
     pairs: u64,
-    /// Make a fresh file system of this kind on a loop device and measure there. It is gone in the end. Needs root.
+    /// Measure on a new file system of this kind on a loop device, removed at the end. Needs root.
     #[arg(long = "loop", value_name = "KIND", value_enum)]
     loop_fs: Option<Kind>,
-    /// How large that file system is; as a rule 256 MiB.
+    /// Size of that file system [default: 256 MiB].
     #[arg(long, value_name = "SIZE", value_parser = crate::commands::size, requires = "loop_fs")]
     loop_size: Option<u64>,
-    /// The I/O scheduler of the loop device; as a rule mq-deadline.
+    /// I/O scheduler of the loop device [default: mq-deadline].
     #[arg(long, value_name = "NAME", requires = "loop_fs")]
     scheduler: Option<String>,
-    /// The kernel's buffer for each processor. A larger one loses fewer events; losses are told.
+    /// Kernel buffer per CPU. A larger one loses fewer events; losses are reported.
     #[arg(long, value_name = "SIZE", value_parser = crate::commands::size)]
     buffer_size: Option<u64>,
     #[command(flatten)]
@@ -126,10 +127,10 @@ pub fn run(args: &SqliteArgs) -> anyhow::Result<ExitCode> {
         anyhow::Ok(())
     })?;
     if runs.is_empty() {
-        log::info!("stopped; nothing was measured, and nothing stays");
+        log::info!("stopped before anything was measured; all files were removed");
         return Ok(ExitCode::from(STATUS_INTERRUPTED));
     }
-    let warning = || Warning::new(Code::Interrupted, "stopped before its end: settings or INSERTs are missing");
+    let warning = || Warning::new(Code::Interrupted, "stopped early: settings or INSERTs are missing");
     let about = About {
         started,
         elapsed: begun.elapsed(),

@@ -142,7 +142,7 @@ impl Worker {
 }
 
 fn gone() -> anyhow::Error {
-    anyhow::anyhow!("the thread with the INSERTs ended in the middle")
+    anyhow::anyhow!("the INSERT thread ended unexpectedly")
 }
 
 /// Until nobody asks any more.
@@ -155,7 +155,7 @@ fn work(place: &Place, shared: &Shared, asked: &Receiver<Asked>, tells: &SyncSen
             made.folder()
         }
     };
-    anyhow::ensure!(folder.is_dir(), "{}: that is no folder; name one to make the database in", folder.display());
+    anyhow::ensure!(folder.is_dir(), "{} is not a folder; give a folder for the database", folder.display());
     let below = surroundings::below(folder);
     let thread_id = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
     let tell = |told: Told| tells.send(told).map_err(|_| gone());

@@ -11,7 +11,7 @@ const NAME: usize = 24;
 pub fn table(text: &mut String, runs: &[Run]) {
     let name = runs.first().map_or("operation", |run| run.operations.name.as_str());
     let header =
-        ["run", &format!("{}s", shortened(name, 12)), "per s", "p50", "p99", "nobody %", "cost %", "", "events"];
+        ["run", &format!("{}s", shortened(name, 12)), "per s", "p50", "p99", "unattr. %", "cost %", "", "events"];
     let mut rows = vec![header.map(String::from).to_vec()];
     for run in runs {
         let operations = &run.operations;
@@ -30,7 +30,7 @@ pub fn table(text: &mut String, runs: &[Run]) {
     }
     aligned(text, &rows, 1);
     layers(text, runs);
-    text.push_str("  'flashmob trace compare' says which writes differ, 'flashmob report' draws them\n");
+    text.push_str("  'flashmob trace compare' shows which writes differ, 'flashmob report' draws them\n");
 }
 
 /// Time of each layer in an operation, in microseconds.
@@ -45,7 +45,7 @@ fn layers(text: &mut String, runs: &[Run]) {
         Layer::Processor => "cpu".to_string(),
         other => other.name().to_string(),
     };
-    let mut rows = vec![std::iter::once("us of each in".to_string()).chain(layers.iter().map(short)).collect()];
+    let mut rows = vec![std::iter::once("us per operation in".to_string()).chain(layers.iter().map(short)).collect()];
     for run in runs {
         let count = run.operations.count.max(1) as f64;
         let of = |layer: &Layer| run.layers.iter().find(|total| total.layer == *layer);

@@ -52,7 +52,7 @@ pub fn block(text: &mut String, run: &Run) {
 pub fn losses(run: &Run) -> String {
     let losses = &run.losses;
     match losses.lost {
-        0 if losses.events == 0 => "no events of the kernel".into(),
+        0 if losses.events == 0 => "no kernel events".into(),
         0 => format!("{} events, none lost", losses.events),
         lost => format!("{} events, {lost} LOST", losses.events),
     }
@@ -62,7 +62,7 @@ pub fn losses(run: &Run) -> String {
 /// nothing of a command, so it is told of in all.
 fn of_each(run: &Run) -> (f64, String) {
     if run.operations.name == Layer::SystemCall.name() {
-        (1.0, "in all".into())
+        (1.0, "in total".into())
     } else {
         (run.operations.count.max(1) as f64, format!("per {}", harmless(&run.operations.name)))
     }
@@ -81,7 +81,7 @@ fn layers(text: &mut String, run: &Run) {
         rows.push(vec![layer.layer.name().into(), bar, number(layer.spans as f64 / count), bytes, us, percent]);
     }
     let (bar, us, percent) = share(run.operations.unattributed_ns);
-    rows.push(vec!["nobody".into(), bar, "-".into(), "-".into(), us, percent]);
+    rows.push(vec!["unattributed".into(), bar, "-".into(), "-".into(), us, percent]);
     aligned(text, &rows, 2);
 }
 
@@ -144,7 +144,7 @@ fn files(text: &mut String, run: &Run) {
         }
     }
     if files.len() > FILES_MAX {
-        let _ = writeln!(text, "  and {} more files: --save FILE keeps them", files.len() - FILES_MAX);
+        let _ = writeln!(text, "  and {} more files: --save FILE saves them all", files.len() - FILES_MAX);
     }
 }
 

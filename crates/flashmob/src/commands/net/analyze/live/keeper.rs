@@ -22,7 +22,7 @@ pub struct Keeper {
 
 impl Keeper {
     pub fn begin(path: &Path, link: LinkType, interface: &str) -> anyhow::Result<Keeper> {
-        let refused = || format!("the packets cannot be written to {}", path.display());
+        let refused = || format!("cannot write packets to {}", path.display());
         let (file, temporary) = if whole_file::is_special(path) {
             (OpenOptions::new().write(true).open(path).with_context(refused)?, None)
         } else {
@@ -38,11 +38,11 @@ impl Keeper {
 
     pub fn packet(&mut self, frame: &Frame<'_>) -> anyhow::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.packet(frame).with_context(|| format!("the packets cannot be written to {}", self.path.display()))
+        writer.packet(frame).with_context(|| format!("cannot write packets to {}", self.path.display()))
     }
 
     pub fn end(mut self, lost_packets: u64, now_ns: i64) -> anyhow::Result<()> {
-        let refused = || format!("the packets cannot be written to {}", self.path.display());
+        let refused = || format!("cannot write packets to {}", self.path.display());
         if let Some(writer) = self.writer.take() {
             let mut out = writer.end(lost_packets, now_ns).with_context(refused)?;
             out.flush().with_context(refused)?;

@@ -45,11 +45,10 @@ impl Socket {
                 format!("sudo tcpdump -i {interface} -s 128 -w capture.pcap, then: flashmob net analyze capture.pcap");
             return match error.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => {
-                    bail!("listening to {interface} needs root or CAP_NET_RAW; run it with sudo, or: {remedy}")
+                    bail!("capturing on {interface} needs root or CAP_NET_RAW; run it with sudo, or: {remedy}")
                 }
-                _ => {
-                    Err(error).with_context(|| format!("this system lets nobody listen to {interface}; try: {remedy}"))
-                }
+                _ => Err(error)
+                    .with_context(|| format!("this system does not allow capturing on {interface}; try: {remedy}")),
             };
         }
         // SAFETY: the descriptor was just opened and is nobody else's.
@@ -62,16 +61,16 @@ impl Socket {
             }
         }
         set(&fd, libc::SO_RCVTIMEO, &libc::timeval { tv_sec: 0, tv_usec: WAIT_US.into() })?;
-        bind(&fd, index).with_context(|| format!("cannot listen to {interface}"))?;
+        bind(&fd, index).with_context(|| format!("cannot capture on {interface}"))?;
         let hardware = hardware(interface)?;
         let link = match hardware {
-            u32::MAX => bail!("{interface}: the system does not say what its packets look like"),
+            u32::MAX => bail!("{interface}: unknown link type"),
             // Ethernet and loopback; tunnels and whatever else begins with IP.
             1 | 772 => LinkType::ETHERNET,
             512 | 519 | 65534 => LinkType::RAW,
-            other => bail!(
-                "{interface} is of a kind that is not read here ({other}); tcpdump knows more kinds: -i {interface} -w FILE"
-            ),
+            other => {
+                bail!("{interface}: unsupported link type ({other}); tcpdump supports more: -i {interface} -w FILE")
+            }
         };
         let is_loopback = hardware == 772;
         Ok(Socket { fd, link, is_loopback, lost_packets: 0, buffer: [0; KEPT_BYTES] })
@@ -104,7 +103,7 @@ impl Socket {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Heard::Nothing),
                 // The interface went down; it may come up again.
                 _ if error.raw_os_error() == Some(libc::ENETDOWN) => Ok(Heard::Nothing),
-                _ => Err(error).context("cannot listen any more"),
+                _ => Err(error).context("capturing failed"),
             };
         }
         if self.is_loopback && from.sll_pkttype == libc::PACKET_OUTGOING {
@@ -138,7 +137,7 @@ impl Socket {
 }
 
 fn index(interface: &str) -> anyhow::Result<libc::c_int> {
-    let name = CString::new(interface).context("no interface has such a name")?;
+    let name = CString::new(interface).context("invalid interface name")?;
     // SAFETY: the name ends with a zero and lives until the call is over.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
@@ -146,7 +145,7 @@ fn index(interface: &str) -> anyhow::Result<libc::c_int> {
             .map(|dir| dir.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
             .unwrap_or_default();
         names.sort();
-        bail!("there is no interface '{interface}'; there are: {}", names.join(", "));
+        bail!("no interface '{interface}'; the interfaces are: {}", names.join(", "));
     }
     Ok(index.cast_signed())
 }
@@ -161,7 +160,7 @@ fn hardware(interface: &str) -> anyhow::Result<u32> {
     // SAFETY: no pointers.
     let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if raw < 0 {
-        return Err(io::Error::last_os_error()).context("cannot ask the kernel for interfaces");
+        return Err(io::Error::last_os_error()).context("cannot query the kernel for interfaces");
     }
     // SAFETY: the descriptor was just opened and is nobody else's.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
