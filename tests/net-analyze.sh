@@ -141,5 +141,6 @@ refused 'a device' 'no capture' "$FLASHMOB" net analyze /dev/zero
 refused 'a file that is not there' 'No such file' "$FLASHMOB" net analyze "$DIR/absent"
 refused 'an interface that is not there' "no interface 'absent0'.*lo" "$FLASHMOB" net analyze --capture absent0 --time 1
 refused 'listening without the right to' 'sudo tcpdump' setpriv --reuid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$FLASHMOB" net analyze --capture lo --time 1
+refused 'listening without tcpdump' 'apt install tcpdump' env PATH="$DIR" "$FLASHMOB" net analyze --capture lo --time 1
 cat "$DIR/recv2.sender.pcap" >"$DIR/fifo" &
 check 'a FIFO' sh -c "'$FLASHMOB' net analyze '$DIR/fifo' | grep RECEIVER-LIMITED"

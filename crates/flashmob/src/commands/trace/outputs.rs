@@ -1,6 +1,5 @@
 //! Where traces go: what all of `flashmob trace` can write, and the document around it.
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,7 +14,8 @@ use flashmob_results::warning::Warning;
 use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
 use flashmob_trace::export;
 
-use crate::commands::{tell, whole_file};
+use crate::commands::tell;
+use crate::commands::whole_file::{self, WholeFile};
 
 /// What to write, and where.
 #[derive(Clone, Debug, Args)]
@@ -180,19 +180,10 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 /// Writes a file that is there as a whole or not at all.
-fn into(path: &Path, write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>) -> anyhow::Result<()> {
+fn into(path: &Path, write: impl FnOnce(&mut BufWriter<WholeFile>) -> io::Result<()>) -> anyhow::Result<()> {
     let refused = || format!("cannot write the spans as {}", path.display());
-    if whole_file::is_special(path) {
-        let mut out = BufWriter::new(fs::OpenOptions::new().write(true).open(path).with_context(refused)?);
-        return write(&mut out).and_then(|()| out.flush()).with_context(refused);
-    }
-    let (file, temporary) = whole_file::create_beside(path).with_context(refused)?;
-    let mut out = BufWriter::new(file);
-    let outcome = write(&mut out).and_then(|()| out.flush()).and_then(|()| fs::rename(&temporary, path));
-    if outcome.is_err() {
-        // Whatever of it is there is of no use.
-        let _ = fs::remove_file(&temporary);
-    }
+    let mut out = BufWriter::new(WholeFile::create(path).with_context(refused)?);
+    let outcome = write(&mut out).and_then(|()| out.into_inner().map_err(|error| error.into_error())?.finish());
     outcome.with_context(refused)
 }
 
@@ -238,6 +229,6 @@ mod tests {
         assert!(format!("{:#}", failed.unwrap_err()).contains("no more"));
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
         into(&path, |out| out.write_all(b"whole")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
     }
 }

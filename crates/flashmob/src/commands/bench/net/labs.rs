@@ -11,7 +11,7 @@ use flashmob_results::{Document, merge};
 use super::args::{LoadArgs, NetArgs};
 use super::measure::status;
 use super::table;
-use crate::commands::own_runs::Folder;
+use crate::commands::own_runs;
 use crate::commands::tell::{self, STATUS_INTERRUPTED, Teller};
 use crate::commands::words;
 
@@ -25,7 +25,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     }
     let paths = args.path.paths();
     let points = args.load.points(None)?.len() * paths.len();
-    let folder = Folder::make("bench-net")?;
+    let folder = own_runs::scratch("bench-net")?;
     let stop = Arc::new(AtomicBool::new(false));
     tell::on_signal(Arc::clone(&stop))?;
     let load = words_of(&args.load, args.repeat);

@@ -1,8 +1,7 @@
 //! `flashmob net analyze`: what held TCP connections back, out of a capture or from an interface.
 
 mod file;
-#[cfg(target_os = "linux")]
-mod live;
+pub mod live;
 mod record;
 mod text;
 
@@ -21,7 +20,7 @@ use crate::commands::tell::{self, STATUS_INTERRUPTED};
 
 /// Analyze captured packets: what limited each TCP connection.
 ///
-/// Reads captures of tcpdump and Wireshark (pcap and pcapng) of any size, or captures on an interface itself. Reports
+/// Reads captures of tcpdump and Wireshark (pcap and pcapng) of any size, or captures on an interface with tcpdump. Reports
 /// for each connection and direction: rate, round-trip times, losses, windows, and a verdict with its evidence:
 /// receiver-limited, sender-limited, congestion-limited, application-limited. The capture point may be anywhere on
 /// the path; this needs TCP timestamps (the default everywhere) or the connection's handshake.
@@ -44,7 +43,7 @@ pub struct AnalyzeArgs {
     /// Capture file of tcpdump or Wireshark; '-' is standard input.
     #[arg(value_name = "FILE", required_unless_present = "capture", conflicts_with = "capture")]
     file: Option<PathBuf>,
-    /// Capture on this interface until --time is over, or Ctrl-C. Keeps headers only. Needs root or CAP_NET_RAW.
+    /// Capture on this interface until --time is over, or Ctrl-C. Keeps headers only. Runs tcpdump, which needs root or CAP_NET_RAW.
     #[arg(long, value_name = "INTERFACE")]
     capture: Option<String>,
     /// With --capture: stop after this time; a bare number means seconds.
@@ -100,7 +99,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     let limits = Limits { flows_told: args.flows as usize, ..Limits::default() };
     let heard = match (&args.file, &args.capture) {
         (Some(path), _) => file::read(path, args.filter_port, limits, &cancel)?,
-        (None, Some(interface)) => listen(args, interface, limits, &cancel)?,
+        (None, Some(interface)) => live::listen(args, interface, limits, &cancel)?,
         (None, None) => anyhow::bail!("give a capture file, or an interface with --capture"),
     };
     let is_interrupted = heard.is_interrupted;
@@ -118,15 +117,4 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         outcome => outcome.context("cannot write the result to stdout")?,
     }
     Ok(if is_interrupted && !is_live { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
-}
-
-#[cfg(target_os = "linux")]
-fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits, cancel: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
-    let wanted = live::Wanted { interface, time: args.time, port: args.filter_port, write: args.write.as_deref() };
-    live::listen(&wanted, limits, cancel)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn listen(_: &AnalyzeArgs, interface: &str, _: Limits, _: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
-    anyhow::bail!("--capture works on Linux only; run: sudo tcpdump -i {interface} -s 128 -w FILE, then analyze FILE")
 }
