@@ -1,6 +1,5 @@
 //! What a reproduction writes: a page with all figures, and the claims on standard output.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -71,9 +70,7 @@ impl OutputArgs {
             tell::check_writable(&self.o, None).is_ok(),
             "cannot write the page as {page}: permission denied; give another -o"
         );
-        let stop = Arc::new(AtomicBool::new(false));
-        tell::on_signal(Arc::clone(&stop))?;
-        Ok((stop, own_runs::scratch("reproduce")?))
+        Ok((tell::on_signal()?, own_runs::scratch("reproduce")?))
     }
 
     /// Writes the page, prints the claims, and says what limits them.
@@ -93,14 +90,10 @@ impl OutputArgs {
                 settings["interrupted"] = interrupted.into();
                 settings["report"] = page.clone().into();
                 settings["claims"] = serde_json::to_value(&lines)?;
-                format!("{}\n", serde_json::to_string_pretty(&settings)?)
+                tell::json(&settings)?
             }
         };
-        match std::io::stdout().lock().write_all(text.as_bytes()) {
-            // The reader has closed the pipe.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            result => result.context("cannot write to standard output")?,
-        }
+        tell::print(&text)?;
         if void > 0 {
             let which = match void {
                 1 => "1 repetition is void and was left out".to_string(),

@@ -1,8 +1,7 @@
 //! A sweep over modelled paths: a lab for each, and one result of all.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use flashmob_bench::net::check_congestion;
 use flashmob_results::warning::{Code, Warning};
@@ -26,8 +25,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     let paths = args.path.paths();
     let points = args.load.points(None)?.len() * paths.len();
     let folder = own_runs::scratch("bench-net")?;
-    let stop = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&stop))?;
+    let stop = tell::on_signal()?;
     let load = words_of(&args.load, args.repeat);
     let mut teller = Teller::new(args.output, table::render);
     teller.begin(points, args.repeat, args.path.seed);

@@ -4,7 +4,6 @@
 
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,9 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// tcpdump is not installed, not permitted, or does not know the interface; the packets cannot be written.
-pub fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits, cancel: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
+pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> anyhow::Result<Heard> {
     // Before anything else: a signal that comes early ends the capture, not this program.
-    tell::on_signal(Arc::clone(cancel))?;
+    let cancel = tell::on_signal()?;
     let mut keeper = args.write.as_deref().map(Keeper::begin).transpose()?;
     let mut child = start(interface)?;
     let (mut said, mut words) = (BufReader::new(child.stderr.take().context("no stderr")?), String::new());
@@ -51,7 +50,7 @@ pub fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits, cancel: &Arc<
     });
     let mut analyzer = Analyzer::new(limits);
     analyzer.only_port(args.filter_port);
-    let outcome = while_it_runs(&mut child, args.time, cancel, |packets| {
+    let outcome = while_it_runs(&mut child, args.time, &cancel, |packets| {
         let mut reader = CaptureReader::open(packets)?;
         loop {
             let mut kept = Ok(());

@@ -5,18 +5,14 @@ pub mod live;
 mod record;
 mod text;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use flashmob_flows::Limits;
 
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
 
 /// Analyze captured packets: what limited each TCP connection.
 ///
@@ -91,30 +87,26 @@ struct Heard {
 
 /// Analyses.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
-    let (begun, started) = (Instant::now(), SystemTime::now());
+    let begun = Begun::now();
     for path in args.save.iter().chain(&args.write) {
         tell::check_writable(path, args.file.as_deref())?;
     }
-    let cancel = Arc::new(AtomicBool::new(false));
     let limits = Limits { flows_told: args.flows as usize, ..Limits::default() };
     let heard = match (&args.file, &args.capture) {
-        (Some(path), _) => file::read(path, args.filter_port, limits, &cancel)?,
-        (None, Some(interface)) => live::listen(args, interface, limits, &cancel)?,
+        (Some(path), _) => file::read(path, args.filter_port, limits)?,
+        (None, Some(interface)) => live::listen(args, interface, limits)?,
         (None, None) => anyhow::bail!("give a capture file, or an interface with --capture"),
     };
     let is_interrupted = heard.is_interrupted;
     let is_live = args.capture.is_some();
-    let document = record::document(heard, started, begun.elapsed(), args.label.clone());
+    let document = record::document(heard, begun, args.label.clone());
     if let Some(path) = &args.save {
         tell::save(&document, path)?;
     }
     let text = match args.output {
         Output::Table => text::render(&document),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+        Output::Json => tell::json(&document)?,
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        outcome => outcome.context("cannot write the result to stdout")?,
-    }
+    tell::print(&text)?;
     Ok(if is_interrupted && !is_live { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
 }
