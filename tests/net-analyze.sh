@@ -108,7 +108,7 @@ done
 timeout 60 "$FLASHMOB" -q lab run --nodes 1 --no-gateway --air wan,rate=20Mbit,delay=8ms --node-command "
     exec $PYTHON $TESTS/planted_traffic.py serve \$ADDRESS:$PORT --buffer 16384" -- sh -ec "
     flashmob net analyze --capture air0 --filter-port $PORT --write $DIR/own.pcapng --save $DIR/own.json >$DIR/own.txt 2>$DIR/own.log & own=\$!
-    until grep -q 'listening' $DIR/own.log; do sleep 0.01; done
+    until grep -q 'capturing' $DIR/own.log; do sleep 0.01; done
     $PYTHON $TESTS/planted_traffic.py send \$FLASHMOB_NODES:$PORT --seconds 1
     kill -INT \$own; wait \$own" || [ $? -eq 75 ] || fail 'it does not listen in the lab'
 check 'it listens itself, until Ctrl-C' jq -e '.measurement | .packets > 100 and .lost_packets == 0 and .flows[0].up.verdict.cause == "receiver_limited"' "$DIR/own.json"
@@ -141,5 +141,6 @@ refused 'a device' 'no capture' "$FLASHMOB" net analyze /dev/zero
 refused 'a file that is not there' 'No such file' "$FLASHMOB" net analyze "$DIR/absent"
 refused 'an interface that is not there' "no interface 'absent0'.*lo" "$FLASHMOB" net analyze --capture absent0 --time 1
 refused 'listening without the right to' 'sudo tcpdump' setpriv --reuid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$FLASHMOB" net analyze --capture lo --time 1
+refused 'listening without tcpdump' 'apt install tcpdump' env PATH="$DIR" "$FLASHMOB" net analyze --capture lo --time 1
 cat "$DIR/recv2.sender.pcap" >"$DIR/fifo" &
 check 'a FIFO' sh -c "'$FLASHMOB' net analyze '$DIR/fifo' | grep RECEIVER-LIMITED"

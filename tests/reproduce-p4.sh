@@ -4,7 +4,7 @@
 # Canary: receive-max-never-set
 . "$(dirname "$0")/lib.sh"
 need_netns 'a lab for two hosts'
-need jq
+need jq tcpdump
 
 mkdir "$DIR/tmp"
 export TMPDIR=$DIR/tmp

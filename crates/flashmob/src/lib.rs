@@ -2,5 +2,5 @@
 //! [`flashmob_server`].
 
 pub mod commands;
-pub mod lab;
+mod lab;
 mod process;

@@ -162,7 +162,7 @@ mod tests {
         let text = pauses.note(&Cause::Slept, Duration::from_millis(312_400), &before);
         assert_eq!(text, "paused 312 s: the device slept (screen off, not charging, battery 41 %)");
         let text = pauses.note(&Cause::Stopped, Duration::from_millis(2_340), &Condition::default());
-        assert_eq!(text, "paused 2.3 s: the process was stopped, or got no processor time");
+        assert_eq!(text, "paused 2.3 s: the process was stopped, or got no CPU time");
         let dozing = Condition { doze: Some(true), network: Some(Network::Wifi), ..Condition::default() };
         let text = pauses.note(&Cause::Network("timed out".to_string()), Duration::from_secs(60), &dozing);
         assert_eq!(text, "paused 60 s: no gateway was linked: the device dozes (dozing)");

@@ -181,7 +181,7 @@ description = "C:\quick"
   |
 3 | description = "C:\quick"
   |               ^^^^^^^^^^
-  = help: write \\ for it, or the whole text in '...'"#,
+  = help: write \\ for a backslash, or put the whole text in '...'"#,
     );
 }
 

@@ -2,22 +2,20 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 use super::command_line;
 use crate::process;
 
 /// Lines of what a process said that are shown if it fails.
 const LINES_KEPT: usize = 12;
-/// Names that are tried for a folder.
-const FOLDERS_MAX: u32 = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How one ended.
@@ -71,38 +69,10 @@ pub fn run(arguments: &[String], stop: &AtomicBool, tick: &dyn Fn()) -> anyhow::
     Ok(Ended { status, said, was_stopped })
 }
 
-/// A place for what processes write, gone in the end.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    /// Makes one for the command of this name.
-    pub fn make(command: &str) -> anyhow::Result<Folder> {
-        // One of this number may be there still, of a process that was killed.
-        let names = (0..FOLDERS_MAX).map(|nth| format!("flashmob-{command}-{}-{nth}", std::process::id()));
-        for path in names.map(|name| std::env::temp_dir().join(name)) {
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Folder(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    return Err(error).with_context(|| {
-                        format!("cannot create the directory {}; set TMPDIR to a writable directory", path.display())
-                    });
-                }
-            }
-        }
-        bail!("{} is full of flashmob-{command}-*; remove them", std::env::temp_dir().display())
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What stays is in the system's temporary directory.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A directory for the files of processes, removed when it is dropped.
+pub fn scratch(command: &str) -> anyhow::Result<TempDir> {
+    tempfile::Builder::new().prefix(&format!("flashmob-{command}-")).tempdir().with_context(|| {
+        let folder = std::env::temp_dir();
+        format!("cannot create a directory in {}; set TMPDIR to a writable directory", folder.display())
+    })
 }

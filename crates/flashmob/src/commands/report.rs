@@ -1,7 +1,6 @@
 //! `flashmob report`: results in, a page out. An existing page is replaced as a whole or not at all.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -9,7 +8,7 @@ use clap::Args;
 use flashmob_report::{Input, Report};
 use flashmob_results::read::{self, ReadError};
 
-use super::whole_file;
+use super::{tell, whole_file};
 
 /// Write a report page from measurements: the papers' claims, figures, tables, warnings.
 ///
@@ -159,12 +158,7 @@ fn is_stdout(path: &Path) -> bool {
 /// To standard output, or to a file by way of a temporary name beside it, so that no half of it ever has its name.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if is_stdout(path) {
-        let mut out = std::io::stdout().lock();
-        return match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // Whoever reads has seen enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("cannot write to standard output"),
-        };
+        return tell::print(text);
     }
     whole_file::write(path, text)
         .with_context(|| format!("cannot write {}; check that the directory exists and is writable", path.display()))?;

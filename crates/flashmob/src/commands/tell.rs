@@ -4,16 +4,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use clap::ValueEnum;
 use flashmob_bench::bench_file;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
+use flashmob_results::device::Device;
 use flashmob_results::event::Event;
 use flashmob_results::warning::Warning;
-use flashmob_results::{Document, FORMAT_VERSION};
+use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement, clock};
 pub use flashmob_text::harmless;
+use serde::Serialize;
 
 use super::cluster::sweep::Told;
 use super::whole_file;
@@ -134,13 +136,13 @@ impl Teller {
         self.line = None;
         let text = match self.output {
             Output::Table => (self.render)(document),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(document)?),
+            Output::Json => json(document)?,
             Output::Ndjson => {
                 self.tell(&Event::End { result: Box::new(document.clone()) });
                 return said(self.gone.take().map_or(Ok(()), Err));
             }
         };
-        said(io::stdout().write_all(text.as_bytes()))
+        print(&text)
     }
 
     fn is_time(&mut self) -> bool {
@@ -165,11 +167,55 @@ impl Teller {
     }
 }
 
-/// Who does not want to read on may go; a full disk is another matter.
+/// Writes `text` to standard output. A reader that closed the pipe has seen enough; a full disk is an error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    said(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
 fn said(outcome: io::Result<()>) -> anyhow::Result<()> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.context("cannot write the result to stdout"),
+    }
+}
+
+/// `value` as JSON of several lines.
+pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// When a measurement began.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    pub at: Instant,
+    started: SystemTime,
+}
+
+impl Begun {
+    pub fn now() -> Begun {
+        Begun { at: Instant::now(), started: SystemTime::now() }
+    }
+
+    /// The document of a measurement on `device` that is now over. Has no label and no preset, seed 0, and is not interrupted.
+    pub fn document(self, device: Device, measurement: Measurement, warnings: Vec<Warning>) -> Document {
+        let started_unix_s = clock::unix_s(self.started);
+        Document {
+            format: FORMAT.into(),
+            format_version: FORMAT_VERSION,
+            program_version: env!("CARGO_PKG_VERSION").into(),
+            started_unix_s,
+            elapsed_s: self.at.elapsed().as_secs_f64(),
+            interrupted: false,
+            label: None,
+            command: Some(super::command_line::recorded()),
+            device,
+            preset: None,
+            scale: 1.0,
+            seed: 0,
+            measurement,
+            warnings: clock::with_doubt(started_unix_s, warnings),
+        }
     }
 }
 
@@ -199,18 +245,21 @@ pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()
 
 /// Writes the result; a file that is there is always whole.
 pub fn save(document: &Document, path: &Path) -> anyhow::Result<()> {
-    let text = format!("{}\n", serde_json::to_string_pretty(document)?);
-    whole_file::write(path, &text).with_context(|| format!("cannot save the result as {}", path.display()))
+    whole_file::write(path, &json(document)?).with_context(|| format!("cannot save the result as {}", path.display()))
 }
 
 /// Asks to stop on SIGINT, SIGTERM and, unless `nohup` or the like has it ignored, SIGHUP: a terminal that is closed should not cost the
 /// result so far. On a second one it ends at once, without what is half made.
-pub fn on_signal(cancel: Arc<AtomicBool>) -> anyhow::Result<()> {
+///
+/// Returns the flag that the first one sets.
+pub fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
     if !is_ignored(SIGHUP, &std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
         signals.add_signal(SIGHUP)?;
     }
+    let flag = Arc::new(AtomicBool::new(false));
+    let cancel = Arc::clone(&flag);
     let listen = move || {
         let mut first: Option<Instant> = None;
         for _ in signals.forever() {
@@ -229,7 +278,7 @@ pub fn on_signal(cancel: Arc<AtomicBool>) -> anyhow::Result<()> {
         }
     };
     std::thread::Builder::new().name("signals".to_string()).stack_size(128 * 1024).spawn(listen)?;
-    Ok(())
+    Ok(flag)
 }
 
 /// By the text of `/proc/self/status`.
@@ -255,10 +304,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("bench"), folder.path().join("link"));
         let message = |path: &Path, measured: &Path| check_writable(path, Some(measured)).unwrap_err().to_string();
-        assert!(message(&file, &file).contains("that is the file to measure"), "before it is made");
+        assert!(message(&file, &file).contains("it is the file to measure"), "before it is made");
         std::fs::write(&file, "x").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(message(&link, &file).contains("name another one"));
+        assert!(message(&link, &file).contains("give another one"));
         assert!(
             message(&folder.path().join("../").join(folder.path().file_name().unwrap()).join("bench"), &link)
                 .contains("to measure")

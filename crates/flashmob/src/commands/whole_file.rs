@@ -1,46 +1,84 @@
 //! Files that are always whole: written beside their place and moved there.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 /// True for what is written to as it is, such as /dev/stdout or a pipe: nothing may take its place.
 pub fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Writes `text` to a temporary name beside `path` and moves it there. What a link leads to becomes another file, and the link stays.
+/// Writes `text` to a temporary name beside `path` and moves it there. If `path` is a link, its target is replaced, and the link stays.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    if is_special(path) {
-        return OpenOptions::new().write(true).open(path).and_then(|mut out| out.write_all(text.as_bytes()));
-    }
-    let (mut file, temporary) = create_beside(path)?;
-    let outcome = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&temporary, path));
-    if outcome.is_err() {
-        // Whatever of it is there is of no use.
-        let _ = fs::remove_file(&temporary);
-    }
-    outcome
+    let mut file = WholeFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.finish()
 }
 
-/// An empty file beside `path`, to be moved there when it is whole. Its name can be guessed, and folders such as /tmp are everybody's: what
-/// somebody put there, a link perhaps, is never written through.
-pub fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+/// An empty file beside `path`, to be moved there when it is whole; removed if it is dropped before. Has the permissions that a new file has.
+pub fn create_beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
-    let mut temporary_name = std::ffi::OsString::from(".");
-    temporary_name.push(name);
-    temporary_name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary_name);
-    // What a process of the same number left.
-    let _ = fs::remove_file(&temporary);
-    let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-    Ok((file, temporary))
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(name);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".tmp").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)
+}
+
+/// A file that takes its place when all of it is written; dropped before, it leaves nothing. Special files are written directly.
+#[derive(Debug)]
+pub struct WholeFile {
+    path: PathBuf,
+    out: Out,
+}
+
+#[derive(Debug)]
+enum Out {
+    Beside(NamedTempFile),
+    Special(File),
+}
+
+impl WholeFile {
+    pub fn create(path: &Path) -> io::Result<WholeFile> {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let out = if is_special(&path) {
+            Out::Special(OpenOptions::new().write(true).open(&path)?)
+        } else {
+            Out::Beside(create_beside(&path)?)
+        };
+        Ok(WholeFile { path, out })
+    }
+
+    /// Moves it to its place.
+    pub fn finish(self) -> io::Result<()> {
+        match self.out {
+            Out::Beside(file) => file.persist(&self.path).map(drop).map_err(|error| error.error),
+            Out::Special(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.out {
+            Out::Beside(file) => file.write(bytes),
+            Out::Special(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{FileTypeExt, symlink};
+    use std::fs;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 
     use super::*;
 
@@ -53,6 +91,10 @@ mod tests {
         write(&link, "new").unwrap();
         assert!(link.symlink_metadata().unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        let plain = folder.path().join("plain");
+        fs::write(&plain, "x").unwrap();
+        assert_eq!(file.metadata().unwrap().mode(), plain.metadata().unwrap().mode(), "the permissions of a new file");
+        fs::remove_file(plain).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let reader = std::thread::spawn({
             let pipe = pipe.clone();
@@ -62,11 +104,9 @@ mod tests {
         assert_eq!(reader.join().unwrap(), "through");
         assert!(pipe.metadata().unwrap().file_type().is_fifo(), "nothing took its place");
         assert!(write(&folder.path().join("absent/file"), "x").is_err());
-        let planted = folder.path().join(format!(".other.{}.tmp", std::process::id()));
-        symlink(&file, &planted).unwrap();
-        write(&folder.path().join("other"), "mine").unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new", "not written through what somebody put there");
-        fs::remove_file(folder.path().join("other")).unwrap();
+        let mut half = WholeFile::create(&folder.path().join("half")).unwrap();
+        half.write_all(b"half").unwrap();
+        drop(half);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no temporary file stays");
     }
 }

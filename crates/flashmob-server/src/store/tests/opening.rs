@@ -139,7 +139,7 @@ fn the_kernels_refusals_become_messages_with_a_remedy() {
         (Errno::ROFS, "remount"),
         (Errno::NOSPC, "free some"),
         (Errno::NOENT, "create it"),
-        (Errno::ISDIR, "name a file"),
+        (Errno::ISDIR, "give a file"),
         (Errno::MFILE, "cannot open"),
     ] {
         let text = error::open_error("open", path, errno.into()).to_string();

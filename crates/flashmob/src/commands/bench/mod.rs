@@ -3,7 +3,7 @@
 mod cluster;
 pub mod disk;
 mod nbd;
-pub mod net;
+pub(crate) mod net;
 mod record;
 mod table;
 

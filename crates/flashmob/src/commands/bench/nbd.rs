@@ -17,15 +17,12 @@ use flashmob_bench::nbd::connection::{Connection, Options};
 use flashmob_bench::progress::ProgressLine;
 use flashmob_bench::{Load, LoadResult, Uri, load};
 
-use super::record::Record;
+use super::record::record;
 use super::table;
+use crate::commands::tell::{self, STATUS_ERRORS, STATUS_INTERRUPTED};
 
-/// The server answered requests with errors.
-const STATUS_ERRORS: u8 = 3;
 /// Bytes were wrong.
 const STATUS_WRONG_BYTES: u8 = 4;
-/// Stopped by a signal before its end.
-const STATUS_INTERRUPTED: u8 = 130;
 
 /// Measure an export of any NBD server.
 ///
@@ -189,10 +186,9 @@ pub fn run(args: &NbdArgs) -> anyhow::Result<ExitCode> {
     let result = flashmob_bench::run(&args.uri, &load, &mut |progress| line.show(progress))?;
     drop(line);
     let interrupted = cancel.load(Ordering::Relaxed);
-    let record = Record::new(&args.uri, &load, &result, interrupted);
     let text = match args.output {
-        Output::Table => table::render(&record),
-        Output::Json => serde_json::to_string_pretty(&record).context("cannot write the result")? + "\n",
+        Output::Table => table::render(&args.uri, &load, &result, interrupted),
+        Output::Json => tell::json(&record(&args.uri, &load, &result, interrupted))?,
     };
     // A reader that has seen enough (`| head`) is an error to report, not a panic.
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flashmob_bench::Errno;
 use flashmob_bench::load::reference::PatternReference;
 use flashmob_bench::nbd::handshake::Export;
 use hdrhistogram::Histogram;
@@ -38,7 +39,7 @@ fn result(latencies_ns: &[u64]) -> LoadResult {
 }
 
 fn json(load: &Load, result: &LoadResult) -> serde_json::Value {
-    serde_json::to_value(Record::new(&Uri::tcp("127.0.0.1", 10809, "pool"), load, result, false)).unwrap()
+    record(&Uri::tcp("127.0.0.1", 10809, "pool"), load, result, false)
 }
 
 fn schema() -> jsonschema::Validator {

@@ -12,15 +12,13 @@ pub mod sweep;
 pub mod table;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime};
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
+use super::tell::{self, Begun, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
 pub use record::Subject;
 pub use sweep::{Runner, Sweep};
 
@@ -48,13 +46,6 @@ impl ResultArgs {
     }
 }
 
-/// Ends a sweep on Ctrl-C, with what there is by then.
-pub fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&cancel))?;
-    Ok(cancel)
-}
-
 /// Measures all of `sweep` with `runner`, prints and saves the result as `args` say, and gives the exit status. `subject` is asked
 /// for once everything was measured.
 pub fn measure(
@@ -64,17 +55,16 @@ pub fn measure(
     cancel: &AtomicBool,
     subject: impl FnOnce() -> anyhow::Result<Subject>,
 ) -> anyhow::Result<ExitCode> {
-    let (begun, started) = (Instant::now(), SystemTime::now());
+    let begun = Begun::now();
     let mut teller = Teller::new(args.output, table::render);
     teller.begin(sweep.points.len(), sweep.repeat, sweep.seed);
-    let swept = sweep::run_sweep(runner, sweep, begun, cancel, &mut |told| teller.cluster(told))?;
+    let swept = sweep::run_sweep(runner, sweep, begun.at, cancel, &mut |told| teller.cluster(told))?;
     let (interrupted, failure) = (swept.interrupted, swept.failure);
     let mut subject = subject()?;
     if let Some(error) = &failure {
         subject.warnings.push(record::cut_short(error));
     }
-    let when = record::When { started, elapsed: begun.elapsed() };
-    let document = record::document(subject, swept.points, sweep, &when, interrupted || failure.is_some(), args);
+    let document = record::document(subject, swept.points, sweep, begun, interrupted || failure.is_some(), args);
     if let Some(path) = &args.save {
         tell::save(&document, path)?;
     }

@@ -1,15 +1,12 @@
 //! The document of a cluster's measurement, with what makes its figures doubtful.
 
-use std::time::{Duration, SystemTime};
-
 use flashmob_host::{device, emulation};
-use flashmob_results::clock;
 use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Parameters, Point, Repetition, Setting};
 use flashmob_results::warning::{Code, Warning};
-use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+use flashmob_results::{Document, Measurement};
 
+use super::super::tell::Begun;
 use super::{ResultArgs, Sweep};
-use crate::commands::command_line;
 
 /// Distance of the fastest and the slowest repetition, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;
@@ -35,21 +32,12 @@ pub struct Subject {
     pub warnings: Vec<Warning>,
 }
 
-/// When it was.
-#[derive(Clone, Copy, Debug)]
-pub struct When {
-    /// By the calendar.
-    pub started: SystemTime,
-    /// How long it took.
-    pub elapsed: Duration,
-}
-
 /// The whole document.
 pub fn document(
     subject: Subject,
     points: Vec<(Parameters, Vec<Repetition>)>,
     sweep: &Sweep,
-    when: &When,
+    begun: Begun,
     interrupted: bool,
     args: &ResultArgs,
 ) -> Document {
@@ -70,22 +58,8 @@ pub fn document(
     let mut all: Vec<Warning> = doubt.into_iter().collect();
     all.extend(of_whole(&cluster, interrupted));
     all.extend(warnings);
-    Document {
-        format: FORMAT.into(),
-        format_version: FORMAT_VERSION,
-        program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: clock::unix_s(when.started),
-        elapsed_s: when.elapsed.as_secs_f64(),
-        interrupted,
-        label: args.label.clone(),
-        command: Some(command_line::recorded()),
-        device,
-        preset: None,
-        scale: 1.0,
-        seed: sweep.seed,
-        measurement: Measurement::Cluster(cluster),
-        warnings: clock::with_doubt(clock::unix_s(when.started), all),
-    }
+    let document = begun.document(device, Measurement::Cluster(cluster), all);
+    Document { interrupted, label: args.label.clone(), seed: sweep.seed, ..document }
 }
 
 /// That it ended before its end because of an error.

@@ -5,7 +5,7 @@ use flashmob_results::cluster::{AirUse, Batch, Batches, Lateness, Packets, Param
 use flashmob_results::latency::{Latency, histogram};
 use flashmob_results::warning::Code;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::cluster_args::LoadArgs;
 use super::*;
@@ -97,8 +97,7 @@ fn subject(flash: bool) -> Subject {
 }
 
 fn document(sweep: &Sweep, points: Vec<(Parameters, Vec<Repetition>)>) -> flashmob_results::Document {
-    let when = record::When { started: SystemTime::now(), elapsed: Duration::from_secs(1) };
-    record::document(subject(true), points, sweep, &when, false, &args())
+    record::document(subject(true), points, sweep, Begun::now(), false, &args())
 }
 
 #[test]

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context;
 use flashmob_core::layout::LayoutKind;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::search::Search;
 use crate::commands::status::units::bytes;
@@ -53,22 +51,16 @@ fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         return whole_file::write(path, text);
     }
-    let (mut file, temporary) = whole_file::create_beside(path)?;
-    let moved = io::Write::write_all(&mut file, text.as_bytes()).and_then(|()| {
-        match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
-            // A file system that cannot promise it.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !path.exists() => fs::rename(&temporary, path),
-            Err(rustix::io::Errno::EXIST | rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file already exists; use --force to replace it"))
-            }
-            other => other.map_err(io::Error::from),
+    let mut file = whole_file::create_beside(path)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file already exists; use --force to replace it"))
         }
-    });
-    if moved.is_err() {
-        // Whatever of it is there is of no use.
-        let _ = fs::remove_file(&temporary);
+        // A file system that cannot promise it.
+        Err(error) => error.file.persist(path).map(drop).map_err(|error| error.error),
     }
-    moved
 }
 
 /// A volume to write.

@@ -11,7 +11,6 @@ mod tests;
 mod text;
 mod treat;
 
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -24,7 +23,7 @@ use flashmob_results::diagnosis::{Diagnosis, Outcome};
 pub use args::DoctorArgs;
 use args::{Output, Peer};
 
-use super::tell::harmless;
+use super::tell::{harmless, json, print};
 
 /// Something is wrong. Not 1, which says that it could not look, nor 2, which says that the arguments mean nothing.
 const STATUS_WRONG: u8 = 3;
@@ -39,7 +38,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let found = look_at(&view, args);
     let mut left = is_wrong(&found.diagnosis);
     if args.output == Output::Table {
-        say(&text::render(&found.diagnosis, args.all))?;
+        print(&text::render(&found.diagnosis, args.all))?;
     }
     if args.fix {
         if treat::fix(args, &found)? {
@@ -49,10 +48,10 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         let now = look_at(&view, args);
         left = is_wrong(&now.diagnosis);
         if args.output == Output::Json {
-            say(&json(&now.diagnosis)?)?;
+            print(&json(&now.diagnosis)?)?;
         }
     } else if args.output == Output::Json {
-        say(&json(&found.diagnosis)?)?;
+        print(&json(&found.diagnosis)?)?;
     }
     Ok(if left { ExitCode::from(STATUS_WRONG) } else { ExitCode::SUCCESS })
 }
@@ -100,22 +99,9 @@ fn is_wrong(diagnosis: &Diagnosis) -> bool {
     diagnosis.checks.iter().any(|check| matches!(check.outcome, Outcome::Wrong | Outcome::Severe))
 }
 
-fn json(diagnosis: &Diagnosis) -> anyhow::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(diagnosis)?))
-}
-
 fn resolve(peer: &Peer) -> anyhow::Result<SocketAddr> {
     let port = peer.port.unwrap_or(args::PORT_DEFAULT);
     let addresses = flashmob_host::addresses_of(&peer.host, port)
         .with_context(|| format!("--peer {}: cannot resolve the name; give an address", harmless(&peer.text)))?;
     addresses.into_iter().next().with_context(|| format!("--peer {}: the name has no address", harmless(&peer.text)))
-}
-
-/// Whoever reads it may go away; a full disk is another matter.
-fn say(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
-        _ => Ok(()),
-    }
 }

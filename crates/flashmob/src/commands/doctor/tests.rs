@@ -54,7 +54,7 @@ fn what_cannot_be_is_named() {
         ("--yes", "--fix"),
         ("--force", "--undo"),
         ("--only receive-bufer", "did you mean 'receive-buffer'"),
-        ("--peer a:b", "a port is a number"),
+        ("--peer a:b", "the port must be a number"),
     ] {
         let said = parsed(line).unwrap_err();
         assert!(said.contains(wanted), "{line}: {said}");

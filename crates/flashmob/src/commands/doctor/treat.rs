@@ -11,9 +11,9 @@ use flashmob_doctor::treat::{PutBack, Set, put_all_back, set};
 use flashmob_doctor::undo::journal::{Journal, JournalError};
 use flashmob_host as host;
 
+use super::STATUS_WRONG;
 use super::args::{DoctorArgs, Output};
-use super::{STATUS_WRONG, say};
-use crate::commands::tell::harmless;
+use crate::commands::tell::{harmless, print};
 
 /// What can be said before anything is looked at.
 pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
@@ -96,7 +96,7 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     match path.symlink_metadata() {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            say(&format!("nothing to restore ({} does not exist)\n", path.display()))?;
+            print(&format!("nothing to restore ({} does not exist)\n", path.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
@@ -127,19 +127,19 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         said.push_str(&line);
         said.push('\n');
     });
-    say(&said)?;
+    print(&said)?;
     outcome?;
     if left == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    say(&format!("{left} not restored; kept in {}\n", path.display()))?;
+    print(&format!("{left} not restored; kept in {}\n", path.display()))?;
     Ok(ExitCode::from(STATUS_WRONG))
 }
 
 /// What is done is told on stdout where people read, and beside it where a program does.
 fn tell(args: &DoctorArgs, text: &str) -> anyhow::Result<()> {
     if args.output == Output::Table {
-        return say(text);
+        return print(text);
     }
     let _ = io::stderr().write_all(text.as_bytes());
     Ok(())

@@ -2,6 +2,8 @@
 
 mod analyze;
 
+pub use analyze::live::check_tcpdump;
+
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};

@@ -6,7 +6,6 @@
 mod record;
 mod text;
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -18,6 +17,7 @@ use flashmob_lab::cluster::{Cost, Settings};
 use flashmob_lab::plan;
 
 use super::cluster_args::{self, LoadArgs, ModelArgs};
+use super::tell;
 
 /// Simulated requests have real bytes, in several simulations at once: so many may be outstanding.
 const BYTES_MAX: u64 = 256 * MIB;
@@ -168,13 +168,9 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let record = record::of(&settings, &answer)?;
     let text = match args.output {
         Output::Table => text::render(&record),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(&record)?),
+        Output::Json => tell::json(&record)?,
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Who reads it has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        said => Ok(said?),
-    }
+    tell::print(&text)
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_question_has_an_end_and_a_missing_program_a_remedy() {
         let error = Adb::new("sleep").ask(["60"], Duration::from_millis(50)).unwrap_err().to_string();
-        assert!(error.contains("no answer within"), "{error}");
+        assert!(error.contains("no answer from adb within"), "{error}");
         let error = Adb::new("/nowhere/adb").ask(["devices"], ANSWER_TIMEOUT).unwrap_err().to_string();
         assert!(error.contains("apt install adb"), "{error}");
     }

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((binary.size_bytes, binary.sha256), (28, hash));
         assert!(find(Some(&path), Processor::Aarch64).unwrap_err().to_string().contains("another processor"));
         std::fs::write(&path, "#!/bin/sh").unwrap();
-        assert!(find(Some(&path), Processor::Armv7).unwrap_err().to_string().contains("not a program"));
+        assert!(find(Some(&path), Processor::Armv7).unwrap_err().to_string().contains("not an ELF executable"));
         assert!(find(Some(&folder.path().join("absent")), Processor::Armv7).is_err());
     }
 }

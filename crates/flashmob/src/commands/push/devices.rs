@@ -187,7 +187,7 @@ mod tests {
         let message = |devices, serial, all| format!("{:#}", choose(devices, serial, all).unwrap_err());
         assert!(message(vec![], None, false).contains("USB debugging"));
         assert!(message(devices.clone(), None, false).contains("Nexus 7 (0a1b2c3d), 127.0.0.1:5555"));
-        assert!(message(devices.clone(), Some("nobody"), false).contains("there are: Nexus 7"));
+        assert!(message(devices.clone(), Some("nobody"), false).contains("attached: Nexus 7"));
         assert!(message(devices.clone(), Some("127.0.0.1:5555"), false).contains("unlock it and accept"));
         assert!(message(devices.clone(), None, true).contains("127.0.0.1:5555"), "all of them means all of them");
         assert_eq!(choose(devices.clone(), Some("0a1b2c3d"), false).unwrap().len(), 1);

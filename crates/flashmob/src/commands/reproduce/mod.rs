@@ -1,23 +1,21 @@
 //! `flashmob reproduce`: a paper's measurements again, and whether what it says holds here.
 //!
 //! - `p1`, `p3`, `p4`, `p5`: what each paper measured, and how that is done here
-//! - `part`: a part of it, as a process of this very program
-//! - `kept`, `progress`: results so far, and how far it is
+//! - `runs`, `progress`: the parts of it as processes of this very program, results so far, and how far it is
 //! - `page`, `verdicts`: what is told in the end
 
-mod kept;
 mod p1;
 mod p3;
 mod p4;
 mod p5;
 mod page;
-mod part;
 mod progress;
+mod runs;
 mod verdicts;
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 /// Repeat a paper's measurements, and check its claims.
 #[derive(Debug, Args)]
@@ -32,13 +30,6 @@ enum Paper {
     P3(p3::P3Args),
     P4(p4::P4Args),
     P5(p5::P5Args),
-}
-
-/// The claims on standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Table,
-    Json,
 }
 
 /// Measures, judges, and writes the page.

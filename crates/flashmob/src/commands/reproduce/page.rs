@@ -1,73 +1,121 @@
-//! What a reproduction tells in the end: a page with all figures, and the claims on standard output.
+//! What a reproduction writes: a page with all figures, and the claims on standard output.
 
-use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
 use flashmob_report::Report;
+use tempfile::TempDir;
 
-use super::{Output, verdicts};
-use crate::commands::{tell, whole_file};
+use super::verdicts;
+use crate::commands::own_runs;
+use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::commands::whole_file;
 
-/// Fails now rather than after an hour if the page cannot be written.
-pub fn check(page: &Path) -> anyhow::Result<()> {
-    ensure!(!page.is_dir(), "{} is a directory; give a file in it with -o", page.display());
-    if let Some(folder) = page.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        ensure!(
-            folder.is_dir(),
-            "directory {} for the page does not exist; create it, or give another -o",
-            folder.display()
-        );
-    }
-    ensure!(
-        tell::check_writable(page, None).is_ok(),
-        "cannot write the page as {}: permission denied; give another -o",
-        page.display()
-    );
-    Ok(())
+/// Options of all papers.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Keep the results in files in this directory, updated after each run.
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+    /// Page to write; replaces an existing file.
+    #[arg(short, value_name = "FILE", default_value = "report.html")]
+    pub o: PathBuf,
+    /// Output format of the claims: a table, or JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    pub output: Output,
 }
 
-/// Writes the page and prints the claims; `settings` is what programs are told of how it was measured, `how` the same in words, which follow the paper's
-/// name.
-pub fn tell(
-    report: &Report,
-    page: &Path,
-    paper: &str,
-    how: &str,
-    mut settings: serde_json::Value,
-    output: Output,
-) -> anyhow::Result<()> {
-    whole_file::write(page, &report.html()?).with_context(|| format!("cannot write {}", page.display()))?;
-    let mut claims = report.claims();
-    // Those of another paper about the same sort of thing are on the page.
-    claims.retain(|claim| claim.source.split(',').next() == Some(paper));
-    let names: Vec<String> = report.entries().iter().map(|entry| entry.name.clone()).collect();
-    let lines = verdicts::lines(&claims, &names);
-    let text = match output {
-        Output::Table => format!("{paper} {how}:\n{}", verdicts::table(&lines)),
-        Output::Json => {
-            settings["claims"] = serde_json::to_value(&lines)?;
-            format!("{}\n", serde_json::to_string_pretty(&settings)?)
+/// The claims on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Table,
+    Json,
+}
+
+/// What was measured, for [`OutputArgs::tell`].
+pub struct Outcome<'a> {
+    /// `P1`.
+    pub paper: &'a str,
+    pub report: Report,
+    /// How it was measured, in words that follow the paper's name.
+    pub how: String,
+    /// The same for programs.
+    pub settings: serde_json::Value,
+    /// Void repetitions, and what else may be tried then.
+    pub void: usize,
+    pub instead: &'a str,
+    pub interrupted: bool,
+    /// Files that stay.
+    pub results: Vec<String>,
+}
+
+impl OutputArgs {
+    /// Checks that the page can be written, now rather than after an hour. From here on the first signal sets the flag; the directory is for files of
+    /// runs.
+    pub fn begin(&self) -> anyhow::Result<(Arc<AtomicBool>, TempDir)> {
+        let page = self.o.display();
+        ensure!(!self.o.is_dir(), "{page} is a directory; give a file in it with -o");
+        if let Some(folder) = self.o.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            ensure!(
+                folder.is_dir(),
+                "directory {} for the page does not exist; create it, or give another -o",
+                folder.display()
+            );
         }
-    };
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        ensure!(
+            tell::check_writable(&self.o, None).is_ok(),
+            "cannot write the page as {page}: permission denied; give another -o"
+        );
+        Ok((tell::on_signal()?, own_runs::scratch("reproduce")?))
+    }
+
+    /// Writes the page, prints the claims, and says what limits them.
+    pub fn tell(&self, outcome: Outcome<'_>) -> anyhow::Result<ExitCode> {
+        let Outcome { paper, report, how, mut settings, void, instead, interrupted, results } = outcome;
+        let page = self.o.display().to_string();
+        whole_file::write(&self.o, &report.html()?).with_context(|| format!("cannot write {page}"))?;
+        let mut claims = report.claims();
+        // Those of another paper about the same sort of thing are on the page.
+        claims.retain(|claim| claim.source.split(',').next() == Some(paper));
+        let names: Vec<String> = report.entries().iter().map(|entry| entry.name.clone()).collect();
+        let lines = verdicts::lines(&claims, &names);
+        let text = match self.output {
+            Output::Table => format!("{paper} {how}:\n{}", verdicts::table(&lines)),
+            Output::Json => {
+                settings["paper"] = paper.to_lowercase().into();
+                settings["interrupted"] = interrupted.into();
+                settings["report"] = page.clone().into();
+                settings["claims"] = serde_json::to_value(&lines)?;
+                tell::json(&settings)?
+            }
+        };
+        tell::print(&text)?;
+        if void > 0 {
+            let which = match void {
+                1 => "1 repetition is void and was left out".to_string(),
+                more => format!("{more} repetitions are void and were left out"),
+            };
+            log::warn!(
+                "{which} (the lab was late, or they were stopped): measure again on a less busy machine{instead}"
+            );
+        }
+        if interrupted {
+            log::warn!("stopped early: the table and the page show what was measured until then");
+        }
+        log::info!("page: {page}");
+        if !results.is_empty() {
+            log::info!("result{}: {}", if results.len() == 1 { "" } else { "s" }, results.join(", "));
+        }
+        Ok(if interrupted { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
     }
 }
 
-/// Says what is to be thought of it, and where the page is. `instead` is what else may be tried where repetitions are void.
-pub fn conclude(page: &Path, void: usize, interrupted: bool, instead: &str) {
-    if void > 0 {
-        let which = match void {
-            1 => "1 repetition is void and was left out".to_string(),
-            more => format!("{more} repetitions are void and were left out"),
-        };
-        log::warn!("{which} (the lab was late, or they were stopped): measure again on a less busy machine{instead}");
-    }
-    if interrupted {
-        log::warn!("stopped early: the table and the page show what was measured until then");
-    }
-    log::info!("page: {}", page.display());
+/// It was stopped too early for a page.
+pub fn nothing_measured() -> ExitCode {
+    log::info!("stopped before anything was measured");
+    ExitCode::from(STATUS_INTERRUPTED)
 }

@@ -12,6 +12,7 @@ use flashmob_results::cluster::{AirModel, Attachment, Setting};
 
 use super::cluster::{self, ResultArgs, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
+use super::tell;
 use runner::Simulator;
 
 /// Forecast the speed of a cluster: the real gateway and node code over modelled air, flash and TCP, in virtual time.
@@ -61,7 +62,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
         );
         simulator.settings(point, sweep.warmup, sweep.time, sweep.seed).check()?;
     }
-    let cancel = cluster::on_signal()?;
+    let cancel = tell::on_signal()?;
     cluster::measure(&mut simulator, &sweep, &args.result, &cancel, || subject(args, &sweep))
 }
 

@@ -10,7 +10,7 @@ use flashmob_report::{Input, Report};
 use flashmob_results::read;
 use flashmob_results::trace::Layer;
 
-use super::outputs::{Form, print};
+use super::outputs::Form;
 use super::table::{aligned, fold, number, shortened};
 use crate::commands::{tell, whole_file};
 
@@ -68,9 +68,9 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     }
     let text = match args.output {
         Form::Table => table(&comparison),
-        Form::Json => format!("{}\n", serde_json::to_string_pretty(&json(&comparison))?),
+        Form::Json => tell::json(&json(&comparison))?,
     };
-    print(&text)?;
+    tell::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,21 +1,19 @@
 //! Where traces go: what all of `flashmob trace` can write, and the document around it.
 
-use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use flashmob_host::{device, emulation};
 use flashmob_report::{Input, Report, standalone};
-use flashmob_results::clock;
 use flashmob_results::trace::{Run, Timeline, Trace};
-use flashmob_results::warning::Warning;
-use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+use flashmob_results::warning::{Code, Warning};
+use flashmob_results::{Document, Measurement};
 use flashmob_trace::export;
 
-use crate::commands::{command_line, tell, whole_file};
+use crate::commands::tell::{self, Begun};
+use crate::commands::whole_file::{self, WholeFile};
 
 /// What to write, and where.
 #[derive(Clone, Debug, Args)]
@@ -56,21 +54,6 @@ pub enum Form {
     Json,
 }
 
-/// What is known of a whole trace besides its runs.
-#[derive(Clone, Debug)]
-pub struct About {
-    /// When it began.
-    pub started: SystemTime,
-    /// How long all of it took.
-    pub elapsed: Duration,
-    /// It was stopped before its end.
-    pub is_interrupted: bool,
-    /// Where random things came from; 0 if there were none.
-    pub seed: u64,
-    /// What makes all of it doubtful.
-    pub warnings: Vec<Warning>,
-}
-
 impl OutputArgs {
     /// Fails now rather than after the run.
     pub fn check(&self) -> anyhow::Result<()> {
@@ -84,26 +67,13 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// The document of these runs.
-    pub fn document(&self, runs: Vec<Run>, about: About) -> Document {
+    /// The document of these runs; `interrupted` says what is missing, if something is.
+    pub fn document(&self, runs: Vec<Run>, begun: Begun, interrupted: Option<&str>) -> Document {
         let device = device::describe();
-        let warnings = emulation::doubt(&device).into_iter().chain(about.warnings).collect();
-        Document {
-            format: FORMAT.into(),
-            format_version: FORMAT_VERSION,
-            program_version: env!("CARGO_PKG_VERSION").into(),
-            started_unix_s: clock::unix_s(about.started),
-            elapsed_s: about.elapsed.as_secs_f64(),
-            interrupted: about.is_interrupted,
-            label: self.label.clone(),
-            command: Some(command_line::recorded()),
-            device,
-            preset: None,
-            scale: 1.0,
-            seed: about.seed,
-            measurement: Measurement::Trace(Trace { runs }),
-            warnings: clock::with_doubt(clock::unix_s(about.started), warnings),
-        }
+        let stopped = interrupted.map(|text| Warning::new(Code::Interrupted, text));
+        let warnings = emulation::doubt(&device).into_iter().chain(stopped).collect();
+        let document = begun.document(device, Measurement::Trace(Trace { runs }), warnings);
+        Document { interrupted: interrupted.is_some(), label: self.label.clone(), ..document }
     }
 
     /// Writes all spans of a run, the `number`th from 1.
@@ -159,14 +129,6 @@ fn picture(document: &Document, path: &Path) -> anyhow::Result<()> {
     whole_file::write(path, &svg).with_context(|| format!("cannot write the picture as {}", path.display()))
 }
 
-/// Who does not want to read on may go; a full disk is another matter.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.context("cannot write the result to stdout"),
-    }
-}
-
 fn numbered(path: &Path, number: usize) -> PathBuf {
     if number < 2 {
         return path.to_path_buf();
@@ -181,24 +143,17 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 /// Writes a file that is there as a whole or not at all.
-fn into(path: &Path, write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>) -> anyhow::Result<()> {
+fn into(path: &Path, write: impl FnOnce(&mut BufWriter<WholeFile>) -> io::Result<()>) -> anyhow::Result<()> {
     let refused = || format!("cannot write the spans as {}", path.display());
-    if whole_file::is_special(path) {
-        let mut out = BufWriter::new(fs::OpenOptions::new().write(true).open(path).with_context(refused)?);
-        return write(&mut out).and_then(|()| out.flush()).with_context(refused);
-    }
-    let (file, temporary) = whole_file::create_beside(path).with_context(refused)?;
-    let mut out = BufWriter::new(file);
-    let outcome = write(&mut out).and_then(|()| out.flush()).and_then(|()| fs::rename(&temporary, path));
-    if outcome.is_err() {
-        // Whatever of it is there is of no use.
-        let _ = fs::remove_file(&temporary);
-    }
+    let mut out = BufWriter::new(WholeFile::create(path).with_context(refused)?);
+    let outcome = write(&mut out).and_then(|()| out.into_inner().map_err(|error| error.into_error())?.finish());
     outcome.with_context(refused)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -225,7 +180,7 @@ mod tests {
         };
         args(at("a"), at("b")).check().unwrap();
         args(Some("/dev/null".into()), Some("/dev/null".into())).check().unwrap();
-        assert!(args(at("a"), at("a")).check().unwrap_err().to_string().contains("name another file"));
+        assert!(args(at("a"), at("a")).check().unwrap_err().to_string().contains("give another file"));
     }
 
     #[test]
@@ -239,6 +194,6 @@ mod tests {
         assert!(format!("{:#}", failed.unwrap_err()).contains("no more"));
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
         into(&path, |out| out.write_all(b"whole")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
     }
 }

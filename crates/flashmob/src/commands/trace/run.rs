@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -19,10 +19,11 @@ use flashmob_trace::capture::{Capture, Event, Scope, Session, Wanted};
 use flashmob_trace::surroundings::{NamedFile, Surroundings};
 use flashmob_trace::view::{self, RunParts};
 
-use super::outputs::{About, Form, OutputArgs, print};
+use super::outputs::{Form, OutputArgs};
 use super::surroundings::{self, Below, kernel_number};
 use super::text;
 use crate::commands::size;
+use crate::commands::tell::{self, Begun};
 use child::{Child, Ended, NotStarted};
 
 /// Run a command and trace its I/O in every layer: system calls, file system, page cache, block layer, driver.
@@ -98,7 +99,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     args.outputs.check()?;
     child::hand_on_signals()?;
-    let (started, begun) = (SystemTime::now(), Instant::now());
+    let begun = Begun::now();
     let places = places(args);
     let mut costs = (Vec::new(), Vec::new());
     let mut last = None;
@@ -126,11 +127,10 @@ fn all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let (run, timeline) = joined(args, &places, &traced, &costs);
     args.outputs.spans(1, &timeline)?;
-    let about = About { started, elapsed: begun.elapsed(), is_interrupted: false, seed: 0, warnings: Vec::new() };
-    let document = args.outputs.document(vec![run], about);
+    let document = args.outputs.document(vec![run], begun, None);
     args.outputs.files(&document)?;
     match args.outputs.output {
-        Form::Json => print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?,
+        Form::Json => tell::print(&tell::json(&document)?)?,
         // Where nobody reads it, the files say it still.
         Form::Table => drop(std::io::stderr().write_all(text::summary(&document).as_bytes())),
     }

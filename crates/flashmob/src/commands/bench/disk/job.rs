@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn what_has_no_end_is_no_job_file() {
         let message = format!("{:#}", load(Path::new("/dev/zero")).unwrap_err());
-        assert!(message.contains("more than a job file has"), "{message}");
+        assert!(message.contains("larger than a job file may be"), "{message}");
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_line_and_a_remedy() {
-        assert_eq!(message("\nblok-size = 1"), "job.toml:2: there is no key 'blok-size'; did you mean 'block-size'?");
+        assert_eq!(message("\nblok-size = 1"), "job.toml:2: unknown key 'blok-size'; did you mean 'block-size'?");
         assert!(message("zzz = 1").contains("the keys are size, pattern"), "{}", message("zzz = 1"));
         assert!(message("a = 1\nthreads 4").starts_with("job.toml:2: "), "{}", message("a = 1\nthreads 4"));
-        assert_eq!(message("[threads]\na = 1"), "job.toml:1: 'threads' must be a text, a number or a list of them");
+        assert_eq!(message("[threads]\na = 1"), "job.toml:1: 'threads' must be a string, a number, or a list of them");
         assert!(
             message("pattern = 'shufle'").starts_with("job.toml: invalid value 'shufle'"),
             "{}",

@@ -9,24 +9,19 @@ mod whole;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime};
 
 use clap::Args;
 use flashmob_bench::disk::{self, Plan, Subject};
 use flashmob_host::device;
-use flashmob_results::clock;
 use flashmob_results::disk::{Disk, Point};
 use flashmob_results::event;
-use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+use flashmob_results::{Document, Measurement};
 
 use preset::Preset;
 pub use preset::scale;
 use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
-use crate::commands::command_line;
-use crate::commands::tell::{self, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
+use crate::commands::tell::{self, Begun, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
 
 /// Measure one device: read or write a file on it, in any order, size and number of threads.
 ///
@@ -119,15 +114,13 @@ impl DiskArgs {
 
 /// Measures as the arguments say.
 pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
-    let begun = Instant::now();
-    let started = SystemTime::now();
+    let begun = Begun::now();
     let job = args.job()?;
     let grid = job.settings.grid()?;
     if let Some(path) = &args.save {
         tell::check_writable(path, job.file.as_deref())?;
     }
-    let cancel = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&cancel))?;
+    let cancel = tell::on_signal()?;
     let mut teller = Teller::new(args.output, table::render);
     let seed = job.settings.seed();
 
@@ -165,7 +158,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         commands: args.commands,
     };
     teller.begin(plan.points.len(), plan.repeat, seed);
-    let outcome = disk::run(&subject, &plan, begun, &cancel, &mut |event| match event {
+    let outcome = disk::run(&subject, &plan, begun.at, &cancel, &mut |event| match event {
         disk::Event::Progress { fraction } => teller.progress(fraction),
         disk::Event::Repetition { parameters, round, repetition } => teller.tell(&event::Event::Repetition {
             round,
@@ -179,25 +172,15 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         remove(file, made);
     }
     let swept = outcome?;
+    let measured =
+        Disk { file: subject::file_record(&subject), model: subject::model_record(&subject), points: swept.points };
     let mut document = Document {
-        format: FORMAT.into(),
-        format_version: FORMAT_VERSION,
-        program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: clock::unix_s(started),
-        elapsed_s: begun.elapsed().as_secs_f64(),
         interrupted: swept.interrupted,
         label: job.label,
-        command: Some(command_line::recorded()),
-        device: device::describe(),
         preset: args.preset.map(Preset::name),
         scale: args.scale,
         seed,
-        measurement: Measurement::Disk(Disk {
-            file: subject::file_record(&subject),
-            model: subject::model_record(&subject),
-            points: swept.points,
-        }),
-        warnings: clock::with_doubt(clock::unix_s(started), swept.warnings),
+        ..begun.document(device::describe(), Measurement::Disk(measured), swept.warnings)
     };
     whole::add_warnings(&mut document, job.changed, job.settings.size);
     if let Some(path) = &args.save {

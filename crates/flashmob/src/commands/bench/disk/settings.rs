@@ -263,7 +263,7 @@ mod tests {
     fn what_is_wrong_is_named_with_a_remedy() {
         let message = |line| parse(line).unwrap_err().to_string();
         assert!(message("--pattern shufle").contains("did you mean 'shuffle'?"), "{}", message("--pattern shufle"));
-        assert!(message("--block-size 1,,2").contains("a value is missing beside a comma"));
+        assert!(message("--block-size 1,,2").contains("empty value beside a comma"));
         assert!(message("--threads -1").contains("'-1'"), "{}", message("--threads -1"));
         assert!(message("--time 0").contains("more than 0"));
         assert!(message("--time nan").contains("not a time"));

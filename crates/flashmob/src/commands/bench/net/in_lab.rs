@@ -103,7 +103,7 @@ impl LabPath {
             let save = quoted(&capture.save.display().to_string());
             script.push_str(&format!(
                 "{program} --quiet net analyze --capture air0 --time {seconds} --label {label} --save {save} >/dev/null &\n\
-                 capture=$!\nsleep 0.3\n"
+                 capture=$!\nsleep 0.5\n"
             ));
         }
         for (load, save) in loads.iter().zip(saves) {

@@ -1,8 +1,7 @@
 //! A sweep over modelled paths: a lab for each, and one result of all.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use flashmob_bench::net::check_congestion;
 use flashmob_results::warning::{Code, Warning};
@@ -11,7 +10,7 @@ use flashmob_results::{Document, merge};
 use super::args::{LoadArgs, NetArgs};
 use super::measure::status;
 use super::table;
-use crate::commands::own_runs::Folder;
+use crate::commands::own_runs;
 use crate::commands::tell::{self, STATUS_INTERRUPTED, Teller};
 use crate::commands::words;
 
@@ -25,9 +24,8 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     }
     let paths = args.path.paths();
     let points = args.load.points(None)?.len() * paths.len();
-    let folder = Folder::make("bench-net")?;
-    let stop = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&stop))?;
+    let folder = own_runs::scratch("bench-net")?;
+    let stop = tell::on_signal()?;
     let load = words_of(&args.load, args.repeat);
     let mut teller = Teller::new(args.output, table::render);
     teller.begin(points, args.repeat, args.path.seed);

@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use flashmob_bench::net::{NetError, Run, Target, check_congestion, run as run_once};
 use flashmob_results::cluster::Setting;
@@ -16,7 +15,7 @@ use super::args::{NetArgs, host_and_port};
 use super::record::{self, Subject};
 use super::{lines, table};
 use crate::commands::cluster::STATUS_VOID;
-use crate::commands::tell::{self, Output, STATUS_INTERRUPTED, Teller};
+use crate::commands::tell::{self, Begun, Output, STATUS_INTERRUPTED, Teller};
 use crate::lab::status as lab;
 
 /// How often a server that is not there yet is tried.
@@ -24,7 +23,7 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 
 /// Measures all points of the arguments.
 pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
-    let (begun, started) = (Instant::now(), SystemTime::now());
+    let begun = Begun::now();
     let (host, port) = host_and_port(args.connect.as_deref().unwrap_or_default(), args.port)?;
     for name in &args.load.congestion {
         check_congestion(name)?;
@@ -39,23 +38,26 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
         .transpose()?
         .and_then(|status| path_of(&status.air.profile));
     let points = args.load.points(path.as_ref())?;
-    let cancel = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&cancel))?;
+    let cancel = tell::on_signal()?;
     let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let target = Target { host, port, bind: args.bind, connect_timeout: args.connect_timeout };
-    let mut sweep =
-        Sweep { begun, args, target, lab: lab.clone(), rows: points.into_iter().map(|p| (p, Vec::new())).collect() };
+    let mut sweep = Sweep {
+        begun: begun.at,
+        args,
+        target,
+        lab: lab.clone(),
+        rows: points.into_iter().map(|p| (p, Vec::new())).collect(),
+    };
     let mut teller = Teller::new(args.output, table::render);
     teller.begin(sweep.rows.len(), args.repeat, 0);
-    let failure = sweep.run(begun, &cancel, &mut teller)?;
+    let failure = sweep.run(begun.at, &cancel, &mut teller)?;
     let interrupted = cancel.load(Ordering::Relaxed);
     let is_single = sweep.is_single();
     let subject = Subject {
         setting: if lab.is_some() { Setting::Lab } else { Setting::Network },
         server,
         label: args.label.clone(),
-        started,
-        elapsed: begun.elapsed(),
+        begun,
         interrupted,
     };
     sweep.rows.retain(|(_, repetitions)| !repetitions.is_empty());

@@ -1,18 +1,15 @@
 //! The document, with what makes its figures doubtful.
 
-use std::time::{Duration, SystemTime};
-
 use flashmob_bench::net::NetError;
 use flashmob_host::{device, emulation};
 use flashmob_lab::air::{Medium, Profile};
-use flashmob_results::clock;
 use flashmob_results::cluster::Setting;
 use flashmob_results::disk::Spread;
 use flashmob_results::net::{Net, Parameters, Path, Point, Protocol, Repetition};
 use flashmob_results::warning::{Code, Warning};
-use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+use flashmob_results::{Document, Measurement};
 
-use crate::commands::command_line;
+use crate::commands::tell::Begun;
 use crate::lab::lateness::is_late;
 
 /// Distance of the fastest and the slowest repetition, as a fraction of the median.
@@ -32,9 +29,7 @@ pub struct Subject {
     /// As the user calls the path.
     pub label: Option<String>,
     /// When it began.
-    pub started: SystemTime,
-    /// How long it took.
-    pub elapsed: Duration,
+    pub begun: Begun,
     /// It was stopped.
     pub interrupted: bool,
 }
@@ -63,22 +58,8 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
         let text = format!("stopped by an error; points or repetitions are missing: {failure}");
         warnings.push(Warning::new(Code::Interrupted, text));
     }
-    Document {
-        format: FORMAT.into(),
-        format_version: FORMAT_VERSION,
-        program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: clock::unix_s(subject.started),
-        elapsed_s: subject.elapsed.as_secs_f64(),
-        interrupted: subject.interrupted || failure.is_some(),
-        label: subject.label,
-        command: Some(command_line::recorded()),
-        device,
-        preset: None,
-        scale: 1.0,
-        seed: 0,
-        measurement: Measurement::Net(net),
-        warnings: clock::with_doubt(clock::unix_s(subject.started), warnings),
-    }
+    let document = subject.begun.document(device, Measurement::Net(net), warnings);
+    Document { interrupted: subject.interrupted || failure.is_some(), label: subject.label, ..document }
 }
 
 /// The doubts that a point's figures themselves raise.

@@ -1,8 +1,6 @@
 //! The server: what it says of itself.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use flashmob_bench::net::{Server, Told};
 
@@ -11,8 +9,7 @@ use crate::commands::tell;
 
 /// Serves until a signal, or for one test.
 pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&cancel))?;
+    let cancel = tell::on_signal()?;
     let server = Server::bind(args.bind, args.port)?;
     log::info!("listening on {}", server.address());
     if args.bind.is_none() {

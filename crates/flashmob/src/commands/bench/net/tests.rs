@@ -164,8 +164,7 @@ fn document(parameters: &Parameters, repetitions: Vec<Repetition>) -> flashmob_r
         setting: flashmob_results::cluster::Setting::Network,
         server: "host:5201".into(),
         label: Some("home".into()),
-        started: std::time::SystemTime::UNIX_EPOCH,
-        elapsed: std::time::Duration::from_secs(3),
+        begun: crate::commands::tell::Begun::now(),
         interrupted: false,
     };
     record::document(subject, vec![(parameters.clone(), repetitions)], None)

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail, ensure};
@@ -18,20 +17,20 @@ use crate::commands::tell;
 const LOOKED_AT_PACKETS: u64 = 4096;
 
 /// Reads all of it.
-pub fn read(path: &Path, port: Option<u16>, limits: Limits, cancel: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
+pub fn read(path: &Path, port: Option<u16>, limits: Limits) -> anyhow::Result<Heard> {
     let source = path.display().to_string();
     if path == Path::new("-") {
         // Who stops a pipe by Ctrl-C stops both ends; what is in it still comes, so it is read to its end.
-        tell::on_signal(Arc::clone(cancel))?;
+        tell::on_signal()?;
         return analyze(io::stdin().lock(), "standard input".into(), None, port, limits, None);
     }
     let refused = || format!("cannot read {source}");
     let metadata = path.metadata().with_context(refused)?;
     ensure!(!metadata.is_dir(), "{source} is a folder; give a capture file in it");
     let file = File::open(path).with_context(refused)?;
-    tell::on_signal(Arc::clone(cancel))?;
+    let cancel = tell::on_signal()?;
     if metadata.is_file() {
-        analyze(file, source, Some(metadata.len()), port, limits, Some(cancel))
+        analyze(file, source, Some(metadata.len()), port, limits, Some(&cancel))
     } else {
         analyze(file, source, None, port, limits, None)
     }
@@ -43,7 +42,7 @@ fn analyze(
     size_bytes: Option<u64>,
     port: Option<u16>,
     limits: Limits,
-    cancel: Option<&Arc<AtomicBool>>,
+    cancel: Option<&AtomicBool>,
 ) -> anyhow::Result<Heard> {
     let mut reader = CaptureReader::open(input).with_context(|| format!("cannot analyze {source}"))?;
     let mut analyzer = Analyzer::new(limits);

@@ -1,88 +1,174 @@
-//! Packets from an interface: their first bytes and their length, until the time is over or somebody stops it.
+//! Packets of an interface, captured by tcpdump: the first bytes and the length of each, until the time is over or somebody stops it.
 //!
-//! It looks at packets and sends none; what it keeps of each is too short for what people write to each other.
+//! It sends none, and keeps no more of a packet than its headers.
 
-mod keeper;
-mod socket;
-
-use std::path::Path;
-use std::sync::Arc;
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::{Context, anyhow};
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
-use flashmob_flows::packet::{self, Packet};
+use flashmob_flows::packet::{self, LinkType, Packet};
+use flashmob_flows::reader::{CaptureReader, Frame};
+use flashmob_flows::writer::CaptureWriter;
 use flashmob_flows::{Analyzer, Limits};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::Heard;
+use super::{AnalyzeArgs, Heard};
 use crate::commands::tell;
-use keeper::Keeper;
-use socket::{Heard as Received, Socket};
+use crate::commands::whole_file::WholeFile;
 
-/// What to listen to.
-pub struct Wanted<'a> {
-    pub interface: &'a str,
-    pub time: Option<Duration>,
-    pub port: Option<u16>,
-    pub write: Option<&'a Path>,
-}
+/// Bytes kept of a packet: headers of Ethernet, IPv6 and TCP with all their options, and some extension headers.
+const KEPT_BYTES: u32 = 160;
+/// Buffer of the kernel, in KiB: some 30,000 packets.
+const BUFFER_KIB: u32 = 8 << 10;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Listens.
-pub fn listen(wanted: &Wanted<'_>, limits: Limits, cancel: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
-    // Before anything else: who stops it early wants what there is.
-    tell::on_signal(Arc::clone(cancel))?;
-    let mut socket = Socket::open(wanted.interface)?;
-    let mut keeper = wanted.write.map(|path| Keeper::begin(path, socket.link(), wanted.interface)).transpose()?;
+/// Captures on `interface`, and analyses what was captured.
+///
+/// # Errors
+/// tcpdump is not installed, not permitted, or does not know the interface; the packets cannot be written.
+pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> anyhow::Result<Heard> {
+    // Before anything else: a signal that comes early ends the capture, not this program.
+    let cancel = tell::on_signal()?;
+    let mut keeper = args.write.as_deref().map(Keeper::begin).transpose()?;
+    let mut child = start(interface)?;
+    let (mut said, mut words) = (BufReader::new(child.stderr.take().context("no stderr")?), String::new());
+    // It says that it listens, or why it cannot.
+    while !words.contains("listening on") {
+        if said.read_line(&mut words)? == 0 {
+            child.wait()?;
+            return Err(refused(interface, &words));
+        }
+    }
+    log::info!("capturing on {interface}; Ctrl-C ends it");
+    let said = std::thread::spawn(move || {
+        let mut rest = String::new();
+        let _ = said.read_to_string(&mut rest);
+        rest
+    });
     let mut analyzer = Analyzer::new(limits);
-    analyzer.only_port(wanted.port);
-    let begun = Instant::now();
-    log::info!("capturing on {}; Ctrl-C ends it", wanted.interface);
-    let mut line = wanted.time.map(|_| ProgressLine::new("listening"));
-    let mut is_interrupted = false;
-    loop {
-        let elapsed = begun.elapsed();
-        if wanted.time.is_some_and(|time| elapsed >= time) {
-            break;
-        }
-        if cancel.load(Ordering::Relaxed) {
-            is_interrupted = wanted.time.is_some();
-            break;
-        }
-        if let (Some(line), Some(time)) = (&mut line, wanted.time) {
-            line.show(&Progress { done: ms(elapsed), total: ms(time), unit: Unit::Milliseconds });
-        }
-        // The clock and the signal are looked at now and then: a packet is a matter of a microsecond.
-        for _ in 0..64 {
-            match socket.next()? {
-                Received::Nothing => break,
-                Received::Ours => {}
-                Received::Packet(frame) => {
-                    if wanted.port.is_some_and(|port| !concerns(&packet::read(&frame, 0), port)) {
-                        continue;
-                    }
+    analyzer.only_port(args.filter_port);
+    let outcome = while_it_runs(&mut child, args.time, &cancel, |packets| {
+        let mut reader = CaptureReader::open(packets)?;
+        loop {
+            let mut kept = Ok(());
+            let is_more = reader.next_with(|frame| {
+                if args.filter_port.is_none_or(|port| concerns(&packet::read(&frame, 0), port)) {
                     analyzer.take(&frame);
-                    if let Some(keeper) = &mut keeper {
-                        keeper.packet(&frame)?;
-                    }
+                    kept = keeper.as_mut().map_or(Ok(()), |keeper| keeper.packet(interface, &frame));
                 }
+            });
+            kept?;
+            if !is_more {
+                return Ok(());
             }
         }
+    });
+    if outcome.is_err() {
+        // It may have ended by itself.
+        let _ = child.kill();
     }
-    drop(line);
-    let lost_packets = socket.lost_packets();
+    let status = child.wait()?;
+    let said = said.join().unwrap_or_default();
+    outcome.with_context(|| format!("capturing on {interface} failed: {}", said.trim()))?;
+    let lost_packets = dropped(&said).unwrap_or(0);
     if let Some(keeper) = keeper {
-        let now_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-        keeper.end(lost_packets, i64::try_from(now_ns).unwrap_or(i64::MAX))?;
+        keeper.end(interface, lost_packets)?;
     }
     Ok(Heard {
-        source: wanted.interface.to_string(),
+        source: interface.to_string(),
         form: "interface",
         summary: analyzer.finish(),
         lost_packets: Some(lost_packets),
-        ended_by: None,
-        is_interrupted,
+        ended_by: (!status.success()).then(|| format!("tcpdump ended with {status}: {}", said.trim())),
+        is_interrupted: args.time.is_some() && cancel.load(Ordering::Relaxed),
         // The lab tells its commands where it is.
         is_modelled: std::env::var_os("FLASHMOB_LAB").is_some(),
+    })
+}
+
+/// # Errors
+/// tcpdump cannot be run; with a remedy.
+pub fn check_tcpdump() -> anyhow::Result<()> {
+    spawn(Command::new("tcpdump").arg("--version"))?.wait()?;
+    Ok(())
+}
+
+/// Starts the capture. In immediate mode the kernel holds back nothing when it ends.
+fn start(interface: &str) -> anyhow::Result<Child> {
+    let mut command = Command::new("tcpdump");
+    command.args(["-n", "-i", interface, "-w", "-", "--immediate-mode", "--time-stamp-precision=nano"]);
+    command.args(["-s", &KEPT_BYTES.to_string(), "-B", &BUFFER_KIB.to_string()]);
+    if rustix::process::geteuid().is_root() {
+        // A lab's namespace has no other user to change to.
+        command.args(["-Z", "root"]);
+    }
+    spawn(&mut command)
+}
+
+fn spawn(tcpdump: &mut Command) -> anyhow::Result<Child> {
+    tcpdump.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    tcpdump.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "--capture needs tcpdump, which is not installed (Debian, Ubuntu: apt install tcpdump); or capture elsewhere: \
+             tcpdump -s 128 -w capture.pcap, then here: flashmob net analyze capture.pcap"
+        ),
+        _ => anyhow!("cannot run tcpdump: {error}"),
+    })
+}
+
+/// Why tcpdump does not listen, with a remedy.
+fn refused(interface: &str, said: &str) -> anyhow::Error {
+    let said = said.trim().replace('\n', " ");
+    if said.contains("permission") || said.contains("not permitted") {
+        return anyhow!(
+            "capturing on {interface} needs root or CAP_NET_RAW; run it with sudo, or: \
+             sudo tcpdump -i {interface} -s 128 -w capture.pcap, then: flashmob net analyze capture.pcap ({said})"
+        );
+    }
+    if said.contains("No such device") {
+        let listed = std::fs::read_dir("/sys/class/net").map(|folder| {
+            folder.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+        });
+        let mut names = listed.unwrap_or_default();
+        names.sort();
+        return anyhow!(
+            "no interface '{interface}'; the interfaces are: {} ('tcpdump -D' lists them)",
+            names.join(", ")
+        );
+    }
+    anyhow!("cannot capture on {interface}: {said}")
+}
+
+/// Reads what it captures with `read`, and interrupts it after `time` or on a signal.
+fn while_it_runs(
+    child: &mut Child,
+    time: Option<Duration>,
+    cancel: &AtomicBool,
+    read: impl FnOnce(ChildStdout) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (pid, begun, done) = (Pid::from_child(child), Instant::now(), AtomicBool::new(false));
+    let packets = child.stdout.take().context("no stdout")?;
+    let is_over = || time.is_some_and(|time| begun.elapsed() >= time) || cancel.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut line = time.map(|_| ProgressLine::new("capturing"));
+            while !is_over() && !done.load(Ordering::Relaxed) {
+                if let (Some(line), Some(time)) = (&mut line, time) {
+                    line.show(&Progress { done: ms(begun.elapsed()), total: ms(time), unit: Unit::Milliseconds });
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+            if !done.load(Ordering::Relaxed) {
+                // It is not waited for yet, so its number is its own.
+                let _ = kill_process(pid, Signal::INT);
+            }
+        });
+        let outcome = read(packets);
+        done.store(true, Ordering::Relaxed);
+        outcome
     })
 }
 
@@ -92,4 +178,68 @@ fn ms(time: Duration) -> u64 {
 
 fn concerns(packet: &Packet, port: u16) -> bool {
     matches!(packet, Packet::Tcp(segment) if segment.from.port() == port || segment.to.port() == port)
+}
+
+/// Packets that the kernel had no room for, as tcpdump says at its end.
+fn dropped(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.contains("dropped by kernel"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// The packets, in a file that is there when all of it is.
+struct Keeper {
+    file: Option<WholeFile>,
+    /// From the first packet on, which tells the kind of link.
+    writer: Option<CaptureWriter<BufWriter<WholeFile>>>,
+    refused: String,
+}
+
+impl Keeper {
+    fn begin(path: &std::path::Path) -> anyhow::Result<Keeper> {
+        let refused = format!("cannot write packets to {}", path.display());
+        let file = WholeFile::create(path).with_context(|| refused.clone())?;
+        Ok(Keeper { file: Some(file), writer: None, refused })
+    }
+
+    fn writer(&mut self, interface: &str, link: LinkType) -> anyhow::Result<&mut CaptureWriter<BufWriter<WholeFile>>> {
+        if let Some(file) = self.file.take() {
+            let begun = CaptureWriter::begin(BufWriter::new(file), link, interface, KEPT_BYTES);
+            self.writer = Some(begun.with_context(|| self.refused.clone())?);
+        }
+        self.writer.as_mut().with_context(|| self.refused.clone())
+    }
+
+    fn packet(&mut self, interface: &str, frame: &Frame<'_>) -> anyhow::Result<()> {
+        let outcome = self.writer(interface, frame.link)?.packet(frame);
+        outcome.with_context(|| self.refused.clone())
+    }
+
+    fn end(mut self, interface: &str, lost_packets: u64) -> anyhow::Result<()> {
+        let now_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        self.writer(interface, LinkType::ETHERNET)?;
+        let refused = || self.refused.clone();
+        let writer = self.writer.take().with_context(refused)?;
+        let out = writer.end(lost_packets, i64::try_from(now_ns).unwrap_or(i64::MAX)).with_context(refused)?;
+        let file = out.into_inner().map_err(|error| error.into_error()).with_context(refused)?;
+        file.finish().with_context(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_remedies_and_losses_are_read() {
+        let not_permitted =
+            refused("lo", "tcpdump: lo: You don't have permission to perform this capture on that device\n");
+        assert!(not_permitted.to_string().contains("sudo tcpdump -i lo"), "{not_permitted}");
+        let absent = refused("absent0", "tcpdump: absent0: No such device exists\n(No such device exists)\n");
+        assert!(absent.to_string().starts_with("no interface 'absent0'; the interfaces are: "), "{absent}");
+        assert_eq!(
+            dropped("9 packets captured\n12 packets received by filter\n3 packets dropped by kernel\n"),
+            Some(3)
+        );
+        assert_eq!(dropped("tcpdump: killed\n"), None);
+    }
 }

@@ -1,27 +1,22 @@
 //! `flashmob net analyze`: what held TCP connections back, out of a capture or from an interface.
 
 mod file;
-#[cfg(target_os = "linux")]
-mod live;
+pub mod live;
 mod record;
 mod text;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use flashmob_flows::Limits;
 
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
 
 /// Analyze captured packets: what limited each TCP connection.
 ///
-/// Reads captures of tcpdump and Wireshark (pcap and pcapng) of any size, or captures on an interface itself. Reports
+/// Reads captures of tcpdump and Wireshark (pcap and pcapng) of any size, or captures on an interface with tcpdump. Reports
 /// for each connection and direction: rate, round-trip times, losses, windows, and a verdict with its evidence:
 /// receiver-limited, sender-limited, congestion-limited, application-limited. The capture point may be anywhere on
 /// the path; this needs TCP timestamps (the default everywhere) or the connection's handshake.
@@ -44,7 +39,7 @@ pub struct AnalyzeArgs {
     /// Capture file of tcpdump or Wireshark; '-' is standard input.
     #[arg(value_name = "FILE", required_unless_present = "capture", conflicts_with = "capture")]
     file: Option<PathBuf>,
-    /// Capture on this interface until --time is over, or Ctrl-C. Keeps headers only. Needs root or CAP_NET_RAW.
+    /// Capture on this interface until --time is over, or Ctrl-C. Keeps headers only. Runs tcpdump, which needs root or CAP_NET_RAW.
     #[arg(long, value_name = "INTERFACE")]
     capture: Option<String>,
     /// With --capture: stop after this time; a bare number means seconds.
@@ -92,41 +87,26 @@ struct Heard {
 
 /// Analyses.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
-    let (begun, started) = (Instant::now(), SystemTime::now());
+    let begun = Begun::now();
     for path in args.save.iter().chain(&args.write) {
         tell::check_writable(path, args.file.as_deref())?;
     }
-    let cancel = Arc::new(AtomicBool::new(false));
     let limits = Limits { flows_told: args.flows as usize, ..Limits::default() };
     let heard = match (&args.file, &args.capture) {
-        (Some(path), _) => file::read(path, args.filter_port, limits, &cancel)?,
-        (None, Some(interface)) => listen(args, interface, limits, &cancel)?,
+        (Some(path), _) => file::read(path, args.filter_port, limits)?,
+        (None, Some(interface)) => live::listen(args, interface, limits)?,
         (None, None) => anyhow::bail!("give a capture file, or an interface with --capture"),
     };
     let is_interrupted = heard.is_interrupted;
     let is_live = args.capture.is_some();
-    let document = record::document(heard, started, begun.elapsed(), args.label.clone());
+    let document = record::document(heard, begun, args.label.clone());
     if let Some(path) = &args.save {
         tell::save(&document, path)?;
     }
     let text = match args.output {
         Output::Table => text::render(&document),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+        Output::Json => tell::json(&document)?,
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        outcome => outcome.context("cannot write the result to stdout")?,
-    }
+    tell::print(&text)?;
     Ok(if is_interrupted && !is_live { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
-}
-
-#[cfg(target_os = "linux")]
-fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits, cancel: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
-    let wanted = live::Wanted { interface, time: args.time, port: args.filter_port, write: args.write.as_deref() };
-    live::listen(&wanted, limits, cancel)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn listen(_: &AnalyzeArgs, interface: &str, _: Limits, _: &Arc<AtomicBool>) -> anyhow::Result<Heard> {
-    anyhow::bail!("--capture works on Linux only; run: sudo tcpdump -i {interface} -s 128 -w FILE, then analyze FILE")
 }

@@ -1,18 +1,15 @@
 //! The document of a capture, with what makes its figures doubtful.
 
-use std::time::{Duration, SystemTime};
-
 use flashmob_host::device;
 use flashmob_results::capture::{Capture, Flow};
-use flashmob_results::clock;
 use flashmob_results::warning::{Code, Warning};
-use flashmob_results::{Document, FORMAT, FORMAT_VERSION, Measurement};
+use flashmob_results::{Document, Measurement};
 
 use super::Heard;
-use crate::commands::command_line;
+use crate::commands::tell::Begun;
 
 /// The whole document.
-pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Option<String>) -> Document {
+pub fn document(heard: Heard, begun: Begun, label: Option<String>) -> Document {
     let summary = heard.summary;
     let capture = Capture {
         source: heard.source,
@@ -38,22 +35,8 @@ pub fn document(heard: Heard, started: SystemTime, elapsed: Duration, label: Opt
     if heard.is_interrupted {
         warnings.push(Warning::new(Code::Interrupted, "stopped early: later packets are missing"));
     }
-    Document {
-        format: FORMAT.into(),
-        format_version: FORMAT_VERSION,
-        program_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: clock::unix_s(started),
-        elapsed_s: elapsed.as_secs_f64(),
-        interrupted: heard.is_interrupted,
-        label,
-        command: Some(command_line::recorded()),
-        device: device::describe(),
-        preset: None,
-        scale: 1.0,
-        seed: 0,
-        measurement: Measurement::Capture(capture),
-        warnings: clock::with_doubt(clock::unix_s(started), warnings),
-    }
+    let document = begun.document(device::describe(), Measurement::Capture(capture), warnings);
+    Document { interrupted: heard.is_interrupted, label, ..document }
 }
 
 fn warnings(capture: &Capture) -> Vec<Warning> {

@@ -1,19 +1,17 @@
 //! `flashmob reproduce p1`: a cluster of tablets over Wi-Fi.
 //!
 //! - `plan`: what is to be measured, as runs
-//! - `runner`: runs them as processes of this very program
 
 mod plan;
-mod runner;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use flashmob_lab::air;
 use flashmob_lab::cluster::limit::own_limit;
@@ -21,15 +19,17 @@ use flashmob_lab::flash::Profile;
 use flashmob_report::{Input, Report};
 use flashmob_results::{Document, merge};
 
-use super::progress::Progress;
-use super::{Output, kept, page};
+use super::page::{Outcome, OutputArgs, nothing_measured};
+use super::runs::{self, Merged, Part};
 use crate::commands::cluster_args::GatewayArg;
-use crate::commands::own_runs;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
-use crate::commands::words;
+use crate::commands::tell;
 use plan::{Place, Run, Setup};
-use runner::{Processes, Runner};
 
+/// What 'flashmob lab' ends with if all was well but the lab was late, and if it could not be made.
+const STATUS_LATE: i32 = crate::lab::STATUS_LATE as i32;
+const STATUS_NO_LAB: i32 = crate::lab::STATUS_IMPOSSIBLE as i32;
+/// What 'flashmob bench cluster' ends with if some point was measured while the lab was late, and nothing else.
+const STATUS_VOID: i32 = crate::commands::cluster::STATUS_VOID as i32;
 /// P1's, and what lab and simulator have unless told otherwise.
 const EXTENT_BYTES: u64 = 10_000_000_000;
 /// Repetitions and seconds of each, for figures and for a first look.
@@ -80,15 +80,8 @@ pub struct P1Args {
     /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Keep the results in a file in this directory, updated after each run.
-    #[arg(long, value_name = "DIR")]
-    save: Option<PathBuf>,
-    /// Page to write; replaces an existing file.
-    #[arg(short, value_name = "FILE", default_value = "report.html")]
-    o: PathBuf,
-    /// Output format of the claims: a table, or JSON.
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 fn air_text(text: &str) -> Result<String, String> {
@@ -112,112 +105,76 @@ pub fn run(args: &P1Args) -> anyhow::Result<ExitCode> {
         repeat: args.repeat.unwrap_or(repeat),
         limit: own_limit(&Profile::named(&args.flash)?, EXTENT_BYTES, 1, 100.0)?,
     };
-    let kept = args.save.as_deref().map(|folder| kept_file(folder, &setup)).transpose()?;
-    page::check(&args.o)?;
+    let kept = args.outputs.save.as_deref().map(|folder| kept_file(folder, &setup)).transpose()?;
     if let Some(path) = &kept {
         tell::check_writable(path, None)?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    tell::on_signal(asked)?;
-    let folder = own_runs::Folder::make("reproduce")?;
-    let runs = plan::runs(args.quick, args.full);
-    let guesses_s: Vec<f64> = runs.iter().map(|run| run.guess_s(&setup)).collect();
-    let progress = Progress::new(&guesses_s, setup.place == Place::Simulator);
-    let mut processes = Processes { folder: folder.path(), stop: Arc::clone(&stop), tick: &|| progress.tick() };
-    let measured = measure(&runs, &setup, &mut processes, &stop, &progress, kept.as_deref())?;
-    drop(processes);
-    let Some(document) = measured.document else {
-        log::info!("stopped before anything was measured");
-        return Ok(ExitCode::from(STATUS_INTERRUPTED));
+    let (stop, folder) = args.outputs.begin()?;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let one = |run: &Run, tick: &dyn Fn()| {
+        let part = Part {
+            arguments: run.arguments(&setup, &program),
+            words: runs::Run::words(run),
+            // Late repetitions are void and say so themselves.
+            well: &[STATUS_LATE, STATUS_VOID],
+            remedy: &|code| remedy(setup.place, code),
+        };
+        part.measure(&folder.path().join("run.json"), &stop, tick)
     };
-    tell(args, &setup, document, measured.interrupted, kept.as_deref())?;
-    Ok(if measured.interrupted { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+    let runs = plan::runs(args.quick, args.full);
+    let document = measure(&runs, &setup, &stop, kept.clone(), one)?;
+    let Some(document) = document else { return Ok(nothing_measured()) };
+    let interrupted = document.interrupted;
+    let void = document.cluster().into_iter().flat_map(|c| &c.points).flat_map(|p| &p.repetitions);
+    let void = void.filter(|repetition| repetition.is_void).count();
+    let result = kept.as_ref().map(|path| path.display().to_string());
+    let path = kept.unwrap_or_else(|| PathBuf::from("p1.json"));
+    args.outputs.tell(Outcome {
+        paper: "P1",
+        report: Report::new(vec![Input { path, document }]),
+        how: format!(
+            "in the {} over {}, gateway {}, flash {} (modelled)",
+            setup.place, setup.air, setup.gateway, setup.flash
+        ),
+        settings: serde_json::json!({
+            "setting": setup.place.to_string(), "air": setup.air, "gateway": setup.gateway, "flash": setup.flash,
+            "seed": setup.seed, "quick": args.quick, "void_repetitions": void, "result": result,
+        }),
+        void,
+        instead: ", or --in simulator",
+        interrupted,
+        results: result.into_iter().collect(),
+    })
 }
 
-/// What came of all runs.
-struct Measured {
-    document: Option<Document>,
-    interrupted: bool,
-}
-
-/// Runs one after the other; what was measured before a stop or a failure is kept.
+/// Measures all runs with `one`; what was measured before a stop or a failure is kept.
 fn measure(
     runs: &[Run],
     setup: &Setup,
-    runner: &mut dyn Runner,
     stop: &AtomicBool,
-    progress: &Progress,
-    kept: Option<&Path>,
-) -> anyhow::Result<Measured> {
-    let mut parts: Vec<Document> = Vec::new();
-    let mut whole = None;
-    for run in runs {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress.begin(run.words(), run.guess_s(setup));
-        let outcome = runner.run(run, setup);
-        // Before anything is said, so that it has a line of its own.
-        progress.end();
-        match outcome {
-            Ok(Some(part)) => parts.push(part),
-            Ok(None) => {}
-            // The first failure will be that of all runs; later ones may be this run's alone.
-            Err(error) if parts.is_empty() => return Err(error),
-            Err(error) => log::error!("{}", words(&error)),
-        }
-        if !parts.is_empty() {
-            let mut document = merge::clusters(parts.clone())?;
-            document.preset = Some("p1".into());
-            if let Some(path) = kept {
-                kept::save(path, &document)?;
-            }
-            whole = Some(document);
-        }
-    }
-    let interrupted = stop.load(Ordering::Relaxed);
-    if interrupted && let Some(document) = &mut whole {
-        document.interrupted = true;
-        if let Some(path) = kept {
-            kept::save(path, document)?;
-        }
-    }
-    Ok(Measured { document: whole, interrupted })
+    kept: Option<PathBuf>,
+    one: impl FnMut(&Run, &dyn Fn()) -> anyhow::Result<Option<Document>>,
+) -> anyhow::Result<Option<Document>> {
+    let mut merged = Merged::new("p1", merge::clusters, kept);
+    runs::each(runs, setup, stop, setup.place == Place::Simulator, one, |_, outcome| merged.take(outcome))?;
+    merged.end(stop.load(Ordering::Relaxed))
 }
 
-/// Writes the page and prints the claims.
-fn tell(
-    args: &P1Args,
-    setup: &Setup,
-    document: Document,
-    interrupted: bool,
-    kept: Option<&Path>,
-) -> anyhow::Result<()> {
-    let void = document.cluster().into_iter().flat_map(|c| &c.points).flat_map(|p| &p.repetitions);
-    let void = void.filter(|repetition| repetition.is_void).count();
-    let name = kept.map_or_else(|| PathBuf::from("p1.json"), Path::to_path_buf);
-    let report = Report::new(vec![Input { path: name, document }]);
-    let how = format!(
-        "in the {} over {}, gateway {}, flash {} (modelled)",
-        setup.place, setup.air, setup.gateway, setup.flash
-    );
-    let settings = serde_json::json!({
-        "paper": "p1", "setting": setup.place.to_string(), "air": setup.air, "gateway": setup.gateway, "flash": setup.flash,
-        "seed": setup.seed, "quick": args.quick, "interrupted": interrupted, "void_repetitions": void,
-        "report": args.o.display().to_string(), "result": kept.map(|path| path.display().to_string()),
-    });
-    page::tell(&report, &args.o, "P1", &how, settings, args.output)?;
-    page::conclude(&args.o, void, interrupted, ", or --in simulator");
-    if let Some(path) = kept {
-        log::info!("result: {}", path.display());
+fn remedy(place: Place, status: Option<i32>) -> &'static str {
+    match (place, status) {
+        (Place::Lab, Some(STATUS_NO_LAB)) => {
+            "; the lab could not be created: it needs root, or a system that allows user namespaces; '--in simulator' needs neither"
+        }
+        (Place::Lab, _) => {
+            "; run 'flashmob lab run -- true' to test whether a lab can be created here, or '--in simulator'"
+        }
+        (Place::Simulator, _) => "; use other profiles, or report it as a bug with its output",
     }
-    Ok(())
 }
 
 /// The file to keep results in; one that is there stays.
 fn kept_file(folder: &Path, setup: &Setup) -> anyhow::Result<PathBuf> {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "_");
     let parts = [&setup.place.to_string(), &plain(&setup.air), setup.gateway, &plain(&setup.flash)].map(str::to_string);
-    kept::file(folder, &format!("p1-{}.json", parts.join("-")))
+    runs::kept_file(folder, &format!("p1-{}.json", parts.join("-")))
 }

@@ -101,16 +101,6 @@ impl Run {
         self.nodes.len() * self.links.len()
     }
 
-    /// In words, for progress.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let batch = match self.batch {
-            Batch::Auto => "auto".to_string(),
-            Batch::Fixed(k) => format!("k={k}"),
-        };
-        format!("{batch}{}, {} points", if self.no_io { " without I/O" } else { "" }, self.points())
-    }
-
     /// Measured time of a repetition: what was asked for, or more where a node's sweeps are long. In tenths of a second.
     #[must_use]
     pub fn time(&self, setup: &Setup) -> Duration {
@@ -123,18 +113,9 @@ impl Run {
         setup.time.max(Duration::from_secs_f64(least_s.min(LONG_S)))
     }
 
-    /// Seconds that it takes where time is real, as a guess.
+    /// What to give this program so that it runs this, without --save; `program` is its own path, for what runs within the lab.
     #[must_use]
-    pub fn guess_s(&self, setup: &Setup) -> f64 {
-        let time = self.time(setup);
-        let warmup_s = flashmob_lab::load::warmup_for(time).as_secs_f64();
-        let repetition_s = time.as_secs_f64() + warmup_s + POINT_S;
-        RUN_S + self.points() as f64 * f64::from(setup.repeat) * repetition_s
-    }
-
-    /// What to give this program so that it runs this; `program` is its own path, for what runs within the lab.
-    #[must_use]
-    pub fn arguments(&self, setup: &Setup, program: &Path, save: &Path) -> Vec<String> {
+    pub fn arguments(&self, setup: &Setup, program: &Path) -> Vec<String> {
         let mut model = vec![
             "--air".to_string(),
             setup.air.clone(),
@@ -156,7 +137,6 @@ impl Run {
             ("--block-size", "1".to_string()),
             ("--time", self.time(setup).as_secs_f64().to_string()),
             ("--repeat", setup.repeat.to_string()),
-            ("--save", save.display().to_string()),
         ];
         let load = load.into_iter().flat_map(|(option, value)| [option.to_string(), value]);
         let mut arguments = vec!["--quiet".to_string()];
@@ -185,8 +165,28 @@ impl Run {
     }
 }
 
+impl super::super::runs::Run for Run {
+    type Setup = Setup;
+
+    fn words(&self) -> String {
+        let batch = match self.batch {
+            Batch::Auto => "auto".to_string(),
+            Batch::Fixed(k) => format!("k={k}"),
+        };
+        format!("{batch}{}, {} points", if self.no_io { " without I/O" } else { "" }, self.points())
+    }
+
+    fn guess_s(&self, setup: &Setup) -> f64 {
+        let time = self.time(setup);
+        let warmup_s = flashmob_lab::load::warmup_for(time).as_secs_f64();
+        let repetition_s = time.as_secs_f64() + warmup_s + POINT_S;
+        RUN_S + self.points() as f64 * f64::from(setup.repeat) * repetition_s
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::super::runs::Run as _;
     use super::*;
 
     fn setup(place: Place) -> Setup {
@@ -229,17 +229,17 @@ mod tests {
     #[test]
     fn the_lab_runs_this_program_within_itself() {
         let run = Run { nodes: vec![1, 8], links: vec![1, 4], batch: Batch::Auto, no_io: true };
-        let said = |place| run.arguments(&setup(place), Path::new("/bin/flashmob"), Path::new("/tmp/x.json")).join(" ");
+        let said = |place| run.arguments(&setup(place), Path::new("/bin/flashmob")).join(" ");
         assert_eq!(
             said(Place::Lab),
             "--quiet lab run --nodes 8 --air 11n-2014,loss=1% --gateway wired --flash nexus7-emmc --seed 7 --no-io \
              -- /bin/flashmob --quiet bench cluster --seed 7 --no-io --nodes 1,8 --links 1,4 --batch auto --block-size 1 --time 1.5 \
-             --repeat 2 --save /tmp/x.json"
+             --repeat 2"
         );
         assert_eq!(
             said(Place::Simulator),
             "--quiet simulate --air 11n-2014,loss=1% --gateway wired --flash nexus7-emmc --seed 7 --no-io \
-             --nodes 1,8 --links 1,4 --batch auto --block-size 1 --time 1.5 --repeat 2 --save /tmp/x.json"
+             --nodes 1,8 --links 1,4 --batch auto --block-size 1 --time 1.5 --repeat 2"
         );
     }
 }

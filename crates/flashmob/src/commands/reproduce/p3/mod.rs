@@ -6,19 +6,15 @@ mod plan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::ensure;
 use clap::Args;
 use flashmob_report::{Input, Report};
-use flashmob_results::{Document, merge};
+use flashmob_results::merge;
 
-use super::progress::Progress;
-use super::{Output, kept, page, part};
-use crate::commands::own_runs;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
-use crate::commands::words;
+use super::page::{Outcome, OutputArgs, nothing_measured};
+use super::runs::{self, Merged, Part};
 use plan::{RUNS, Run, Setup, Subject};
 
 const SCALE_QUICK: f64 = 0.05;
@@ -65,15 +61,8 @@ pub struct P3Args {
     /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Keep the results in a file in this directory, updated after each run.
-    #[arg(long, value_name = "DIR")]
-    save: Option<PathBuf>,
-    /// Page to write; replaces an existing file.
-    #[arg(short, value_name = "FILE", default_value = "report.html")]
-    o: PathBuf,
-    /// Output format of the claims: a table, or JSON.
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 fn model_text(text: &str) -> Result<String, String> {
@@ -93,20 +82,37 @@ pub fn run(args: &P3Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         label: args.label.clone(),
     };
-    page::check(&args.o)?;
-    let kept = args.save.as_deref().map(|folder| kept::file(folder, "p3.json")).transpose()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&stop))?;
-    let folder = own_runs::Folder::make("reproduce")?;
-    let measured = measure(&setup, folder.path(), &stop, kept.as_deref())?;
-    drop(lent);
-    let Some(document) = measured else {
-        log::info!("stopped before anything was measured");
-        return Ok(ExitCode::from(STATUS_INTERRUPTED));
+    let kept = args.outputs.save.as_deref().map(|folder| runs::kept_file(folder, "p3.json")).transpose()?;
+    let (stop, folder) = args.outputs.begin()?;
+    let one = |run: &Run, tick: &dyn Fn()| {
+        let (arguments, words) = (run.arguments(&setup), run.words.to_string());
+        Part { arguments, words, well: &[], remedy: &|_| "" }.measure(&folder.path().join("run.json"), &stop, tick)
     };
+    let mut merged = Merged::new("p3", merge::disks, kept.clone());
+    runs::each(&RUNS, &setup, &stop, false, one, |_, outcome| merged.take(outcome))?;
+    drop(lent);
+    let document = merged.end(stop.load(Ordering::Relaxed))?;
+    let Some(document) = document else { return Ok(nothing_measured()) };
     let interrupted = document.interrupted;
-    tell_all(args, &setup, document, kept.as_deref())?;
-    Ok(if interrupted { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+    let (how, model, file) = match &setup.subject {
+        Subject::Model(profile) => (format!("on the model {profile} (modelled)"), Some(profile.clone()), None),
+        Subject::File(path) => (format!("on the disk of {}", path.display()), None, Some(path.display().to_string())),
+    };
+    let result = kept.as_ref().map(|path| path.display().to_string());
+    let path = kept.unwrap_or_else(|| PathBuf::from("p3.json"));
+    args.outputs.tell(Outcome {
+        paper: "P3",
+        report: Report::new(vec![Input { path, document }]),
+        how,
+        settings: serde_json::json!({
+            "setting": if model.is_some() { "model" } else { "disk" }, "model": model, "file": file,
+            "seed": setup.seed, "scale": setup.scale, "quick": args.quick, "result": result,
+        }),
+        void: 0,
+        instead: "",
+        interrupted,
+        results: result.into_iter().collect(),
+    })
 }
 
 /// A file in somebody's folder, gone in the end.
@@ -133,70 +139,4 @@ impl Drop for Lent {
             Err(error) => log::warn!("{} cannot be removed: {error}", self.0.display()),
         }
     }
-}
-
-/// Runs one preset after the other; what was measured before a stop or a failure is kept.
-fn measure(setup: &Setup, folder: &Path, stop: &AtomicBool, kept: Option<&Path>) -> anyhow::Result<Option<Document>> {
-    let guesses_s: Vec<f64> = RUNS.iter().map(|run| run.guess_s(setup)).collect();
-    let progress = Progress::new(&guesses_s, false);
-    let mut parts: Vec<Document> = Vec::new();
-    let mut whole = None;
-    for run in &RUNS {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress.begin(run.words.to_string(), run.guess_s(setup));
-        let outcome = one(run, setup, folder, stop, &|| progress.tick());
-        // Before anything is said, so that it has a line of its own.
-        progress.end();
-        match outcome {
-            Ok(Some(part)) => parts.push(part),
-            Ok(None) => {}
-            // The first failure will be that of all runs; later ones may be this run's alone.
-            Err(error) if parts.is_empty() => return Err(error),
-            Err(error) => log::error!("{}", words(&error)),
-        }
-        if !parts.is_empty() {
-            let mut document = merge::disks(parts.clone())?;
-            document.preset = Some("p3".into());
-            document.interrupted |= stop.load(Ordering::Relaxed);
-            if let Some(path) = kept {
-                kept::save(path, &document)?;
-            }
-            whole = Some(document);
-        }
-    }
-    Ok(whole)
-}
-
-fn one(
-    run: &Run,
-    setup: &Setup,
-    folder: &Path,
-    stop: &AtomicBool,
-    tick: &dyn Fn(),
-) -> anyhow::Result<Option<Document>> {
-    part::measured(&run.arguments(setup), &folder.join("run.json"), run.words, stop, tick)
-}
-
-/// Writes the page and prints the claims.
-fn tell_all(args: &P3Args, setup: &Setup, document: Document, kept: Option<&Path>) -> anyhow::Result<()> {
-    let interrupted = document.interrupted;
-    let name = kept.map_or_else(|| PathBuf::from("p3.json"), Path::to_path_buf);
-    let (how, model, file) = match &setup.subject {
-        Subject::Model(profile) => (format!("on the model {profile} (modelled)"), Some(profile.clone()), None),
-        Subject::File(path) => (format!("on the disk of {}", path.display()), None, Some(path.display().to_string())),
-    };
-    let report = Report::new(vec![Input { path: name, document }]);
-    let settings = serde_json::json!({
-        "paper": "p3", "setting": if model.is_some() { "model" } else { "disk" }, "model": model, "file": file,
-        "seed": setup.seed, "scale": setup.scale, "quick": args.quick, "interrupted": interrupted,
-        "report": args.o.display().to_string(), "result": kept.map(|path| path.display().to_string()),
-    });
-    page::tell(&report, &args.o, "P3", &how, settings, args.output)?;
-    page::conclude(&args.o, 0, interrupted, "");
-    if let Some(path) = kept {
-        log::info!("result: {}", path.display());
-    }
-    Ok(())
 }

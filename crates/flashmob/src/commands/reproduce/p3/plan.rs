@@ -57,15 +57,23 @@ impl Run {
         words.extend(setup.label.iter().flat_map(|label| ["--label".to_string(), label.clone()]));
         words
     }
+}
 
-    /// Seconds that it takes, as a guess. Shortened runs lose reads as well as repetitions.
-    pub fn guess_s(&self, setup: &Setup) -> f64 {
+impl super::super::runs::Run for Run {
+    type Setup = Setup;
+
+    fn words(&self) -> String {
+        self.words.to_string()
+    }
+
+    fn guess_s(&self, setup: &Setup) -> f64 {
         RUN_S + self.full_s * (setup.scale * setup.scale).max(0.004)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::runs::Run as _;
     use super::*;
 
     #[test]

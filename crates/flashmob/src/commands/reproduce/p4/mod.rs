@@ -6,22 +6,18 @@ mod plan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::ensure;
 use clap::Args;
 use flashmob_report::{Input, Report};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, merge, read};
 
-use super::progress::Progress;
-use super::{Output, kept, page};
+use super::page::{Outcome, OutputArgs, nothing_measured};
+use super::runs::{self, Merged};
 use crate::commands::bench::net::in_lab::{self, Capture};
 use crate::commands::bench::net::path_args;
-use crate::commands::own_runs;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
-use crate::commands::words;
+use crate::commands::net::check_tcpdump;
 use plan::{Run, Setup, TENFOLD};
 
 /// Repetitions and seconds of each, for figures and for a first look.
@@ -82,15 +78,8 @@ pub struct P4Args {
     /// Random seed for packet losses.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Keep the results in files in this directory, updated after each run.
-    #[arg(long, value_name = "DIR")]
-    save: Option<PathBuf>,
-    /// Page to write; replaces an existing file.
-    #[arg(short, value_name = "FILE", default_value = "report.html")]
-    o: PathBuf,
-    /// Output format of the claims: a table, or JSON.
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// Ten times the value must be one that the kernel takes.
@@ -114,17 +103,38 @@ pub fn run(args: &P4Args) -> anyhow::Result<ExitCode> {
         repeat: args.repeat.unwrap_or(repeat),
         seed: args.seed,
     };
-    page::check(&args.o)?;
-    let folder = own_runs::Folder::make("reproduce")?;
-    let files = Files::new(args.save.as_deref(), folder.path())?;
-    let stop = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&stop))?;
-    let measured = measure(&plan::runs(&setup), &setup, &files, folder.path(), &stop)?;
-    if measured.net.is_none() && measured.captures.is_empty() {
-        log::info!("stopped before anything was measured");
-        return Ok(ExitCode::from(STATUS_INTERRUPTED));
+    let mut runs = plan::runs(&setup);
+    if let Err(error) = check_tcpdump() {
+        log::warn!("claims about packets will not be measured: {error}");
+        runs.retain(|run| run.capture.is_none());
     }
-    tell_all(args, &setup, &files, measured)
+    let (stop, folder) = args.outputs.begin()?;
+    let files = Files::new(args.outputs.save.as_deref(), folder.path())?;
+    let (net, captures) = measure(&runs, &setup, &files, folder.path(), &stop)?;
+    if net.is_none() && captures.is_empty() {
+        return Ok(nothing_measured());
+    }
+    let repetitions = net.iter().filter_map(Document::net).flat_map(|net| &net.points).flat_map(|p| &p.repetitions);
+    let void = repetitions.filter(|repetition| repetition.is_void).count();
+    let net = net.map(|document| Input { path: files.net.clone(), document });
+    let captures = captures.into_iter().map(|(path, document)| Input { path, document });
+    let inputs: Vec<Input> = net.into_iter().chain(captures).collect();
+    let is_kept = args.outputs.save.is_some();
+    let results: Vec<String> = inputs.iter().filter(|_| is_kept).map(|i| i.path.display().to_string()).collect();
+    let (rate, small) = (setup.rate_bits_per_second as f64 / 1e6, setup.receive_max_bytes);
+    args.outputs.tell(Outcome {
+        paper: "P4",
+        report: Report::new(inputs),
+        how: format!("in the lab over {rate} Mbit/s, receive maxima {small} and {} bytes (modelled)", small * TENFOLD),
+        settings: serde_json::json!({
+            "setting": "lab", "path_bits_per_second": setup.rate_bits_per_second, "receive_max_bytes": small,
+            "seed": setup.seed, "quick": args.quick, "void_repetitions": void, "results": results,
+        }),
+        void,
+        instead: "",
+        interrupted: stop.load(Ordering::Relaxed),
+        results,
+    })
 }
 
 /// The lab was late.
@@ -136,32 +146,21 @@ fn was_late(outcome: &anyhow::Result<Option<Document>>) -> bool {
     outcome.as_ref().is_ok_and(|part| part.as_ref().is_some_and(is_void))
 }
 
-/// What came of all runs.
-#[derive(Default)]
-struct Measured {
-    net: Option<Document>,
-    captures: Vec<(PathBuf, Document)>,
-    interrupted: bool,
-}
-
 /// Where results go: to a folder of the user's, or nowhere that stays.
 struct Files {
     net: PathBuf,
     small: PathBuf,
     tenfold: PathBuf,
-    stay: bool,
 }
 
 impl Files {
     fn new(save: Option<&Path>, temporary: &Path) -> anyhow::Result<Files> {
-        let stay = save.is_some();
         let folder = save.unwrap_or(temporary);
-        let file = |name: &str| kept::file(folder, name);
+        let file = |name: &str| runs::kept_file(folder, name);
         Ok(Files {
             net: file("p4-net.json")?,
             small: file("p4-packets-small.json")?,
             tenfold: file("p4-packets-tenfold.json")?,
-            stay,
         })
     }
 
@@ -170,23 +169,24 @@ impl Files {
     }
 }
 
-/// Runs one after the other; what was measured before a stop or a failure is kept.
-fn measure(runs: &[Run], setup: &Setup, files: &Files, folder: &Path, stop: &AtomicBool) -> anyhow::Result<Measured> {
-    let guesses_s: Vec<f64> = runs.iter().map(|run| run.guess_s(setup)).collect();
-    let progress = Progress::new(&guesses_s, false);
-    let mut measured = Measured::default();
-    let mut parts: Vec<Document> = Vec::new();
-    for run in runs {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress.begin(run.words(), run.guess_s(setup));
-        let capture = run.capture.map(|name| Capture {
+/// Measures all runs; what was measured before a stop or a failure is kept. Returns the result of all loads, and each capture with its file.
+fn measure(
+    runs: &[Run],
+    setup: &Setup,
+    files: &Files,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Option<Document>, Vec<(PathBuf, Document)>)> {
+    let capture_of = |run: &Run| {
+        run.capture.map(|name| Capture {
             seconds: setup.time_s + setup.omit_s + CAPTURE_MORE_S,
             label: format!("receive maximum {} KiB ({name})", run.path.server_receive_max_bytes.unwrap_or(0) >> 10),
             save: files.of_capture(name).to_path_buf(),
-        });
-        let once = || run.path.measure(&run.loads, folder, capture.as_ref(), stop, &|| progress.tick());
+        })
+    };
+    let one = |run: &Run, tick: &dyn Fn()| {
+        let capture = capture_of(run);
+        let once = || run.path.measure(&run.loads, folder, capture.as_ref(), stop, tick);
         let mut outcome = once();
         for _ in 1..CAPTURES_MAX {
             // Packets that a late lab moved in clumps say nothing of those who sent them.
@@ -194,65 +194,26 @@ fn measure(runs: &[Run], setup: &Setup, files: &Files, folder: &Path, stop: &Ato
                 outcome = once();
             }
         }
+        outcome
+    };
+    let mut merged = Merged::new("p4", merge::nets, Some(files.net.clone()));
+    let mut captures = Vec::new();
+    runs::each(runs, setup, stop, false, one, |run, outcome| {
         let was_late = was_late(&outcome);
-        // Before anything is said, so that it has a line of its own.
-        progress.end();
-        match outcome {
-            // What a capture's load measured is no point of the sweep: packets were counted meanwhile.
-            Ok(_) if capture.is_some() => {}
-            Ok(Some(part)) => parts.push(part),
-            Ok(None) => {}
-            // The first failure will be that of all runs; later ones may be this run's alone.
-            Err(error) if parts.is_empty() => return Err(error),
-            Err(error) => log::error!("{}", words(&error)),
-        }
-        if let Some(capture) = capture.filter(|capture| capture.save.exists()) {
+        let Some(capture) = capture_of(run) else { return merged.take(outcome) };
+        // The load of a capture is no point of the sweep: packets were counted meanwhile.
+        merged.take(outcome.map(|_| None))?;
+        if capture.save.exists() {
             let mut document = read::file(&capture.save)?;
             document.warnings.push(in_lab::modelled());
             if was_late {
                 document.warnings.push(Warning::new(Code::Late, LATE));
             }
             document.preset = Some("p4".into());
-            kept::save(&capture.save, &document)?;
-            measured.captures.push((capture.save, document));
-        } else if !parts.is_empty() {
-            let mut document = merge::nets(parts.clone())?;
-            document.preset = Some("p4".into());
-            kept::save(&files.net, &document)?;
-            measured.net = Some(document);
+            runs::save(&capture.save, &document)?;
+            captures.push((capture.save, document));
         }
-    }
-    measured.interrupted = stop.load(Ordering::Relaxed);
-    if measured.interrupted
-        && let Some(document) = &mut measured.net
-    {
-        document.interrupted = true;
-        kept::save(&files.net, document)?;
-    }
-    Ok(measured)
-}
-
-/// Writes the page and prints the claims.
-fn tell_all(args: &P4Args, setup: &Setup, files: &Files, measured: Measured) -> anyhow::Result<ExitCode> {
-    let Measured { net, captures, interrupted } = measured;
-    let repetitions = net.iter().filter_map(Document::net).flat_map(|net| &net.points).flat_map(|p| &p.repetitions);
-    let void = repetitions.filter(|repetition| repetition.is_void).count();
-    let mut inputs: Vec<Input> = net.map(|document| Input { path: files.net.clone(), document }).into_iter().collect();
-    inputs.extend(captures.into_iter().map(|(path, document)| Input { path, document }));
-    ensure!(!inputs.is_empty(), "nothing was measured");
-    let results: Vec<String> = inputs.iter().map(|input| input.path.display().to_string()).collect();
-    let report = Report::new(inputs);
-    let (rate, small) = (setup.rate_bits_per_second as f64 / 1e6, setup.receive_max_bytes);
-    let how = format!("in the lab over {rate} Mbit/s, receive maxima {small} and {} bytes (modelled)", small * TENFOLD);
-    let settings = serde_json::json!({
-        "paper": "p4", "setting": "lab", "path_bits_per_second": setup.rate_bits_per_second, "receive_max_bytes": small,
-        "seed": setup.seed, "quick": args.quick, "interrupted": interrupted, "void_repetitions": void,
-        "report": args.o.display().to_string(), "results": if files.stay { results.clone() } else { Vec::new() },
-    });
-    page::tell(&report, &args.o, "P4", &how, settings, args.output)?;
-    page::conclude(&args.o, void, interrupted, "");
-    if files.stay {
-        log::info!("results: {}", results.join(", "));
-    }
-    Ok(if interrupted { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+        Ok(())
+    })?;
+    Ok((merged.end(stop.load(Ordering::Relaxed))?, captures))
 }

@@ -120,10 +120,12 @@ impl Setup {
     }
 }
 
-impl Run {
-    /// In words, for progress.
-    #[must_use]
-    pub fn words(&self) -> String {
+impl Run {}
+
+impl super::super::runs::Run for Run {
+    type Setup = Setup;
+
+    fn words(&self) -> String {
         let what = match self.capture {
             Some(name) => format!("packets, receive maximum {name}"),
             None => format!("{} points", self.points),
@@ -131,9 +133,7 @@ impl Run {
         format!("{}, {what}", self.path.words())
     }
 
-    /// Seconds that it takes, as a guess.
-    #[must_use]
-    pub fn guess_s(&self, setup: &Setup) -> f64 {
+    fn guess_s(&self, setup: &Setup) -> f64 {
         let repeat = if self.capture.is_some() { 1 } else { setup.repeat };
         RUN_S + f64::from(self.points) * f64::from(repeat) * (setup.time_s + setup.omit_s + POINT_S)
     }
@@ -141,6 +141,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::runs::Run as _;
     use super::*;
 
     fn setup(rtts_ms: &[f64]) -> Setup {

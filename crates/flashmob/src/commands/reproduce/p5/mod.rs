@@ -4,19 +4,16 @@
 
 mod plan;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use flashmob_report::{Input, Report};
 use flashmob_results::Document;
 
-use super::progress::Progress;
-use super::{Output, kept, page, part};
-use crate::commands::own_runs;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use super::page::{Outcome, OutputArgs, nothing_measured};
+use super::runs::{self, Part};
 use crate::commands::words;
 use plan::{Place, Run, Setup, System};
 
@@ -69,15 +66,8 @@ pub struct P5Args {
     /// Pairs of runs with and without tracing, for rates and for the cost of tracing [default: 3, with --quick 2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1000))]
     pairs: Option<u64>,
-    /// Keep the results in files in this directory.
-    #[arg(long, value_name = "DIR")]
-    save: Option<PathBuf>,
-    /// Page to write; replaces an existing file.
-    #[arg(short, value_name = "FILE", default_value = "report.html")]
-    o: PathBuf,
-    /// Output format of the claims: a table, or JSON.
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 impl P5Args {
@@ -110,90 +100,53 @@ pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
         levels: args.synchronous.clone(),
     };
     let runs = plan::runs(args.places());
-    page::check(&args.o)?;
-    let folder = own_runs::Folder::make("reproduce")?;
-    let place = args.save.as_deref().unwrap_or(folder.path());
-    let files = runs.iter().map(|run| kept::file(place, &run.file())).collect::<anyhow::Result<Vec<PathBuf>>>()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&stop))?;
-    let measured = measure(args, &runs, &setup, &files, folder.path(), &stop)?;
-    if measured.documents.is_empty() {
-        log::info!("stopped before anything was measured");
-        return Ok(ExitCode::from(STATUS_INTERRUPTED));
-    }
-    tell_all(args, &setup, measured)
-}
-
-/// What came of all runs.
-#[derive(Default)]
-struct Measured {
-    documents: Vec<(PathBuf, Document)>,
-    /// Systems that could not be measured, and why.
-    missing: Vec<String>,
-    interrupted: bool,
-}
-
-/// Runs one after the other; what was measured before a stop or a failure is kept.
-fn measure(
-    args: &P5Args,
-    runs: &[Run],
-    setup: &Setup,
-    files: &[PathBuf],
-    folder: &Path,
-    stop: &AtomicBool,
-) -> anyhow::Result<Measured> {
-    let guesses_s: Vec<f64> = runs.iter().map(|run| run.guess_s(setup)).collect();
-    let progress = Progress::new(&guesses_s, false);
-    let mut measured = Measured::default();
-    let mut failure = None;
-    for (run, file) in runs.iter().zip(files) {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress.begin(run.words(), run.guess_s(setup));
-        let mut arguments = run.arguments(setup);
+    let (stop, folder) = args.outputs.begin()?;
+    let is_kept = args.outputs.save.is_some();
+    let place = args.outputs.save.as_deref().unwrap_or(folder.path());
+    let files = runs.iter().map(|run| runs::kept_file(place, &run.file())).collect::<anyhow::Result<Vec<PathBuf>>>()?;
+    let one = |run: &Run, tick: &dyn Fn()| {
+        let mut arguments = run.arguments(&setup);
         arguments.extend(args.label.iter().flat_map(|label| ["--label".to_string(), label.clone()]));
-        let outcome = part::measured(&arguments, &folder.join("run.json"), &run.words(), stop, &|| progress.tick());
-        // Before anything is said, so that it has a line of its own.
-        progress.end();
+        let part = Part { arguments, words: runs::Run::words(run), well: &[], remedy: &|_| "" };
+        part.measure(&folder.path().join("run.json"), &stop, tick)
+    };
+    let (mut documents, mut missing, mut failure): (Vec<(PathBuf, Document)>, _, _) = (Vec::new(), Vec::new(), None);
+    let mut files = files.into_iter();
+    runs::each(&runs, &setup, &stop, false, one, |run, outcome| {
+        let file = files.next().unwrap_or_default();
         match outcome {
             Ok(Some(mut document)) => {
                 document.preset = Some("p5".into());
-                kept::save(file, &document)?;
-                measured.documents.push((file.clone(), document));
+                runs::save(&file, &document)?;
+                documents.push((file, document));
             }
             Ok(None) => {}
             // A kernel lacks one file system or another; without all of them nothing is left to tell.
             Err(error) => {
                 log::error!("{}", words(&error));
-                measured.missing.push(run.words());
-                failure = failure.or(Some(error));
+                missing.push(runs::Run::words(run));
+                failure = failure.take().or(Some(error));
             }
         }
+        Ok(())
+    })?;
+    if documents.is_empty() {
+        return failure.map_or_else(|| Ok(nothing_measured()), Err);
     }
-    measured.interrupted = stop.load(Ordering::Relaxed);
-    match failure {
-        Some(error) if measured.documents.is_empty() => Err(error),
-        _ => Ok(measured),
-    }
-}
-
-/// Writes the page and prints the claims.
-fn tell_all(args: &P5Args, setup: &Setup, measured: Measured) -> anyhow::Result<ExitCode> {
-    let Measured { documents, missing, interrupted } = measured;
     let systems: Vec<String> = documents.iter().map(|(_, document)| document.name()).collect();
-    let results: Vec<String> = documents.iter().map(|(path, _)| path.display().to_string()).collect();
-    let report = Report::new(documents.into_iter().map(|(path, document)| Input { path, document }).collect());
-    let how = format!("with {} INSERTs of each setting on {}", setup.inserts, systems.join(", "));
-    let settings = serde_json::json!({
-        "paper": "p5", "setting": if args.folder.is_some() { "folder" } else { "loop" }, "systems": systems, "missing": missing,
-        "inserts": setup.inserts, "pairs": setup.pairs, "quick": args.quick, "interrupted": interrupted,
-        "report": args.o.display().to_string(), "results": if args.save.is_some() { results.clone() } else { Vec::new() },
-    });
-    page::tell(&report, &args.o, "P5", &how, settings, args.output)?;
-    page::conclude(&args.o, 0, interrupted, "");
-    if args.save.is_some() {
-        log::info!("results: {}", results.join(", "));
-    }
-    Ok(if interrupted { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
+    let results: Vec<String> =
+        documents.iter().filter(|_| is_kept).map(|(path, _)| path.display().to_string()).collect();
+    args.outputs.tell(Outcome {
+        paper: "P5",
+        report: Report::new(documents.into_iter().map(|(path, document)| Input { path, document }).collect()),
+        how: format!("with {} INSERTs of each setting on {}", setup.inserts, systems.join(", ")),
+        settings: serde_json::json!({
+            "setting": if args.folder.is_some() { "folder" } else { "loop" }, "systems": systems, "missing": missing,
+            "inserts": setup.inserts, "pairs": setup.pairs, "quick": args.quick, "results": results,
+        }),
+        void: 0,
+        instead: "",
+        interrupted: stop.load(Ordering::Relaxed),
+        results,
+    })
 }

@@ -88,14 +88,6 @@ pub fn runs(places: Vec<Place>) -> Vec<Run> {
 }
 
 impl Run {
-    /// In words, for progress and for what failed.
-    pub fn words(&self) -> String {
-        match &self.place {
-            Place::Loop(system) => system.label().to_string(),
-            Place::Folder(path) => format!("INSERTs in {}", path.display()),
-        }
-    }
-
     /// What the result is called in files.
     pub fn file(&self) -> String {
         match &self.place {
@@ -123,9 +115,19 @@ impl Run {
         let first = setup.levels.split(',').next().unwrap_or_default();
         if self.all_levels { &setup.levels } else { first }
     }
+}
 
-    /// Seconds that it takes, as a guess.
-    pub fn guess_s(&self, setup: &Setup) -> f64 {
+impl super::super::runs::Run for Run {
+    type Setup = Setup;
+
+    fn words(&self) -> String {
+        match &self.place {
+            Place::Loop(system) => system.label().to_string(),
+            Place::Folder(path) => format!("INSERTs in {}", path.display()),
+        }
+    }
+
+    fn guess_s(&self, setup: &Setup) -> f64 {
         let settings = setup.modes.split(',').count() * self.levels(setup).split(',').count();
         let runs = 1 + 2 * setup.pairs;
         settings as f64 * (SETTING_S + runs as f64 * setup.inserts as f64 * INSERT_S)
@@ -134,6 +136,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::runs::Run as _;
     use super::*;
 
     #[test]

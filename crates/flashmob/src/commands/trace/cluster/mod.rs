@@ -6,18 +6,17 @@ mod spans;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::Args;
 use flashmob_results::trace::{Layer, Source, System, Timeline, Workload};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_trace::view::{self, RunParts};
 
-use super::outputs::{About, Form, OutputArgs, print};
+use super::outputs::{Form, OutputArgs};
 use super::text;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
 use blocks::{Blocks, Lower};
 use flashmob_server::status::trace::TraceReport;
 use gather::{Gathered, gather};
@@ -65,10 +64,9 @@ fn extent(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Does what the arguments say.
 pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
-    let (begun, started) = (Instant::now(), SystemTime::now());
+    let begun = Begun::now();
     args.outputs.check()?;
-    let cancel = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&cancel))?;
+    let cancel = tell::on_signal()?;
     let lower = Lower::open(&args.target, &args.extents)?;
     let since_ns = lower.since_ns();
     let gathered = gather(&args.target, args.samples, args.time, since_ns, &cancel)?;
@@ -80,19 +78,12 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     args.outputs.spans(1, &timeline)?;
     let is_stopped = cancel.load(Ordering::Relaxed);
     let run = view::run(&timeline, parts(&gathered, &blocks, &timeline), &args.outputs.choice(&timeline));
-    let warning = || Warning::new(Code::Interrupted, "stopped before the requested number of samples was collected");
-    let about = About {
-        started,
-        elapsed: begun.elapsed(),
-        is_interrupted: is_stopped,
-        seed: 0,
-        warnings: is_stopped.then(warning).into_iter().collect(),
-    };
-    let document = args.outputs.document(vec![run], about);
+    let missing = is_stopped.then_some("stopped before the requested number of samples was collected");
+    let document = args.outputs.document(vec![run], begun, missing);
     args.outputs.files(&document)?;
-    print(&match args.outputs.output {
+    tell::print(&match args.outputs.output {
         Form::Table => format!("{}{}", text::summary(&document), clocks(&gathered.last)),
-        Form::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+        Form::Json => tell::json(&document)?,
     })?;
     Ok(if is_stopped { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
 }

@@ -7,18 +7,15 @@ mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
-use flashmob_results::warning::{Code, Warning};
 use flashmob_sqlite::{JournalMode, Synchronous};
 
 use super::loop_fs::Kind;
-use super::outputs::{About, Form, OutputArgs, print};
+use super::outputs::{Form, OutputArgs};
 use super::text;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
 use measure::{Measure, Setting};
 use progress::Progress;
 use worker::{Place, Shared};
@@ -98,12 +95,10 @@ impl SqliteArgs {
 
 /// Measures as the arguments say.
 pub fn run(args: &SqliteArgs) -> anyhow::Result<ExitCode> {
-    let (begun, started) = (Instant::now(), SystemTime::now());
+    let begun = Begun::now();
     let settings = args.settings();
     args.outputs.check()?;
-    let cancel = Arc::new(AtomicBool::new(false));
-    tell::on_signal(Arc::clone(&cancel))?;
-    let shared = Shared { cancel, ..Shared::default() };
+    let shared = Shared { cancel: tell::on_signal()?, ..Shared::default() };
     let progress = Progress::new(settings.len() as u64 * (1 + 2 * args.pairs), args.inserts);
     let measure = Measure {
         place: args.place(),
@@ -130,19 +125,12 @@ pub fn run(args: &SqliteArgs) -> anyhow::Result<ExitCode> {
         log::info!("stopped before anything was measured; all files were removed");
         return Ok(ExitCode::from(STATUS_INTERRUPTED));
     }
-    let warning = || Warning::new(Code::Interrupted, "stopped early: settings or INSERTs are missing");
-    let about = About {
-        started,
-        elapsed: begun.elapsed(),
-        is_interrupted: is_stopped(),
-        seed: 0,
-        warnings: is_stopped().then(warning).into_iter().collect(),
-    };
-    let document = args.outputs.document(runs, about);
+    let missing = is_stopped().then_some("stopped early: settings or INSERTs are missing");
+    let document = args.outputs.document(runs, begun, missing);
     args.outputs.files(&document)?;
-    print(&match args.outputs.output {
+    tell::print(&match args.outputs.output {
         Form::Table => text::summary(&document),
-        Form::Json => format!("{}\n", serde_json::to_string_pretty(&document)?),
+        Form::Json => tell::json(&document)?,
     })?;
     Ok(if is_stopped() { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })
 }

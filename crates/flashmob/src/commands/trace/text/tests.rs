@@ -32,7 +32,7 @@ fn one_run_fits_on_one_screen() {
         "driver 8 write (32 KiB)",
         "missing: sched (processor): the kernel has no such events; nothing mends it",
         "file system > ",
-        "nobody",
+        "unattributed",
     ] {
         assert!(folded_back.contains(words), "{words}:\n{text}");
     }
@@ -59,7 +59,7 @@ fn unlike_system_calls_are_told_of_in_all() {
     };
     let text = command("system call");
     assert!(
-        text.contains("  in all") && text.contains("320 pwrite64 (1.25 MiB)") && !text.contains("dd: 80"),
+        text.contains("  in total") && text.contains("320 pwrite64 (1.25 MiB)") && !text.contains("dd: 80"),
         "{text}"
     );
     let text = command("operation");
