@@ -20,10 +20,10 @@
 pub mod address;
 mod error;
 mod gateway;
-pub mod limits;
+mod limits;
 mod node;
 pub mod quantity;
-pub mod report;
+mod report;
 mod section;
 mod syntax;
 mod types;
@@ -37,6 +37,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use error::{ConfigError, ToTomlError};
+pub use report::Report;
 pub use types::{
     Batch, Config, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
     VolumeConfig,
@@ -73,20 +74,18 @@ fn read(text: &str, file: &str, base_dir: &Path, exists: fn(&Path) -> bool) -> R
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(ConfigError::TooLarge { path: file.into() });
     }
-    let mut reader = Reader::new(text, base_dir, exists);
+    let findings = Findings::new(text);
     let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        // What a broken text seems to say is not worth checking.
-        syntax::report_syntax(text, &errors, &mut reader.findings);
-        return Err(refusal(reader.findings, file));
-    }
-    let top = Section::open(document.get_ref(), document.span(), &TOP, &mut reader.findings);
-    let config = read_config(&top, &mut reader);
-    if reader.findings.is_empty() { Ok(config) } else { Err(refusal(reader.findings, file)) }
-}
-
-fn refusal(findings: Findings<'_>, file: &str) -> ConfigError {
-    ConfigError::Invalid(findings.into_report(file))
+    let config = if errors.is_empty() {
+        let top = Section::open(document.get_ref(), document.span(), &TOP, &findings);
+        let (names, ids, sources) = Default::default();
+        Some(read_config(&top, &mut Reader { base_dir, exists, names, ids, sources, nodes: 0 }))
+    } else {
+        // The contents of a malformed text are not worth checking.
+        syntax::report_syntax(text, &errors, &findings);
+        None
+    };
+    config.filter(|_| findings.is_empty()).ok_or_else(|| ConfigError::Invalid(findings.into_report(file)))
 }
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {

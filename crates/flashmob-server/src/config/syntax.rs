@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use toml::de::Error;
 
-use super::report::{Findings, shortened};
+use super::report::{Findings, floor_char, shortened};
 
 /// Characters of a line that a remedy repeats.
 const REPEATED_CHARS_MAX: usize = 60;
 
 /// Reports the errors of the parser, one for each line.
-pub(super) fn report_syntax(text: &str, errors: &[Error], findings: &mut Findings<'_>) {
+pub(super) fn report_syntax(text: &str, errors: &[Error], findings: &Findings<'_>) {
     let mut errors: Vec<(Range<usize>, &str)> =
         errors.iter().map(|error| (error.span().unwrap_or(0..0), error.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
@@ -132,9 +132,8 @@ fn short(text: &str) -> String {
 
 /// The line that this byte is on, or the one that it ends, and where that line starts.
 fn line_at(text: &str, at: usize) -> (usize, &str) {
-    let at = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     // A value that is missing is found missing where the next line starts.
-    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let start = text[..floor_char(text, at)].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[start..].split('\n').next().unwrap_or_default();
     (start, line)
 }
