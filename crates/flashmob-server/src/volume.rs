@@ -34,29 +34,20 @@ const THE_VOLUME: usize = 0;
 
 /// Why a volume cannot be opened or an operation on it failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum VolumeError {
     /// The configuration cannot be read or is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configuration has no volume of that name.
     #[error("no volume '{name}' in the configuration; its volumes are: {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// The gateway inside the program could not be started.
     #[error("cannot start the gateway: {0:#}")]
     Start(anyhow::Error),
     /// Nodes whose size is not configured did not answer in time.
     #[error("volume '{name}' was not ready after {} s: {why}", READY_TIMEOUT.as_secs())]
-    NotReady {
-        /// The volume.
-        name: String,
-        /// What is missing.
-        why: String,
-    },
+    NotReady { name: String, why: String },
     /// The operation failed.
     #[error("{0}")]
     Failed(#[from] Failure),

@@ -27,19 +27,6 @@ pub fn derived_id(config_path: &Path) -> [u8; 16] {
     first_half(&hasher.finalize())
 }
 
-/// An identity that nobody else has: for a program with a gateway inside.
-#[must_use]
-pub fn unique_id() -> [u8; 16] {
-    let mut hasher = Sha256::new();
-    hasher.update(b"unique\0");
-    hasher.update(std::process::id().to_le_bytes());
-    hasher.update(session().to_le_bytes());
-    hasher.update(rustix::system::uname().nodename().to_bytes());
-    // The address of a fresh allocation tells apart what is made at the same time in one process.
-    hasher.update((std::ptr::from_ref(&*Box::new(0u8)) as usize).to_le_bytes());
-    first_half(&hasher.finalize())
-}
-
 /// The number of this start: nanoseconds since 1970, so that later ones are larger.
 #[must_use]
 pub fn session() -> u64 {

@@ -10,7 +10,7 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use super::place::{Place, Turn};
-use crate::net::report::PathReport;
+use crate::net::report::{PathReport, TcpReport};
 use crate::net::stream::connect;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
@@ -140,10 +140,7 @@ impl Links {
                     let options = self.options_of(gateway.node_of(id));
                     self.dial(gateway, registry, now, id, addr, &options);
                 }
-                Err(error) => {
-                    self.bases[id.0] = Base::None;
-                    gateway.link_closed(now, id, &format!("cannot resolve the address: {error}"));
-                }
+                Err(error) => self.close(gateway, now, id, &format!("cannot resolve the address: {error}")),
             }
         }
     }
@@ -198,10 +195,7 @@ impl Links {
                 let (readiness, path) = (Readiness::default(), Box::default());
                 self.bases[id.0] = Base::Tcp { stream, connected: false, readiness, path };
             }
-            Err(error) => {
-                self.bases[id.0] = Base::None;
-                gateway.link_closed(now, id, &error.to_string());
-            }
+            Err(error) => self.close(gateway, now, id, &error.to_string()),
         }
     }
 
@@ -212,16 +206,13 @@ impl Links {
         if *connected {
             return;
         }
-        let error = match stream.take_error() {
-            Ok(None) if stream.is_connected() => None,
-            Ok(None) => return,
-            Ok(Some(error)) | Err(error) => Some(error),
-        };
-        if let Some(error) = error {
-            self.close(gateway, now, id, &error.to_string());
-        } else {
-            *connected = true;
-            gateway.link_connected(now, id);
+        match stream.take_error() {
+            Ok(None) if stream.is_connected() => {
+                *connected = true;
+                gateway.link_connected(now, id);
+            }
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => self.close(gateway, now, id, &error.to_string()),
         }
     }
 
@@ -369,25 +360,21 @@ impl Links {
         }
     }
 
-    /// What the last look at a link's path found.
+    /// The last state of a link's path.
     pub fn path_report(&self, id: LinkId) -> Option<PathReport> {
-        match &self.bases[id.0] {
-            Base::Tcp { connected: true, path, .. } => Some(path.report().clone()),
-            _ => None,
-        }
+        let Base::Tcp { connected: true, path, .. } = &self.bases[id.0] else { return None };
+        Some(path.report().clone())
     }
 
-    /// What the kernel knows of a link's connection.
-    pub fn tcp_info(&self, id: LinkId) -> Option<crate::net::report::TcpReport> {
-        match &self.bases[id.0] {
-            Base::Tcp { stream, connected: true, .. } => stream.tcp_info(),
-            _ => None,
-        }
+    /// The kernel's counters of a link's connection.
+    pub fn tcp_info(&self, id: LinkId) -> Option<TcpReport> {
+        let Base::Tcp { stream, connected: true, .. } = &self.bases[id.0] else { return None };
+        stream.tcp_info()
     }
 }
 
 /// The time of the turn, or of this moment where the gateway follows something: between a socket's taking bytes and a node's having them lies less than
 /// a turn.
-fn exact(gateway: &Gateway, clock: Clock, now: Time) -> Time {
+pub(super) fn exact(gateway: &Gateway, clock: Clock, now: Time) -> Time {
     if gateway.wants_exact_time() { clock.now() } else { now }
 }

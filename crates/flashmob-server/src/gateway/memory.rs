@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::identity::unique_id;
 use crate::config::{Config, ExtentId, NodeSource, VolumeConfig};
+use crate::store::extent_id::unique_id;
 
 /// Where it is kept: beside the configuration, or under the same name in the folder that systemd gives a service whose
 /// configuration it may not write to.
@@ -53,8 +53,7 @@ struct Remembered {
     volume: String,
     /// Which of its extents.
     number: usize,
-    /// The extent's identity, in hexadecimal.
-    id: String,
+    id: ExtentId,
 }
 
 impl ExtentMemory {
@@ -85,7 +84,7 @@ impl ExtentMemory {
     fn refuse_contradiction(&self, config: &Config) -> anyhow::Result<()> {
         let nodes = config.volumes.iter().flat_map(|v| v.nodes.iter().map(move |node| (v, node)));
         for ((place, named), (volume, node)) in self.places.iter().zip(&self.named).zip(nodes) {
-            let kept = self.kept(place).map(ExtentId);
+            let kept = self.kept(place);
             if let (Some(named), Some(kept)) = (named, kept)
                 && *named != kept
             {
@@ -104,9 +103,8 @@ impl ExtentMemory {
         Ok(())
     }
 
-    fn kept(&self, (volume, number): &(String, usize)) -> Option<[u8; 16]> {
-        let found = self.document.extents.iter().find(|e| e.volume == *volume && e.number == *number)?;
-        u128::from_str_radix(&found.id, 16).ok().map(u128::to_be_bytes)
+    fn kept(&self, (volume, number): &(String, usize)) -> Option<ExtentId> {
+        self.document.extents.iter().find(|e| e.volume == *volume && e.number == *number).map(|found| found.id)
     }
 
     /// Who this gateway is (as `named`, or as before, or a new one), and the number of this start: later than all
@@ -123,18 +121,18 @@ impl ExtentMemory {
 
     /// The extents that nodes are known to serve, by node: those that the configuration names, and those remembered.
     pub fn extent_ids(&self) -> Vec<Option<[u8; 16]>> {
-        let known = |(named, place): (&Option<ExtentId>, _)| named.map(|id| id.0).or(self.kept(place));
+        let known = |(named, place): (&Option<ExtentId>, _)| named.or(self.kept(place)).map(|id| id.0);
         self.named.iter().zip(&self.places).map(known).collect()
     }
 
     /// Keeps in mind that a node serves an extent. A folder that cannot be written to is no reason not to serve.
     pub fn remember(&mut self, node: usize, extent_id: [u8; 16]) {
         let Some(place) = self.places.get(node).cloned() else { return };
-        if self.kept(&place) == Some(extent_id) {
+        let id = ExtentId(extent_id);
+        if self.kept(&place) == Some(id) {
             return;
         }
         let (volume, number) = place;
-        let id = format!("{:032x}", u128::from_be_bytes(extent_id));
         self.document.extents.retain(|e| e.volume != volume || e.number != number);
         self.document.extents.push(Remembered { volume, number, id });
         self.save_or_warn();

@@ -13,9 +13,9 @@ use flashmob_core::units::Time;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
-use super::identity::{derived_id, named_id, session, unique_id};
+use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
-use super::links::Links;
+use super::links::{Links, exact};
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
@@ -28,6 +28,7 @@ use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, Socke
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
 use crate::status::{Reporter, reporter};
+use crate::store::extent_id::unique_id;
 
 const WAKE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -289,7 +290,7 @@ impl GatewayServer {
             resident.turn(now, &mut Inside { gateway: &mut self.gateway, links: &mut self.links });
         }
         loop {
-            let now = self.exact(now);
+            let now = exact(&self.gateway, self.clock, now);
             self.gateway.turn(now, &mut self.links);
             self.do_actions();
             let carried = self.links.carry_local(&mut self.gateway, now);
@@ -316,11 +317,6 @@ impl GatewayServer {
         while let Ok(answer) = self.trace_questions.try_recv() {
             let _ = answer.try_send(self.trace_report());
         }
-    }
-
-    /// The time of the turn, or of this moment where the gateway follows something.
-    fn exact(&self, now: Time) -> Time {
-        if self.gateway.wants_exact_time() { self.clock.now() } else { now }
     }
 
     fn note_events(&mut self, events: &Events) {

@@ -4,15 +4,12 @@
 //! extent, and to nothing else: the welcome there must show that id, or the link is refused.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
 
 use crate::net::Wake;
+use crate::status::ask;
 
 /// Most announcements that wait for the loop at once; further ones are told "unknown" and come again.
 const WAITING_MAX: usize = 64;
-/// How long the loop may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// An extent was seen at an address.
 #[derive(Debug)]
 pub(super) struct Sighting {
@@ -40,11 +37,6 @@ impl Whereabouts {
     /// its links lead to one of them already, they try the first at once. False if it does not, or if the loop does not answer in time.
     #[must_use]
     pub fn seen(&self, extent_id: [u8; 16], addresses: Vec<String>) -> bool {
-        let (answer, known) = sync_channel(1);
-        if self.sightings.try_send(Sighting { extent_id, addresses, answer }).is_err() {
-            return false;
-        }
-        self.wake.wake();
-        known.recv_timeout(ANSWER_TIMEOUT).unwrap_or(false)
+        ask(&self.sightings, &self.wake, |answer| Sighting { extent_id, addresses, answer }).unwrap_or(false)
     }
 }

@@ -22,29 +22,20 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum FetchError {
     /// The target is not of the form that is asked for.
     #[error("'{0}' is not ADDR:PORT; give the --admin address of the gateway or node, such as 127.0.0.1:9100")]
     Target(String),
     /// The name has no address.
     #[error("cannot resolve the host of '{target}': {source}")]
-    Resolve {
-        /// As it was given.
-        target: String,
-        /// What the resolver says.
-        source: io::Error,
-    },
+    Resolve { target: String, source: io::Error },
     /// The port is closed.
     #[error("nothing listens on {0}; start the gateway or node with --admin {0}, or give its --admin address")]
     Refused(String),
     /// No connection for another reason.
     #[error("cannot connect to {target}: {source}")]
-    Connect {
-        /// As it was given.
-        target: String,
-        /// What the system says.
-        source: io::Error,
-    },
+    Connect { target: String, source: io::Error },
     /// Nothing, or only a part, came in time.
     #[error("{0} did not answer within {1:?}; check that the process is running and that this is its --admin port")]
     Timeout(String, Duration),
@@ -53,12 +44,7 @@ pub enum FetchError {
     Cut(String),
     /// The connection failed otherwise.
     #[error("the connection to {target} failed: {source}")]
-    Io {
-        /// As it was given.
-        target: String,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { target: String, source: io::Error },
     /// The answer is not HTTP, or not as flashmob speaks it.
     #[error("{0} is not a flashmob admin port; give the --admin address of the gateway or node")]
     Foreign(String),
@@ -78,7 +64,7 @@ pub enum FetchError {
 /// # Errors
 /// See [`FetchError`].
 pub fn fetch_status(target: &str) -> Result<Vec<u8>, FetchError> {
-    fetch_within(target, "/status", TIMEOUT)
+    exchange(target, "/status", None, TIMEOUT)
 }
 
 /// The body of `http://TARGET/trace`, in the same way.
@@ -86,11 +72,7 @@ pub fn fetch_status(target: &str) -> Result<Vec<u8>, FetchError> {
 /// # Errors
 /// See [`FetchError`]; a node's port, which has no samples, is [`FetchError::Foreign`].
 pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
-    fetch_within(target, "/trace", TIMEOUT)
-}
-
-fn fetch_within(target: &str, path: &str, timeout: Duration) -> Result<Vec<u8>, FetchError> {
-    exchange(target, path, None, timeout)
+    exchange(target, "/trace", None, TIMEOUT)
 }
 
 /// Sends JSON to `http://TARGET PATH` and returns the answer's body. Connecting takes at most `timeout`, and the rest as long again.

@@ -8,7 +8,6 @@ pub mod path;
 pub mod patience;
 pub mod report;
 pub mod stream;
-pub mod tcp_info;
 pub mod wake;
 
 pub use clock::Clock;

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
@@ -11,6 +11,8 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
+
+use super::report::TcpReport;
 
 /// Most bytes read from one socket before others have their turn.
 const READ_BYTES: usize = 256 * 1024;
@@ -155,16 +157,13 @@ impl Stream {
 
     /// What the kernel knows of the connection; `None` if it is not TCP.
     #[must_use]
-    pub fn tcp_info(&self) -> Option<crate::net::report::TcpReport> {
-        match self {
-            Stream::Tcp(s) => super::tcp_info::tcp_info(s.as_fd()),
-            Stream::Unix(_) => None,
-        }
+    pub fn tcp_info(&self) -> Option<TcpReport> {
+        TcpReport::of(self.tcp_fd()?)
     }
 
     /// Its descriptor, if it is TCP.
     #[must_use]
-    pub fn tcp_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    pub fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Stream::Tcp(s) => Some(s.as_fd()),
             Stream::Unix(_) => None,

@@ -45,6 +45,25 @@ pub struct Report {
     pub node: Option<NodeReport>,
 }
 
+impl Report {
+    /// A report on this process, so far without a gateway or node. `memory_bytes`: used, peak, limit.
+    #[must_use]
+    pub fn new(uptime: Duration, memory_bytes: (u64, u64, u64), stages: Vec<StageReport>) -> Report {
+        let (used_bytes, peak_bytes, limit_bytes) = memory_bytes;
+        Report {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_seconds: uptime.as_secs_f64(),
+            warnings: Vec::new(),
+            forbidden_calls: crate::android::forbidden_calls(),
+            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
+            stages,
+            gateway: None,
+            node: None,
+        }
+    }
+}
+
 /// Bytes held for requests and replies.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MemoryReport {

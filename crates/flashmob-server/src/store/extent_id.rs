@@ -74,6 +74,23 @@ impl fmt::Debug for ExtentId {
     }
 }
 
+/// A random identity, for a gateway or a boot. Not made of the time alone: on a device whose clock starts in 1970 at every
+/// boot, that would repeat.
+#[must_use]
+pub fn unique_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    match rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::NONBLOCK) {
+        Ok(16) => id,
+        // Before the kernel's random generator is ready, or without the call: the uptime differs too.
+        _ => {
+            let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let (up, now) = ((up.tv_sec as u64) << 30 ^ up.tv_nsec as u64, now.as_nanos() as u64);
+            (u128::from(up) << 64 | u128::from(now)).to_le_bytes()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
