@@ -27,7 +27,7 @@ use self::series::{
 };
 use crate::status::report::{Report, StageReport};
 
-/// The form of the text.
+/// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus's own, which every tool reads.
@@ -37,7 +37,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What to send as `Content-Type`.
+    /// The value of `Content-Type`.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ fn part<'a, T, P>(items: &[(Labels<'a>, &'a T)], of: fn(&'a T) -> Option<&'a P>)
     items.iter().filter_map(|(labels, item)| Some((labels.clone(), of(item)?))).collect()
 }
 
-/// The text as it grows.
+/// The text being written.
 struct Sheet<'a> {
     encoder: DescriptorEncoder<'a>,
     format: Format,
@@ -158,7 +158,7 @@ impl Sheet<'_> {
         if samples.is_empty() {
             return Ok(());
         }
-        // What the encoder calls a gauge is a sample under just the name it was given.
+        // The encoder writes a gauge under its name without a suffix.
         let suffixed = kind == Kind::Counter && self.format == Format::OpenMetrics;
         // OpenMetrics names the family without the suffix that its samples have.
         let name = if suffixed { name.strip_suffix("_total").unwrap_or(name) } else { name };

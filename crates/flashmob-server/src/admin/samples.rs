@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// A name that tries to end a label, a line and a terminal's colour.
 pub const EVIL: &str = "a\"b\\c\nd\u{1b}[31m\u{202e}é";
 
-/// A stage of the trace that so many requests passed.
+/// A stage that `count` requests passed.
 pub fn stage(name: &str, count: u64) -> StageReport {
     StageReport {
         name: name.to_string(),
@@ -93,7 +93,7 @@ pub fn link(number: usize) -> LinkReport {
     }
 }
 
-/// A node of a volume with so many links.
+/// A node of a volume with this many links.
 pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
     NodeOfVolume {
         name: name.to_string(),

@@ -1,20 +1,19 @@
 //! The gateway's configuration, read from TOML.
 //!
-//! Two layers, never mixed: the document as written, with the place of everything in it (crate
-//! `toml`), and [`Config`], checked plain data with every default filled in. Between them a section is
-//! read key by key (`section`); what is wrong is reported with file, line, value and remedy, all of
-//! it in one run (`report`).
+//! Two layers: the document with the places of its values (crate `toml`), and [`Config`], checked plain data with every
+//! default filled in. Between them each section is read key by key (`section`); all problems are reported in one run, with
+//! file, line, value and remedy (`report`).
 //!
-//! [`Config::parse`] is a function of its arguments: it opens nothing and looks no name up.
-//! [`Config::load`] reads the file, and looks whether local extents exist. Neither changes anything.
+//! [`Config::parse`] depends on its arguments only: it opens no file and resolves no name.
+//! [`Config::load`] reads the file, and checks whether local extents exist. Neither changes anything.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `types` | the checked data |
 //! | `limits` | every limit and default |
 //! | `gateway`, `volume`, `node` | each kind of section, key by key |
 //! | `section`, `quantity`, `address` | values: text, numbers, sizes, times, addresses |
-//! | `report`, `syntax`, `error` | what is shown when something is wrong |
+//! | `report`, `syntax`, `error` | problems and their messages |
 //! | `write` | back to TOML |
 
 pub mod address;
@@ -58,7 +57,7 @@ impl Config {
         let unreadable = |source| ConfigError::Unreadable { path: path.to_path_buf(), source };
         let whole = std::path::absolute(path).map_err(unreadable)?;
         let base_dir = whole.parent().unwrap_or(Path::new("/"));
-        // What cannot be looked at is left to the store, which says why.
+        // If this fails, the store reports the reason.
         read(&text, &path.display().to_string(), base_dir, |path| path.try_exists().unwrap_or(true))
     }
 

@@ -1,4 +1,4 @@
-//! Numbers, sizes and times as a configuration writes them: read from a TOML value, shown as TOML.
+//! Numbers, sizes and times of a configuration: read from TOML values, written as TOML.
 //!
 //! The text of a value reads back as exactly the same value: nothing is rounded.
 
@@ -134,7 +134,7 @@ fn beyond(integer: &DeInteger<'_>) -> &'static str {
     if integer.as_str().starts_with('-') { "negative" } else { "more than any limit" }
 }
 
-/// What a TOML value is, in words.
+/// The type of a TOML value, in words.
 pub(super) fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",

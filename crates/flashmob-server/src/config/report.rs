@@ -1,8 +1,7 @@
-//! What is wrong with a configuration, shown as compilers do: file, line, the line itself, a caret
-//! under the value, and the remedy.
+//! Problems of a configuration in the form of compilers' messages: file, line, the line itself, a caret under the value,
+//! and the remedy.
 //!
-//! Whatever stands in the file is shown harmless: control characters escaped, long lines cut. It must
-//! never let a configuration write to the terminal as it likes.
+//! Control characters of the file are escaped and long lines cut, so that a configuration cannot control the terminal.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,7 +15,7 @@ const QUOTED_CHARS_MAX: usize = 60;
 const EXCERPT_CHARS_MAX: usize = 100;
 /// Characters kept to the left of a caret when the line has to be cut there.
 const EXCERPT_CHARS_LEFT: usize = 30;
-/// What a tabulator is shown as, so that carets stand where they should.
+/// The representation of a tab, so that carets are in the right column.
 const TAB: &str = "    ";
 
 /// Everything that is wrong with one configuration, as text for a terminal, in the order of its lines.
@@ -135,7 +134,7 @@ fn line_number(text: &str, at: usize) -> usize {
 
 /// The line as shown, where the carets start in it, and how many there are.
 fn excerpt(before: &str, within: &str, after: &str) -> (String, usize, usize) {
-    // No more than can be shown is looked at, however long the line is.
+    // The work is limited to what can be shown, however long the line is.
     let head: String = printable_chars(before.chars()).collect();
     let head_chars = head.chars().count();
     let body: Vec<char> = printable_chars(within.chars()).take(EXCERPT_CHARS_MAX + 1).collect();
@@ -160,13 +159,13 @@ fn excerpt(before: &str, within: &str, after: &str) -> (String, usize, usize) {
     (shown, caret_at, caret_len)
 }
 
-/// `text` in single quotes, harmless and not too long.
+/// `text` in single quotes, escaped and shortened.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", shortened(text, QUOTED_CHARS_MAX))
 }
 
-/// As much of `text` as takes at most `chars_max` characters when it is printable, and dots for the rest. What cannot
-/// be printed counts with all that stands for it.
+/// The part of `text` that takes at most `chars_max` printable characters, and dots for the rest. An escape counts with
+/// all of its characters.
 pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     let (mut shown, mut count) = (String::new(), 0);
     for c in text.chars() {
@@ -182,7 +181,7 @@ pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     shown
 }
 
-/// `text` with everything escaped that a terminal might obey.
+/// `text` with all control characters escaped.
 pub(super) fn printable(text: &str) -> String {
     printable_chars(text.chars()).collect()
 }
@@ -197,7 +196,7 @@ fn printable_chars<'a>(chars: impl Iterator<Item = char> + 'a) -> impl Iterator<
     })
 }
 
-/// The words joined as people do, with `last` before the last: `a`, `a and b`, `a, b and c`.
+/// The words joined with commas, and `last` before the last: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(words: &[&str], last: &str) -> String {
     match words {
         [] => String::new(),

@@ -20,7 +20,7 @@ pub(super) struct Schema {
     pub keys: &'static [&'static str],
 }
 
-/// What stands above the first header.
+/// The part above the first header.
 pub(super) const TOP: Schema = Schema {
     title: "the top part of the file",
     keys: &["listen", "admin", "connections", "busy_poll_us", "trace_one_in", "memory", "congestion", "name", "volume"],
@@ -253,12 +253,12 @@ fn report_unknown(key: &Spanned<toml::de::DeString<'_>>, schema: &Schema, findin
     findings.add_noted(&key.span(), message, help, Note::Text(format!("the keys are {allowed}")));
 }
 
-/// The key that `name` is most probably a slip of.
+/// The key that `name` is most probably a misspelling of.
 fn resembling(name: &str, keys: &[&'static str]) -> Option<&'static str> {
     if name.chars().count() > KEY_CHARS_MAX {
         return None;
     }
-    // Hyphens for underscores and capitals are no slips worth counting.
+    // Hyphens for underscores, and capitals, are not counted as errors.
     let name = name.to_lowercase().replace('-', "_");
     keys.iter()
         .map(|&key| (strsim::damerau_levenshtein(&name, key), key))

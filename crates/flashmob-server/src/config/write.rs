@@ -1,6 +1,4 @@
-//! A configuration back to TOML, every value written out.
-//!
-//! It must never write what would be refused or read back as something else.
+//! A configuration as TOML, with every value. The text always reads back as the same configuration.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;

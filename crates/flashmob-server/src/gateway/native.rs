@@ -1,4 +1,4 @@
-//! Native clients' side of the loop: calls come in over a channel, results go out to whoever waits for them.
+//! Native clients' side of the loop: calls arrive over a channel, results go to their callers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -86,7 +86,7 @@ impl NativeHandle {
 pub(super) struct NativeCalls {
     messages: Receiver<Message>,
     waiting: Slab<oneshot::Sender<NativeResult>>,
-    /// The client that stands for all native callers of a volume.
+    /// The client that represents all native callers of a volume.
     clients: Vec<Option<ClientId>>,
 }
 
@@ -113,7 +113,7 @@ impl NativeCalls {
         }
     }
 
-    /// Hands results to whoever waits for them. Returns whether there were any.
+    /// Hands results to their callers. Returns whether there were any.
     pub fn give_results(&mut self, gateway: &mut Gateway) -> bool {
         let completions = gateway.completions();
         let had_any = !completions.is_empty();

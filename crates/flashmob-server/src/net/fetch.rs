@@ -15,7 +15,7 @@ use ureq::{Agent, Body, Timeout};
 
 /// The largest head of an answer.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// The largest report. One of a thousand nodes with eight links each takes about 6 MiB.
+/// The largest report accepted. One of a thousand nodes with eight links each takes about 6 MiB.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 /// A connection is made within this, and all of the answer has arrived within this again.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum FetchError {
-    /// The target is not of the form that is asked for.
+    /// The target is not ADDR:PORT.
     #[error("'{0}' is not ADDR:PORT; give the --admin address of the gateway or node, such as 127.0.0.1:9100")]
     Target(String),
     /// The name has no address.
@@ -36,7 +36,7 @@ pub enum FetchError {
     /// No connection for another reason.
     #[error("cannot connect to {target}: {source}")]
     Connect { target: String, source: io::Error },
-    /// Nothing, or only a part, came in time.
+    /// No answer, or only a part of it, within the timeout.
     #[error("{0} did not answer within {1:?}; check that the process is running and that this is its --admin port")]
     Timeout(String, Duration),
     /// The connection ended in the middle of the answer or before it.
@@ -45,13 +45,13 @@ pub enum FetchError {
     /// The connection failed otherwise.
     #[error("the connection to {target} failed: {source}")]
     Io { target: String, source: io::Error },
-    /// The answer is not HTTP, or not as flashmob speaks it.
+    /// The answer is not HTTP, or not flashmob's.
     #[error("{0} is not a flashmob admin port; give the --admin address of the gateway or node")]
     Foreign(String),
-    /// What was told is not taken.
+    /// The request was rejected.
     #[error("{0} rejected the request: {1}")]
     Rejected(String, String),
-    /// The process says that it cannot answer now.
+    /// The process cannot answer now.
     #[error("{0}: the process is exiting or overloaded; try again")]
     Busy(String),
     /// The report is larger than any that flashmob makes.
@@ -105,7 +105,7 @@ fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) ->
     })
 }
 
-/// Whether no connection came about, so that another address of the same name may do.
+/// Whether connecting failed, so that another address of the same name may work.
 fn is_of_connecting(error: &io::Error) -> bool {
     use ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
     matches!(
@@ -185,7 +185,7 @@ impl Asked<'_> {
     }
 }
 
-/// `ADDR:PORT` out of what a person may have copied.
+/// `ADDR:PORT` from a target that may be a copied URL.
 fn authority(target: &str) -> Option<&str> {
     let rest = target.trim();
     let rest = rest.strip_prefix("http://").unwrap_or(rest);

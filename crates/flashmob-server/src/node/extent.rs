@@ -13,16 +13,16 @@ use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
 use crate::store::{ExtentId, MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
 
-/// What to serve and how.
+/// The extent to serve, and how.
 #[derive(Debug, Clone)]
 pub struct ExtentConfig {
-    /// Where the bytes are, and how system calls reach them.
+    /// The data file and the way of its system calls.
     pub store: StoreConfig,
     /// Where the identity is kept, if not beside the data.
     pub state_dir: Option<PathBuf>,
-    /// Forget to which volume the extent belonged.
+    /// Forget the volume that the extent belonged to.
     pub forget: bool,
-    /// Everything that the node may hold in memory, in bytes.
+    /// Limit on the memory that the node holds, in bytes.
     pub memory_bytes: u64,
     /// Most links at once.
     pub links_max: usize,
@@ -48,7 +48,7 @@ pub struct Extent {
     done: Vec<flashmob_core::node::StoreDone>,
 }
 
-/// What the state machine finds around it: the store and the identity.
+/// The surroundings of the state machine: the store and the identity.
 #[derive(Debug)]
 pub(crate) struct FileHost {
     store: Store,
@@ -110,7 +110,7 @@ impl Extent {
             if ops.is_empty() && !had_done {
                 return;
             }
-            // What ends at once (no-I/O mode) is answered in the same turn.
+            // Operations that complete at once (no-I/O mode) are answered in the same turn.
             self.host.store.submit(ops);
         }
     }
@@ -123,19 +123,19 @@ impl Extent {
         self.host.store.try_read(offset_bytes, into)
     }
 
-    /// Whether the data was found damaged, so that only a restart helps.
+    /// Whether the data is damaged, so that only a restart helps.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.host.store.is_damaged()
     }
 
-    /// What was read from the memory mapping so far; `None` without one.
+    /// Statistics of the memory mapping; `None` without one.
     #[must_use]
     pub fn mapped_status(&self) -> Option<MappedStatus> {
         self.host.store.mapped_status()
     }
 
-    /// What its modelled flash did so far; `None` without one.
+    /// Statistics of the modelled flash; `None` without one.
     #[must_use]
     pub fn model_status(&self) -> Option<ModelStatus> {
         self.host.store.model_status()

@@ -1,6 +1,6 @@
-//! The state of a running process as data, and how any thread asks the event loop for it.
+//! The state of a running process as data, and asking its event loop for it from any thread.
 //!
-//! Nodes and gateways fill these reports in; `admin` serves and shows them. Nothing here knows either.
+//! Nodes and gateways fill these reports in; `admin` serves them. Nothing here depends on either.
 
 pub mod condition;
 pub mod report;

@@ -1,4 +1,4 @@
-//! From a request to its answer: which path, which method, which form.
+//! From a request to its answer: path, method and format.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -53,8 +53,8 @@ impl Asker {
         Asker { reporter, last: Mutex::new(None), ear: ear.map(Arc::new), hearing: Mutex::new(()) }
     }
 
-    /// A report no older than this call. Whoever waited while another's question was put shares its answer, also if there was none: a loop that
-    /// does not answer costs everybody two timeouts at most.
+    /// A report no older than this call. Calls that waited while another asked share its answer, also if there was none: a
+    /// loop that does not answer costs each of them two timeouts at most.
     async fn report(&self) -> Option<Arc<Report>> {
         let called = Instant::now();
         let mut last = self.last.lock().await;
@@ -71,7 +71,7 @@ impl Asker {
     }
 }
 
-/// The answer to any request; what is wrong with one is in the answer's status.
+/// The answer to any request; errors are in its status.
 pub(super) async fn answer(
     asker: Arc<Asker>,
     peer: SocketAddr,
@@ -120,7 +120,7 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
         let why = "Only POST is allowed.\n";
         return with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "POST");
     }
-    // A page in somebody's browser may send texts and forms to any address, but JSON only after asking, which nobody answers.
+    // A page in a browser may send text and forms to any address, but JSON only after a preflight, which is not answered.
     let is_json = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.trim().starts_with(JSON));
     if !request.headers().get(CONTENT_TYPE).is_some_and(is_json) {
         return response(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, "The body must be application/json.\n");
@@ -148,7 +148,7 @@ fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
     }
 }
 
-/// The samples. They are asked for one question at a time like reports; nobody shares an answer, for few ask.
+/// The samples. One question at a time, as for reports, but answers are not shared: requests are few.
 async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
     let Some(reporter) = asker.reporter.clone().filter(Reporter::has_traces) else {
         let why = "Nodes keep no samples. Request /trace from the gateway.\n";

@@ -5,12 +5,12 @@ use crate::status::report::{
     Report, TcpReport, VolumeReport,
 };
 
-/// What Prometheus calls the type.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Goes up and down.
     Gauge,
-    /// Only counts up, until the process (or, where the help says so, the connection) starts anew.
+    /// Only increases, until the process (or, if the help says so, the connection) restarts.
     Counter,
 }
 
@@ -47,10 +47,10 @@ impl From<f64> for Value {
     }
 }
 
-/// Names and values that tell one series from the others of its metric.
+/// Names and values that distinguish a series from the others of its metric.
 pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Values of one item, each with the labels that tell it from the item's others.
+/// Values of one item, each with the labels that distinguish it from the others.
 type Points<'a> = Vec<(Labels<'a>, Value)>;
 
 /// One metric of a `T`.
@@ -78,7 +78,7 @@ fn maybe<'a>(value: Option<impl Into<Value>>) -> Points<'a> {
     value.map(one).unwrap_or_default()
 }
 
-/// Always 1: what it tells is in its labels.
+/// Always 1: the information is in the labels.
 fn info(labels: Labels<'_>) -> Points<'_> {
     vec![(labels, Value::Whole(1))]
 }
@@ -88,7 +88,7 @@ fn both<'a>(out: impl Into<Value>, inwards: impl Into<Value>) -> Points<'a> {
     vec![(vec![("direction", "out")], out.into()), (vec![("direction", "in")], inwards.into())]
 }
 
-/// What held a link back: fractions of the time since the last look, by whose buffer it was.
+/// Fractions of the time since the last look in which a buffer limited the link, by buffer.
 fn held_back(path: &PathReport) -> Points<'static> {
     let by = [
         ("receiver", path.receiver_limited_fraction),
@@ -135,7 +135,7 @@ pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
 pub(super) const VOLUME: &[Series<VolumeReport>] =
     &[gauge("flashmob_volume_size_bytes", "Size of the volume; absent until it is known", |v| maybe(v.size_bytes))];
 
-/// The states that are always told, so that none is missed in a query because it has not happened yet.
+/// The states that are always present, so that queries find those that have not occurred yet.
 const NODE_STATES: [&str; 4] = ["ready", "connecting", "waiting", "refused"];
 
 /// Of a node as its gateway sees it.
