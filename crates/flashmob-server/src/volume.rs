@@ -53,7 +53,7 @@ pub enum VolumeError {
     Failed(#[from] Failure),
 }
 
-/// A volume, with a gateway of its own. Dropping it finishes what is in hand.
+/// A volume, with a gateway of its own. Dropping it completes the operations in progress.
 #[derive(Debug)]
 pub struct Volume {
     name: String,
@@ -64,7 +64,7 @@ pub struct Volume {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An operation under way: a future, or something to [`Call::wait`] for. It goes on if this is dropped.
+/// An operation in progress: a future, or something to [`Call::wait`] for. It continues if this is dropped.
 #[derive(Debug)]
 pub struct Call<T> {
     pending: Pending,
@@ -169,8 +169,8 @@ impl Volume {
         self.read_call(vec![(offset_bytes, len_bytes)])
     }
 
-    /// Reads many parts, each given by its offset and length in bytes, together at most 32 MiB. What comes
-    /// back is their bytes one after the other, in the order of `spans`. If one fails, all do.
+    /// Reads many parts, each given by its offset and length in bytes, together at most 32 MiB. The result
+    /// is their bytes in the order of `spans`. If one fails, all do.
     pub fn read_many(&self, spans: Vec<(u64, u32)>) -> Call<Vec<u8>> {
         self.read_call(spans)
     }
@@ -197,7 +197,7 @@ impl Volume {
         self.change_call(Op::Flush, OpFlags::NONE, Vec::new(), Vec::new())
     }
 
-    /// Tells that a range is no longer needed: it reads as zeros or as before until it is written again.
+    /// Discards a range: it reads as zeros or as before until it is written again.
     pub fn trim(&self, offset_bytes: u64, len_bytes: u32) -> Call<()> {
         self.change_call(Op::Trim, OpFlags::NONE, vec![(offset_bytes, len_bytes)], Vec::new())
     }

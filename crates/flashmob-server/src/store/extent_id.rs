@@ -1,4 +1,4 @@
-//! Which extent: 16 bytes that its node drew when it made it, written as 32 hexadecimal digits.
+//! The id of an extent: 16 bytes drawn at random by its node, written as 32 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,16 +20,16 @@ pub struct BadExtentId;
 /// An extent's place in its volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceInVolume {
-    /// Which extent, from 0.
+    /// Number of the extent, from 0.
     pub index: u32,
-    /// Of how many.
+    /// Number of extents.
     pub count: u32,
-    /// How the volume's addresses are spread, in its gateway's words.
+    /// The volume's layout, as its gateway describes it.
     pub layout: String,
 }
 
 impl ExtentId {
-    /// The first eight digits: enough for people to tell a few dozen apart.
+    /// The first eight digits: enough to distinguish a few dozen.
     #[must_use]
     pub fn short(self) -> String {
         self.to_string()[..8].to_string()

@@ -1,13 +1,12 @@
-//! Who an extent is, in a small file beside its bytes.
+//! The identity of an extent, in a small file beside its bytes.
 //!
-//! The data file holds bare bytes and cannot say which volume they are a part of. The sidecar can:
-//! `<file>.flashmob`, or for a block device `<device name>.flashmob` in a state directory. It is TOML for people, with a
-//! checksum as its last line so that a damaged or shortened one is never believed.
+//! The data file has bare bytes only. The sidecar records their volume: `<file>.flashmob`, or for a block device
+//! `<device name>.flashmob` in a state directory. It is readable TOML, with a checksum as its last line, so that a damaged or
+//! shortened one is detected.
 //!
-//! An extent is free until a gateway adopts it for a place in a volume; from then on it refuses every other
-//! place, as reads would return another volume's bytes. This must never write anything without having it on
-//! the flash before it returns, and never overwrite a sidecar that it could not read. The store's lock on the data file
-//! keeps a second node from the sidecar too, so open the store first.
+//! An extent is free until a gateway adopts it for a place in a volume; from then on it refuses every other place, because
+//! reads would return another volume's bytes. Every change is on the flash before a function returns, and an unreadable
+//! sidecar is never overwritten. The store's lock on the data file protects the sidecar too, so open the store first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
 
-/// Where the sidecars of block devices are kept unless told otherwise.
+/// Default directory of the sidecars of block devices.
 pub const STATE_DIR_DEFAULT: &str = "/var/lib/flashmob";
 /// The version of the sidecar's format that this program writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -30,7 +29,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const VOLUME_ID_BYTES_MAX: usize = 256;
 /// The longest description of a layout, in bytes.
 pub const LAYOUT_BYTES_MAX: usize = 16 * 1024;
-/// No sidecar is larger than this, in bytes: whatever is, is something else. Escaping can make each byte of a layout six.
+/// Maximum size of a sidecar, in bytes. Escaping can make each byte of a layout six.
 const SIDECAR_BYTES_MAX: u64 = 256 * 1024;
 
 const HEADING: &str =
@@ -69,7 +68,7 @@ struct VersionOnly {
     version: u32,
 }
 
-/// Why the identity of an extent cannot be had.
+/// Why the identity of an extent is not available.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum IdentityError {
@@ -114,7 +113,7 @@ pub enum Adoption {
     Same,
 }
 
-/// Who an extent is. See the module's documentation.
+/// The identity of an extent. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Identity {
     path: PathBuf,
@@ -122,7 +121,7 @@ pub struct Identity {
     is_new: bool,
 }
 
-/// Where the identity of the extent in `data` is kept: beside a file (beside the real one, if `data` is a symbolic link),
+/// The path of the sidecar of the extent in `data`: beside a file (beside the real one, if `data` is a symbolic link),
 /// or in `state_dir` ([`STATE_DIR_DEFAULT`] for `None`) for a block device.
 ///
 /// A device's sidecar has the name that the device was given by. Names like `sda1` can mean another device after a
@@ -193,7 +192,7 @@ impl Identity {
         self.record.adopted.as_ref()
     }
 
-    /// Where this is kept.
+    /// The path of the sidecar.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -231,7 +230,7 @@ impl Identity {
         Ok(Adoption::New)
     }
 
-    /// Gives up the place, so that another volume can adopt the extent. The data stays as it is.
+    /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
             self.replace(None)?;
@@ -303,7 +302,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     Ok(record)
 }
 
-/// Writes the sidecar so that either the old or the new one is there after a power cut, and the new one once this returns.
+/// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
 fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
     let body = toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)))?;
     let mut text = format!("{HEADING}{body}");
