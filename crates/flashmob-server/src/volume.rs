@@ -34,35 +34,26 @@ const THE_VOLUME: usize = 0;
 
 /// Why a volume cannot be opened or an operation on it failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum VolumeError {
     /// The configuration cannot be read or is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The configuration has no volume of that name.
     #[error("no volume '{name}' in the configuration; its volumes are: {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// The gateway inside the program could not be started.
     #[error("cannot start the gateway: {0:#}")]
     Start(anyhow::Error),
     /// Nodes whose size is not configured did not answer in time.
     #[error("volume '{name}' was not ready after {} s: {why}", READY_TIMEOUT.as_secs())]
-    NotReady {
-        /// The volume.
-        name: String,
-        /// What is missing.
-        why: String,
-    },
+    NotReady { name: String, why: String },
     /// The operation failed.
     #[error("{0}")]
     Failed(#[from] Failure),
 }
 
-/// A volume, with a gateway of its own. Dropping it finishes what is in hand.
+/// A volume, with a gateway of its own. Dropping it completes the operations in progress.
 #[derive(Debug)]
 pub struct Volume {
     name: String,
@@ -73,7 +64,7 @@ pub struct Volume {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An operation under way: a future, or something to [`Call::wait`] for. It goes on if this is dropped.
+/// An operation in progress: a future, or something to [`Call::wait`] for. It continues if this is dropped.
 #[derive(Debug)]
 pub struct Call<T> {
     pending: Pending,
@@ -178,8 +169,8 @@ impl Volume {
         self.read_call(vec![(offset_bytes, len_bytes)])
     }
 
-    /// Reads many parts, each given by its offset and length in bytes, together at most 32 MiB. What comes
-    /// back is their bytes one after the other, in the order of `spans`. If one fails, all do.
+    /// Reads many parts, each given by its offset and length in bytes, together at most 32 MiB. The result
+    /// is their bytes in the order of `spans`. If one fails, all do.
     pub fn read_many(&self, spans: Vec<(u64, u32)>) -> Call<Vec<u8>> {
         self.read_call(spans)
     }
@@ -206,7 +197,7 @@ impl Volume {
         self.change_call(Op::Flush, OpFlags::NONE, Vec::new(), Vec::new())
     }
 
-    /// Tells that a range is no longer needed: it reads as zeros or as before until it is written again.
+    /// Discards a range: it reads as zeros or as before until it is written again.
     pub fn trim(&self, offset_bytes: u64, len_bytes: u32) -> Call<()> {
         self.change_call(Op::Trim, OpFlags::NONE, vec![(offset_bytes, len_bytes)], Vec::new())
     }

@@ -4,9 +4,9 @@
 //! ([`crate::discovery::hear`]). No client, however slow or many, may cost the event loop more than one report or announcement at a time
 //! or the process more than a fixed amount of memory.
 //!
-//! hyper does HTTP/1.1, on a tokio runtime that is confined to one thread of its own. Why these: hyper brings what a port that strangers
-//! may reach needs (a limit on the size and number of headers, a deadline for them), which the smaller tiny_http lacks; both are plain
-//! Rust, so static musl and Android builds need nothing else; of axum's comforts three paths need none. The cost, measured on
+//! hyper does HTTP/1.1, on a tokio runtime with one thread of its own. hyper has the limits that an exposed port needs (size,
+//! number and deadline of headers), which the smaller tiny_http lacks; both are plain Rust, so static musl and Android builds
+//! need nothing else. The cost, measured on
 //! x86_64: 0.3 MiB resident and one sleeping thread before the first scrape, 0.8 MiB after a thousand.
 
 mod answer;
@@ -40,10 +40,10 @@ pub const HEADERS_MAX: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection lasts at most this long, whatever it does: twice the loop's time to answer, and time for a slow network.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long to wait when no connection can be accepted, for want of file descriptors as a rule.
+/// Pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// How long clients may take.
+/// Timeouts of clients.
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     head: Duration,
@@ -114,11 +114,11 @@ impl Drop for AdminServer {
     }
 }
 
-/// The body of the thread. It must not wait for a question to the event loop that is under way: that loop may be the one that waits here.
+/// The body of the thread. It must not wait for a question to the event loop: that loop may be waiting for this thread.
 fn run(runtime: Runtime, listener: TcpListener, asker: Arc<Asker>, timeouts: Timeouts, stopped: oneshot::Receiver<()>) {
     runtime.block_on(async {
         tokio::spawn(accept_all(listener, asker, timeouts));
-        // An error means that the server was dropped without a word; it ends all the same.
+        // An error means that the server was dropped without a message; it ends as well.
         let _ = stopped.await;
     });
     runtime.shutdown_background();
@@ -161,7 +161,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, asker: Arc<Asker>, timeo
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service_fn(move |request| answer(asker.clone(), peer, request)));
-    // Whoever scrapes sees the failure there; here it would only let strangers fill the log.
+    // The client sees the failure; at a higher level strangers could fill the log.
     match tokio::time::timeout(timeouts.connection, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => log::debug!("admin client {peer}: {e}"),

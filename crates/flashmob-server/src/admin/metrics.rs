@@ -22,10 +22,12 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use self::series::{EXTENT, GATEWAY, Kind, LINK, Labels, NODE, PROCESS, Series, VOLUME, Value};
+use self::series::{
+    CONDITION, EXTENT, GATEWAY, Kind, LINK, Labels, MODEL, NODE, PATH, PROCESS, Series, TCP, VOLUME, Value,
+};
 use crate::status::report::{Report, StageReport};
 
-/// The form of the text.
+/// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus's own, which every tool reads.
@@ -35,7 +37,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What to send as `Content-Type`.
+    /// The value of `Content-Type`.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -70,18 +72,19 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut sheet = Sheet { encoder, format: self.format };
         let report = &*self.report;
-        sheet.families(PROCESS, &[(vec![], report)])?;
+        sheet.families("", PROCESS, &[(vec![], report)])?;
         sheet.stages(&report.stages)?;
         if let Some(gateway) = &report.gateway {
-            sheet.families(GATEWAY, &[(vec![], gateway)])?;
+            sheet.families("", GATEWAY, &[(vec![], gateway)])?;
             sheet.counters("flashmob_gateway", GatewayCounters::TABLE, &[(vec![], &gateway.counters)])?;
             let volumes: Vec<_> = gateway.volumes.iter().map(|v| (vec![("volume", &*v.name)], v)).collect();
-            sheet.families(VOLUME, &volumes)?;
+            sheet.families("", VOLUME, &volumes)?;
             let nodes: Vec<_> = volumes
                 .iter()
                 .flat_map(|(labels, v)| v.nodes.iter().map(|n| (with(labels, "node", &n.name), n)))
                 .collect();
-            sheet.families(NODE, &nodes)?;
+            sheet.families("", NODE, &nodes)?;
+            sheet.families("flashmob_node_", CONDITION, &part(&nodes, |n| n.condition.as_ref()))?;
             let numbers: Vec<String> =
                 nodes.iter().flat_map(|(_, n)| &n.links).map(|link| link.number.to_string()).collect();
             let links: Vec<_> = nodes
@@ -90,12 +93,15 @@ impl Collector for Scrape {
                 .zip(&numbers)
                 .map(|((labels, link), number)| (with(labels, "link", number), link))
                 .collect();
-            sheet.families(LINK, &links)?;
-            let counted: Vec<_> = links.iter().map(|(labels, link)| (labels.clone(), &link.counters)).collect();
-            sheet.counters("flashmob_link", LinkCounters::TABLE, &counted)?;
+            sheet.families("", LINK, &links)?;
+            sheet.families("", TCP, &part(&links, |link| link.tcp.as_ref()))?;
+            sheet.families("", PATH, &part(&links, |link| link.path.as_ref()))?;
+            sheet.counters("flashmob_link", LinkCounters::TABLE, &part(&links, |link| Some(&link.counters)))?;
         }
         if let Some(node) = &report.node {
-            sheet.families(EXTENT, &[(vec![], node)])?;
+            sheet.families("", EXTENT, &[(vec![], node)])?;
+            sheet.families("flashmob_extent_", CONDITION, &[(vec![], &node.condition)])?;
+            sheet.families("", MODEL, &part(&[(vec![], node)], |node| node.model.as_ref()))?;
             sheet.counters("flashmob_extent", NodeCounters::TABLE, &[(vec![], &node.counters)])?;
         }
         Ok(())
@@ -106,21 +112,26 @@ fn with<'a>(labels: &Labels<'a>, name: &'static str, value: &'a str) -> Labels<'
     labels.iter().copied().chain([(name, value)]).collect()
 }
 
-/// The text as it grows.
+/// A part of each item that has it, under the item's labels.
+fn part<'a, T, P>(items: &[(Labels<'a>, &'a T)], of: fn(&'a T) -> Option<&'a P>) -> Vec<(Labels<'a>, &'a P)> {
+    items.iter().filter_map(|(labels, item)| Some((labels.clone(), of(item)?))).collect()
+}
+
+/// The text being written.
 struct Sheet<'a> {
     encoder: DescriptorEncoder<'a>,
     format: Format,
 }
 
 impl Sheet<'_> {
-    /// Every series for every item.
-    fn families<T>(&mut self, all: &[Series<T>], items: &[(Labels<'_>, &T)]) -> fmt::Result {
+    /// Every series for every item, with `prefix` before its name.
+    fn families<T>(&mut self, prefix: &str, all: &[Series<T>], items: &[(Labels<'_>, &T)]) -> fmt::Result {
         all.iter().try_for_each(|series| {
             let samples = items.iter().flat_map(|(labels, item)| {
                 let points = (series.points)(item).into_iter();
                 points.map(|(more, value)| (labels.iter().copied().chain(more).collect(), value))
             });
-            self.family(series.kind, series.name, series.help, samples.collect())
+            self.family(series.kind, &format!("{prefix}{}", series.name), series.help, samples.collect())
         })
     }
 
@@ -147,7 +158,7 @@ impl Sheet<'_> {
         if samples.is_empty() {
             return Ok(());
         }
-        // What the encoder calls a gauge is a sample under just the name it was given.
+        // The encoder writes a gauge under its name without a suffix.
         let suffixed = kind == Kind::Counter && self.format == Format::OpenMetrics;
         // OpenMetrics names the family without the suffix that its samples have.
         let name = if suffixed { name.strip_suffix("_total").unwrap_or(name) } else { name };

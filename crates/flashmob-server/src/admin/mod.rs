@@ -8,7 +8,7 @@ pub mod samples;
 use crate::discovery::hear::Ear;
 use crate::status::Reporter;
 
-/// Serves reports over HTTP at `addr`, takes announcements there if there is an ear for them, and says so in the log.
+/// Serves reports over HTTP at `addr`, accepts announcements there if there is an ear for them, and logs the address.
 pub fn start(addr: std::net::SocketAddr, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
     use anyhow::Context;
     let server = http::serve_both(addr, Some(reporter), ear)

@@ -1,18 +1,20 @@
 //! Reports for tests, with names that try to break what prints them.
 
+use std::time::Duration;
+
 use flashmob_core::gateway::{GatewayCounters, LinkCounters, SampleCounters};
 use flashmob_core::node::NodeCounters;
 
 use crate::status::report::{
-    ConditionReport, GatewayReport, LinkReport, MemoryReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
-    PathLimit, PathReport, PauseReport, Report, SCHEMA, StageReport, TcpReport, TraceCounters, VolumeReport,
+    ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathLimit,
+    PathReport, PauseReport, Report, StageReport, TcpReport, TraceCounters, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
 /// A name that tries to end a label, a line and a terminal's colour.
 pub const EVIL: &str = "a\"b\\c\nd\u{1b}[31m\u{202e}é";
 
-/// A stage of the trace that so many requests passed.
+/// A stage that `count` requests passed.
 pub fn stage(name: &str, count: u64) -> StageReport {
     StageReport {
         name: name.to_string(),
@@ -91,7 +93,7 @@ pub fn link(number: usize) -> LinkReport {
     }
 }
 
-/// A node of a volume with so many links.
+/// A node of a volume with this many links.
 pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
     NodeOfVolume {
         name: name.to_string(),
@@ -110,17 +112,9 @@ pub fn node_of_volume(name: &str, links: usize) -> NodeOfVolume {
 }
 
 fn report(stages: &[&str]) -> Report {
-    Report {
-        schema: SCHEMA,
-        version: "0.1.0".to_string(),
-        uptime_seconds: 11_530.4,
-        warnings: vec![],
-        forbidden_calls: vec![],
-        memory: MemoryReport { used_bytes: 3 * MIB, peak_bytes: 20 * MIB, limit_bytes: 128 * MIB },
-        stages: stages.iter().map(|name| stage(name, 64_000)).collect(),
-        gateway: None,
-        node: None,
-    }
+    let stages = stages.iter().map(|name| stage(name, 64_000)).collect();
+    let report = Report::new(Duration::from_millis(11_530_400), (3 * MIB, 20 * MIB, 128 * MIB), stages);
+    Report { version: "0.1.0".to_string(), ..report }
 }
 
 /// A modelled flash.
@@ -193,7 +187,6 @@ pub fn gateway() -> Report {
     };
     Report {
         warnings: vec!["whoever reaches 0.0.0.0:10809 can read and write".to_string()],
-        forbidden_calls: vec![],
         gateway: Some(GatewayReport {
             clients: 3,
             in_hand: 64,

@@ -1,6 +1,6 @@
-//! What Android forbids its apps, and what is done about it.
+//! System calls that Android forbids, and their handling.
 //!
-//! Our binaries are built for plain Linux and find out where they are when they run ([`is_android`]). The rule is to make no call that
+//! The binaries are built for plain Linux and detect Android at run time ([`is_android`]). The rule is to make no call that
 //! Android might forbid; [`sigsys`] is for those that the standard library and the C library make by themselves.
 //! docs/android-traps.md says what is forbidden where, and how that is known.
 
@@ -11,7 +11,7 @@ pub mod sigsys;
 
 pub use flashmob_host::is_android;
 
-/// Names of the system calls that the system forbade so far and that were answered as if the kernel had none; in order.
+/// Names of the system calls that the system forbade so far and that were answered with ENOSYS; in order.
 #[must_use]
 pub fn forbidden_calls() -> Vec<String> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -20,7 +20,7 @@ pub fn forbidden_calls() -> Vec<String> {
     Vec::new()
 }
 
-/// Says in the log what was forbidden since `told` calls were told, and returns how many have been told now.
+/// Logs the forbidden calls if there are more than `told`, and returns their number.
 pub fn tell_forbidden_calls(told: usize) -> usize {
     let calls = forbidden_calls();
     if calls.len() > told {

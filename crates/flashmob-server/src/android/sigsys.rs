@@ -13,7 +13,7 @@
 //!   alternate stacks are of the smallest size that there is.
 //! - SIGSYS must not be blocked, for the kernel ends a process whose forced signal is. Nothing here blocks it; what was
 //!   inherited is undone.
-//! - A SIGSYS that somebody sent ends the process as if there were no handler.
+//! - A SIGSYS that was sent ends the process as if there were no handler.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -21,7 +21,7 @@ use libc::{c_int, c_void, siginfo_t};
 
 /// The code of a SIGSYS that a filter raised; libc's crate has no name for it.
 const SYS_SECCOMP: c_int = 1;
-/// Different calls that are remembered; there are not so many that anything here makes.
+/// Maximum number of different calls that are remembered; more than are made here.
 const REMEMBERED: usize = 32;
 /// Marks a place in which no call is remembered.
 const NONE: i32 = -1;
@@ -103,7 +103,7 @@ unsafe fn number(info: *const siginfo_t) -> i32 {
 /// # Safety
 /// `context` must be what the kernel passed to the handler.
 unsafe fn set_result(context: *mut c_void, result: c_int) {
-    // SAFETY: by the caller, it is a ucontext_t, which nobody else uses while the handler runs.
+    // SAFETY: by the caller, it is a ucontext_t, which nothing else uses while the handler runs.
     unsafe {
         let context = context.cast::<libc::ucontext_t>();
         #[cfg(target_arch = "x86_64")]

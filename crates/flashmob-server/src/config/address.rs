@@ -1,5 +1,5 @@
-//! Addresses as a configuration writes them: of nodes (`host:port`), of listeners (`ip:port` or
-//! `unix:path`). It must never look a name up: names are resolved when a connection is made.
+//! Addresses in a configuration: of nodes (`host:port`), of listeners (`ip:port` or `unix:path`). Names are not resolved
+//! here, but when a connection is made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::types::Listen;
 const HOST_BYTES_MAX: usize = 253;
 /// The longest part between two dots of it.
 const LABEL_BYTES_MAX: usize = 63;
-/// What marks a listener's address as a path.
+/// The prefix of a listener's path.
 const UNIX_PREFIX: &str = "unix:";
 
-/// Why a text is no address. The text says what to write instead.
+/// Why a text is not an address. The message says what to write instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Nothing where the host should be.
@@ -54,7 +54,7 @@ pub fn parse_node_address(text: &str) -> Result<String, AddressError> {
     if host.len() > HOST_BYTES_MAX || !host.split('.').all(is_label) {
         return Err(AddressError::BadHost);
     }
-    // Nobody's name ends in a number (RFC 3696, section 2): it is a mistyped address.
+    // No host name ends in a number (RFC 3696, section 2): it is a mistyped address.
     let last = host.rsplit('.').next().unwrap_or_default();
     if last.bytes().all(|b| b.is_ascii_digit()) && host.parse::<Ipv4Addr>().is_err() {
         return Err(AddressError::BadIpv4);
@@ -102,7 +102,7 @@ fn host_and_port(text: &str, default_port: u16, port_min: u16) -> Result<(&str, 
             return Err(AddressError::Brackets);
         }
         Some((host, port)) if port.contains(':') => {
-            // "http://tablet:7411" is no IPv6 address that lost its brackets.
+            // "http://tablet:7411" is not an IPv6 address without brackets.
             let colons = host.bytes().all(|b| b.is_ascii_hexdigit());
             return Err(if colons { AddressError::Brackets } else { AddressError::BadHost });
         }

@@ -1,53 +1,38 @@
-//! How reading a configuration can fail. Every text names the file and the remedy, and starts with
-//! `error:` so that it can be printed as it is.
+//! Errors of reading a configuration. Every message names the file and the remedy, and starts with `error:` so that it
+//! can be printed unchanged.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::report::{Report, printable};
 
-/// Why there is no configuration. Its text may have many lines and is meant to be printed as it is.
+/// Why there is no configuration. The message may have many lines and is meant to be printed unchanged.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum ConfigError {
     /// No such file.
     #[error(
         "error: file {} does not exist\n = help: check the path; examples/two-tablets.toml is a sample configuration",
         shown(.path)
     )]
-    Missing {
-        /// What was asked for.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The system refuses to read it.
     #[error("error: cannot read {}: {source}\n = help: {}", shown(.path), unreadable_help(.source))]
-    Unreadable {
-        /// What was asked for.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// More than [`FILE_BYTES_MAX`](super::limits::FILE_BYTES_MAX).
+    Unreadable { path: PathBuf, source: io::Error },
+    /// Larger than 1 MiB.
     #[error(
         "error: {} is larger than 1 MiB, which is too large for a configuration\n = help: check the path; \
          4096 nodes, the maximum, need about a quarter of that",
         shown(.path)
     )]
-    TooLarge {
-        /// What was asked for.
-        path: PathBuf,
-    },
-    /// Not text.
+    TooLarge { path: PathBuf },
+    /// Not text. `line` is the first that is not, counted from 1.
     #[error(
         "error: {}:{line} is not UTF-8 text\n = help: save the file as UTF-8, or check that the path is that of a configuration",
         shown(.path)
     )]
-    NotUtf8 {
-        /// What was asked for.
-        path: PathBuf,
-        /// The first line that is no text, counted from 1.
-        line: usize,
-    },
-    /// It was read, and something in it is wrong.
+    NotUtf8 { path: PathBuf, line: usize },
+    /// Its contents are wrong.
     #[error("{0}")]
     Invalid(Report),
 }
@@ -55,10 +40,10 @@ pub enum ConfigError {
 /// Why a [`Config`](super::Config) cannot be written as TOML.
 #[derive(Debug, thiserror::Error)]
 pub enum ToTomlError {
-    /// It holds what no configuration may hold.
+    /// A value that no configuration may have.
     #[error("this configuration could not be read back\n{0}")]
     Refused(#[from] ConfigError),
-    /// It would read back as something else.
+    /// The text would read back as another configuration.
     #[error(
         "this configuration cannot be written as text: it has a path that is not UTF-8 or not normalized, an address \
          without a port, or a time finer than a millisecond"

@@ -1,29 +1,28 @@
 //! The gateway's configuration, read from TOML.
 //!
-//! Two layers, never mixed: the document as written, with the place of everything in it (crate
-//! `toml`), and [`Config`], checked plain data with every default filled in. Between them a section is
-//! read key by key (`section`); what is wrong is reported with file, line, value and remedy, all of
-//! it in one run (`report`).
+//! Two layers: the document with the places of its values (crate `toml`), and [`Config`], checked plain data with every
+//! default filled in. Between them each section is read key by key (`section`); all problems are reported in one run, with
+//! file, line, value and remedy (`report`).
 //!
-//! [`Config::parse`] is a function of its arguments: it opens nothing and looks no name up.
-//! [`Config::load`] reads the file, and looks whether local extents exist. Neither changes anything.
+//! [`Config::parse`] depends on its arguments only: it opens no file and resolves no name.
+//! [`Config::load`] reads the file, and checks whether local extents exist. Neither changes anything.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `types` | the checked data |
 //! | `limits` | every limit and default |
 //! | `gateway`, `volume`, `node` | each kind of section, key by key |
 //! | `section`, `quantity`, `address` | values: text, numbers, sizes, times, addresses |
-//! | `report`, `syntax`, `error` | what is shown when something is wrong |
+//! | `report`, `syntax`, `error` | problems and their messages |
 //! | `write` | back to TOML |
 
 pub mod address;
 mod error;
 mod gateway;
-pub mod limits;
+mod limits;
 mod node;
 pub mod quantity;
-pub mod report;
+mod report;
 mod section;
 mod syntax;
 mod types;
@@ -37,6 +36,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use error::{ConfigError, ToTomlError};
+pub use report::Report;
 pub use types::{
     Batch, Config, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
     VolumeConfig,
@@ -57,7 +57,7 @@ impl Config {
         let unreadable = |source| ConfigError::Unreadable { path: path.to_path_buf(), source };
         let whole = std::path::absolute(path).map_err(unreadable)?;
         let base_dir = whole.parent().unwrap_or(Path::new("/"));
-        // What cannot be looked at is left to the store, which says why.
+        // If this fails, the store reports the reason.
         read(&text, &path.display().to_string(), base_dir, |path| path.try_exists().unwrap_or(true))
     }
 
@@ -73,20 +73,18 @@ fn read(text: &str, file: &str, base_dir: &Path, exists: fn(&Path) -> bool) -> R
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(ConfigError::TooLarge { path: file.into() });
     }
-    let mut reader = Reader::new(text, base_dir, exists);
+    let findings = Findings::new(text);
     let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        // What a broken text seems to say is not worth checking.
-        syntax::report_syntax(text, &errors, &mut reader.findings);
-        return Err(refusal(reader.findings, file));
-    }
-    let top = Section::open(document.get_ref(), document.span(), &TOP, &mut reader.findings);
-    let config = read_config(&top, &mut reader);
-    if reader.findings.is_empty() { Ok(config) } else { Err(refusal(reader.findings, file)) }
-}
-
-fn refusal(findings: Findings<'_>, file: &str) -> ConfigError {
-    ConfigError::Invalid(findings.into_report(file))
+    let config = if errors.is_empty() {
+        let top = Section::open(document.get_ref(), document.span(), &TOP, &findings);
+        let (names, ids, sources) = Default::default();
+        Some(read_config(&top, &mut Reader { base_dir, exists, names, ids, sources, nodes: 0 }))
+    } else {
+        // The contents of a malformed text are not worth checking.
+        syntax::report_syntax(text, &errors, &findings);
+        None
+    };
+    config.filter(|_| findings.is_empty()).ok_or_else(|| ConfigError::Invalid(findings.into_report(file)))
 }
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {

@@ -1,6 +1,6 @@
-//! Numbers, sizes and times as a configuration writes them: read from a TOML value, shown as TOML.
+//! Numbers, sizes and times of a configuration: read from TOML values, written as TOML.
 //!
-//! What is shown reads back as exactly the same value. It must never round.
+//! The text of a value reads back as exactly the same value: nothing is rounded.
 
 use std::time::Duration;
 
@@ -9,35 +9,31 @@ use toml::de::{DeInteger, DeValue};
 
 use super::report::quoted;
 
-/// Why a value is not what its key wants, and what to write instead.
+/// Why a value is not of the type that its key takes, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wrong {
-    /// Follows the key: "is text", "'4 apples' is not a size".
+    /// Follows the key: "must be a size, not text".
     pub problem: String,
     /// What to write instead.
     pub help: String,
 }
 
-/// Something with a smallest and a largest value.
-pub trait Quantity: Copy + PartialOrd + Sized {
-    /// What it is called in messages, with its article.
+/// A value with a smallest and a largest one.
+pub(super) trait Quantity: Copy + PartialOrd + Sized {
+    /// Its name in messages, with the article.
     const KIND: &'static str;
     /// Values that show how it is written.
     const EXAMPLES: &'static str;
 
     /// As the right-hand side of a TOML line.
     fn to_toml(self) -> String;
-}
-
-/// Reads a quantity out of a TOML value.
-pub(super) trait FromToml: Quantity {
-    /// The value, or why it is none.
+    /// The value that TOML has, or why it has none.
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong>;
 }
 
 /// A number of things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub struct Count(pub u64);
+pub(super) struct Count(pub u64);
 
 /// A number of bytes, written with a unit: `"64KiB"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -45,7 +41,7 @@ pub struct Size(pub u64);
 
 /// A length of time, written with a unit: `"500ms"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub struct Period(pub Duration);
+pub(super) struct Period(pub Duration);
 
 impl Quantity for Count {
     const KIND: &'static str = "a whole number";
@@ -54,31 +50,7 @@ impl Quantity for Count {
     fn to_toml(self) -> String {
         self.0.to_string()
     }
-}
 
-impl Quantity for Size {
-    const KIND: &'static str = "a size";
-    const EXAMPLES: &'static str = "such as \"512B\", \"64KiB\" or \"10GiB\"";
-
-    fn to_toml(self) -> String {
-        let units = [(GIB << 10, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
-        match units.into_iter().find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit)) {
-            Some((unit, name)) => format!("\"{}{name}\"", self.0 / unit),
-            None => format!("\"{}B\"", self.0),
-        }
-    }
-}
-
-impl Quantity for Period {
-    const KIND: &'static str = "a length of time";
-    const EXAMPLES: &'static str = "such as \"500ms\", \"10s\", \"2m\" or \"1h\"";
-
-    fn to_toml(self) -> String {
-        format!("\"{}\"", exact_duration(self.0))
-    }
-}
-
-impl FromToml for Count {
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong> {
         match value {
             DeValue::Integer(n) => u64::from_str_radix(n.as_str(), n.radix()).map(Count).map_err(|_| Wrong {
@@ -93,45 +65,68 @@ impl FromToml for Count {
     }
 }
 
-impl FromToml for Size {
-    fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong> {
-        match value {
-            // A bare number is a number of bytes, as everywhere else on the command line.
-            DeValue::Integer(_) => Count::from_toml(value).map(|Count(bytes)| Size(bytes)).map_err(|wrong| Wrong {
-                help: format!("write a number and a unit in quotes, {}", Self::EXAMPLES),
-                ..wrong
-            }),
-            DeValue::String(text) => parse_size(text).map(Size).map_err(|why| match why {
-                SizeError::Malformed(_) => Wrong {
-                    problem: format!("must be {}, not {}", Self::KIND, quoted(text)),
-                    help: format!("write a number and a unit, {}", Self::EXAMPLES),
-                },
-                SizeError::TooLarge(_) => Wrong {
-                    problem: format!("is {}, which is more than 8 EiB", quoted(text)),
-                    help: format!("write a number and a unit, {}", Self::EXAMPLES),
-                },
-            }),
-            other => Err(wrong_type::<Self>(other)),
+impl Size {
+    /// As the right-hand side of a TOML line.
+    #[must_use]
+    pub fn to_toml(self) -> String {
+        let units = [(GIB << 10, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => format!("\"{}{name}\"", self.0 / unit),
+            None => format!("\"{}B\"", self.0),
         }
     }
 }
 
-impl FromToml for Period {
-    fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong> {
-        match value {
-            // A bare number is a number of seconds, as everywhere else on the command line.
-            DeValue::Integer(_) => {
-                Count::from_toml(value).map(|Count(seconds)| Period(Duration::from_secs(seconds))).map_err(|wrong| {
-                    Wrong { help: format!("write a number and a unit in quotes, {}", Self::EXAMPLES), ..wrong }
-                })
-            }
-            DeValue::String(text) => parse_duration(text).map(Period).map_err(|_| Wrong {
-                problem: format!("must be {}, not {}", Self::KIND, quoted(text)),
-                help: format!("write a number and a unit, {}", Self::EXAMPLES),
-            }),
-            other => Err(wrong_type::<Self>(other)),
-        }
+impl Quantity for Size {
+    const KIND: &'static str = "a size";
+    const EXAMPLES: &'static str = "such as \"512B\", \"64KiB\" or \"10GiB\"";
+
+    fn to_toml(self) -> String {
+        Size::to_toml(self)
     }
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        with_unit(value, Size, |text| {
+            parse_size(text).map(Size).map_err(|why| match why {
+                SizeError::Malformed(_) => not_a::<Self>(text),
+                SizeError::TooLarge(_) => format!("is {}, which is more than 8 EiB", quoted(text)),
+            })
+        })
+    }
+}
+
+impl Quantity for Period {
+    const KIND: &'static str = "a length of time";
+    const EXAMPLES: &'static str = "such as \"500ms\", \"10s\", \"2m\" or \"1h\"";
+
+    fn to_toml(self) -> String {
+        format!("\"{}\"", exact_duration(self.0))
+    }
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let seconds = |seconds| Period(Duration::from_secs(seconds));
+        with_unit(value, seconds, |text| parse_duration(text).map(Period).map_err(|_| not_a::<Self>(text)))
+    }
+}
+
+/// Text with a unit, or a bare number, which counts `bare` units as everywhere on the command line.
+fn with_unit<Q: Quantity>(
+    value: &DeValue<'_>,
+    bare: impl Fn(u64) -> Q,
+    parse: impl Fn(&str) -> Result<Q, String>,
+) -> Result<Q, Wrong> {
+    let unit = |quotes: &str| format!("write a number and a unit{quotes}, {}", Q::EXAMPLES);
+    match value {
+        DeValue::Integer(_) => {
+            Count::from_toml(value).map(|Count(n)| bare(n)).map_err(|wrong| Wrong { help: unit(" in quotes"), ..wrong })
+        }
+        DeValue::String(text) => parse(text).map_err(|problem| Wrong { problem, help: unit("") }),
+        other => Err(wrong_type::<Q>(other)),
+    }
+}
+
+fn not_a<Q: Quantity>(text: &str) -> String {
+    format!("must be {}, not {}", Q::KIND, quoted(text))
 }
 
 /// On which side an integer leaves a `u64`.
@@ -139,7 +134,7 @@ fn beyond(integer: &DeInteger<'_>) -> &'static str {
     if integer.as_str().starts_with('-') { "negative" } else { "more than any limit" }
 }
 
-/// What a TOML value is, in words.
+/// The type of a TOML value, in words.
 pub(super) fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration, shown as compilers do: file, line, the line itself, a caret
-//! under the value, and the remedy.
+//! Problems of a configuration in the form of compilers' messages: file, line, the line itself, a caret under the value,
+//! and the remedy.
 //!
-//! Whatever stands in the file is shown harmless: control characters escaped, long lines cut. It must
-//! never let a configuration write to the terminal as it likes.
+//! Control characters of the file are escaped and long lines cut, so that a configuration cannot control the terminal.
 
-use std::fmt::{self, Write as _};
+use std::cell::RefCell;
+use std::fmt;
 use std::ops::Range;
 
 use super::limits::PROBLEMS_MAX;
@@ -15,194 +15,126 @@ const QUOTED_CHARS_MAX: usize = 60;
 const EXCERPT_CHARS_MAX: usize = 100;
 /// Characters kept to the left of a caret when the line has to be cut there.
 const EXCERPT_CHARS_LEFT: usize = 30;
-/// What a tabulator is shown as, so that carets stand where they should.
+/// The representation of a tab, so that carets are in the right column.
 const TAB: &str = "    ";
 
-/// All that is wrong with one configuration, in the order of its lines.
+/// Everything that is wrong with one configuration, as text for a terminal, in the order of its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    file: String,
-    problems: Vec<Problem>,
-    found: usize,
-}
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// What is wrong, in one line, with the offending value.
-    pub message: String,
-    /// Where; `None` if something is missing from the file as a whole.
-    pub place: Option<Place>,
-    /// What to do about it.
-    pub help: String,
-    /// What else one may want to know.
-    pub notes: Vec<String>,
-}
-
-/// A place in a file, with what stands there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Counted from 1.
-    pub line: usize,
-    /// Counted from 1, in characters.
-    pub column: usize,
-    excerpt: String,
-    caret_at: usize,
-    caret_len: usize,
-}
-
-impl Report {
-    /// The problems, the first [`PROBLEMS_MAX`] of them.
-    #[must_use]
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
-    }
-}
+pub struct Report(String);
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n\n")?;
-            }
-            problem.write(f, &self.file)?;
-        }
-        if self.found > 1 {
-            write!(f, "\n\nerror: {} has {} problems", self.file, self.found)?;
-        }
-        if self.found > self.problems.len() {
-            write!(f, ", of which the first {} are shown", self.problems.len())?;
-        }
-        Ok(())
-    }
-}
-
-impl Problem {
-    fn write(&self, f: &mut fmt::Formatter<'_>, file: &str) -> fmt::Result {
-        writeln!(f, "error: {}", self.message)?;
-        let gutter = match &self.place {
-            Some(place) => {
-                let number = place.line.to_string();
-                let gutter = number.len();
-                writeln!(f, "{:gutter$}--> {file}:{}:{}", "", place.line, place.column)?;
-                writeln!(f, "{:gutter$} |", "")?;
-                writeln!(f, "{number} | {}", place.excerpt)?;
-                let (at, carets) = (place.caret_at, "^".repeat(place.caret_len));
-                writeln!(f, "{:gutter$} | {:at$}{carets}", "", "")?;
-                gutter
-            }
-            None => {
-                writeln!(f, " --> {file}")?;
-                1
-            }
-        };
-        write!(f, "{:gutter$} = help: {}", "", self.help)?;
-        self.notes.iter().try_for_each(|note| write!(f, "\n{:gutter$} = note: {note}", ""))
+        f.write_str(&self.0)
     }
 }
 
 /// Collects problems while a text is read.
 pub(super) struct Findings<'a> {
     text: &'a str,
-    found: Vec<Finding>,
+    found: RefCell<Vec<Finding>>,
 }
 
-/// A problem before its place is looked up: a text may hold very many, and only the first are shown.
-pub(super) struct Finding {
+/// A problem. Its line is looked up when it is shown: a text may have very many problems, and only the first are shown.
+struct Finding {
     span: Option<Range<usize>>,
     message: String,
     help: String,
-    notes: Vec<Note>,
+    note: Option<Note>,
 }
 
-enum Note {
+/// Additional information about a problem.
+pub(super) enum Note {
+    /// A sentence.
     Text(String),
+    /// A sentence that ends with the line of another place.
     Line(&'static str, Range<usize>),
-}
-
-impl Finding {
-    /// Something else one may want to know.
-    pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
-        self.notes.push(Note::Text(text.into()));
-        self
-    }
-
-    /// `what`, followed by the line of another place.
-    pub fn note_line(&mut self, what: &'static str, span: &Range<usize>) -> &mut Self {
-        self.notes.push(Note::Line(what, span.clone()));
-        self
-    }
 }
 
 impl<'a> Findings<'a> {
     /// None so far, in `text`.
     pub fn new(text: &'a str) -> Self {
-        Findings { text, found: Vec::new() }
+        Findings { text, found: RefCell::default() }
     }
 
     /// Whether nothing is wrong so far.
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.found.borrow().is_empty()
     }
 
-    /// A problem at these bytes of the text.
-    pub fn add(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) -> &mut Finding {
-        self.push(Some(span.clone()), message.into(), help.into())
+    /// Adds a problem at these bytes of the text.
+    pub fn add(&self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        self.push(Some(span), message.into(), help.into(), None);
     }
 
-    /// Something that is missing from the file as a whole.
-    pub fn add_missing(&mut self, message: impl Into<String>, help: impl Into<String>) -> &mut Finding {
-        self.push(None, message.into(), help.into())
+    /// Adds a problem with a note.
+    pub fn add_noted(&self, span: &Range<usize>, message: String, help: impl Into<String>, note: Note) {
+        self.push(Some(span), message, help.into(), Some(note));
+    }
+
+    /// Adds something that the file as a whole lacks.
+    pub fn add_missing(&self, message: &str, help: &str) {
+        self.push(None, message.into(), help.into(), None);
+    }
+
+    fn push(&self, span: Option<&Range<usize>>, message: String, help: String, note: Option<Note>) {
+        self.found.borrow_mut().push(Finding { span: span.cloned(), message, help, note });
     }
 
     /// The report on `file`.
-    pub fn into_report(mut self, file: &str) -> Report {
-        self.found.sort_by_key(|finding| finding.span.as_ref().map_or(usize::MAX, |span| span.start));
-        let problems = self.found.iter().take(PROBLEMS_MAX).map(|finding| self.problem(finding)).collect();
-        Report { file: printable(file), problems, found: self.found.len() }
-    }
-
-    fn push(&mut self, span: Option<Range<usize>>, message: String, help: String) -> &mut Finding {
-        self.found.push(Finding { span, message, help, notes: Vec::new() });
-        let last = self.found.len() - 1;
-        &mut self.found[last]
-    }
-
-    fn problem(&self, finding: &Finding) -> Problem {
-        let notes = finding.notes.iter().map(|note| match note {
-            Note::Text(text) => text.clone(),
-            Note::Line(what, span) => format!("{what} on line {}", line_number(self.text, span.start)),
-        });
-        Problem {
-            message: finding.message.clone(),
-            place: finding.span.as_ref().map(|span| place(self.text, span)),
-            help: finding.help.clone(),
-            notes: notes.collect(),
+    pub fn into_report(self, file: &str) -> Report {
+        let (mut found, file) = (self.found.into_inner(), printable(file));
+        found.sort_by_key(|finding| finding.span.as_ref().map_or(usize::MAX, |span| span.start));
+        let mut parts: Vec<String> =
+            found.iter().take(PROBLEMS_MAX).map(|finding| finding.shown(self.text, &file)).collect();
+        if found.len() > PROBLEMS_MAX {
+            let count = found.len();
+            parts.push(format!("error: {file} has {count} problems, of which the first {PROBLEMS_MAX} are shown"));
+        } else if found.len() > 1 {
+            parts.push(format!("error: {file} has {} problems", found.len()));
         }
+        Report(parts.join("\n\n"))
+    }
+}
+
+impl Finding {
+    fn shown(&self, text: &str, file: &str) -> String {
+        let mut lines = vec![format!("error: {}", self.message)];
+        let mut gutter = " ".to_string();
+        if let Some(span) = &self.span {
+            let start = floor_char(text, span.start);
+            let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+            let line = text[line_start..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
+            let line_end = line_start + line.len();
+            let start = start.min(line_end);
+            let end = floor_char(text, span.end).clamp(start, line_end);
+            let before = &text[line_start..start];
+            let (excerpt, at, carets) = excerpt(before, &text[start..end], &text[end..line_end]);
+            let (number, column) = (line_number(text, start).to_string(), before.chars().count() + 1);
+            gutter = " ".repeat(number.len());
+            lines.push(format!("{gutter}--> {file}:{number}:{column}"));
+            lines.push(format!("{gutter} |"));
+            lines.push(format!("{number} | {excerpt}"));
+            lines.push(format!("{gutter} | {:at$}{}", "", "^".repeat(carets)));
+        } else {
+            lines.push(format!(" --> {file}"));
+        }
+        lines.push(format!("{gutter} = help: {}", self.help));
+        lines.extend(self.note.as_ref().map(|note| match note {
+            Note::Text(note) => format!("{gutter} = note: {note}"),
+            Note::Line(what, span) => format!("{gutter} = note: {what} on line {}", line_number(text, span.start)),
+        }));
+        lines.join("\n")
     }
 }
 
 /// The line of that byte, counted from 1.
-pub(super) fn line_number(text: &str, at: usize) -> usize {
+fn line_number(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|&b| b == b'\n').count() + 1
-}
-
-fn place(text: &str, span: &Range<usize>) -> Place {
-    let start = floor_char(text, span.start);
-    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
-    let line = text[line_start..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
-    let line_end = line_start + line.len();
-    let start = start.min(line_end);
-    let end = floor_char(text, span.end).clamp(start, line_end);
-    let before = &text[line_start..start];
-
-    let (excerpt, caret_at, caret_len) = excerpt(before, &text[start..end], &text[end..line_end]);
-    Place { line: line_number(text, start), column: before.chars().count() + 1, excerpt, caret_at, caret_len }
 }
 
 /// The line as shown, where the carets start in it, and how many there are.
 fn excerpt(before: &str, within: &str, after: &str) -> (String, usize, usize) {
-    // No more than can be shown is looked at, however long the line is.
+    // The work is limited to what can be shown, however long the line is.
     let head: String = printable_chars(before.chars()).collect();
     let head_chars = head.chars().count();
     let body: Vec<char> = printable_chars(within.chars()).take(EXCERPT_CHARS_MAX + 1).collect();
@@ -227,13 +159,13 @@ fn excerpt(before: &str, within: &str, after: &str) -> (String, usize, usize) {
     (shown, caret_at, caret_len)
 }
 
-/// `text` in single quotes, harmless and not too long.
+/// `text` in single quotes, escaped and shortened.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", shortened(text, QUOTED_CHARS_MAX))
 }
 
-/// As much of `text` as takes at most `chars_max` characters when it is printable, and dots for the rest. What cannot
-/// be printed counts with all that stands for it.
+/// The part of `text` that takes at most `chars_max` printable characters, and dots for the rest. An escape counts with
+/// all of its characters.
 pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     let (mut shown, mut count) = (String::new(), 0);
     for c in text.chars() {
@@ -249,7 +181,7 @@ pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     shown
 }
 
-/// `text` with everything escaped that a terminal might obey.
+/// `text` with all control characters escaped.
 pub(super) fn printable(text: &str) -> String {
     printable_chars(text.chars()).collect()
 }
@@ -264,21 +196,17 @@ fn printable_chars<'a>(chars: impl Iterator<Item = char> + 'a) -> impl Iterator<
     })
 }
 
-/// The words joined as people do, with `last` before the last: `a`, `a and b`, `a, b and c`.
+/// The words joined with commas, and `last` before the last: `a`, `a and b`, `a, b and c`.
 pub(super) fn listed(words: &[&str], last: &str) -> String {
     match words {
         [] => String::new(),
         [one] => (*one).to_string(),
-        [first @ .., end] => {
-            let mut text = first.join(", ");
-            // Writing to a string cannot fail.
-            let _ = write!(text, " {last} {end}");
-            text
-        }
+        [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
     }
 }
 
-fn floor_char(text: &str, at: usize) -> usize {
+/// The start of the character that this byte belongs to.
+pub(super) fn floor_char(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }

@@ -1,25 +1,25 @@
-//! Text that is not TOML: what the parser says, put as what to write instead.
+//! Text that is not TOML: the parser's errors as remedies.
 //!
-//! Most of it is a value without its quotes. The remedy is read off the line itself, since the
-//! parser's own words speak of grammar.
+//! Most errors are values without quotes. The remedy is derived from the line itself, because the parser's messages are
+//! about grammar.
 
 use std::ops::Range;
 
 use toml::de::Error;
 
-use super::report::{Findings, shortened};
+use super::report::{Findings, floor_char, shortened};
 
 /// Characters of a line that a remedy repeats.
 const REPEATED_CHARS_MAX: usize = 60;
 
 /// Reports the errors of the parser, one for each line.
-pub(super) fn report_syntax(text: &str, errors: &[Error], findings: &mut Findings<'_>) {
+pub(super) fn report_syntax(text: &str, errors: &[Error], findings: &Findings<'_>) {
     let mut errors: Vec<(Range<usize>, &str)> =
         errors.iter().map(|error| (error.span().unwrap_or(0..0), error.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
     let mut next_line = 0;
     for (span, message) in errors {
-        // Looked at before the line itself: one line may hold very many errors.
+        // Checked before the line is searched for: one line may have very many errors.
         if span.start < next_line {
             continue;
         }
@@ -29,13 +29,13 @@ pub(super) fn report_syntax(text: &str, errors: &[Error], findings: &mut Finding
         findings.add(&span_on_line(&span, line_start, line), what, help);
         let open = ["array", "inline table", "multi-line"].iter().any(|what| message.contains(what));
         if open || (line.trim().starts_with('[') && message != "duplicate key") {
-            // What follows an open bracket or quotation is misread: it says nothing of itself.
+            // Text after an open bracket or quotation mark is misread, so its errors mean nothing.
             break;
         }
     }
 }
 
-/// What is wrong with a line, and what to write.
+/// The problem of a line, and the remedy.
 fn explain(line: &str, message: &str) -> (String, String) {
     let code = line.trim();
     if code.starts_with('[') {
@@ -76,7 +76,7 @@ fn explain_header(code: &str, message: &str) -> (String, String) {
     (what.into(), help.into())
 }
 
-/// A value that starts like none of TOML's lists, sections and texts.
+/// A value that is not a list, section or text of TOML.
 fn explain_bare(key: &str, value: &str, message: &str) -> (String, String) {
     if value.contains('=') {
         return ("there are two keys on this line".into(), "write every key on a line of its own".into());
@@ -132,14 +132,13 @@ fn short(text: &str) -> String {
 
 /// The line that this byte is on, or the one that it ends, and where that line starts.
 fn line_at(text: &str, at: usize) -> (usize, &str) {
-    let at = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    // A value that is missing is found missing where the next line starts.
-    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    // A missing value is reported at the start of the next line.
+    let start = text[..floor_char(text, at)].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[start..].split('\n').next().unwrap_or_default();
     (start, line)
 }
 
-/// The value on that line if the parser points at nothing in particular, else what it points at.
+/// The value on that line if the parser points into it, else the place that the parser points at.
 fn span_on_line(span: &Range<usize>, line_start: usize, line: &str) -> Range<usize> {
     let Some((key, value)) = line.split_once('=') else { return span.clone() };
     let value_start = line_start + key.len() + 1 + (value.len() - value.trim_start().len());

@@ -11,7 +11,7 @@ pub use crate::net::{ListenAddr as Listen, Sizing};
 pub use crate::store::ExtentId;
 pub use crate::store::{Engine, Mapping};
 
-/// All that a gateway is told.
+/// The configuration of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where NBD clients connect; at least one.
@@ -20,26 +20,26 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// NBD clients at once.
     pub connections: usize,
-    /// Microseconds that the loop may look for what comes next before it sleeps; 0: it sleeps at once.
+    /// Maximum time of busy polling before the loop sleeps, in microseconds; 0: none.
     pub busy_poll_us: u64,
-    /// One request in so many is followed through all stages; 0: none.
+    /// One request in this many is followed through all stages; 0: none.
     pub trace_one_in: u64,
     /// Bytes of requests and replies held at once, all clients together.
     pub memory_bytes: u64,
-    /// What the gateway calls itself towards nodes; `None` leaves it to the caller.
+    /// The gateway's name towards nodes; `None` leaves it to the caller.
     pub name: Option<String>,
     /// The volumes, at least one, their names and identities all different.
     pub volumes: Vec<VolumeConfig>,
 }
 
-/// One volume: what it is called, how its addresses map to nodes, and how the nodes are spoken to.
+/// One volume: its name, the mapping of its addresses to nodes, and the options of links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeConfig {
     /// The name of the export; 1 to 255 bytes, printable.
     pub name: String,
-    /// What nodes remember to belong to; the name unless written otherwise.
+    /// The id that nodes record as their volume; by default the name.
     pub id: String,
-    /// For people; shown by NBD clients.
+    /// A description, shown by NBD clients.
     pub description: Option<String>,
     /// How the volume's addresses map to its nodes.
     pub layout: LayoutKind,
@@ -51,7 +51,7 @@ pub struct VolumeConfig {
     pub batch_bytes: u64,
     /// TCP connections per node (P1's m).
     pub links: usize,
-    /// Batches on their way per link.
+    /// Batches in flight per link.
     pub outstanding_batches: usize,
     /// How long a request waits for its node before it fails.
     pub timeout: Duration,
@@ -61,7 +61,7 @@ pub struct VolumeConfig {
     pub reconnect_min: Duration,
     /// The longest pause between attempts to connect; not below the first.
     pub reconnect_max: Duration,
-    /// Silence after which a link that is in use carries a small frame; zero: never.
+    /// Silence after which a link in use carries a small frame; zero: never.
     pub keep_awake: Duration,
     /// Options of the sockets towards nodes.
     pub socket: SocketConfig,
@@ -76,7 +76,7 @@ pub struct SocketConfig {
     pub send_buffer_bytes: Option<u64>,
     /// `SO_RCVBUF` in bytes.
     pub receive_buffer_bytes: Option<u64>,
-    /// Who decides about the sizes of buffers that are not set.
+    /// How buffers without a configured size are sized.
     pub sizing: Sizing,
     /// `TCP_CONGESTION`, such as `bbr`.
     pub congestion: Option<String>,
@@ -89,9 +89,9 @@ pub struct SocketConfig {
 pub struct NodeConfig {
     /// Where its extent is served.
     pub source: NodeSource,
-    /// What its extent must have; for a local one that does not exist yet, what it gets.
+    /// The size that its extent must have, or that a new local extent gets.
     pub size_bytes: Option<u64>,
-    /// Which extent it must serve; it is followed to where it announces itself.
+    /// The extent that it must serve; the gateway follows its announcements.
     pub extent: Option<ExtentId>,
 }
 
@@ -111,7 +111,7 @@ pub enum NodeSource {
         threads: usize,
         /// How system calls reach the file.
         engine: Engine,
-        /// Whether the page cache is passed by (`O_DIRECT`).
+        /// Whether to bypass the page cache (`O_DIRECT`).
         direct: bool,
         /// Whether small reads may be answered from a memory mapping.
         mapped: Mapping,

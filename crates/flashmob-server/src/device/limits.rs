@@ -1,4 +1,4 @@
-//! Limits of a device's condition: what is crossed is said, and nothing else happens.
+//! Limits of a device's condition. Exceeding one produces a warning and nothing else.
 
 use flashmob_core::condition::{Condition, Crossed};
 
@@ -11,13 +11,13 @@ const HOT_THERMAL_STATUS: u8 = 3;
 /// Without `--free-space-min`: this, or a twentieth of the file system where that is less.
 const FREE_SPACE_MIN_BYTES: u64 = 256 << 20;
 
-/// How much must be free.
+/// Minimum free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FreeSpaceMin {
     /// 256 MiB, or a twentieth of the file system where that is less.
     #[default]
     Auto,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
 }
 
@@ -42,19 +42,19 @@ impl Default for Limits {
     }
 }
 
-/// What limits need to know beside the condition.
+/// Values that the limits need beside the condition.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Beside {
-    /// The condition's temperature is that of the battery, and not of some part that is hot by nature.
+    /// The condition's temperature is that of the battery, not of a part that is normally hot.
     pub is_of_battery: bool,
     /// The kernel slows the device down because it is hot.
     pub is_slowed_by_heat: bool,
-    /// Bytes that the data file's file system has in all.
+    /// Total bytes of the data file's file system.
     pub file_system_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// Which limits a condition crosses. What is not known crosses none.
+    /// The limits that a condition crosses. Unknown values cross none.
     pub(super) fn crossed_by(&self, condition: &Condition, beside: Beside) -> Crossed {
         let is_hot = condition.celsius_tenths.is_some_and(|tenths| f64::from(tenths) / 10.0 >= self.hot_celsius);
         Crossed {

@@ -1,15 +1,15 @@
-//! The device that a node runs on: how it is, whether that is near a limit, and when it was away.
+//! The device that a node runs on: its condition, its limits, and its pauses.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `state_file.rs` | what an app writes for the node, which may read more than a program does |
-//! | `space.rs` | room in the data file's file system, and what the extent has yet to take of it |
-//! | `limits.rs` | below, or above, what the node says so |
-//! | `pauses.rs` | when it was away, how long, and why |
-//! | `watch.rs` | the thread that looks, as rarely as will do |
+//! | `state_file.rs` | the file that an app writes for the node, because it may read more than a program |
+//! | `space.rs` | free space in the data file's file system, and the unallocated part of the extent |
+//! | `limits.rs` | the limits that produce warnings |
+//! | `pauses.rs` | periods in which the node did not serve, with reasons |
+//! | `watch.rs` | the thread that watches the device, as rarely as possible |
 //!
-//! Nothing here fails because something cannot be read, and nothing here is on the way of a request: files in `/sys` may take
-//! milliseconds to read, so a thread of its own does that.
+//! Unreadable values are no errors, and nothing here delays a request: files in `/sys` may take milliseconds to read, so a
+//! separate thread reads them.
 
 mod limits;
 mod pauses;

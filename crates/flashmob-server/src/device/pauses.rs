@@ -1,8 +1,8 @@
-//! When the node was away, how long, and why as far as that can be said.
+//! Periods in which the node did not serve, with their duration and, as far as known, the reason.
 //!
-//! Three things keep a node from serving without ending it: the device sleeps (its clock of time since boot runs on, the other
-//! does not), the process is stopped or gets no processor time (both run on, but a timer is late), or the network is gone. What the
-//! device said of itself before is likely the reason, so it stands beside it.
+//! There are three causes: the device sleeps (the clock of time since boot runs on, the other does not), the process is stopped
+//! or gets no processor time (both run on, but a timer is late), or the network is down. The condition before the pause is
+//! the likely reason, so it is reported with it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use flashmob_core::condition::{Condition, LastPause, Network};
 
 /// Pauses that are kept.
 pub const KEPT_MAX: usize = 16;
-/// A timer that is late by less is late because the machine is busy.
+/// A timer that is late by less is attributed to a busy machine.
 pub const LATE_MIN: Duration = Duration::from_secs(2);
 
 /// Two clocks at one moment.
@@ -34,7 +34,7 @@ impl Moment {
     }
 }
 
-/// What kept the node from serving.
+/// The cause of a pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The device was suspended.
@@ -45,14 +45,14 @@ pub(super) enum Cause {
     Network(String),
 }
 
-/// One time in which the node did not serve.
+/// One period in which the node did not serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// When it was over.
+    /// Its end.
     pub ended: SystemTime,
-    /// How long it was, to a second or so.
+    /// Its duration, accurate to about a second.
     pub lasted: Duration,
-    /// Why, and what the device was like.
+    /// The reason, and the condition of the device.
     pub reason: String,
 }
 
@@ -63,12 +63,12 @@ pub struct Pauses {
     last: VecDeque<Pause>,
 }
 
-/// Whether a thread that meant to sleep for `planned` was away, and how long.
+/// Whether a thread that slept for `planned` was paused, and for how long.
 pub(super) fn gap(before: Moment, now: Moment, planned: Duration) -> Option<(Cause, Duration)> {
     let awake = now.awake.saturating_sub(before.awake);
     let slept = now.since_boot.saturating_sub(before.since_boot).saturating_sub(awake);
     let late = awake.saturating_sub(planned);
-    // A device may sleep for a moment at a time, hundreds of times: that alone is no pause.
+    // A device may sleep for moments, hundreds of times: that alone is not a pause.
     if slept >= LATE_MIN {
         return Some((Cause::Slept, slept + if late >= LATE_MIN { late } else { Duration::ZERO }));
     }
@@ -76,7 +76,7 @@ pub(super) fn gap(before: Moment, now: Moment, planned: Duration) -> Option<(Cau
 }
 
 impl Pauses {
-    /// Notes a pause that ends now, with what was known of the device before it. Returns it in words.
+    /// Records a pause that ends now, with the condition before it. Returns its description.
     pub(super) fn note(&mut self, cause: &Cause, lasted: Duration, before: &Condition) -> String {
         let what = match cause {
             Cause::Slept if before.doze == Some(true) => "the device dozed and slept".to_string(),
@@ -110,7 +110,7 @@ impl Pauses {
         self.last.iter()
     }
 
-    /// The last one, as gateways are told.
+    /// The last one, in the form for gateways.
     #[must_use]
     pub fn last_told(&self) -> Option<LastPause> {
         self.last.back().map(|pause| LastPause {

@@ -1,24 +1,24 @@
-//! Room for the extent. A data file that was made sparse takes its blocks when they are first written: a device with less room
-//! than that fails writes later, long after everything looked well.
+//! Free space for the extent. A sparse data file allocates its blocks when they are first written: without enough free space,
+//! writes fail later.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Room in the file system of a data file.
+/// Space in the file system of a data file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that the node may still use.
+    /// Bytes available to the node.
     pub free_bytes: Option<u64>,
     /// Bytes in all.
     pub file_system_bytes: Option<u64>,
-    /// Bytes of the extent that have no blocks yet.
+    /// Unallocated bytes of the extent.
     pub unallocated_bytes: Option<u64>,
 }
 
 /// Blocks of `stat` are of this size whatever the file system's are.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Room around `path`; nothing is known where it is a block device, or gone.
+/// The space of the file system of `path`; empty for a block device or a missing file.
 #[must_use]
 pub fn space(path: &Path) -> Space {
     let Some(data) = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file) else { return Space::default() };

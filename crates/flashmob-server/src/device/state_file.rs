@@ -1,7 +1,6 @@
-//! The file in which an app tells what only an app may know: battery, screen, Doze. JSON, written beside and renamed.
+//! The file in which an app stores values that only an app may read: battery, screen, Doze. JSON, replaced by renaming.
 //!
-//! It is somebody else's file: it may be missing, half-written, huge, a pipe, or say nonsense. What makes no sense is not known; the
-//! rest counts.
+//! It is not trusted: it may be missing, half-written, huge, a pipe, or invalid. Invalid values are ignored; the rest counts.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -12,17 +11,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use flashmob_core::condition::{Condition, Network, THERMAL_STATUS_MAX};
 use serde_json::{Map, Value};
 
-/// No state takes more.
+/// Maximum size of the file, in bytes.
 const BYTES_MAX: u64 = 64 * 1024;
-/// What is older is not believed: the app is gone, or stands still.
+/// Maximum age: if it is older, the app has ended or is stopped.
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
-/// Temperatures of batteries beyond this are errors of a sensor.
+/// Battery temperatures beyond this are sensor errors.
 const CELSIUS_MAX: f64 = 150.0;
 
-/// What the file says, as far as it makes sense.
+/// The valid values of the file.
 ///
 /// # Errors
-/// Why nothing of it can be believed.
+/// Why none of it is valid.
 pub fn read(path: &Path, now: SystemTime) -> Result<Condition, String> {
     let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = open.map_err(|error| error.to_string())?;
@@ -38,10 +37,10 @@ pub fn read(path: &Path, now: SystemTime) -> Result<Condition, String> {
     parse(&bytes, metadata.modified().ok(), now)
 }
 
-/// What the text of such a file says; `modified` counts where it does not tell when it was written.
+/// The valid values of such a text; `modified` is used if it has no time of writing.
 ///
 /// # Errors
-/// If it is no JSON object, or not of this time.
+/// If it is not a JSON object, or too old.
 pub fn parse(bytes: &[u8], modified: Option<SystemTime>, now: SystemTime) -> Result<Condition, String> {
     let state: Map<String, Value> =
         serde_json::from_slice(bytes).map_err(|error| format!("it is not a JSON object: {error}"))?;

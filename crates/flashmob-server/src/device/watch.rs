@@ -1,5 +1,5 @@
-//! The thread that looks after the device: every five seconds while the node works, every half minute while nobody wants
-//! anything. It wakes the node's loop only when there is something to tell.
+//! The thread that watches the device: every five seconds while the node works, every half minute while it is idle. It wakes
+//! the node's loop only for changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,24 +16,24 @@ use super::space::space;
 use super::state_file;
 use crate::net::Wake;
 
-/// How often the device is looked at while the node works.
+/// Interval of looks at the device while the node works.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often the clocks are, so that a pause is known to a second.
+/// Interval of looks at the clocks, so that a pause is known to a second.
 const TICK: Duration = Duration::from_secs(1);
-/// How often while nobody wants anything.
+/// The same while the node is idle.
 const IDLE_TICK: Duration = Duration::from_secs(30);
-/// The node works if a gateway asked for something within this. That the loop turned says nothing: whoever announces the node, or looks at its
-/// state, turns it.
+/// The node works if a gateway sent a request within this time. Turns of the loop do not count: announcements and status
+/// requests cause them as well.
 const WORKS_FOR: Duration = Duration::from_secs(30);
 
-/// What to look at.
+/// Options for watching the device.
 #[derive(Debug, Clone)]
 pub struct DeviceOptions {
-    /// What an app writes for the node.
+    /// The file that an app writes for the node.
     pub state_file: Option<PathBuf>,
-    /// What is said when it is crossed.
+    /// Limits that produce warnings.
     pub limits: Limits,
-    /// Where `/sys` lies below: `/`.
+    /// The parent of `/sys`: `/`, except in tests.
     pub root: PathBuf,
 }
 
@@ -52,15 +52,15 @@ struct Latest {
 #[derive(Debug, Default)]
 struct Shared {
     latest: Mutex<Latest>,
-    /// Counts what gateways should be told.
+    /// Counts changes to send to gateways.
     news: AtomicU64,
-    /// Counts what gateways asked for.
+    /// Counts requests of gateways.
     work: AtomicU64,
     is_over: Mutex<bool>,
     over: Condvar,
 }
 
-/// Looks after the device until it is dropped.
+/// Watches the device until it is dropped.
 #[derive(Debug)]
 pub struct DeviceWatch {
     shared: Arc<Shared>,
@@ -71,12 +71,12 @@ pub struct DeviceWatch {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a thread that panicked left behind is whole: it is only ever replaced.
+    // Valid even after a panic: values are only replaced as a whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl DeviceWatch {
-    /// Looks once, and then again and again on a thread of its own. `data` is the node's data file.
+    /// Looks once, and then periodically on a thread of its own. `data` is the node's data file.
     pub fn start(options: DeviceOptions, data: &Path, wake: Wake) -> std::io::Result<DeviceWatch> {
         let shared = Arc::new(Shared::default());
         let mut looker = Looker {
@@ -94,14 +94,14 @@ impl DeviceWatch {
         Ok(DeviceWatch { shared, thread: Some(thread), seen: u64::MAX, lost: None })
     }
 
-    /// The loop turned; gateways have asked for `work` so far, in whatever unit. Returns a condition if there is news for gateways.
+    /// To be called in each turn of the loop, with a counter of gateways' requests. Returns the condition if it has changed.
     pub fn turned(&mut self, work: u64) -> Option<Condition> {
         self.shared.work.store(work, Ordering::Relaxed);
         let news = self.shared.news.load(Ordering::Acquire);
         (std::mem::replace(&mut self.seen, news) != news).then(|| self.condition())
     }
 
-    /// The condition when it was last looked at.
+    /// The last condition.
     #[must_use]
     pub fn condition(&self) -> Condition {
         let latest = lock(&self.shared.latest);
@@ -109,18 +109,18 @@ impl DeviceWatch {
         Condition { pauses, last_pause, ..latest.condition.clone() }
     }
 
-    /// Lets `tell` look at the pauses.
+    /// Calls `tell` with the pauses.
     pub fn with_pauses<T>(&self, tell: impl FnOnce(&Pauses) -> T) -> T {
         tell(&lock(&self.shared.latest).pauses)
     }
 
-    /// The last link was lost, and not because a gateway wanted so.
+    /// The last link was lost, and not closed by its gateway.
     pub fn links_lost(&mut self, error: &str) {
         let pauses = lock(&self.shared.latest).pauses.count();
         self.lost.get_or_insert_with(|| (Moment::now(), error.to_string(), pauses));
     }
 
-    /// A gateway is linked. If all links had been lost for a while, and nothing else explains it, that was a pause.
+    /// A gateway linked. If all links had been lost for a while without another explanation, that was a pause.
     pub fn linked(&mut self) {
         let Some((since, error, pauses_then)) = self.lost.take() else { return };
         let lasted = Moment::now().since_boot.saturating_sub(since.since_boot);
@@ -139,7 +139,7 @@ impl Drop for DeviceWatch {
         *lock(&self.shared.is_over) = true;
         self.shared.over.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It ends at once, unless some file in /sys does not answer: then the process ends without it.
+            // It ends at once, unless a file in /sys blocks: then the process ends without it.
             if thread.is_finished() {
                 let _ = thread.join();
             }
@@ -157,11 +157,11 @@ struct Looker {
     data: PathBuf,
     wake: Wake,
     shared: Arc<Shared>,
-    /// What the loop was last woken for.
+    /// The condition for which the loop was last woken.
     told: Condition,
-    /// Why the app's file is not believed, while it is not.
+    /// Why the app's file is ignored, while it is.
     complaint: Option<String>,
-    /// `/sys` told nothing. On Android every further question would be a line in the system's log.
+    /// `/sys` had no values. On Android every further attempt would be a line in the system's log.
     is_sys_mute: bool,
 }
 
@@ -195,7 +195,7 @@ impl Looker {
         }
     }
 
-    /// Looks at the device, and wakes the loop if gateways should know.
+    /// Looks at the device, and wakes the loop after changes for gateways.
     fn look(&mut self) {
         let mut condition = self.see();
         let (before, pauses, last_pause) = {
@@ -218,7 +218,7 @@ impl Looker {
         }
     }
 
-    /// What can be seen: what an app tells counts more than what this program sees itself.
+    /// The current condition. An app's values take precedence over this program's own.
     fn see(&mut self) -> Condition {
         let told = self.state_file();
         let seen = if self.is_sys_mute { Power::default() } else { power(&self.options.root) };
@@ -243,7 +243,7 @@ impl Looker {
         condition
     }
 
-    /// What the app's file says; complains once about one that cannot be believed.
+    /// The values of the app's file; warns once if it is invalid.
     fn state_file(&mut self) -> Condition {
         let Some(path) = &self.options.state_file else { return Condition::default() };
         match state_file::read(path, SystemTime::now()) {

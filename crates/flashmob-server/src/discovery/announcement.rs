@@ -1,8 +1,7 @@
-//! What a node tells of itself, and the limits within which it is believed: the body of `/join`, and the source of a
-//! TXT record.
+//! An announcement of a node, and its limits: the body of `/join`, and the source of a TXT record.
 //!
-//! Whoever reaches a port can send anything. What comes out of here is short, printable, and names an address by its
-//! numbers, so that nobody makes a gateway look names up.
+//! Anyone who reaches a port can send anything. A checked announcement is short, printable, and has a numeric address, so
+//! that it cannot make a gateway resolve names.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -23,7 +22,7 @@ pub const LAYOUT_BYTES_MAX: usize = 63;
 /// The largest extent that is believed: that of a configuration.
 const SIZE_BYTES_MAX: u64 = 1 << 60;
 
-/// What a node tells of itself.
+/// A node's announcement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
     /// Which extent it serves.
@@ -32,19 +31,19 @@ pub struct Announcement {
     pub address: String,
     /// How large it is.
     pub size_bytes: u64,
-    /// What people call the device.
+    /// The name of the device.
     #[serde(default)]
     pub name: String,
-    /// What the device is.
+    /// The model of the device.
     #[serde(default)]
     pub model: Option<String>,
     /// Its flashmob's version.
     #[serde(default)]
     pub version: String,
-    /// What it measured of its flash when it started: 4 KiB reads in a second, one at a time, past the page cache.
+    /// The measured speed of its flash at the start: 4 KiB reads per second, one at a time, bypassing the page cache.
     #[serde(default)]
     pub reads_per_s: Option<u64>,
-    /// What these reads went over.
+    /// The data that was read for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_over: Option<MeasuredOver>,
     /// The volume that it belongs to, once a gateway claimed it.
@@ -53,12 +52,12 @@ pub struct Announcement {
     /// Its place there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceInVolume>,
-    /// What is left in its battery, if it has one and may look.
+    /// Charge of its battery, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub battery_percent: Option<u8>,
 }
 
-/// What was read to measure.
+/// The data that was read to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasuredOver {
@@ -75,28 +74,28 @@ pub struct JoinAnswer {
     pub known: bool,
 }
 
-/// Why an announcement is not taken. The text says what is wrong with it.
+/// Why an announcement is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnnouncement {
-    /// Longer than any.
+    /// Too long.
     #[error("it is larger than {BODY_BYTES_MAX} bytes")]
     TooLong,
-    /// Not of the form.
+    /// Malformed.
     #[error("it does not have the form of docs/finding-nodes.md: {0}")]
     Form(String),
     /// No address that a gateway could go to.
     #[error("'address' must be an IP address and a port, such as 192.168.1.11:7411, or only :7411")]
     Address,
-    /// A text with too many bytes, or with some that nobody can read.
+    /// A text that is too long or has control characters.
     #[error("'{0}' is longer than {1} bytes or has control characters")]
     Text(&'static str, usize),
-    /// A number that cannot be.
+    /// A number out of range.
     #[error("'{0}' is out of range")]
     Number(&'static str),
 }
 
 impl Announcement {
-    /// What a message from `peer` says. An address without a host becomes that of `peer`.
+    /// The announcement in a message from `peer`. An address without a host becomes that of `peer`.
     ///
     /// # Errors
     /// If it is not within the limits.
@@ -105,7 +104,7 @@ impl Announcement {
             return Err(BadAnnouncement::TooLong);
         }
         let mut announcement: Announcement = serde_json::from_slice(body).map_err(|error| {
-            // What serde quotes is what somebody sent.
+            // serde quotes the input.
             let words: String = error.to_string().chars().filter(|c| !c.is_control()).take(160).collect();
             BadAnnouncement::Form(words)
         })?;
@@ -115,7 +114,7 @@ impl Announcement {
         Ok((announcement, addr))
     }
 
-    /// Where the node is, if `address` says something that one can connect to.
+    /// The address of the node, if one can connect to it.
     fn addr(&self, peer: IpAddr) -> Option<SocketAddr> {
         let addr = match self.address.strip_prefix(':') {
             Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => SocketAddr::new(peer, port.parse().ok()?),
@@ -129,7 +128,7 @@ impl Announcement {
     /// Whether all of it is within the limits.
     ///
     /// # Errors
-    /// What is not.
+    /// The first field that is not.
     pub fn check(&self) -> Result<(), BadAnnouncement> {
         let texts = [
             ("name", Some(&self.name), NAME_BYTES_MAX),
@@ -156,7 +155,7 @@ impl Announcement {
         Ok(())
     }
 
-    /// What people call the node: its name, or the beginning of its identity.
+    /// The node's name, or the beginning of its identity.
     #[must_use]
     pub fn shown_name(&self) -> String {
         if self.name.trim().is_empty() { self.extent.short() } else { self.name.clone() }
@@ -170,7 +169,7 @@ pub fn is_usable(addr: SocketAddr) -> bool {
     addr.port() != 0 && !addr.ip().is_unspecified() && !addr.ip().is_multicast() && !is_broadcast
 }
 
-/// IPv4 first, for it is what people recognise; addresses that need an interface's number last.
+/// The preference of an address: IPv4 first, because it is easy to recognise; addresses with an interface's number last.
 #[must_use]
 pub fn rank(addr: &SocketAddr) -> u8 {
     match addr.ip() {

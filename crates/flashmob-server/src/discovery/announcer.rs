@@ -1,6 +1,6 @@
-//! What a node does to be found: threads beside its loop, one for multicast DNS and one for each that it joins.
+//! Announcing a node: threads beside its loop, one for multicast DNS and one for each target of `--join`.
 //!
-//! They ask the loop for its state like any other reader of `/status`, and touch neither extent nor links.
+//! They read its state like `/status`, and touch neither extent nor links.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use super::speed::{Speed, measure};
 use super::{ExtentId, JOIN_EVERY};
 use crate::status::Reporter;
 
-/// How often it is looked whether this device has another address: one system call.
+/// Interval of checks for a changed address: one system call.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often it is looked whether there is something new to tell by multicast DNS, and whether that works.
+/// Interval of checks for changes to announce by multicast DNS, and whether that works.
 const MDNS_EVERY: Duration = JOIN_EVERY;
-/// The same while the extent is free: somebody is about to claim it, and others should know soon.
+/// The same while the extent is free: it may be claimed at any moment, and others should know soon.
 const MDNS_EVERY_FREE: Duration = LOOK_EVERY;
 
-/// An address to tell others: `ADDR` or `ADDR:PORT`.
+/// An address to announce: `ADDR` or `ADDR:PORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advertise {
     ip: IpAddr,
@@ -46,20 +46,20 @@ impl FromStr for Advertise {
     }
 }
 
-/// How a node wants to be found.
+/// Options for announcing a node.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
-    /// What people call it; else what the device calls itself.
+    /// Its name; by default the device's.
     pub name: Option<String>,
-    /// The address to tell.
+    /// The address to announce.
     pub advertise: Option<Advertise>,
-    /// Whom to tell by themselves.
+    /// Receivers of announcements over HTTP.
     pub joins: Vec<Target>,
     /// Whether to use multicast DNS where that works.
     pub mdns: bool,
 }
 
-/// What does not change while a node runs.
+/// Properties that do not change while a node runs.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// Which extent.
@@ -68,7 +68,7 @@ pub struct Facts {
     pub size_bytes: u64,
     /// Where it listens.
     pub listen: SocketAddr,
-    /// The data to measure; nothing where the flash is not what answers.
+    /// The data to measure; `None` if requests do not reach the flash.
     pub measured: Option<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ pub struct Announcer {
     mdns: Option<JoinHandle<()>>,
 }
 
-/// Starts to announce a node as it wishes; says in the log what it does and why not more.
+/// Starts to announce a node; logs the ways in use, and why others are not.
 pub fn announce(wishes: Wishes, facts: Facts, reporter: Reporter) -> std::io::Result<Announcer> {
     let mut announcer = Announcer { stops: Vec::new(), mdns: None };
     let is_local = facts.listen.ip().is_loopback();
@@ -115,9 +115,9 @@ impl Announcer {
         std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(move || run(stopped))
     }
 
-    /// Stops, and tells by multicast DNS that the node is going.
+    /// Stops, and says goodbye by multicast DNS.
     pub fn end(self) {
-        // A thread that has ended already needs no word.
+        // Dropping the senders stops the threads.
         drop(self.stops);
         if let Some(thread) = self.mdns
             && thread.join().is_err()
@@ -127,12 +127,12 @@ impl Announcer {
     }
 }
 
-/// What all threads tell.
+/// The source of announcements, shared by all threads.
 struct Teller {
     wishes: Wishes,
     facts: Facts,
     reporter: Reporter,
-    /// The last, for when the loop does not answer.
+    /// The last announcement, used if the loop does not answer.
     last: Mutex<Option<Announcement>>,
     speed: Mutex<Option<Option<Speed>>>,
 }
@@ -150,7 +150,7 @@ impl Teller {
         Some(SocketAddr::new(ip, self.port()))
     }
 
-    /// What the node tells now.
+    /// The node's announcement now.
     fn about(&self) -> Announcement {
         let speed = {
             let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,7 @@ impl Teller {
         let about = last.get_or_insert_with(|| self.unchanging(speed));
         if let Some(node) = node {
             (about.volume, about.place) = (node.volume, node.place);
-            // In steps, or multicast would be busy with every percent.
+            // In steps, so that not every percent is announced.
             about.battery_percent = node.condition.battery_percent.map(|percent| percent / 5 * 5);
         }
         about.clone()
@@ -171,7 +171,7 @@ impl Teller {
         let model = flashmob_host::device::describe_at(std::path::Path::new("/")).model;
         let model = model.map(|model| fitting(&model, NAME_BYTES_MAX)).filter(|model| !model.is_empty());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        // Every Android device is called so.
+        // The host name of every Android device.
         let host = Some(host).filter(|host| host != "localhost" && !host.is_empty());
         let name = self.wishes.name.clone().or(host).or(model.clone()).unwrap_or_default();
         Announcement {
@@ -190,7 +190,7 @@ impl Teller {
     }
 }
 
-/// Whether the time is over without a word to stop.
+/// Waits for `pause`; false if stopped meanwhile.
 fn goes_on(stop: &Receiver<()>, pause: Duration) -> bool {
     stop.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
 }
@@ -212,7 +212,7 @@ fn offer(teller: &Teller, stop: &Receiver<()>) {
             }
             told = Some(about.clone());
         }
-        // To find out sends a message, for which every radio in the room wakes: only where something may have changed.
+        // The check sends a message that wakes every radio in the room, so it is made only after changes.
         let was_here = std::mem::replace(&mut here, addresses());
         if state.as_ref().is_none_or(Result::is_err) || was_here != here {
             let now = multicast();
@@ -245,7 +245,7 @@ fn say(teller: &Teller, about: &Announcement, works: &Result<(), NoMulticast>) {
 /// Announces the node to one target, again and again, until told to stop.
 fn join(teller: &Teller, target: &Target, stop: &Receiver<()>) {
     let mut pace = Pace::default();
-    // A name is asked for at each telling and not in between.
+    // A name is resolved for each announcement and not in between.
     let numbers: Option<SocketAddr> = target.to_string().parse().ok();
     let here = || numbers.and_then(|addr| towards(addr).ok());
     loop {

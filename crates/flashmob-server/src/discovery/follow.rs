@@ -1,8 +1,7 @@
-//! What a gateway does with announcements: an extent that it serves is followed to where it is now.
+//! Announcements in a gateway: it follows the extents of its volumes to their current addresses.
 //!
-//! An announced address costs an attempt to connect and nothing else: the welcome there must show the extent's
-//! identity before any data is used, and a link that answers is kept. Extents that no volume knows are noted, for a
-//! line in the log, and never connected to.
+//! An announced address costs an attempt to connect and nothing else: the welcome there must show the extent's identity
+//! before any data is used, and a link that answers is kept. Unknown extents are logged, and never connected to.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,10 +19,10 @@ use super::{Announcement, ExtentId};
 use crate::gateway::Whereabouts;
 use crate::net::Clock;
 
-/// How soon the listener finds out that it is to end: it wakes the processor so often for that.
+/// Interval at which the listener checks whether to stop, which wakes the processor.
 const LISTEN_FOR: Duration = Duration::from_secs(5);
 
-/// Strangers that were told of, each once.
+/// Unknown extents, each logged once.
 struct Strangers {
     clock: Clock,
     found: Mutex<FoundNodes>,
@@ -44,7 +43,7 @@ impl Strangers {
     }
 }
 
-/// Takes what nodes announce over HTTP.
+/// Receives announcements over HTTP.
 #[must_use]
 pub fn ear(whereabouts: Whereabouts) -> Ear {
     let strangers = Strangers { clock: Clock::start(), found: Mutex::default() };
@@ -57,7 +56,7 @@ pub fn ear(whereabouts: Whereabouts) -> Ear {
     })
 }
 
-/// Listens by multicast DNS for nodes that are elsewhere now, until dropped.
+/// Listens by multicast DNS for nodes with new addresses, until dropped.
 #[derive(Debug)]
 pub struct Follower {
     stop: Arc<AtomicBool>,
@@ -65,7 +64,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts to listen. Where multicast does not work that is said, and `None`.
+    /// Starts to listen. If multicast does not work, logs that and returns `None`.
     #[must_use]
     pub fn start(whereabouts: Whereabouts) -> Option<Follower> {
         let remedy = "to follow nodes whose address changes, start them with --join ADDR:PORT, the address of 'admin'";
@@ -87,7 +86,7 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        // It ends when it next looks, which nobody has to wait for: it holds nothing.
+        // It ends at its next check. There is no need to wait: it holds nothing.
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished)
             && thread.join().is_err()
         {
@@ -101,19 +100,19 @@ fn follow(listener: &mut Listener, whereabouts: &Whereabouts, stop: &AtomicBool)
     while !stop.load(Ordering::SeqCst) {
         if let Some(Heard::Node(_, about, addrs)) = listener.next(LISTEN_FOR) {
             let addrs = heard.newest(about.extent, &addrs).iter().map(ToString::to_string).collect();
-            // Whether it is known matters to nobody here.
+            // Unknown extents are ignored here.
             let _ = whereabouts.seen(about.extent.0, addrs);
         }
     }
 }
 
-/// The addresses that were last heard of each extent.
+/// The last announced addresses of each extent.
 #[derive(Debug, Default)]
 struct Addresses(HashMap<ExtentId, Vec<SocketAddr>>);
 
 impl Addresses {
-    /// Of several addresses those that are new: records of the old ones live on for a while. All of them if none is, or if nothing was
-    /// heard before: a device may have several addresses, and the one in use is then as good as any.
+    /// The new ones of several addresses, because records of old ones live on for a while. All of them if none is new, or for a
+    /// new extent: a device may have several addresses, any of which may be in use.
     fn newest(&mut self, extent: ExtentId, addrs: &[SocketAddr]) -> Vec<SocketAddr> {
         if self.0.len() >= FOUND_MAX && !self.0.contains_key(&extent) {
             self.0.clear();

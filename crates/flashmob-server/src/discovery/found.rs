@@ -1,8 +1,7 @@
-//! Nodes that were heard of, and what became of them: pure bookkeeping, with the time as an argument.
+//! The nodes found so far, without I/O; the time is an argument.
 //!
-//! It holds at most [`FOUND_MAX`] nodes, whatever is told. Nobody stays because somebody once said so: who announced
-//! over HTTP is forgotten when three announcements are missing, who was heard by multicast DNS when that says so, and
-//! both when the node's own port does not answer any more.
+//! There are at most [`FOUND_MAX`] nodes. A node that announced over HTTP is removed when three announcements are missing, one
+//! that was found by multicast DNS at its goodbye, and both when their port no longer answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,14 +12,14 @@ use flashmob_core::units::Time;
 use super::announcement::rank;
 use super::{Announcement, ExtentId, JOIN_EVERY};
 
-/// Most nodes at once. An eighth of what a configuration could name is more than any room holds.
+/// Maximum number of nodes: a quarter of what a configuration may name.
 pub const FOUND_MAX: usize = 1024;
-/// Announcements may be missing for so long.
+/// Validity of an announcement.
 pub const JOIN_LIFE: Duration = JOIN_EVERY.saturating_mul(3);
-/// A node's port may fail to answer so often in a row: a lost packet is no end.
+/// Failed attempts in a row after which a node counts as gone; one may be a lost packet.
 const MISSES_MAX: u32 = 2;
 
-/// How a node was heard of.
+/// How a node was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
     /// By multicast DNS.
@@ -32,17 +31,17 @@ pub enum Way {
 /// One node.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// What it last told of itself.
+    /// Its last announcement.
     pub about: Announcement,
-    /// Where it may be, best first.
+    /// Its addresses, best first.
     pub addrs: Vec<SocketAddr>,
-    /// Under which name multicast DNS knows it.
+    /// Its name in multicast DNS.
     mdns_name: Option<String>,
-    /// Until when its announcements over HTTP are believed.
+    /// When its last announcement over HTTP expires.
     joined_until: Option<Time>,
     misses: u32,
     reached: bool,
-    /// Its port fell silent while multicast DNS still knows it: that tells nothing new when the node comes back, so its port is tried on.
+    /// Its port no longer answers, but multicast DNS still has it and will not report its return, so its port is still tried.
     hidden: bool,
 }
 
@@ -73,21 +72,21 @@ impl Found {
     }
 }
 
-/// What became of a node, for who tells people.
+/// A change of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// It is there, for the first time or again.
+    /// It appeared, for the first time or again.
     New(ExtentId),
-    /// It tells something else than before.
+    /// Its announcement changed.
     Changed(ExtentId),
-    /// It is not there any more, and why.
+    /// It disappeared, with the reason.
     Gone(Box<Announcement>, Gone),
 }
 
-/// Why a node is not there any more.
+/// Why a node disappeared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// It said so, or its records ran out.
+    /// It said goodbye, or its records expired.
     Goodbye,
     /// Its port does not answer.
     Silent,
@@ -95,7 +94,7 @@ pub enum Gone {
     Missing,
 }
 
-/// All of them.
+/// All nodes found.
 #[derive(Debug, Default)]
 pub struct FoundNodes {
     nodes: BTreeMap<ExtentId, Found>,
@@ -103,7 +102,7 @@ pub struct FoundNodes {
 }
 
 impl FoundNodes {
-    /// A node tells of itself by multicast DNS under `name`.
+    /// A node was found by multicast DNS under `name`.
     pub fn heard(&mut self, name: String, about: Announcement, addrs: Vec<SocketAddr>) -> Option<News> {
         self.note(about, addrs, |node| node.mdns_name = Some(name))
     }
@@ -132,8 +131,8 @@ impl FoundNodes {
         });
         let is_new = is_new || std::mem::take(&mut node.hidden);
         how(node);
-        // Both ways may tell addresses of one node in another order: no news as long as the one in use is among them
-        // and no better one is.
+        // The two ways may list a node's addresses in different orders: no change as long as the one in use is among them and
+        // none is better.
         let in_use = node.addrs.first().copied().filter(|_| node.misses == 0);
         let is_kept = |addr: &SocketAddr| addrs.contains(addr) && addrs.first().is_none_or(|a| rank(addr) <= rank(a));
         let kept = in_use.filter(is_kept);
@@ -154,22 +153,22 @@ impl FoundNodes {
         }
     }
 
-    /// Multicast DNS knows nobody of that name any more.
+    /// A name disappeared from multicast DNS.
     pub fn goodbye(&mut self, name: &str) -> Option<News> {
         let (&extent, node) = self.nodes.iter_mut().find(|(_, node)| node.mdns_name.as_deref() == Some(name))?;
         node.mdns_name = None;
         let was_hidden = node.hidden;
-        // One that also announces itself over HTTP said goodbye all the same: it is told by both or by neither.
+        // Also for a node that announces itself over HTTP: a node that stops ends both.
         self.remove(extent, Gone::Goodbye).filter(|_| !was_hidden)
     }
 
-    /// A node's port was tried: at which address it answered, if it did.
+    /// A node's port was tried; `answered`: the address that answered, if any.
     pub fn tried(&mut self, extent: ExtentId, answered: Option<SocketAddr>) -> Option<News> {
         let node = self.nodes.get_mut(&extent)?;
         if let Some(addr) = answered {
             node.misses = 0;
             node.reached = true;
-            // What answers is what to use.
+            // The address that answers is used.
             if let Some(at) = node.addrs.iter().position(|a| *a == addr) {
                 node.addrs[..=at].rotate_right(1);
                 node.about.address = addr.to_string();
@@ -177,7 +176,7 @@ impl FoundNodes {
             return std::mem::take(&mut node.hidden).then_some(News::New(extent));
         }
         node.misses += 1;
-        // One that never answered is shown as such, for people to find out why.
+        // A node that never answered stays listed as such.
         if !node.reached || node.misses < MISSES_MAX || node.hidden {
             return None;
         }
@@ -188,7 +187,7 @@ impl FoundNodes {
         Some(News::Gone(Box::new(node.about.clone()), Gone::Silent))
     }
 
-    /// Forgets whose announcements are missing.
+    /// Removes nodes whose announcements are missing.
     pub fn expire(&mut self, now: Time) -> Vec<News> {
         let mut late = Vec::new();
         for (extent, node) in &mut self.nodes {
@@ -220,7 +219,7 @@ impl FoundNodes {
         nodes
     }
 
-    /// Whose ports are to be tried, and at which addresses: also those that fell silent.
+    /// The nodes to try, with their addresses; includes silent ones.
     #[must_use]
     pub fn to_try(&self) -> Vec<(ExtentId, Vec<SocketAddr>)> {
         self.nodes.iter().map(|(extent, node)| (*extent, node.addrs.clone())).collect()

@@ -1,7 +1,7 @@
-//! The end at which announcements over HTTP arrive: how many are taken, and who gets them.
+//! Receiving announcements over HTTP, with a limited rate.
 //!
-//! Anybody who reaches the port can announce anything. So it costs little whatever comes: the body is short, so many a
-//! second are read and no more, and what is taken is an address to try, never data.
+//! Anyone who reaches the port can announce anything. So the cost is bounded: bodies are short, their rate is limited, and an
+//! announcement only provides an address to try, never data.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use super::{Announcement, BadAnnouncement, JoinAnswer};
 
 /// Announcements read in a second: a thousand nodes send a hundred.
 const RATE_PER_S: f64 = 200.0;
-/// So many at once after a pause: a room that is switched on.
+/// Maximum burst after a pause: a room that is switched on.
 const BURST: f64 = 400.0;
 
 /// Takes an announcement that is within the limits; says whether the extent is known here.
@@ -42,13 +42,13 @@ impl fmt::Debug for Ear {
 }
 
 impl Ear {
-    /// Gives what is announced to `take`.
+    /// Passes announcements to `take`.
     #[must_use]
     pub fn new(take: impl Fn(Announcement, SocketAddr) -> bool + Send + Sync + 'static) -> Ear {
         Ear { take: Box::new(take), tokens: Mutex::new((BURST, Instant::now())) }
     }
 
-    /// Whether one more is read now.
+    /// Whether the rate allows one more now.
     pub fn has_time(&self) -> bool {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, since) = *tokens;
@@ -58,7 +58,7 @@ impl Ear {
         has
     }
 
-    /// Takes what `peer` sent.
+    /// Takes an announcement of `peer`.
     ///
     /// # Errors
     /// If it is not within the limits.

@@ -1,7 +1,7 @@
-//! Where this device is: its addresses, and whether multicast can leave it.
+//! Addresses of this device, and whether it can send multicast.
 //!
-//! Android denies apps the list of interfaces (from 11 on). What works there is to ask the kernel which address it
-//! would use towards somebody: a datagram socket that is connected and never sends.
+//! Since Android 11 apps cannot list interfaces. There the kernel is asked for the address that it would use towards a target:
+//! a datagram socket that is connected and never sends.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -10,9 +10,9 @@ use socket2::{Domain, Socket, Type};
 
 /// Where multicast DNS is spoken.
 const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), 5353);
-/// A message of multicast DNS that asks nothing: all that shows whether one can be sent.
+/// An empty message of multicast DNS, to find out whether one can be sent.
 const EMPTY_QUERY: [u8; 12] = [0; 12];
-/// An address that is nobody's (RFC 5737): the way there is the way to everybody.
+/// An address for documentation (RFC 5737), reached by the default route.
 const ELSEWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
 
 /// The address that this device has towards `target`.
@@ -42,7 +42,7 @@ pub fn addresses() -> Vec<IpAddr> {
     found
 }
 
-/// Addresses that machines give to bridges of their own come after those of homes and offices.
+/// Sorts the usual addresses of bridges after those of homes and offices.
 fn usual_last(ip: &IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 172 && (17..=31).contains(&ip.octets()[1]))
 }
@@ -61,7 +61,7 @@ pub enum NoMulticast {
     NotSent(String),
 }
 
-/// Whether multicast DNS can be spoken from here: a message that asks nothing is sent to find out.
+/// Whether multicast DNS works here; sends an empty message to find out.
 pub fn multicast() -> Result<(), NoMulticast> {
     let listed = if_addrs::get_if_addrs().map_err(|error| NoMulticast::NotListed(error.to_string()))?;
     let mut last = NoMulticast::NoInterface;
@@ -78,7 +78,7 @@ pub fn multicast() -> Result<(), NoMulticast> {
 fn send_from(ip: Ipv4Addr) -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     socket.set_multicast_if_v4(&ip)?;
-    // Nobody but this link hears it, ourselves included.
+    // Received on this network only, and not by this device.
     socket.set_multicast_ttl_v4(255)?;
     socket.set_multicast_loop_v4(false)?;
     socket.bind(&SocketAddr::new(ip.into(), 0).into())?;

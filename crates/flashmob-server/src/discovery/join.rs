@@ -1,7 +1,6 @@
-//! A node tells somebody that it is here: one POST to the administrative port of a gateway or of `flashmob discover`.
+//! Announcing a node over HTTP: one POST to the administrative port of a gateway or of `flashmob discover`.
 //!
-//! It works wherever a connection does: no multicast, no list of interfaces, and no name service if the address is
-//! written in numbers.
+//! This needs only a connection: no multicast, no list of interfaces, and no name service if the address is numeric.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,16 +10,16 @@ use super::announcement::{Announcement, JoinAnswer};
 use super::{DISCOVER_PORT, JOIN_EVERY};
 use crate::net::fetch::{FetchError, post};
 
-/// What a QR code says before the address.
+/// The prefix of the address in a QR code.
 pub const URL_PREFIX: &str = "flashmob://join/";
-/// A telling takes at most this, twice.
+/// Timeout of connecting, and of the rest.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// The first pause after a failure; it doubles.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// The longest: a gateway that comes back is told as soon as one that was there all the time.
+/// The longest pause: the same as between successful announcements.
 const PAUSE_MAX: Duration = JOIN_EVERY;
 
-/// Whom to tell: `HOST:PORT`.
+/// The receiver of announcements: `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target(String);
 
@@ -34,12 +33,12 @@ pub struct BadTarget(String);
 impl FromStr for Target {
     type Err = BadTarget;
 
-    /// What is in a QR code is taken too.
+    /// Also accepts the text of a QR code.
     fn from_str(text: &str) -> Result<Target, BadTarget> {
         let bad = || BadTarget(text.to_string());
         let place = text.trim().strip_prefix(URL_PREFIX).unwrap_or(text.trim()).trim_end_matches('/');
         let (_, port) = place.rsplit_once(':').ok_or_else(bad)?;
-        // A port in the end, and not the last group of an address without brackets.
+        // The part after the last colon must be a port, not the last group of an address without brackets.
         let has_port = port.parse::<u16>().is_ok_and(|port| port != 0);
         crate::config::address::parse_node_address(place).ok().filter(|_| has_port).map(Target).ok_or_else(bad)
     }
@@ -51,24 +50,24 @@ impl fmt::Display for Target {
     }
 }
 
-/// Tells once.
+/// Announces once.
 ///
 /// # Errors
-/// If nobody answers as flashmob does.
+/// If there is no valid answer.
 pub fn tell(target: &Target, announcement: &Announcement) -> Result<JoinAnswer, FetchError> {
     let foreign = |_| FetchError::Foreign(target.to_string());
     let body = serde_json::to_vec(announcement).map_err(foreign)?;
     serde_json::from_slice(&post(&target.0, "/join", &body, TIMEOUT)?).map_err(foreign)
 }
 
-/// When to tell whom, and what of it is worth a line in the log. It knows no clock.
+/// Decides on the pause between announcements, and whether a result is logged. It uses no clock.
 #[derive(Debug, Default)]
 pub struct Pace {
     failures: u32,
     told: Option<Told>,
 }
 
-/// What the log last said.
+/// The last logged result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Success { known: bool },
@@ -76,7 +75,7 @@ enum Told {
 }
 
 impl Pace {
-    /// After a success: the pause until the next telling, and whether it is news.
+    /// After a success: the pause until the next announcement, and whether the result is new.
     pub fn succeeded(&mut self, answer: JoinAnswer) -> (Duration, bool) {
         self.failures = 0;
         (JOIN_EVERY, self.is_news(Told::Success { known: answer.known }))

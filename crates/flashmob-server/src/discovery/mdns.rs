@@ -1,8 +1,7 @@
-//! Multicast DNS: a node offered to whoever listens, and listening for nodes.
+//! Multicast DNS: offering a node, and listening for nodes.
 //!
-//! The crate answers for names within its own lifetimes (120 s for addresses, 75 minutes for the rest, as RFC 6762
-//! recommends), so that whoever was killed stays known for a while. Whether somebody is still there is not to be
-//! learnt here: who needs to know asks the node itself.
+//! Records have the lifetimes of RFC 6762 (120 s for addresses, 75 minutes for the rest), so a killed node stays listed for a
+//! while. To find out whether it still runs, ask the node itself.
 
 use std::net::{SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
@@ -16,23 +15,23 @@ use super::{SERVICE, txt};
 
 /// The longest name of an instance, in bytes (RFC 6763, section 4.1.1).
 const INSTANCE_BYTES_MAX: usize = 63;
-/// How long the last words may take to leave.
+/// Timeout of a goodbye.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Answers over IPv6 and IPv4 come one after the other: an address that needs the number of an interface is not told before the other had
-/// time to come.
+/// Answers over IPv6 and IPv4 come one after the other: an address with an interface's number is held back for this long, in
+/// case a better one follows.
 const BETTER_ADDRESS_WITHIN: Duration = Duration::from_millis(250);
 const RANK_LAST: u8 = 3;
-/// The entry with an address to use in place of those of interfaces.
+/// The entry with an address that replaces those of interfaces.
 const ADDRESS_KEY: &str = "addr";
 
-/// A daemon without loopback: nobody else is there, and its address would be told as one of the device.
+/// A daemon without loopback, whose address would be announced as one of the device.
 fn daemon() -> Result<ServiceDaemon, mdns_sd::Error> {
     let daemon = ServiceDaemon::new()?;
     daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
     Ok(daemon)
 }
 
-/// A node that is offered. [`Offer::end`] says goodbye; whoever only drops it leaves that to time.
+/// A node that is offered. [`Offer::end`] says goodbye; after a mere drop the records expire.
 pub struct Offer {
     daemon: ServiceDaemon,
     fullname: Option<String>,
@@ -44,8 +43,8 @@ impl Offer {
         Ok(Offer { daemon: daemon()?, fullname: None })
     }
 
-    /// Offers the node, or tells of it anew. `fixed`: the only address to use; else those of interfaces at which `listen` is
-    /// reached, with its port.
+    /// Offers the node, or updates its offer. `fixed`: the only address to use; otherwise those of the interfaces that `listen`
+    /// covers, with its port.
     pub fn tell(
         &mut self,
         announcement: &Announcement,
@@ -54,7 +53,7 @@ impl Offer {
     ) -> Result<(), mdns_sd::Error> {
         let mut entries = txt::entries(announcement);
         entries.extend(fixed.map(|addr| (ADDRESS_KEY, addr.to_string())));
-        // A name of the device for each extent: two nodes of one device must not take each other's for theirs.
+        // One host name per extent: two nodes of one device must not share a name.
         let host = format!("flashmob-{}.local.", announcement.extent.short());
         let name = instance_name(announcement);
         let mut info = ServiceInfo::new(SERVICE, &name, &host, "", listen.port(), &entries[..])?.enable_addr_auto();
@@ -67,7 +66,7 @@ impl Offer {
 
     /// Says goodbye: listeners forget the node at once.
     pub fn end(self) {
-        // What cannot be sent any more, time will tell.
+        // If it cannot be sent, the records expire.
         if let Some(Ok(done)) = self.fullname.as_ref().map(|name| self.daemon.unregister(name)) {
             let _ = done.recv_timeout(GOODBYE_TIMEOUT);
         }
@@ -77,7 +76,7 @@ impl Offer {
     }
 }
 
-/// What people see in a browser of services: the name, and enough of the identity to make it the only one.
+/// The name in a browser of services: the device's name, and enough of the identity to make it unique.
 #[must_use]
 pub fn instance_name(announcement: &Announcement) -> String {
     let id = announcement.extent.short();
@@ -89,16 +88,16 @@ pub fn instance_name(announcement: &Announcement) -> String {
 pub struct Listener {
     daemon: ServiceDaemon,
     events: Receiver<ServiceEvent>,
-    /// Nodes of which only an address was heard that people do not want, until when that is waited for.
+    /// Nodes with an inferior address only, and until when to wait for a better one.
     held: Vec<(Instant, Heard)>,
 }
 
-/// What was heard.
+/// An event of the listener.
 #[derive(Debug)]
 pub enum Heard {
-    /// A node tells of itself, under that name; addresses best first.
+    /// A node's announcement under that name; addresses best first.
     Node(String, Box<Announcement>, Vec<SocketAddr>),
-    /// Nobody answers for the name any more.
+    /// The name disappeared.
     Gone(String),
 }
 
@@ -110,7 +109,7 @@ impl Listener {
         Ok(Listener { daemon, events, held: Vec::new() })
     }
 
-    /// What is heard next, within `timeout`.
+    /// The next event within `timeout`.
     pub fn next(&mut self, timeout: Duration) -> Option<Heard> {
         let until = Instant::now() + timeout;
         loop {
@@ -125,7 +124,7 @@ impl Listener {
                 Ok(_) => None,
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return None,
                 Err(RecvTimeoutError::Timeout) => continue,
-                // The daemon ended: nothing will come, and whoever asks again must not be busy with it.
+                // The daemon ended: nothing will come, and a loop of calls must not become a busy loop.
                 Err(RecvTimeoutError::Disconnected) => {
                     std::thread::sleep(until.saturating_duration_since(Instant::now()));
                     return None;

@@ -1,9 +1,9 @@
-//! What a node measures of its own flash when it starts: 4 KiB reads at random places, one at a time, past the page
-//! cache, for a fifth of a second.
+//! Measures a node's own flash at its start: 4 KiB reads at random places, one at a time, bypassing the page cache, for a
+//! fifth of a second.
 //!
-//! It never writes. A new extent is a file of holes, which the file system answers without its flash: then the
-//! program's own file is read, if it lies on the same file system, and the figure says so. Where neither tells
-//! anything (O_DIRECT refused, too little to read) there is no figure.
+//! It never writes. A new extent is a file of holes, which the file system reads without its flash: then the program's own
+//! file is read, if it is on the same file system, and the result says so. If neither can be measured (O_DIRECT refused,
+//! too little to read), there is no result.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -16,14 +16,14 @@ use super::MeasuredOver;
 
 /// Bytes of one read, and what it is aligned to.
 const BLOCK_BYTES: usize = 4096;
-/// Less than this is no picture of a device: a controller may hold it in its own memory.
+/// Minimum data, in bytes: less may be in the controller's own memory.
 const SPAN_BYTES_MIN: u64 = 4 << 20;
 /// It ends with the first of these two.
 const READS_MAX: u32 = 512;
 const TIME_MAX: Duration = Duration::from_millis(200);
-/// Fewer reads in that time are counted all the same, but not none.
+/// Minimum number of reads for a result.
 const READS_MIN: u32 = 3;
-/// Pieces of a file that are looked at: a file in thousands of pieces needs no more to find places to read.
+/// Maximum number of ranges: enough places to read, however fragmented the file is.
 const RANGES_MAX: usize = 4096;
 
 /// Reads in a second, and over what.
@@ -31,7 +31,7 @@ const RANGES_MAX: usize = 4096;
 pub struct Speed {
     /// 4 KiB reads a second, one at a time.
     pub reads_per_s: u64,
-    /// What was read.
+    /// The data that was read.
     pub over: MeasuredOver,
 }
 
@@ -71,7 +71,7 @@ fn reads_per_s(path: &Path) -> std::io::Result<Option<u64>> {
     Ok((reads >= READS_MIN && seconds > 0.0).then(|| (f64::from(reads) / seconds) as u64))
 }
 
-/// Marsaglia's xorshift: places need to be scattered and nothing more.
+/// Marsaglia's xorshift: places only need to be scattered.
 fn next_random(mut x: u64) -> u64 {
     x ^= x << 13;
     x ^= x >> 7;
@@ -90,7 +90,7 @@ fn place(ranges: &[(u64, u64)], mut block: u64) -> u64 {
     0
 }
 
-/// Where the file has whole blocks that are no holes, as far as the file system tells.
+/// The ranges of whole blocks that are not holes, according to the file system.
 fn ranges(file: &File) -> std::io::Result<Vec<(u64, u64)>> {
     let block = BLOCK_BYTES as u64;
     let metadata = file.metadata()?;

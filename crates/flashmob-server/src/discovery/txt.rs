@@ -1,19 +1,19 @@
 //! An announcement as the TXT record of multicast DNS (RFC 6763, section 6): keys with values, 255 bytes each.
 //!
 //! A record has to fit a packet beside others: this one takes at most about 700 bytes, 150 as a rule. The address is
-//! not in it, for the records beside it tell that.
+//! not in it, but in the records beside it.
 
 use super::announcement::{Announcement, BadAnnouncement, MeasuredOver, fitting};
 use crate::store::PlaceInVolume;
 
 /// The version of this form; the first key, as RFC 6763, section 6.7 asks.
 const FORM: &str = "1";
-/// The end of a text that was cut.
+/// The mark at the end of a shortened text.
 pub const CUT: char = '…';
-/// What one key and its value may take, with the sign between them.
+/// The longest entry: key, `=` and value, in bytes.
 const ENTRY_BYTES_MAX: usize = 255;
 
-/// The entries of `announcement`. What does not fit an entry is left out.
+/// The entries of `announcement`, without those that are too long.
 #[must_use]
 pub fn entries(announcement: &Announcement) -> Vec<(&'static str, String)> {
     let a = announcement;
@@ -43,7 +43,7 @@ fn shown_volume(volume: &str) -> String {
     if volume.len() <= room { volume.to_string() } else { fitting(volume, room - CUT.len_utf8()) + &CUT.to_string() }
 }
 
-/// What the entries say that `value` looks up; `address` is not among them.
+/// The announcement at `address` with the entries that `value` looks up.
 ///
 /// # Errors
 /// If they are not within the limits of an announcement.

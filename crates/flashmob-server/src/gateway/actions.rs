@@ -1,4 +1,4 @@
-//! What the state machine asks of the shell, and how events are told to people.
+//! The state machine's requests to the shell, and the log of its events.
 
 use flashmob_core::gateway::{Action, Event};
 use flashmob_core::units::{Bytes, Time};
@@ -7,7 +7,7 @@ use super::server::GatewayServer;
 use super::whereabouts::Sighting;
 
 impl GatewayServer {
-    /// Does what the state machine asks for.
+    /// Carries out the actions of the state machine.
     pub(super) fn do_actions(&mut self) {
         while let Some(action) = self.gateway.poll_action() {
             let now = self.clock.now();
@@ -34,7 +34,7 @@ impl GatewayServer {
         }
     }
 
-    /// An extent was seen somewhere: the links of the node that serves it try that place.
+    /// Handles the sighting of an extent: the links of the node that serves it try that place.
     pub(super) fn take_sighting(&mut self, now: Time, sighting: Sighting) {
         let Sighting { extent_id, addresses, answer } = sighting;
         let node = (0..self.links.places.len()).find(|&node| self.gateway.extent_id(node) == Some(extent_id));
@@ -45,7 +45,7 @@ impl GatewayServer {
             }
             self.gateway.try_node(now, node, moved.is_some());
         }
-        // The asker may have given up.
+        // The receiver may have timed out.
         let _ = answer.try_send(node.is_some());
     }
 }
@@ -90,7 +90,7 @@ fn tell(event: &Event) {
     }
 }
 
-/// What a node says in words must not write to the terminal as it likes, nor make up lines of the log.
+/// A node's text must not control the terminal or forge lines of the log.
 fn harmless(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

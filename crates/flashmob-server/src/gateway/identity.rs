@@ -1,5 +1,5 @@
-//! Who a gateway is towards nodes: the same after a restart, and another on another machine or for another
-//! configuration. Nodes end what an earlier start of the same gateway left unfinished.
+//! The identity of a gateway towards nodes: the same after a restart, different on another machine or for another
+//! configuration. Nodes cancel unfinished work of an earlier start of the same gateway.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ pub fn named_id(name: &str) -> [u8; 16] {
     first_half(&hasher.finalize())
 }
 
-/// The identity of a gateway without a name, made of its machine's name and where its configuration lies.
+/// The identity of a gateway without a name, from its machine's name and the path of its configuration.
 #[must_use]
 pub fn derived_id(config_path: &Path) -> [u8; 16] {
     let mut hasher = Sha256::new();
@@ -27,26 +27,13 @@ pub fn derived_id(config_path: &Path) -> [u8; 16] {
     first_half(&hasher.finalize())
 }
 
-/// An identity that nobody else has: for a program with a gateway inside.
-#[must_use]
-pub fn unique_id() -> [u8; 16] {
-    let mut hasher = Sha256::new();
-    hasher.update(b"unique\0");
-    hasher.update(std::process::id().to_le_bytes());
-    hasher.update(session().to_le_bytes());
-    hasher.update(rustix::system::uname().nodename().to_bytes());
-    // The address of a fresh allocation tells apart what is made at the same time in one process.
-    hasher.update((std::ptr::from_ref(&*Box::new(0u8)) as usize).to_le_bytes());
-    first_half(&hasher.finalize())
-}
-
-/// The number of this start: nanoseconds since 1970, so that later ones are larger.
+/// The session number of this start: nanoseconds since 1970, so that later ones are larger.
 #[must_use]
 pub fn session() -> u64 {
     session_at(SystemTime::now())
 }
 
-/// By a clock that may not be set: 1 before 1970, and no later than 2100, so that numbers are left for starts after a clock went wrong.
+/// With a clock that may not be set: 1 before 1970, at most 2100, so that numbers remain after a clock was wrong.
 fn session_at(now: SystemTime) -> u64 {
     let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // 2100-01-01, in seconds since 1970.

@@ -1,5 +1,5 @@
-//! A load that lives inside the gateway's own loop, as P1's master issues its requests itself: no socket, channel or other thread
-//! lies between it and the state machine.
+//! A load inside the gateway's own loop, as P1's master issues its requests itself: no socket, channel or other thread is
+//! between it and the state machine.
 //!
 //! It shares the loop's one thread, so it must never wait.
 
@@ -11,19 +11,19 @@ use flashmob_core::units::Time;
 use super::links::Links;
 use crate::net::report::TcpReport;
 
-/// What lives inside. While it does, [`Gateway::completions`] are its own: native calls get none.
+/// A load inside the loop. While it runs, [`Gateway::completions`] are its own: native calls get none.
 pub trait Resident {
-    /// Once in each turn, after what came from nodes was taken and before new batches are made.
+    /// Called once in each turn, after replies of nodes were read and before new batches are made.
     fn turn(&mut self, now: Time, inside: &mut Inside<'_>);
 
-    /// How soon it wants a turn though nothing has happened.
+    /// How soon it needs a turn without any event.
     fn wakes_in(&self) -> Duration;
 
-    /// The loop may end.
+    /// Whether it has finished, so that the loop may end.
     fn is_over(&self) -> bool;
 }
 
-/// What a resident sees of the gateway.
+/// A resident's view of the gateway.
 #[derive(Debug)]
 pub struct Inside<'a> {
     pub(super) gateway: &'a mut Gateway,
@@ -36,7 +36,7 @@ impl Inside<'_> {
         (self.gateway, self.links)
     }
 
-    /// What the kernel knows of a link's connection.
+    /// The kernel's counters of a link's connection.
     #[must_use]
     pub fn tcp_info(&self, link: LinkId) -> Option<TcpReport> {
         self.links.tcp_info(link)

@@ -10,25 +10,25 @@ use flashmob_core::units::Time;
 use mio::{Registry, Token};
 
 use super::place::{Place, Turn};
-use crate::net::report::PathReport;
+use crate::net::report::{PathReport, TcpReport};
 use crate::net::stream::connect;
 use crate::net::{Clock, Filled, Means, PathWatch, Readiness, SocketOptions, Stream, Wake};
 use crate::node::Extent;
 
-/// Where a node is.
+/// The place of a node.
 #[derive(Debug)]
 pub(super) enum NodePlace {
-    /// Behind an address `host:port`, with these socket options, and what may be done about buffers.
+    /// Behind an address `host:port`, with socket options and limits of buffers.
     Remote(Place, SocketOptions, Means),
     /// In this process: which of the extents.
     Local(usize),
 }
 
-/// What a link stands on at the moment.
+/// The current connection of a link.
 #[derive(Debug)]
 enum Base {
     None,
-    /// The address is being looked up; answers to earlier questions are told apart by the number.
+    /// The address is being resolved; the number distinguishes the answer from earlier ones.
     Resolving(u64),
     Tcp {
         stream: Stream,
@@ -106,21 +106,21 @@ impl Links {
         }
     }
 
-    /// Looks a name up on a thread of its own: the system's resolver blocks.
+    /// Resolves a name on a thread of its own: the system's resolver blocks.
     fn resolve(&mut self, id: LinkId, address: String) {
         self.questions += 1;
         let (number, answer_to, wake) = (self.questions, self.answer_to.clone(), self.wake.clone());
         self.bases[id.0] = Base::Resolving(number);
         let resolver = std::thread::Builder::new().name("resolve".to_string()).stack_size(256 * 1024);
         let spawned = resolver.spawn(move || {
-            // Attempt by attempt another one of its addresses: the first may be of a family that the node does not serve.
+            // Each attempt takes the next address: the first may be of a family that the node does not serve.
             let found = flashmob_host::addresses_of_authority(&address).and_then(|addrs| {
                 addrs
                     .get(number as usize % addrs.len().max(1))
                     .copied()
                     .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
             });
-            // The loop may be gone.
+            // The loop may have ended.
             let _ = answer_to.send((id, number, found));
             wake.wake();
         });
@@ -129,7 +129,7 @@ impl Links {
         }
     }
 
-    /// Goes on with links whose address was found.
+    /// Continues with links whose address was resolved.
     pub fn take_answers(&mut self, gateway: &mut Gateway, registry: &Registry, now: Time) {
         while let Ok((id, number, found)) = self.answers.try_recv() {
             if !matches!(self.bases[id.0], Base::Resolving(n) if n == number) {
@@ -140,15 +140,12 @@ impl Links {
                     let options = self.options_of(gateway.node_of(id));
                     self.dial(gateway, registry, now, id, addr, &options);
                 }
-                Err(error) => {
-                    self.bases[id.0] = Base::None;
-                    gateway.link_closed(now, id, &format!("cannot resolve the address: {error}"));
-                }
+                Err(error) => self.close(gateway, now, id, &format!("cannot resolve the address: {error}")),
             }
         }
     }
 
-    /// A remote node was seen at these addresses. Says where it was believed to be and where it is believed to be now, if its links turn there.
+    /// A remote node was seen at these addresses. Returns the place assumed before and the new one, if its links turn there.
     pub fn move_node(
         &mut self,
         gateway: &Gateway,
@@ -198,30 +195,24 @@ impl Links {
                 let (readiness, path) = (Readiness::default(), Box::default());
                 self.bases[id.0] = Base::Tcp { stream, connected: false, readiness, path };
             }
-            Err(error) => {
-                self.bases[id.0] = Base::None;
-                gateway.link_closed(now, id, &error.to_string());
-            }
+            Err(error) => self.close(gateway, now, id, &error.to_string()),
         }
     }
 
-    /// The poll has something about a link's socket.
+    /// Handles an event of a link's socket.
     pub fn note_event(&mut self, gateway: &mut Gateway, now: Time, id: LinkId, event: &mio::event::Event) {
         let Base::Tcp { stream, connected, readiness, .. } = &mut self.bases[id.0] else { return };
         readiness.note(event);
         if *connected {
             return;
         }
-        let error = match stream.take_error() {
-            Ok(None) if stream.is_connected() => None,
-            Ok(None) => return,
-            Ok(Some(error)) | Err(error) => Some(error),
-        };
-        if let Some(error) = error {
-            self.close(gateway, now, id, &error.to_string());
-        } else {
-            *connected = true;
-            gateway.link_connected(now, id);
+        match stream.take_error() {
+            Ok(None) if stream.is_connected() => {
+                *connected = true;
+                gateway.link_connected(now, id);
+            }
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => self.close(gateway, now, id, &error.to_string()),
         }
     }
 
@@ -283,15 +274,14 @@ impl Links {
         gateway.link_closed(now, id, reason);
     }
 
-    /// The gateway gave a link up.
+    /// The gateway closed a link.
     pub fn disconnect(&mut self, id: LinkId) {
         if let Base::Local { extent, link } = std::mem::replace(&mut self.bases[id.0], Base::None) {
             self.extents[extent].node.link_closed(link);
         }
     }
 
-    /// Carries bytes between the gateway and the nodes in this process, and lets those work, until nothing moves.
-    /// Returns whether anything did.
+    /// Moves bytes between the gateway and the nodes in this process, and lets those work. Returns whether anything moved.
     pub fn carry_local(&mut self, gateway: &mut Gateway, now: Time) -> bool {
         if self.extents.is_empty() {
             return false;
@@ -357,7 +347,7 @@ impl Links {
         !closed.is_empty()
     }
 
-    /// Looks at the paths of all links, those that were not looked at for a while.
+    /// Looks at the paths of all links whose last look is long enough ago.
     pub fn look(&mut self, gateway: &Gateway) {
         for (index, base) in self.bases.iter_mut().enumerate() {
             if let Base::Tcp { stream, connected: true, path, .. } = base
@@ -369,25 +359,20 @@ impl Links {
         }
     }
 
-    /// What the last look at a link's path found.
+    /// The last state of a link's path.
     pub fn path_report(&self, id: LinkId) -> Option<PathReport> {
-        match &self.bases[id.0] {
-            Base::Tcp { connected: true, path, .. } => Some(path.report().clone()),
-            _ => None,
-        }
+        let Base::Tcp { connected: true, path, .. } = &self.bases[id.0] else { return None };
+        Some(path.report().clone())
     }
 
-    /// What the kernel knows of a link's connection.
-    pub fn tcp_info(&self, id: LinkId) -> Option<crate::net::report::TcpReport> {
-        match &self.bases[id.0] {
-            Base::Tcp { stream, connected: true, .. } => stream.tcp_info(),
-            _ => None,
-        }
+    /// The kernel's counters of a link's connection.
+    pub fn tcp_info(&self, id: LinkId) -> Option<TcpReport> {
+        let Base::Tcp { stream, connected: true, .. } = &self.bases[id.0] else { return None };
+        stream.tcp_info()
     }
 }
 
-/// The time of the turn, or of this moment where the gateway follows something: between a socket's taking bytes and a node's having them lies less than
-/// a turn.
-fn exact(gateway: &Gateway, clock: Clock, now: Time) -> Time {
+/// The time of the turn, or the exact time if the gateway follows a request: bytes reach a node in less than a turn.
+pub(super) fn exact(gateway: &Gateway, clock: Clock, now: Time) -> Time {
     if gateway.wants_exact_time() { clock.now() } else { now }
 }

@@ -1,7 +1,7 @@
-//! What a gateway keeps beside its configuration: which extents its volumes have, who it is, and its last start.
+//! The file beside a gateway's configuration: the extents of its volumes, its identity, and its last session.
 //!
 //! A node whose data file was lost, or whose card is not mounted, comes back with an empty extent of the right size.
-//! Only who remembers the old one can tell; without that its zeros would be taken for data.
+//! Without a record of the old extent, its zeros would be taken for data.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::identity::unique_id;
 use crate::config::{Config, ExtentId, NodeSource, VolumeConfig};
+use crate::store::extent_id::unique_id;
 
-/// Where it is kept: beside the configuration, or under the same name in the folder that systemd gives a service whose
-/// configuration it may not write to.
+/// The path of the file: beside the configuration, or in systemd's state directory for a service that may not write there.
 fn memory_path(config_path: &Path, state_dir: Option<OsString>) -> PathBuf {
     let mut path = match (state_dir, config_path.file_name()) {
         (Some(dir), Some(name)) => PathBuf::from(dir).join(name),
@@ -24,7 +23,7 @@ fn memory_path(config_path: &Path, state_dir: Option<OsString>) -> PathBuf {
     path
 }
 
-/// What is remembered, and where.
+/// The contents of the file, and its path.
 #[derive(Debug)]
 pub(super) struct ExtentMemory {
     path: PathBuf,
@@ -37,10 +36,10 @@ pub(super) struct ExtentMemory {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
-    /// Who this gateway is towards nodes, in hexadecimal, unless the configuration names it.
+    /// The gateway's identity in hexadecimal, unless the configuration names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gateway_id: Option<String>,
-    /// The number of its last start.
+    /// The number of its last session.
     #[serde(default)]
     session: u64,
     #[serde(default, rename = "extent")]
@@ -53,12 +52,11 @@ struct Remembered {
     volume: String,
     /// Which of its extents.
     number: usize,
-    /// The extent's identity, in hexadecimal.
-    id: String,
+    id: ExtentId,
 }
 
 impl ExtentMemory {
-    /// What is kept beside the configuration at `config_path`; nothing if `forget` is set.
+    /// Loads the file for the configuration at `config_path`; empty if `forget` is set.
     pub fn load(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<ExtentMemory> {
         let path = memory_path(config_path, std::env::var_os("STATE_DIRECTORY"));
         let document = match std::fs::read_to_string(&path) {
@@ -81,11 +79,11 @@ impl ExtentMemory {
         Ok(memory)
     }
 
-    /// A configuration that names another extent than the one whose data the volume has would lose that data silently.
+    /// Refuses a configuration that names another extent than the one with the volume's data, which would be lost silently.
     fn refuse_contradiction(&self, config: &Config) -> anyhow::Result<()> {
         let nodes = config.volumes.iter().flat_map(|v| v.nodes.iter().map(move |node| (v, node)));
         for ((place, named), (volume, node)) in self.places.iter().zip(&self.named).zip(nodes) {
-            let kept = self.kept(place).map(ExtentId);
+            let kept = self.kept(place);
             if let (Some(named), Some(kept)) = (named, kept)
                 && *named != kept
             {
@@ -104,13 +102,12 @@ impl ExtentMemory {
         Ok(())
     }
 
-    fn kept(&self, (volume, number): &(String, usize)) -> Option<[u8; 16]> {
-        let found = self.document.extents.iter().find(|e| e.volume == *volume && e.number == *number)?;
-        u128::from_str_radix(&found.id, 16).ok().map(u128::to_be_bytes)
+    fn kept(&self, (volume, number): &(String, usize)) -> Option<ExtentId> {
+        self.document.extents.iter().find(|e| e.volume == *volume && e.number == *number).map(|found| found.id)
     }
 
-    /// Who this gateway is (as `named`, or as before, or a new one), and the number of this start: later than all
-    /// before, even if the clock was set back. `derived` serves where nothing can be kept.
+    /// The gateway's identity (`named`, or the stored one, or a new one), and the number of this session: greater than all
+    /// before, even if the clock was set back. `derived` is used if the file cannot be written.
     pub fn begin_session(&mut self, named: Option<[u8; 16]>, derived: [u8; 16], clock_session: u64) -> ([u8; 16], u64) {
         let kept = self.document.gateway_id.as_ref().and_then(|id| u128::from_str_radix(id, 16).ok());
         let known = named.or(kept.map(u128::to_be_bytes));
@@ -121,26 +118,26 @@ impl ExtentMemory {
         (if is_kept { id } else { derived }, self.document.session)
     }
 
-    /// The extents that nodes are known to serve, by node: those that the configuration names, and those remembered.
+    /// The known extents by node: those that the configuration names, and those recorded.
     pub fn extent_ids(&self) -> Vec<Option<[u8; 16]>> {
-        let known = |(named, place): (&Option<ExtentId>, _)| named.map(|id| id.0).or(self.kept(place));
+        let known = |(named, place): (&Option<ExtentId>, _)| named.or(self.kept(place)).map(|id| id.0);
         self.named.iter().zip(&self.places).map(known).collect()
     }
 
-    /// Keeps in mind that a node serves an extent. A folder that cannot be written to is no reason not to serve.
+    /// Records that a node serves an extent. A folder that is not writable does not prevent serving.
     pub fn remember(&mut self, node: usize, extent_id: [u8; 16]) {
         let Some(place) = self.places.get(node).cloned() else { return };
-        if self.kept(&place) == Some(extent_id) {
+        let id = ExtentId(extent_id);
+        if self.kept(&place) == Some(id) {
             return;
         }
         let (volume, number) = place;
-        let id = format!("{:032x}", u128::from_be_bytes(extent_id));
         self.document.extents.retain(|e| e.volume != volume || e.number != number);
         self.document.extents.push(Remembered { volume, number, id });
         self.save_or_warn();
     }
 
-    /// Saves it, or says why that cannot be done.
+    /// Saves the file, or logs why that failed.
     fn save_or_warn(&self) -> bool {
         let saved = self.save();
         if let Err(error) = &saved {

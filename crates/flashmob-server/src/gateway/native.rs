@@ -1,62 +1,44 @@
-//! Native clients' side of the loop: calls come in over a channel, results go out to whoever waits for them.
+//! Native clients' side of the loop: calls arrive over a channel, results go to their callers.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread::Thread;
 
 use flashmob_core::gateway::{ClientId, Completion, Gateway, LocalExtents, NativeCall};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use slab::Slab;
+use tokio::sync::oneshot;
 
 use crate::net::Wake;
 
-/// What a call comes to: the bytes of a read (empty for other operations), or why it failed.
+/// The result of a call: the bytes of a read (empty for other operations), or why it failed.
 pub type NativeResult = Result<Vec<u8>, Failure>;
 
-/// A call under way. Await it, or [`Pending::wait`] for it.
+/// A call in progress. Await it, or block in [`Pending::wait`].
 #[derive(Debug)]
-pub struct Pending {
-    cell: Arc<Cell>,
-}
-
-#[derive(Debug, Default)]
-struct Cell {
-    state: Mutex<State>,
-    arrived: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    result: Option<NativeResult>,
-    waker: Option<Waker>,
-}
-
-impl Cell {
-    fn finish(&self, result: NativeResult) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.result = Some(result);
-        let waker = state.waker.take();
-        drop(state);
-        self.arrived.notify_one();
-        // Without the lock: an executor may poll at once.
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
+pub struct Pending(oneshot::Receiver<NativeResult>);
 
 impl Pending {
-    /// Blocks until the call has ended.
+    /// Blocks until the call has completed, also inside an async runtime, where tokio's own blocking wait panics.
     pub fn wait(self) -> NativeResult {
-        let mut state = self.cell.state.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(result) = state.result.take() {
-                return result;
+        struct Unpark(Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
             }
-            state = self.cell.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        // Constrained, a task of tokio that has used up its budget would poll in vain for ever.
+        let mut call = tokio::task::unconstrained(self);
+        loop {
+            match Pin::new(&mut call).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => std::thread::park(),
+            }
         }
     }
 }
@@ -64,44 +46,18 @@ impl Pending {
 impl Future for Pending {
     type Output = NativeResult;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NativeResult> {
-        let mut state = self.cell.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
+    /// A call that the loop drops without a result fails.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NativeResult> {
+        Pin::new(&mut self.0).poll(context).map(|result| result.unwrap_or(Err(Failure::ShuttingDown)))
     }
 }
 
-/// A call on its way to the loop. If it is dropped on the way, whoever waits is told.
+/// A call on its way to the loop.
 #[derive(Debug)]
 struct Message {
     volume: usize,
     call: NativeCall,
-    answer: Answer,
-}
-
-/// The end of a call at which its result is put in; a failure, if nobody puts one in.
-#[derive(Debug)]
-struct Answer(Option<Arc<Cell>>);
-
-impl Answer {
-    fn finish(mut self, result: NativeResult) {
-        if let Some(cell) = self.0.take() {
-            cell.finish(result);
-        }
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        if let Some(cell) = self.0.take() {
-            cell.finish(Err(Failure::ShuttingDown));
-        }
-    }
+    answer: oneshot::Sender<NativeResult>,
 }
 
 /// Makes calls to a running loop, from any thread.
@@ -115,14 +71,13 @@ impl NativeHandle {
     /// Begins an operation on a volume; see [`NativeCall`] for spans and payload.
     #[must_use]
     pub fn call(&self, volume: usize, op: Op, flags: OpFlags, spans: Vec<(u64, u32)>, payload: Vec<u8>) -> Pending {
-        let cell = Arc::new(Cell::default());
-        let answer = Answer(Some(Arc::clone(&cell)));
+        let (answer, pending) = oneshot::channel();
         let call = NativeCall { cookie: 0, op, flags, spans, payload };
-        // If the loop is gone the message is dropped, and its answer with it, which finishes the call.
+        // If the loop has ended, the message is dropped with its answer, which fails the call.
         if self.messages.send(Message { volume, call, answer }).is_ok() {
             self.wake.wake();
         }
-        Pending { cell }
+        Pending(pending)
     }
 }
 
@@ -130,8 +85,8 @@ impl NativeHandle {
 #[derive(Debug)]
 pub(super) struct NativeCalls {
     messages: Receiver<Message>,
-    waiting: Slab<Answer>,
-    /// The client that stands for all native callers of a volume.
+    waiting: Slab<oneshot::Sender<NativeResult>>,
+    /// The client that represents all native callers of a volume.
     clients: Vec<Option<ClientId>>,
 }
 
@@ -158,13 +113,14 @@ impl NativeCalls {
         }
     }
 
-    /// Hands results to whoever waits for them. Returns whether there were any.
+    /// Hands results to their callers. Returns whether there were any.
     pub fn give_results(&mut self, gateway: &mut Gateway) -> bool {
         let completions = gateway.completions();
         let had_any = !completions.is_empty();
         for Completion { cookie, result, .. } in completions.drain(..) {
             if let Some(answer) = usize::try_from(cookie).ok().and_then(|key| self.waiting.try_remove(key)) {
-                answer.finish(result);
+                // The caller may have dropped its end.
+                let _ = answer.send(result);
             }
         }
         had_any

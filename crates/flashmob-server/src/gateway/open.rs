@@ -1,4 +1,4 @@
-//! What a gateway is made of, from its configuration: nodes behind links or in this process, and volumes over them.
+//! The parts of a gateway, from its configuration: nodes behind links or in this process, and volumes over them.
 
 use anyhow::Context;
 use flashmob_core::gateway::{ExtentSpec, VolumeSpec};
@@ -10,10 +10,10 @@ use crate::net::{Clock, Means, SocketOptions, Wake};
 use crate::node::{Extent, ExtentConfig};
 use crate::store::StoreConfig;
 
-/// What a node inside the gateway's process may hold in memory.
+/// Memory limit of a node inside the gateway's process.
 const LOCAL_NODE_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Where a node is; a local one is opened. `share_bytes` is what each buffer of a link may become.
+/// The place of a node; a local one is opened. `share_bytes` is the limit of each buffer of a link.
 pub(super) fn open_place(
     volume: &VolumeConfig,
     node: &NodeConfig,
@@ -64,7 +64,7 @@ pub(super) fn open_place(
     }
 }
 
-/// A volume as the state machine is told.
+/// A volume's specification for the state machine.
 pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
     let extents = volume.nodes.iter().map(|node| ExtentSpec {
         name: match &node.source {

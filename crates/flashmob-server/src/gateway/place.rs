@@ -1,20 +1,20 @@
-//! Where a node is said to be, and which of these places a link tries next.
+//! The announced addresses of a node, and the one that a link tries next.
 //!
-//! What is announced may be wrong, or a stranger's. So it is only ever one place beside others: the one where the node welcomed a link and the
-//! configured one keep their turns, whatever is told and however often. Only a welcome shows that a place is right; anybody may take a connection.
+//! An announcement may be wrong or forged. So its address is tried beside others: the one where the node welcomed a link and
+//! the configured one keep their turns, whatever is announced. Only a welcome proves an address; anyone may accept a connection.
 
 use std::time::Duration;
 
 use flashmob_core::units::Time;
 
-/// Attempts are given up for those at another place at most so often.
+/// Minimum interval at which attempts are abandoned for another place.
 const MOVE_EVERY: Duration = Duration::from_secs(5);
 
 /// The places of one node.
 #[derive(Debug)]
 pub(super) struct Place {
     configured: String,
-    /// Where it was seen last, if that is elsewhere.
+    /// Where it was seen last, if not at the configured place.
     seen: Option<String>,
     /// Where it last welcomed a link.
     welcomed: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Place {
     moved: Option<Time>,
 }
 
-/// A link's way through its node's places.
+/// A link's position among its node's places.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Turn {
     next: usize,
@@ -46,9 +46,9 @@ impl Place {
         self.seen().unwrap_or(&self.configured)
     }
 
-    /// Where a link's next attempt goes; it was welcomed so often until now.
+    /// The address of a link's next attempt. `welcomes`: how often the link has been welcomed so far.
     pub fn next(&mut self, turn: &mut Turn, welcomes: u64) -> String {
-        // The last place was right: it is its turn again.
+        // The last place was right, so it is tried again.
         if !self.settle(turn, welcomes) {
             turn.address = self.at(turn.next).to_string();
             turn.next = turn.next.wrapping_add(1);
@@ -66,7 +66,7 @@ impl Place {
         places.get(turn % places.len()).copied().unwrap_or(&self.configured)
     }
 
-    /// Takes note of whether a link was welcomed since its last attempt.
+    /// Notes whether a link was welcomed since its last attempt.
     fn settle(&mut self, turn: &mut Turn, welcomes: u64) -> bool {
         let was_right = std::mem::replace(&mut turn.welcomes, welcomes) != welcomes;
         if was_right {
@@ -76,11 +76,11 @@ impl Place {
         was_right
     }
 
-    /// It was seen at these addresses, likeliest first, any of which will do. Says where it was believed to be and where it is believed to be now, if
-    /// links should turn there.
+    /// Notes that it was seen at these addresses, likeliest first. Returns the place assumed before and the new one, if links
+    /// should turn there.
     ///
-    /// Of moves that follow each other sooner than [`MOVE_EVERY`] it is silent: the place is noted and gets its turn, but no attempt is given
-    /// up for it.
+    /// A move sooner than [`MOVE_EVERY`] after the last returns `None`: the place is noted and gets its turn, but no attempt is
+    /// abandoned for it.
     pub fn moved_to(&mut self, now: Time, addresses: &[String]) -> Option<(String, String)> {
         let before = self.likeliest().to_string();
         let is_among = |known: &String| addresses.contains(known);

@@ -4,8 +4,7 @@ use flashmob_core::gateway::{LinkPhase, LinkStatus, NodeStatus};
 
 use super::server::GatewayServer;
 use crate::status::report::{
-    ConditionReport, GatewayReport, LinkReport, MemoryReport, NodeOfVolume, Report, SCHEMA, TraceCounters,
-    VolumeReport, stage_reports,
+    ConditionReport, GatewayReport, LinkReport, NodeOfVolume, Report, TraceCounters, VolumeReport, stage_reports,
 };
 use crate::status::trace::TraceReport;
 
@@ -13,7 +12,6 @@ impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
         self.links.look(&self.gateway);
         let status = self.gateway.status();
-        let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
         let volumes: Vec<VolumeReport> = status
             .volumes
             .iter()
@@ -24,13 +22,7 @@ impl GatewayServer {
             })
             .collect();
         Report {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            uptime_seconds: self.clock.uptime().as_secs_f64(),
             warnings: volumes.iter().flat_map(warnings).collect(),
-            forbidden_calls: crate::android::forbidden_calls(),
-            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
-            stages: stage_reports(self.gateway.stages()),
             gateway: Some(GatewayReport {
                 clients: status.clients,
                 in_hand: status.in_hand,
@@ -39,7 +31,7 @@ impl GatewayServer {
                 trace: TraceCounters::of(&self.gateway),
                 volumes,
             }),
-            node: None,
+            ..Report::new(self.clock.uptime(), status.memory_bytes, stage_reports(self.gateway.stages()))
         }
     }
 

@@ -13,9 +13,9 @@ use flashmob_core::units::Time;
 use mio::{Events, Poll, Token};
 use slab::Slab;
 
-use super::identity::{derived_id, named_id, session, unique_id};
+use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
-use super::links::Links;
+use super::links::{Links, exact};
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
@@ -28,17 +28,18 @@ use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, Socke
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
 use crate::status::{Reporter, reporter};
+use crate::store::extent_id::unique_id;
 
 const WAKE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 const FIRST_LINK: usize = 1024;
-/// How long requests in hand may take when the gateway shuts down.
+/// Timeout of requests in progress when the gateway shuts down.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Silence after which the kernel asks a client whether it still lives.
+/// Silence after which the kernel probes a client.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How long a client's last answers may take to leave.
+/// Timeout of a client's last answers.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Sockets' buffers may become so large that all links' together are this part of the gateway's memory: they are the kernel's and not
+/// The socket buffers of all links together may take this part of the gateway's memory: they belong to the kernel and are not
 /// counted in the budget, but bounded by it.
 const BUFFERS_PART: u64 = 4;
 
@@ -76,7 +77,7 @@ pub struct GatewayServer {
     dirty_links: Vec<LinkId>,
     /// Where each client's connection is, by the client's place in the gateway.
     conn_of_client: Vec<usize>,
-    /// Listeners from which a client could not be accepted, for want of descriptors perhaps.
+    /// Listeners whose last accept failed, perhaps for lack of descriptors.
     accept_again: Vec<usize>,
     /// Kept by a gateway that has a configuration file.
     pub(super) memory: Option<ExtentMemory>,
@@ -85,7 +86,7 @@ pub struct GatewayServer {
     next_look: Time,
 }
 
-/// Ends a running loop when called, from any thread: what is in hand is answered first.
+/// Stops a running loop, from any thread; requests in progress are answered first.
 #[derive(Debug, Clone)]
 pub struct Stopper {
     stop: Arc<AtomicBool>,
@@ -93,7 +94,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Asks the loop to end.
+    /// Stops the loop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.wake.wake();
@@ -101,8 +102,8 @@ impl Stopper {
 }
 
 impl GatewayServer {
-    /// Opens local extents and listens for NBD clients, as configured. Extents are expected to be those that earlier
-    /// starts with this configuration saw, unless these are to be forgotten.
+    /// Opens local extents and listens for NBD clients, as configured. Extents must be those of earlier starts with this
+    /// configuration, unless `forget` is set.
     pub fn open(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<GatewayServer> {
         let mut memory = ExtentMemory::load(config, config_path, forget)?;
         let start = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
@@ -184,7 +185,7 @@ impl GatewayServer {
         })
     }
 
-    /// Where it really listens.
+    /// The addresses that it listens on.
     pub fn local_addrs(&self) -> io::Result<Vec<ListenAddr>> {
         self.listeners.iter().map(Listener::local_addr).collect()
     }
@@ -201,7 +202,7 @@ impl GatewayServer {
         self.reporter.clone()
     }
 
-    /// Tells the running loop where extents are.
+    /// Reports places of extents to the running loop.
     #[must_use]
     pub fn whereabouts(&self) -> Whereabouts {
         self.whereabouts.clone()
@@ -218,7 +219,7 @@ impl GatewayServer {
         self.run_loop(None)
     }
 
-    /// Serves until `resident` is over, or until stopped.
+    /// Serves until `resident` has finished, or until stopped.
     pub fn run_with(&mut self, resident: &mut dyn Resident) -> io::Result<()> {
         self.run_loop(Some(resident))
     }
@@ -240,7 +241,7 @@ impl GatewayServer {
                 return Ok(());
             }
             if self.stop.load(Ordering::SeqCst) {
-                // What callers handed over before is still done.
+                // Calls from before the stop are still carried out.
                 self.native_calls.take_calls(&mut self.gateway, &mut self.links, self.clock.now());
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_TIMEOUT);
                 self.gateway.drain();
@@ -269,7 +270,7 @@ impl GatewayServer {
         soon.into_iter().chain(due).chain(resident.map(Resident::wakes_in)).min()
     }
 
-    /// One turn: take what came, let the state machine work, send what it made.
+    /// One turn: receives, lets the state machine work, sends.
     fn turn(&mut self, events: &Events, resident: Option<&mut (dyn Resident + '_)>) {
         let now = self.clock.now();
         self.note_events(events);
@@ -289,11 +290,11 @@ impl GatewayServer {
             resident.turn(now, &mut Inside { gateway: &mut self.gateway, links: &mut self.links });
         }
         loop {
-            let now = self.exact(now);
+            let now = exact(&self.gateway, self.clock, now);
             self.gateway.turn(now, &mut self.links);
             self.do_actions();
             let carried = self.links.carry_local(&mut self.gateway, now);
-            // What is finished belongs to the resident, which takes it in the next turn.
+            // Completions belong to the resident, which takes them in the next turn.
             let given = !is_lived_in && self.native_calls.give_results(&mut self.gateway);
             if !carried && !given {
                 break;
@@ -310,17 +311,12 @@ impl GatewayServer {
             self.links.look(&self.gateway);
         }
         while let Ok(answer) = self.questions.try_recv() {
-            // The asker may have given up.
+            // The receiver may have timed out.
             let _ = answer.try_send(self.report());
         }
         while let Ok(answer) = self.trace_questions.try_recv() {
             let _ = answer.try_send(self.trace_report());
         }
-    }
-
-    /// The time of the turn, or of this moment where the gateway follows something.
-    fn exact(&self, now: Time) -> Time {
-        if self.gateway.wants_exact_time() { self.clock.now() } else { now }
     }
 
     fn note_events(&mut self, events: &Events) {
@@ -355,7 +351,7 @@ impl GatewayServer {
                 Ok(Some(stream)) => self.add_client(stream),
                 Ok(None) => return,
                 Err(error) => {
-                    // No event tells again of who waits already.
+                    // There is no further event for connections that wait already.
                     log::warn!("cannot accept a client: {error}; retrying");
                     self.accept_again.push(listener);
                     return;

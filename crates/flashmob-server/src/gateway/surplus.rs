@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use flashmob_core::units::{MIB, Time};
 
-/// How far use must have fallen: less is not worth the search for it, during which nothing else is done. It takes a microsecond if there is
-/// nothing, and a millisecond for some 10 MiB that are given back.
+/// Minimum decrease of use: less is not worth the blocking search, which takes a microsecond if there is nothing, and a
+/// millisecond for some 10 MiB returned.
 const FALL_BYTES: u64 = 8 * MIB;
-/// Pause between two times: who takes as much again every moment pays for fresh pages, at most once in that time.
+/// Minimum interval: a load that grows again at once pays for fresh pages at most once in that time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Says when there is something to give back.
+/// Decides when memory is returned.
 #[derive(Debug, Default)]
 pub(super) struct Surplus {
     /// The most that was held since the last time.
@@ -24,7 +24,7 @@ pub(super) struct Surplus {
 }
 
 impl Surplus {
-    /// Takes in what is held now; whether it is time to give back what was held beyond that.
+    /// Notes the memory held now; whether it is time to return the surplus.
     pub fn is_due(&mut self, now: Time, used_bytes: u64) -> bool {
         self.high_bytes = self.high_bytes.max(used_bytes);
         if self.high_bytes - used_bytes < FALL_BYTES || self.last.is_some_and(|last| now < last + PAUSE) {
@@ -34,13 +34,13 @@ impl Surplus {
         true
     }
 
-    /// When to ask again, if something is to be given back and only the pause is in the way.
+    /// When to ask again, if there is a surplus and only the interval is not over.
     pub fn due(&self, used_bytes: u64) -> Option<Time> {
         self.last.filter(|_| self.high_bytes.saturating_sub(used_bytes) >= FALL_BYTES).map(|last| last + PAUSE)
     }
 }
 
-/// Gives back to the system what the allocator holds and nobody uses.
+/// Returns the allocator's free memory to the system.
 pub(super) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it takes no pointer, and may be called at any time from any thread.

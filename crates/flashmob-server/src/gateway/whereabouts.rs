@@ -1,18 +1,15 @@
-//! Where nodes are now: whoever hears of it, on whatever thread, tells the running gateway, which tries that place at once.
+//! Current addresses of nodes: any thread can report one to the running gateway, which tries it at once.
 //!
-//! An extent is told by its id and never by its address, so what is announced can lead the gateway to another place of the same
-//! extent, and to nothing else: the welcome there must show that id, or the link is refused.
+//! An extent is identified by its id, never by its address, so an announcement can only lead the gateway to another place of the
+//! same extent: the welcome there must show that id, or the link is refused.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
 
 use crate::net::Wake;
+use crate::status::ask;
 
-/// Most announcements that wait for the loop at once; further ones are told "unknown" and come again.
+/// Maximum number of announcements that wait for the loop; further ones are answered as unknown and come again.
 const WAITING_MAX: usize = 64;
-/// How long the loop may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// An extent was seen at an address.
 #[derive(Debug)]
 pub(super) struct Sighting {
@@ -22,14 +19,14 @@ pub(super) struct Sighting {
     pub answer: SyncSender<bool>,
 }
 
-/// Tells the running loop where extents are, from any thread.
+/// Reports places of extents to the running loop, from any thread.
 #[derive(Debug, Clone)]
 pub struct Whereabouts {
     sightings: SyncSender<Sighting>,
     wake: Wake,
 }
 
-/// The handle, and the end at which the loop finds what was seen.
+/// The handle, and the end at which the loop receives sightings.
 pub(super) fn whereabouts(wake: Wake) -> (Whereabouts, Receiver<Sighting>) {
     let (sightings, seen) = sync_channel(WAITING_MAX);
     (Whereabouts { sightings, wake }, seen)
@@ -40,11 +37,6 @@ impl Whereabouts {
     /// its links lead to one of them already, they try the first at once. False if it does not, or if the loop does not answer in time.
     #[must_use]
     pub fn seen(&self, extent_id: [u8; 16], addresses: Vec<String>) -> bool {
-        let (answer, known) = sync_channel(1);
-        if self.sightings.try_send(Sighting { extent_id, addresses, answer }).is_err() {
-            return false;
-        }
-        self.wake.wake();
-        known.recv_timeout(ANSWER_TIMEOUT).unwrap_or(false)
+        ask(&self.sightings, &self.wake, |answer| Sighting { extent_id, addresses, answer }).unwrap_or(false)
     }
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use flashmob_core::units::Time;
 
-/// The number of its start is asked for so often; the narrowest answer counts.
+/// Number of readings of the start; the narrowest counts.
 const START_TRIES: usize = 5;
 
-/// Turns the monotonic clock into the [`Time`] that state machines are given.
+/// Converts the monotonic clock to the [`Time`] of the state machines.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Instant,
-    /// What CLOCK_MONOTONIC said then, in nanoseconds.
+    /// CLOCK_MONOTONIC at the start, in nanoseconds.
     start_monotonic_ns: u64,
 }
 
@@ -19,8 +19,8 @@ impl Clock {
     /// Starts at zero now.
     #[must_use]
     pub fn start() -> Clock {
-        // The two are one clock, but an instant does not tell its number. Whoever is interrupted in between knows it badly, and so does
-        // whoever asks for the first time, if the code for that is only then loaded or translated.
+        // Both are the same clock, but an `Instant` does not reveal its value. An interruption between the two readings makes
+        // the result inaccurate, and so does a first call, whose code is loaded or translated only then.
         let mut best: Option<(u64, Clock)> = None;
         for _ in 0..START_TRIES {
             let before_ns = monotonic_ns();
@@ -53,7 +53,7 @@ impl Clock {
         self.start.elapsed()
     }
 
-    /// What CLOCK_MONOTONIC, which all processes of a device share, said when it started, in nanoseconds. Good to a few hundred.
+    /// CLOCK_MONOTONIC, which all processes of a device share, at the start, in nanoseconds. Accurate to a few hundred.
     #[must_use]
     pub fn start_monotonic_ns(&self) -> u64 {
         self.start_monotonic_ns

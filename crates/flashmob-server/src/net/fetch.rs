@@ -15,37 +15,28 @@ use ureq::{Agent, Body, Timeout};
 
 /// The largest head of an answer.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// The largest report. One of a thousand nodes with eight links each takes about 6 MiB.
+/// The largest report accepted. One of a thousand nodes with eight links each takes about 6 MiB.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 /// A connection is made within this, and all of the answer has arrived within this again.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum FetchError {
-    /// The target is not of the form that is asked for.
+    /// The target is not ADDR:PORT.
     #[error("'{0}' is not ADDR:PORT; give the --admin address of the gateway or node, such as 127.0.0.1:9100")]
     Target(String),
     /// The name has no address.
     #[error("cannot resolve the host of '{target}': {source}")]
-    Resolve {
-        /// As it was given.
-        target: String,
-        /// What the resolver says.
-        source: io::Error,
-    },
+    Resolve { target: String, source: io::Error },
     /// The port is closed.
     #[error("nothing listens on {0}; start the gateway or node with --admin {0}, or give its --admin address")]
     Refused(String),
     /// No connection for another reason.
     #[error("cannot connect to {target}: {source}")]
-    Connect {
-        /// As it was given.
-        target: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Nothing, or only a part, came in time.
+    Connect { target: String, source: io::Error },
+    /// No answer, or only a part of it, within the timeout.
     #[error("{0} did not answer within {1:?}; check that the process is running and that this is its --admin port")]
     Timeout(String, Duration),
     /// The connection ended in the middle of the answer or before it.
@@ -53,19 +44,14 @@ pub enum FetchError {
     Cut(String),
     /// The connection failed otherwise.
     #[error("the connection to {target} failed: {source}")]
-    Io {
-        /// As it was given.
-        target: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The answer is not HTTP, or not as flashmob speaks it.
+    Io { target: String, source: io::Error },
+    /// The answer is not HTTP, or not flashmob's.
     #[error("{0} is not a flashmob admin port; give the --admin address of the gateway or node")]
     Foreign(String),
-    /// What was told is not taken.
+    /// The request was rejected.
     #[error("{0} rejected the request: {1}")]
     Rejected(String, String),
-    /// The process says that it cannot answer now.
+    /// The process cannot answer now.
     #[error("{0}: the process is exiting or overloaded; try again")]
     Busy(String),
     /// The report is larger than any that flashmob makes.
@@ -78,7 +64,7 @@ pub enum FetchError {
 /// # Errors
 /// See [`FetchError`].
 pub fn fetch_status(target: &str) -> Result<Vec<u8>, FetchError> {
-    fetch_within(target, "/status", TIMEOUT)
+    exchange(target, "/status", None, TIMEOUT)
 }
 
 /// The body of `http://TARGET/trace`, in the same way.
@@ -86,11 +72,7 @@ pub fn fetch_status(target: &str) -> Result<Vec<u8>, FetchError> {
 /// # Errors
 /// See [`FetchError`]; a node's port, which has no samples, is [`FetchError::Foreign`].
 pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
-    fetch_within(target, "/trace", TIMEOUT)
-}
-
-fn fetch_within(target: &str, path: &str, timeout: Duration) -> Result<Vec<u8>, FetchError> {
-    exchange(target, path, None, timeout)
+    exchange(target, "/trace", None, TIMEOUT)
 }
 
 /// Sends JSON to `http://TARGET PATH` and returns the answer's body. Connecting takes at most `timeout`, and the rest as long again.
@@ -123,7 +105,7 @@ fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) ->
     })
 }
 
-/// Whether no connection came about, so that another address of the same name may do.
+/// Whether connecting failed, so that another address of the same name may work.
 fn is_of_connecting(error: &io::Error) -> bool {
     use ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
     matches!(
@@ -203,7 +185,7 @@ impl Asked<'_> {
     }
 }
 
-/// `ADDR:PORT` out of what a person may have copied.
+/// `ADDR:PORT` from a target that may be a copied URL.
 fn authority(target: &str) -> Option<&str> {
     let rest = target.trim();
     let rest = rest.strip_prefix("http://").unwrap_or(rest);

@@ -40,7 +40,7 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Listens. A unix socket that nobody answers any more is replaced.
+    /// Listens. A stale unix socket is replaced.
     pub fn bind(addr: &ListenAddr) -> io::Result<Listener> {
         match addr {
             ListenAddr::Tcp(addr) => Ok(Listener::Tcp(TcpListener::bind(*addr)?)),
@@ -51,7 +51,7 @@ impl Listener {
         }
     }
 
-    /// Where it really listens: the port is known now.
+    /// The address that it listens on, with the port that the kernel chose.
     pub fn local_addr(&self) -> io::Result<ListenAddr> {
         match self {
             Listener::Tcp(listener) => Ok(ListenAddr::Tcp(listener.local_addr()?)),
@@ -87,13 +87,13 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // Nobody is left to tell if that fails; the next start replaces a stale one.
+            // If that fails, the next start replaces the stale socket.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Removes the file of a unix socket on which nobody listens any more.
+/// Removes the file of a unix socket without a listener.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {

@@ -1,5 +1,5 @@
-//! Sockets: how bytes get between a peer and a state machine's buffers, and what the kernel knows of a connection.
-//! Nothing here knows a protocol.
+//! Sockets: moving bytes between a peer and a state machine's buffers, and the kernel's data about a connection.
+//! Independent of protocols.
 
 pub mod clock;
 pub mod fetch;
@@ -8,7 +8,6 @@ pub mod path;
 pub mod patience;
 pub mod report;
 pub mod stream;
-pub mod tcp_info;
 pub mod wake;
 
 pub use clock::Clock;

@@ -1,7 +1,7 @@
 //! One link's path as its socket knows it: looked at now and then, and its buffers fitted to it.
 //!
-//! A look costs some system calls, so it is taken once a second at most and never for a request. Each end knows its own socket only, and
-//! is the only one that can make its own buffers larger; so each tells and mends what is its own, and nothing of it goes over the link.
+//! A look costs some system calls, so it is taken at most once a second and never for a request. Each end knows and can enlarge
+//! only its own buffers, so each reports and adjusts its own; nothing of this travels over the link.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -16,29 +16,29 @@ use flashmob_path::tcp_info::{TcpInfo, tcp_info};
 
 use super::report::{PathLimit, PathReport};
 
-/// Between two looks at a path: the least. Shorter ones would take a burst for a rate.
+/// Minimum interval between two looks at a path. Shorter ones would take a burst for a rate.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Who decides about the size of links' buffers.
+/// How link buffers are sized.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sizing {
-    /// The kernel, and where its maximum is too small for a path, this process.
+    /// By the kernel, and by this process if the kernel's maximum is too small for a path.
     #[default]
     Path,
-    /// The kernel alone, or whoever configures it.
+    /// By the kernel alone, or as configured.
     Kernel,
 }
 
-/// What a link may do about its buffers.
+/// Limits on adjusting a link's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
-    /// Who decides.
+    /// How they are sized.
     pub sizing: Sizing,
-    /// The configuration says how large the receive buffer is.
+    /// The configuration sets the receive buffer.
     pub is_receive_set: bool,
-    /// The same of the send buffer.
+    /// The configuration sets the send buffer.
     pub is_send_set: bool,
-    /// What each of the two may take, as the kernel counts it.
+    /// Limit of each of the two, as counted by the kernel.
     pub share_bytes: u64,
 }
 
@@ -51,27 +51,27 @@ impl Means {
     }
 }
 
-/// What a path's last look found, and what was done about its buffers.
+/// The last state of a path, and the adjustments of its buffers.
 #[derive(Debug, Default)]
 pub struct PathWatch {
     last: Option<(Instant, TcpInfo)>,
     report: PathReport,
     /// This process set a size: receive, send.
     was_set: [bool; 2],
-    /// The kernel gave no more than this.
+    /// The most that the kernel granted.
     given_bytes: [Option<u64>; 2],
-    /// Told once for each of the two.
+    /// Logged, once for each of the two.
     was_told: [bool; 2],
 }
 
 impl PathWatch {
-    /// What the last look found.
+    /// The last state.
     #[must_use]
     pub fn report(&self) -> &PathReport {
         &self.report
     }
 
-    /// Looks, if the last look is long enough ago. `name` is whom messages call the other end.
+    /// Looks, if the last look is long enough ago. `name` is the other end in messages.
     pub fn look(&mut self, fd: BorrowedFd<'_>, name: &str, means: &Means) {
         let now = Instant::now();
         if self.last.is_some_and(|(at, _)| now - at < LOOK_EVERY) {
@@ -100,7 +100,7 @@ impl PathWatch {
         }
     }
 
-    /// What changed since the look before.
+    /// Rates and fractions since the look before.
     fn compare(&mut self, time: Duration, before: &TcpInfo, info: &TcpInfo) {
         let seconds = time.as_secs_f64();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
@@ -117,7 +117,7 @@ impl PathWatch {
         report.is_limited_by_peer = is_buffer_full(report.receiver_limited_fraction, report.busy_fraction);
     }
 
-    /// Leaves a buffer alone, makes it larger, or says what limits it.
+    /// Leaves a buffer alone, enlarges it, or returns what limits it.
     fn fit(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -196,7 +196,7 @@ impl PathWatch {
     }
 }
 
-/// What the report says of both directions: in, out.
+/// Both directions of the report: in, out.
 fn seen(report: &PathReport, info: &TcpInfo, was_set: [bool; 2]) -> (Seen, Seen) {
     let min_rtt_s = f64::from(info.min_rtt_us) / 1e6;
     let incoming = Seen {

@@ -1,32 +1,31 @@
-//! Looking once more before sleeping: who is woken on another processor waits for it to wake up first.
+//! Busy polling before sleep: a sleeping thread on another processor takes time to wake up.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
 
-/// The shortest time that is spent on looking; below it is none.
+/// The shortest polling window; below it the loop does not poll.
 const WINDOW_MIN: Duration = Duration::from_micros(10);
-/// How long it sleeps at once after another process kept the processor.
+/// How long polling stays off after another process kept the processor.
 const REST: Duration = Duration::from_secs(1);
 
-/// How long a loop looks for events before it sleeps, learnt from how soon they came.
+/// How long a loop polls for events before it sleeps, adapted to how soon they came.
 ///
-/// A loop that answers a client which sends the next request at once would sleep for less time than falling asleep and
-/// waking up takes. It looks for the next event instead, and lets every other process that could run do so in between.
-/// When events come later than the longest time that it may look, it stops looking: an idle loop costs nothing, and
-/// neither does one with a request now and then. And when another process kept the processor for longer than that,
-/// there is too much to do on this machine for looking: sleeping is better then, as who is woken comes first.
+/// With a client that sends its next request at once, sleeping and waking up take longer than the wait. The loop polls
+/// instead, and yields to other processes in between. When events come later than the longest window, it stops polling, so
+/// an idle loop costs nothing. It also stops when another process kept the processor for longer than that: on a busy
+/// machine sleeping is better, because a thread that is woken is scheduled first.
 #[derive(Debug)]
 pub struct Patience {
     window: Duration,
     longest: Duration,
-    /// No looking before that.
+    /// No polling before that.
     rest_until: Option<Instant>,
 }
 
 impl Patience {
-    /// Looks for at most `longest` before it sleeps; zero: never.
+    /// Polls for at most `longest` before it sleeps; zero: never.
     #[must_use]
     pub fn new(longest: Duration) -> Patience {
         Patience { window: Duration::ZERO, longest, rest_until: None }
@@ -57,7 +56,7 @@ impl Patience {
         result
     }
 
-    /// Takes in for how long the processor was lent to others.
+    /// Notes for how long other processes had the processor.
     fn note_absence(&mut self, now: Instant, absent: Duration) {
         if absent > 2 * self.longest {
             self.window = Duration::ZERO;
@@ -65,7 +64,7 @@ impl Patience {
         }
     }
 
-    /// Takes in how long it took until something came.
+    /// Notes how long it took until an event came.
     fn learn(&mut self, waited: Duration) {
         if waited <= self.longest {
             self.window = (self.window * 2).clamp(WINDOW_MIN, self.longest);

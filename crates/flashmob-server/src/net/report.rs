@@ -1,5 +1,7 @@
 //! The paths of a process's links as data.
 
+use std::os::fd::BorrowedFd;
+
 use serde::{Deserialize, Serialize};
 
 /// From the kernel's TCP_INFO, of the present connection, as seen from this end.
@@ -9,7 +11,7 @@ pub struct TcpReport {
     pub rtt_us: u64,
     /// Its variation.
     pub rtt_variation_us: u64,
-    /// The least round-trip time seen.
+    /// Minimum round-trip time.
     pub min_rtt_us: u64,
     /// Segments sent, acknowledgements included.
     pub segments_out: u64,
@@ -35,17 +37,42 @@ pub struct TcpReport {
     pub mss_bytes: u64,
 }
 
-/// A link's path as this end's socket knows it. Rates and fractions are of the time between the last two looks, which is a second or more;
-/// fractions go from 0 to 1.
+impl TcpReport {
+    /// The kernel's counters of the connection; `None` if it gives none.
+    #[must_use]
+    pub fn of(fd: BorrowedFd<'_>) -> Option<TcpReport> {
+        let info = flashmob_path::tcp_info::tcp_info(fd)?;
+        let mean = |bytes: u64, segments: u32| if segments == 0 { 0.0 } else { bytes as f64 / f64::from(segments) };
+        Some(TcpReport {
+            mss_bytes: info.mss_bytes.into(),
+            rtt_us: info.rtt_us.into(),
+            rtt_variation_us: info.rtt_variation_us.into(),
+            congestion_window_segments: info.congestion_window_segments.into(),
+            retransmissions: info.retransmissions.into(),
+            bytes_in: info.bytes_received,
+            segments_out: info.segments_out.into(),
+            segments_in: info.segments_in.into(),
+            min_rtt_us: info.min_rtt_us.into(),
+            data_segments_in: info.data_segments_in.into(),
+            data_segments_out: info.data_segments_out.into(),
+            bytes_out: info.bytes_sent,
+            mean_segment_out_bytes: mean(info.bytes_sent, info.data_segments_out),
+            mean_segment_in_bytes: mean(info.bytes_received, info.data_segments_in),
+        })
+    }
+}
+
+/// A link's path as seen by this end's socket. Rates and fractions (0 to 1) cover the time between the last two looks, a second
+/// or more.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
-    /// The congestion control of what this end sends.
+    /// The congestion control of this end.
     pub congestion: Option<String>,
-    /// The kernel's newest estimate of how fast what this end sends arrives.
+    /// The kernel's latest estimate of the delivery rate.
     pub delivery_rate_bytes_per_second: u64,
-    /// What came.
+    /// Bytes received.
     pub in_bytes_per_second: f64,
-    /// What the other end acknowledged.
+    /// Bytes that the other end acknowledged.
     pub out_bytes_per_second: f64,
     /// The largest window that this end offers.
     pub receive_window_bytes: u64,
@@ -55,22 +82,22 @@ pub struct PathReport {
     pub receive_buffer_bytes: u64,
     /// This end's send buffer, as the kernel counts it.
     pub send_buffer_bytes: u64,
-    /// How much of this end's window each shortest round trip uses up; near 1 the window limits the other end.
+    /// Used fraction of this end's window per minimum round trip; near 1 the window limits the other end.
     pub receive_window_used_fraction: f64,
-    /// Time in which something of this end's was under way.
+    /// Time with data of this end in flight.
     pub busy_fraction: f64,
-    /// Time in which the other end's window held this end back.
+    /// Time in which the other end's window limited this end.
     pub receiver_limited_fraction: f64,
-    /// Time in which this end's send buffer held it back.
+    /// Time in which this end's send buffer limited it.
     pub send_buffer_limited_fraction: f64,
-    /// The other end's window held this end back for a good part of the time in which it had something to send: see the other end's status.
+    /// The other end's window limited this end for much of its busy time: see the other end's status.
     pub is_limited_by_peer: bool,
-    /// Buffers of this end that hold the link back and that this process cannot make larger.
+    /// Buffers of this end that limit the link and that this process cannot enlarge.
     pub limits: Vec<PathLimit>,
 }
 
 impl PathReport {
-    /// What holds it back, in two words; nothing: `-`.
+    /// The buffers that limit it, as short text; `-` if none.
     #[must_use]
     pub fn held_back(&self) -> String {
         let here = self.limits.iter().map(|limit| format!("{} here", limit.buffer));
@@ -87,14 +114,14 @@ pub struct PathLimit {
     pub buffer: String,
     /// Its size, as the kernel counts it.
     pub buffer_bytes: u64,
-    /// What the path wants at least.
+    /// The minimum that the path needs.
     pub wanted_bytes: u64,
-    /// What to do, a command where there is one.
+    /// The remedy, a command if there is one.
     pub remedy: String,
 }
 
 impl PathLimit {
-    /// What an operator is told.
+    /// The message for operators.
     #[must_use]
     pub fn sentence(&self) -> String {
         let PathLimit { buffer, buffer_bytes, wanted_bytes, remedy } = self;
@@ -105,12 +132,12 @@ impl PathLimit {
     }
 }
 
-/// A gateway's link as the node knows it.
+/// A gateway's link as seen by the node.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NodeLinkReport {
     /// The gateway's end.
     pub peer: String,
-    /// What TCP says of the connection.
+    /// The kernel's counters of the connection.
     pub tcp: TcpReport,
     /// Its path.
     pub path: PathReport,

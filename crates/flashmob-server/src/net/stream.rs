@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
@@ -12,12 +12,14 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
 
-/// Most bytes read from one socket before others have their turn.
+use super::report::TcpReport;
+
+/// Maximum bytes read from one socket per turn.
 const READ_BYTES: usize = 256 * 1024;
 /// Most slices in one gathering write.
 const SLICES: usize = 64;
 
-/// What is set on a socket. `None` leaves what the system does.
+/// Options of a socket. `None` leaves one to the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// Send buffer in bytes.
@@ -26,7 +28,7 @@ pub struct SocketOptions {
     pub receive_buffer_bytes: Option<usize>,
     /// Congestion control, such as `bbr`.
     pub congestion: Option<String>,
-    /// Silence after which the kernel asks whether the peer still lives.
+    /// Silence after which the kernel probes the peer.
     pub keepalive: Option<Duration>,
 }
 
@@ -39,18 +41,18 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
-/// What filling a buffer came to.
+/// The result of filling a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filled {
-    /// So many bytes came, and for now there are no more.
+    /// Bytes received; no more for now.
     Drained(usize),
-    /// So many bytes came, and there may be more.
+    /// Bytes received; there may be more.
     More(usize),
     /// The peer has ended the connection.
     End,
 }
 
-/// Whether a socket is worth reading from, as far as edge-triggered events tell.
+/// Whether a socket may have bytes, according to edge-triggered events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Readiness {
     readable: bool,
@@ -72,7 +74,7 @@ impl Readiness {
     }
 
     /// A read found the socket drained. With the peer's end already announced it must be read again, until the end
-    /// itself is found: a short read does not tell of it.
+    /// itself is found: a short read does not reveal it.
     pub fn drained(&mut self) {
         self.readable = self.ended;
     }
@@ -99,7 +101,7 @@ impl Stream {
                 Ok(0) => return Ok(Filled::End),
                 Ok(n) => {
                     rx.filled(n);
-                    // A stream socket that gave less than asked for is empty; epoll tells when more comes.
+                    // A stream socket that returned less than requested is empty; epoll reports when more arrives.
                     return Ok(if n < limit { Filled::Drained(n) } else { Filled::More(n) });
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Drained(0)),
@@ -144,7 +146,7 @@ impl Stream {
         }
     }
 
-    /// Who is at the other end, for messages.
+    /// The other end, for messages.
     #[must_use]
     pub fn peer(&self) -> String {
         match self {
@@ -153,18 +155,15 @@ impl Stream {
         }
     }
 
-    /// What the kernel knows of the connection; `None` if it is not TCP.
+    /// The kernel's counters of the connection; `None` if it is not TCP.
     #[must_use]
-    pub fn tcp_info(&self) -> Option<crate::net::report::TcpReport> {
-        match self {
-            Stream::Tcp(s) => super::tcp_info::tcp_info(s.as_fd()),
-            Stream::Unix(_) => None,
-        }
+    pub fn tcp_info(&self) -> Option<TcpReport> {
+        TcpReport::of(self.tcp_fd()?)
     }
 
     /// Its descriptor, if it is TCP.
     #[must_use]
-    pub fn tcp_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    pub fn tcp_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Stream::Tcp(s) => Some(s.as_fd()),
             Stream::Unix(_) => None,
@@ -217,7 +216,7 @@ pub fn connect(addr: SocketAddr, options: &SocketOptions) -> io::Result<Stream> 
     Ok(Stream::Tcp(TcpStream::from_std(socket.into())))
 }
 
-/// Sets the options of a TCP socket: always no Nagle, for what is to travel together is gathered before.
+/// Sets the options of a TCP socket. Nagle's algorithm is always off: batches are formed above.
 pub fn configure(socket: &SockRef<'_>, options: &SocketOptions) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     if let Some(bytes) = options.send_buffer_bytes {

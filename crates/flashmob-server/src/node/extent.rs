@@ -9,19 +9,20 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Hello, RefuseReason};
 
 use crate::net::{Clock, Wake};
+use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
-use crate::store::{MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
+use crate::store::{ExtentId, MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
 
-/// What to serve and how.
+/// The extent to serve, and how.
 #[derive(Debug, Clone)]
 pub struct ExtentConfig {
-    /// Where the bytes are, and how system calls reach them.
+    /// The data file and the way of its system calls.
     pub store: StoreConfig,
     /// Where the identity is kept, if not beside the data.
     pub state_dir: Option<PathBuf>,
-    /// Forget to which volume the extent belonged.
+    /// Forget the volume that the extent belonged to.
     pub forget: bool,
-    /// Everything that the node may hold in memory, in bytes.
+    /// Limit on the memory that the node holds, in bytes.
     pub memory_bytes: u64,
     /// Most links at once.
     pub links_max: usize,
@@ -47,7 +48,7 @@ pub struct Extent {
     done: Vec<flashmob_core::node::StoreDone>,
 }
 
-/// What the state machine finds around it: the store and the identity.
+/// The surroundings of the state machine: the store and the identity.
 #[derive(Debug)]
 pub(crate) struct FileHost {
     store: Store,
@@ -82,7 +83,7 @@ impl Extent {
             links_max: config.links_max,
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
-            ..NodeConfig::new(bytes_of_hex(identity.extent_id()), boot_id(), store.size_bytes())
+            ..NodeConfig::new(identity.extent_id().0, boot_id(), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
@@ -109,7 +110,7 @@ impl Extent {
             if ops.is_empty() && !had_done {
                 return;
             }
-            // What ends at once (no-I/O mode) is answered in the same turn.
+            // Operations that complete at once (no-I/O mode) are answered in the same turn.
             self.host.store.submit(ops);
         }
     }
@@ -122,19 +123,19 @@ impl Extent {
         self.host.store.try_read(offset_bytes, into)
     }
 
-    /// Whether the data was found damaged, so that only a restart helps.
+    /// Whether the data is damaged, so that only a restart helps.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.host.store.is_damaged()
     }
 
-    /// What was read from the memory mapping so far; `None` without one.
+    /// Statistics of the memory mapping; `None` without one.
     #[must_use]
     pub fn mapped_status(&self) -> Option<MappedStatus> {
         self.host.store.mapped_status()
     }
 
-    /// What its modelled flash did so far; `None` without one.
+    /// Statistics of the modelled flash; `None` without one.
     #[must_use]
     pub fn model_status(&self) -> Option<ModelStatus> {
         self.host.store.model_status()
@@ -185,38 +186,10 @@ impl Host for FileHost {
     }
 }
 
-/// The 16 bytes that 32 hexadecimal digits stand for; other texts are cut or filled with zeros.
-fn bytes_of_hex(text: &str) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(pair).unwrap_or_default();
-        *byte = u8::from_str_radix(digits, 16).unwrap_or_default();
-    }
-    bytes
-}
-
-/// Which start of the operating system this is. Where the kernel does not tell, every start of the process counts
-/// as one: then a restart of the node alone is taken for a loss of unflushed writes, never the other way.
+/// The number of this boot of the operating system. If the kernel does not have it, every start of the process counts as
+/// a boot: then a restart of the node alone is taken for a loss of unflushed writes, never the other way.
 fn boot_id() -> [u8; 16] {
     let from_kernel = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = from_kernel.chars().filter(char::is_ascii_hexdigit).collect();
-    if digits.len() == 32 {
-        return bytes_of_hex(&digits);
-    }
-    chance_id()
-}
-
-/// An identity that nobody else has. Not made of the time: on a device whose clock begins in 1970 with every start, that comes again.
-fn chance_id() -> [u8; 16] {
-    let mut id = [0; 16];
-    match rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::NONBLOCK) {
-        Ok(16) => id,
-        // Before the kernel has gathered chance, or without the call: how long the device has been up differs too.
-        _ => {
-            let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            let (up, now) = ((up.tv_sec as u64) << 30 ^ up.tv_nsec as u64, now.as_nanos() as u64);
-            (u128::from(up) << 64 | u128::from(now)).to_le_bytes()
-        }
-    }
+    digits.parse().map_or_else(|_| unique_id(), |id: ExtentId| id.0)
 }

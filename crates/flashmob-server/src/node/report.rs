@@ -2,7 +2,7 @@
 
 use super::server::{Conn, NodeServer};
 use crate::status::report::{
-    ConditionReport, MemoryReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, SCHEMA, stage_reports,
+    ConditionReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, stage_reports,
 };
 use crate::store::PlaceInVolume;
 
@@ -34,16 +34,8 @@ impl NodeServer {
         for link in &paths {
             warnings.extend(link.path.limits.iter().map(|limit| format!("{}: {}", link.peer, limit.sentence())));
         }
-        let (used_bytes, peak_bytes, limit_bytes) = status.memory_bytes;
         Report {
-            schema: SCHEMA,
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            uptime_seconds: self.clock.uptime().as_secs_f64(),
             warnings,
-            forbidden_calls: crate::android::forbidden_calls(),
-            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
-            stages,
-            gateway: None,
             node: Some(NodeReport {
                 extent_id: identity.extent_id().to_string(),
                 path: store.path.display().to_string(),
@@ -66,11 +58,10 @@ impl NodeServer {
                 waiting: status.waiting,
                 in_store: status.in_store,
             }),
+            ..Report::new(self.clock.uptime(), status.memory_bytes, stages)
         }
     }
-}
 
-impl NodeServer {
     fn condition_report(&self) -> ConditionReport {
         let condition = self.device.condition();
         let mut report = ConditionReport::of(&condition, Some(self.extent.identity().size_bytes()), None);

@@ -27,28 +27,28 @@ const LISTEN: Token = Token(1);
 const FIRST_CONN: usize = 2;
 /// How long answers may take to leave when the node shuts down, or a link is closed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the same refusal is told.
+/// Interval at which the same refusal is logged.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
-/// How long a peer may take to say hello.
+/// Timeout of a peer's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// Sockets' buffers may become so large that all links' together are this part of the node's memory: they are the kernel's and not counted
-/// in the budget, but bounded by it.
+/// The socket buffers of all links together may take this part of the node's memory: they belong to the kernel and are not
+/// counted in the budget, but bounded by it.
 const BUFFERS_PART: u64 = 4;
-/// Silence after which the kernel asks a gateway whether it still lives.
+/// Silence after which the kernel probes a gateway.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// What a node process is told.
+/// Options of a node process.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
-    /// What to serve.
+    /// The extent to serve.
     pub extent: ExtentConfig,
     /// Where gateways connect.
     pub listen: SocketAddr,
     /// The congestion control of links; `None`: the system's.
     pub congestion: Option<String>,
-    /// Who decides about the buffers of links.
+    /// How link buffers are sized.
     pub sizing: Sizing,
-    /// What to look at of the device.
+    /// Options for watching the device.
     pub device: DeviceOptions,
 }
 
@@ -82,11 +82,11 @@ pub struct NodeServer {
     accept_again: bool,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
-    /// When gateways are told what it was too early for.
+    /// When a condition that was held back is sent to gateways.
     tell_again: Option<Time>,
     /// When a gateway last linked.
     last_linked: Option<Instant>,
-    /// Why a gateway was last refused, and when that was told.
+    /// The last refusal of a gateway, and when it was logged.
     last_refusal: Option<(String, Instant)>,
 }
 
@@ -128,7 +128,7 @@ impl NodeServer {
         })
     }
 
-    /// Where it really listens.
+    /// The address that it listens on.
     pub fn local_addr(&self) -> io::Result<ListenAddr> {
         self.listener.local_addr()
     }
@@ -139,7 +139,7 @@ impl NodeServer {
         &self.extent
     }
 
-    /// Where its bytes are.
+    /// The configuration of its store.
     #[must_use]
     pub fn store(&self) -> &crate::store::StoreConfig {
         &self.options.extent.store
@@ -211,7 +211,7 @@ impl NodeServer {
         }
     }
 
-    /// Tells gateways how the device is, when that is news; those for whom it is too early, later.
+    /// Sends the condition of the device to gateways when it has changed; later to those for which it is too early.
     fn tell_condition(&mut self, now: Time) {
         let news = self.device.turned(self.extent.node.batches_received());
         let again = self.tell_again.is_some_and(|at| now >= at).then(|| self.device.condition());
@@ -243,7 +243,7 @@ impl NodeServer {
                 Ok(Some(stream)) => self.add_conn(stream),
                 Ok(None) => return,
                 Err(error) => {
-                    // No event tells again of who waits already.
+                    // There is no further event for connections that wait already.
                     log::warn!("cannot accept a connection: {error}; retrying");
                     self.accept_again = true;
                     return;
@@ -316,7 +316,7 @@ impl NodeServer {
                 NodeEvent::Linked { link, volume_id, extent } => {
                     let peer = self.conn_of(link).map(|key| self.conns[key].stream.peer()).unwrap_or_default();
                     let text = format!("linked to the gateway at {peer} as extent {extent} of volume '{volume_id}'");
-                    // A gateway that wants another node links again and again: told once in a while is enough.
+                    // A gateway that expects another node links again and again: logged once in a while.
                     let level = if self.last_linked.is_some_and(|at| at.elapsed() < TOLD_AGAIN_AFTER / 6) {
                         log::Level::Debug
                     } else {
@@ -336,7 +336,7 @@ impl NodeServer {
         }
     }
 
-    /// A gateway that is refused tries again every second: the same refusal is told once a minute.
+    /// A refused gateway tries again every second: the same refusal is logged once a minute.
     fn tell_closing(&mut self, key: usize, reason: &str) {
         let peer = self.conns[key].stream.peer();
         let is_old = |(told, at): &(String, Instant)| told == reason && at.elapsed() < TOLD_AGAIN_AFTER;
@@ -352,7 +352,7 @@ impl NodeServer {
         self.conns.iter().find(|(_, c)| c.link == link).map(|(key, _)| key)
     }
 
-    /// Closes connections whose last words are written, or that do not take them.
+    /// Closes connections whose last bytes are written, or whose time for that is over.
     fn close_written(&mut self) {
         let node = &mut self.extent.node;
         let now = Instant::now();
@@ -369,12 +369,12 @@ impl NodeServer {
         }
     }
 
-    /// Whether there are connections on which no gateway has said hello.
+    /// Whether there are connections without a hello.
     fn has_strangers(&self) -> bool {
         self.conns.iter().any(|(_, c)| !self.extent.node.is_greeted(c.link))
     }
 
-    /// Closes connections on which no gateway says hello.
+    /// Closes connections whose hello is overdue.
     fn close_strangers(&mut self) {
         let node = &self.extent.node;
         let is_late = |c: &Conn| !node.is_greeted(c.link) && c.opened.elapsed() >= HELLO_TIMEOUT;
@@ -385,7 +385,7 @@ impl NodeServer {
         }
     }
 
-    /// A connection is gone; unless the gateway wanted so, the network may be.
+    /// Handles a lost connection; unless the gateway closed it, the network may be down.
     fn lose(&mut self, key: usize, reason: &str, is_wanted: bool) {
         let was_greeted = self.conns.get(key).is_some_and(|conn| self.extent.node.is_greeted(conn.link));
         self.remove(key, reason);
@@ -415,7 +415,7 @@ impl NodeServer {
 
     fn answer_questions(&mut self) {
         while let Ok(answer) = self.questions.try_recv() {
-            // The asker may have given up.
+            // The receiver may have timed out.
             let _ = answer.try_send(self.report());
         }
     }

@@ -1,4 +1,4 @@
-//! How a node's device is, as `/status` tells it: in the node's own report, and in its gateway's for each node.
+//! The condition of a node's device in `/status`: in the node's own report, and in its gateway's for each node.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Pause;
 
-/// A device's condition. What could not be read is absent.
+/// A device's condition. Values that could not be read are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConditionReport {
-    /// How long ago it was told; absent in the node's own report.
+    /// Age of the values; absent in the node's own report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<f64>,
     /// Charge of the battery, 0 to 100.
@@ -20,7 +20,7 @@ pub struct ConditionReport {
     /// Whether it is being charged, or fed from outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charging: Option<bool>,
-    /// Temperature of the battery, or else of the warmest part.
+    /// Temperature of the battery, or of the warmest sensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub celsius: Option<f64>,
     /// Whether the screen is on.
@@ -44,41 +44,41 @@ pub struct ConditionReport {
     /// Size of the extent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Bytes of it that the file system has yet to find room for.
+    /// Bytes of it that the file system has not allocated yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unallocated_bytes: Option<u64>,
-    /// Bytes that are free for it.
+    /// Free bytes for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
     /// The battery is low, and not being charged.
     pub is_battery_low: bool,
     /// The device is too hot.
     pub is_hot: bool,
-    /// Room for the extent is short.
+    /// Free space for the extent is low.
     pub is_space_little: bool,
-    /// What is beyond a limit, in words, with what helps.
+    /// The exceeded limits with their remedies, as text.
     pub warnings: Vec<String>,
-    /// How often the node was away since its start.
+    /// Pauses of the node since its start.
     pub pauses_total: u32,
-    /// The last times, oldest first: in the node's own report up to 16, in its gateway's one.
+    /// The last pauses, oldest first: in the node's own report up to 16, in its gateway's one.
     pub pauses: Vec<PauseReport>,
 }
 
-/// One time in which a node was away.
+/// One period in which a node did not serve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PauseReport {
-    /// How long ago it was over; absent in a gateway's report.
+    /// Time since its end; absent in a gateway's report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_seconds_ago: Option<f64>,
-    /// How long it was.
+    /// Its duration.
     pub lasted_seconds: f64,
-    /// Why, as far as that can be said.
+    /// The reason, as far as it is known.
     pub reason: String,
 }
 
 impl ConditionReport {
-    /// A condition that was told so long ago, of a node whose extent has so many bytes.
+    /// A condition of that age, of a node with an extent of `size_bytes`.
     #[must_use]
     pub fn of(c: &Condition, size_bytes: Option<u64>, age: Option<Duration>) -> ConditionReport {
         ConditionReport {

@@ -1,6 +1,6 @@
-//! The state of a running process as data, and how any thread asks the event loop for it.
+//! The state of a running process as data, and asking its event loop for it from any thread.
 //!
-//! Nodes and gateways fill these reports in; `admin` serves and shows them. Nothing here knows either.
+//! Nodes and gateways fill these reports in; `admin` serves them. Nothing here depends on either.
 
 pub mod condition;
 pub mod report;
@@ -17,34 +17,39 @@ use crate::net::Wake;
 #[derive(Debug, Clone)]
 pub struct Reporter {
     asks: SyncSender<SyncSender<Report>>,
-    /// A node has no samples to tell of.
+    /// Absent in a node, which has no samples.
     traces: Option<SyncSender<SyncSender<TraceReport>>>,
     wake: Wake,
 }
 
-/// Most questions that wait for the loop at once.
+/// Maximum number of questions that wait for the loop.
 const ASKS_MAX: usize = 16;
 /// How long the loop may take to answer.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// A reporter, and the end at which the event loop finds its questions after `wake` was called.
+/// A reporter, and the end at which the event loop receives its questions; `wake` wakes that loop.
 #[must_use]
 pub fn reporter(wake: Wake) -> (Reporter, Receiver<SyncSender<Report>>) {
     let (asks, questions) = sync_channel(ASKS_MAX);
     (Reporter { asks, traces: None, wake }, questions)
 }
 
+/// Puts a question to the event loop; `None` if too many wait, or if no answer comes in time.
+pub(crate) fn ask<Q, A>(asks: &SyncSender<Q>, wake: &Wake, question: impl FnOnce(SyncSender<A>) -> Q) -> Option<A> {
+    let (answer, answers) = sync_channel(1);
+    asks.try_send(question(answer)).ok()?;
+    wake.wake();
+    answers.recv_timeout(ANSWER_TIMEOUT).ok()
+}
+
 impl Reporter {
     /// The state now; `None` if the loop does not answer in time (it is ending, or badly overloaded).
     #[must_use]
     pub fn ask(&self) -> Option<Report> {
-        let (answer, report) = sync_channel(1);
-        self.asks.try_send(answer).ok()?;
-        self.wake.wake();
-        report.recv_timeout(ANSWER_TIMEOUT).ok()
+        ask(&self.asks, &self.wake, |answer| answer)
     }
 
-    /// One that can be asked for samples as well, and the end at which the event loop finds those questions.
+    /// Adds questions for samples, and returns the end at which the event loop receives them.
     #[must_use]
     pub fn with_traces(self) -> (Reporter, Receiver<SyncSender<TraceReport>>) {
         let (asks, questions) = sync_channel(ASKS_MAX);
@@ -60,9 +65,6 @@ impl Reporter {
     /// The samples now; `None` if there are none here or the loop does not answer in time.
     #[must_use]
     pub fn ask_traces(&self) -> Option<TraceReport> {
-        let (answer, report) = sync_channel(1);
-        self.traces.as_ref()?.try_send(answer).ok()?;
-        self.wake.wake();
-        report.recv_timeout(ANSWER_TIMEOUT).ok()
+        ask(self.traces.as_ref()?, &self.wake, |answer| answer)
     }
 }

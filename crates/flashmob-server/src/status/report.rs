@@ -1,5 +1,4 @@
-//! What a running gateway or node tells about itself: the JSON of `/status`, and the source of `/metrics`
-//! and of `flashmob status`.
+//! The report of a running gateway or node: the JSON of `/status`, and the source of `/metrics` and of `flashmob status`.
 //!
 //! Counters count from the start of the process. Field names carry their units. Fields may be added; none changes its
 //! meaning without a new `schema`.
@@ -28,12 +27,12 @@ pub struct Report {
     pub version: String,
     /// Seconds since the process started.
     pub uptime_seconds: f64,
-    /// What an operator should know, for people.
+    /// Warnings for operators.
     pub warnings: Vec<String>,
-    /// System calls that the system (Android) forbids and that were done without.
+    /// System calls that the system (Android) forbids and that were answered as missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden_calls: Vec<String>,
-    /// What is held in memory for requests and replies.
+    /// Memory held for requests and replies.
     pub memory: MemoryReport,
     /// How long requests (gateway) or pieces (node) took from stage to stage.
     pub stages: Vec<StageReport>,
@@ -45,12 +44,31 @@ pub struct Report {
     pub node: Option<NodeReport>,
 }
 
+impl Report {
+    /// A report on this process, so far without a gateway or node. `memory_bytes`: used, peak, limit.
+    #[must_use]
+    pub fn new(uptime: Duration, memory_bytes: (u64, u64, u64), stages: Vec<StageReport>) -> Report {
+        let (used_bytes, peak_bytes, limit_bytes) = memory_bytes;
+        Report {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_seconds: uptime.as_secs_f64(),
+            warnings: Vec::new(),
+            forbidden_calls: crate::android::forbidden_calls(),
+            memory: MemoryReport { used_bytes, peak_bytes, limit_bytes },
+            stages,
+            gateway: None,
+            node: None,
+        }
+    }
+}
+
 /// Bytes held for requests and replies.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// Now.
     pub used_bytes: u64,
-    /// The most at once since the start.
+    /// The maximum since the start.
     pub peak_bytes: u64,
     /// The limit.
     pub limit_bytes: u64,
@@ -61,19 +79,19 @@ pub struct MemoryReport {
 pub struct StageReport {
     /// The stage that ends it, or `total`.
     pub name: String,
-    /// How often it was passed.
+    /// Number of passes.
     pub count: u64,
-    /// All of it added up.
+    /// Sum of the times.
     pub sum_seconds: f64,
-    /// Half of all took at most this.
+    /// Median.
     pub p50_seconds: f64,
-    /// 90 % took at most this.
+    /// 90th percentile.
     pub p90_seconds: f64,
-    /// 99 % took at most this.
+    /// 99th percentile.
     pub p99_seconds: f64,
-    /// The longest, within the histogram's resolution.
+    /// Maximum, within the histogram's resolution.
     pub max_seconds: f64,
-    /// Upper bound in seconds, and how many took at most that.
+    /// Upper bounds in seconds, with the number of times up to each.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -86,10 +104,10 @@ pub struct GatewayReport {
     pub in_hand: usize,
     /// Requests accepted, by operation.
     pub requests: Vec<(String, u64)>,
-    /// What else it counts.
+    /// Further counters.
     #[serde(flatten)]
     pub counters: GatewayCounters,
-    /// What became of requests that were followed.
+    /// Outcomes of followed requests.
     #[serde(default)]
     pub trace: TraceCounters,
     /// Each volume.
@@ -120,21 +138,21 @@ pub struct NodeOfVolume {
     pub queue_depth: usize,
     /// It answers without touching its store.
     pub no_io: bool,
-    /// It answers as slowly as a modelled flash.
+    /// It has the timing of a modelled flash.
     #[serde(default)]
     pub modelled: bool,
-    /// Why it cannot be used until a person helps.
+    /// Why it cannot be used until an operator intervenes.
     pub refusal: Option<String>,
-    /// How far its clock is ahead of that of the gateway's device; absent until its first welcome.
+    /// Offset of its clock ahead of the gateway's; absent until its first welcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_seconds: Option<f64>,
-    /// The true value lies no further than this from it.
+    /// Maximum error of that offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_seconds: Option<f64>,
-    /// Where it was seen, if that is not where the configuration says.
+    /// Its announced address, if it differs from the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<String>,
-    /// How its device is, as it last told; absent until it did, or if it is of a version that does not.
+    /// The last condition of its device; absent until it was sent, and for versions that do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionReport>,
     /// Its links.
@@ -150,16 +168,16 @@ pub struct LinkReport {
     pub state: String,
     /// Batches out now.
     pub outstanding_batches: usize,
-    /// What it has carried.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: LinkCounters,
     /// Pieces per batch so far.
     pub pieces_per_batch: f64,
-    /// Time that answered pieces spent at the node, added up.
+    /// Sum of the times that answered pieces spent at the node.
     pub node_seconds: f64,
-    /// What TCP says of the connection; absent for links inside the process.
+    /// The kernel's counters of the connection; absent for links inside the process.
     pub tcp: Option<TcpReport>,
-    /// What this end's socket knows of its path; absent where `tcp` is.
+    /// Its path as seen by this end's socket; absent where `tcp` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathReport>,
 }
@@ -175,10 +193,10 @@ pub struct NodeReport {
     pub size_bytes: u64,
     /// It answers without touching its store.
     pub no_io: bool,
-    /// The modelled flash that it answers as slowly as; absent where the device itself is served.
+    /// The modelled flash whose timing it has; absent without a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelReport>,
-    /// How its device is.
+    /// The condition of its device.
     #[serde(default)]
     pub condition: ConditionReport,
     /// The volume that it belongs to, once a gateway claimed it.
@@ -191,16 +209,16 @@ pub struct NodeReport {
     /// Each of them.
     #[serde(default)]
     pub paths: Vec<NodeLinkReport>,
-    /// What it has counted.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: NodeCounters,
     /// Whether small reads may be answered from a memory mapping now.
     #[serde(default)]
     pub mapped: bool,
-    /// Those of the fast reads that were answered from the memory mapping.
+    /// Fast reads answered from the memory mapping.
     #[serde(default)]
     pub mapped_reads: u64,
-    /// How often the loop waited for a mapped page that was believed to be in memory.
+    /// Waits of the loop for a mapped page that was assumed to be in memory.
     #[serde(default)]
     pub mapped_major_faults: u64,
     /// Pieces that wait in the elevator.
@@ -214,11 +232,11 @@ pub struct NodeReport {
 pub struct ModelReport {
     /// Its name.
     pub profile: String,
-    /// What it stands for.
+    /// The device that it models.
     pub description: String,
     /// Operations that it has done.
     pub served: u64,
-    /// How long at least one of its slots was busy.
+    /// Time in which at least one of its slots was busy.
     pub busy_seconds: f64,
     /// That, as a fraction of the time since the process started.
     pub busy_fraction: f64,
@@ -236,7 +254,7 @@ pub struct ModelReport {
 }
 
 impl ModelReport {
-    /// What `status` says after so long a time.
+    /// The report of `status` after `uptime`.
     #[must_use]
     pub fn new(status: &ModelStatus, uptime: Duration) -> ModelReport {
         let ModelStatus { name, description, counters, lateness_ns } = status;

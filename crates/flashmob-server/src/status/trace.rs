@@ -1,7 +1,8 @@
-//! What a gateway tells of requests that it followed: the JSON of `/trace`, and the source of `flashmob trace cluster`.
+//! The requests that a gateway followed: the JSON of `/trace`, and the source of `flashmob trace cluster`.
 //!
-//! All times are nanoseconds of CLOCK_MONOTONIC of the gateway's device. Those of a node are placed on it by what is known of the node's clock;
-//! how long things took at the node is as the node measured it. Fields may be added; none changes its meaning without a new `schema`.
+//! All times are nanoseconds of CLOCK_MONOTONIC of the gateway's device. Times of a node are converted with the known relation
+//! of the clocks; durations at the node are as it measured them. Fields may be added; none changes its meaning without a
+//! new `schema`.
 
 use flashmob_core::gateway::{AtOnce, Gateway, Sample, SampleCounters, SampledPiece};
 use flashmob_core::units::Time;
@@ -11,16 +12,16 @@ use serde::{Deserialize, Serialize};
 /// The version of this form.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that a gateway has to tell.
+/// The report of a gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceReport {
     /// [`SCHEMA`].
     pub schema: u32,
     /// flashmob's version.
     pub version: String,
-    /// When this was told.
+    /// The time of the report.
     pub now_ns: u64,
-    /// What became of requests that were followed, since the gateway's start.
+    /// Outcomes of followed requests since the gateway's start.
     pub counters: TraceCounters,
     /// Nodes of all volumes; [`PieceReport::node`] is an index.
     pub nodes: Vec<NodeClockReport>,
@@ -28,14 +29,14 @@ pub struct TraceReport {
     pub samples: Vec<SampleReport>,
 }
 
-/// What became of requests that were followed.
+/// Outcomes of followed requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceCounters {
-    /// One request in so many is followed; 0: none.
+    /// One request in this many is followed; 0: none.
     pub one_in: u64,
     /// Followed now.
     pub in_flight: usize,
-    /// What became of them.
+    /// Their outcomes.
     #[serde(flatten)]
     pub counters: SampleCounters,
 }
@@ -47,9 +48,9 @@ pub struct NodeClockReport {
     pub volume: String,
     /// Its address or path.
     pub name: String,
-    /// How far its clock is ahead of that of the gateway's device; absent until its first welcome.
+    /// Offset of its clock ahead of the gateway's; absent until its first welcome.
     pub clock_offset_ns: Option<i64>,
-    /// The true value lies no further than this from it.
+    /// Maximum error of that offset.
     pub clock_error_ns: Option<u64>,
 }
 
@@ -66,11 +67,11 @@ pub struct SampleReport {
     pub offset_bytes: u64,
     /// Bytes asked for, all parts together.
     pub len_bytes: u64,
-    /// It was read whole.
+    /// Time at which it was completely received.
     pub received_ns: u64,
-    /// Its pieces stood in their queues.
+    /// Time at which its pieces were queued.
     pub queued_ns: u64,
-    /// Its answer was made.
+    /// Time at which its answer was made.
     pub replied_ns: u64,
     /// Why it failed, if it did.
     pub failure: Option<String>,
@@ -82,7 +83,7 @@ pub struct SampleReport {
     pub pieces: Vec<PieceReport>,
 }
 
-/// Bytes that an extent in the gateway's own process had at once.
+/// A read that an extent in the gateway's own process answered at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtOnceReport {
     /// Which node, an index of [`TraceReport::nodes`].
@@ -104,40 +105,40 @@ pub struct PieceReport {
     pub len_bytes: u32,
     /// It became part of a batch.
     pub batched_ns: u64,
-    /// That batch had so many pieces.
+    /// Pieces of that batch.
     pub batch_pieces: u16,
-    /// How often it was sent again; its times are those of the last time.
+    /// Retries; the times are those of the last attempt.
     pub retries: u32,
-    /// How it ended, if badly.
+    /// Its failure, if it failed.
     pub failure: Option<String>,
-    /// The rest of its way; absent if it did not come to its end.
+    /// The rest of its path; absent if it was not completed.
     pub way: Option<WayReport>,
 }
 
 /// To a node and back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayReport {
-    /// `at_once`: out of the node's memory; `store`; `refused`.
+    /// `at_once`: from the node's memory; `store`; `refused`.
     pub answered: String,
-    /// It left for its node.
+    /// Sent to the node.
     pub sent_ns: u64,
-    /// The node had read it.
+    /// Received by the node.
     pub node_received_ns: u64,
-    /// It stood in the elevator, or was about to be tried.
+    /// In the elevator, or about to be tried.
     pub scheduled_ns: u64,
     /// The store began.
     pub flash_start_ns: u64,
-    /// The store was done.
+    /// The store finished.
     pub flash_done_ns: u64,
-    /// The node's answer stood ready.
+    /// The node's answer was ready.
     pub node_replied_ns: u64,
-    /// It was back.
+    /// Returned to the gateway.
     pub returned_ns: u64,
-    /// How far the node's clock was ahead.
+    /// Offset of the node's clock.
     pub clock_offset_ns: i64,
-    /// All five of the node's times may be off by so much, together.
+    /// Maximum common error of the node's five times.
     pub clock_error_ns: u64,
-    /// The node's own clock when it had read it.
+    /// The node's own clock when it had received it.
     pub node_clock_ns: u64,
     /// The operation of the store that it was part of: first byte of the extent.
     pub store_offset_bytes: u64,
@@ -158,7 +159,7 @@ impl TraceCounters {
 }
 
 impl TraceReport {
-    /// What a gateway has to tell at `now`.
+    /// The report of a gateway at `now`.
     #[must_use]
     pub fn of(gateway: &Gateway, now: Time) -> TraceReport {
         let status = gateway.status();
@@ -185,7 +186,7 @@ impl TraceReport {
     }
 }
 
-/// Puts what the state machine keeps into this form.
+/// Converts the state machine's samples.
 struct Teller<'a> {
     clock_start_ns: u64,
     volumes: &'a [&'a str],

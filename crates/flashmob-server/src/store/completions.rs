@@ -1,7 +1,5 @@
-//! What has been done and not yet been collected, and the call that wakes the event loop for it.
-//!
-//! It must never wake for nothing, nor forget to: the loop is woken when the first completion joins an
-//! empty queue, and finds there all that came until it looks.
+//! The queue of completions for the event loop, which is woken when the first one joins an empty queue, and then finds all
+//! that have arrived.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

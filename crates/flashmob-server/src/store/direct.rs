@@ -4,8 +4,8 @@
 //! change it and write it whole. Two operations on one block must therefore never be under way at once,
 //! even if their bytes do not overlap: the caller keeps them apart, by [`super::Store::alignment_bytes`].
 
-/// The most bytes that travel in one direct system call, and the size of a bounce buffer. Large enough
-/// that eMMC is at its full rate, small enough that 64 of them fit a node's memory.
+/// Maximum bytes of one direct system call, and the size of a bounce buffer: large enough for the full rate of eMMC, small
+/// enough that 64 of them fit a node's memory.
 pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 
 /// The whole blocks that the next part of an operation touches.
@@ -120,8 +120,7 @@ pub(super) fn write<E>(
     Ok(())
 }
 
-/// How many of `moved_bytes` count when `wanted_bytes` were to be moved: a direct transfer that was cut
-/// short is taken up again at a block.
+/// How many of `moved_bytes` count of `wanted_bytes`: a short direct transfer continues at a block boundary.
 pub(super) fn counted(moved_bytes: usize, wanted_bytes: usize, align_bytes: u64) -> usize {
     if moved_bytes == wanted_bytes { moved_bytes } else { moved_bytes - moved_bytes % align_bytes as usize }
 }

@@ -1,7 +1,7 @@
 //! Why a store cannot be opened, and which failure an error of the kernel is.
 //!
-//! Every message of [`StoreError`] names the file and what to do about it: they are read by people on
-//! the console of a tablet. It must never be used for an operation: those end in a [`Failure`].
+//! Every message of [`StoreError`] names the file and the remedy, for the console of a tablet. Operations do not use it: they
+//! end in a [`Failure`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ pub enum StoreError {
     /// The flash cannot be modelled.
     #[error("{0}")]
     Model(String),
-    /// There is no file yet, and nobody said how large it is to be.
+    /// There is no file, and no size to create it.
     #[error("{path} does not exist; give a size to create it, such as --size 10GiB")]
     SizeRequired { path: PathBuf },
-    /// The file is there but holds nothing, and nobody said how large it is to be.
+    /// The file is empty, and there is no size for it.
     #[error("{path} is empty; give its size, such as --size 10GiB")]
     Empty { path: PathBuf },
     /// A size of zero, or one that no file can have.
@@ -40,7 +40,7 @@ pub enum StoreError {
         Bytes(*found_bytes), Bytes(*wanted_bytes)
     )]
     DeviceTooSmall { path: PathBuf, found_bytes: u64, wanted_bytes: u64 },
-    /// The identity is there, the data is not: making an empty file would answer with zeros for what was written.
+    /// The identity exists, the data does not: an empty file would return zeros for it.
     #[error(
         "{path} is missing or empty, but according to {sidecar} it has an extent; \
          restore the file, or delete {sidecar} to give up its data"
@@ -55,7 +55,7 @@ pub enum StoreError {
     /// The directory that should hold the file is missing.
     #[error("the directory of {path} does not exist; create it first")]
     ParentMissing { path: PathBuf },
-    /// Somebody else has the lock.
+    /// Another process has the lock.
     #[error("{path} is already served by another node; stop that node, or give another file")]
     Locked { path: PathBuf },
     /// The file system cannot lock.
@@ -80,7 +80,7 @@ pub enum StoreError {
         Bytes(*wanted_bytes)
     )]
     TooLargeForFileSystem { path: PathBuf, wanted_bytes: u64 },
-    /// The file system or the device cannot do without the page cache.
+    /// The file system or the device cannot bypass the page cache.
     #[error("{path} does not support O_DIRECT ({why}); leave out --direct")]
     NoDirect { path: PathBuf, why: String },
     /// The size has a remainder that O_DIRECT cannot reach.
@@ -98,7 +98,7 @@ pub enum StoreError {
     /// The kernel, or a sandbox, does not allow io_uring.
     #[error("the kernel refused io_uring: {0}; use --engine threads")]
     IoUringRefused(io::Error),
-    /// io_uring is there, but lacks what is used here.
+    /// io_uring lacks features that are used here.
     #[error("this kernel's io_uring is too old (Linux 5.6 is needed); use --engine threads")]
     IoUringTooOld,
     /// Android ends apps that try it, whatever its kernel has.
@@ -125,10 +125,10 @@ pub(super) fn open_error(action: &'static str, path: &Path, source: io::Error) -
     }
 }
 
-/// What an operation that the kernel ended with `errno` is answered with.
+/// The failure of an operation that the kernel ended with `errno`.
 ///
-/// Everything that is not plainly a matter of space or rights is [`Failure::Io`], EINVAL too: the
-/// request was checked before, so the kernel's EINVAL means a file that is not what it was.
+/// Every error that is not about space or permission is [`Failure::Io`], also EINVAL: the request was checked before, so it
+/// means that the file has changed.
 pub(super) fn failure_of(errno: Errno) -> Failure {
     match errno {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Failure::NoSpace,

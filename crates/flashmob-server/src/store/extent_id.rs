@@ -1,4 +1,4 @@
-//! Which extent: 16 bytes that its node drew when it made it, written as 32 hexadecimal digits.
+//! The id of an extent: 16 bytes drawn at random by its node, written as 32 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,16 +20,16 @@ pub struct BadExtentId;
 /// An extent's place in its volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceInVolume {
-    /// Which extent, from 0.
+    /// Number of the extent, from 0.
     pub index: u32,
-    /// Of how many.
+    /// Number of extents.
     pub count: u32,
-    /// How the volume's addresses are spread, in its gateway's words.
+    /// The volume's layout, as its gateway describes it.
     pub layout: String,
 }
 
 impl ExtentId {
-    /// The first eight digits: enough for people to tell a few dozen apart.
+    /// The first eight digits: enough to distinguish a few dozen.
     #[must_use]
     pub fn short(self) -> String {
         self.to_string()[..8].to_string()
@@ -71,6 +71,23 @@ impl fmt::Display for ExtentId {
 impl fmt::Debug for ExtentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// A random identity, for a gateway or a boot. Not made of the time alone: on a device whose clock starts in 1970 at every
+/// boot, that would repeat.
+#[must_use]
+pub fn unique_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    match rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::NONBLOCK) {
+        Ok(16) => id,
+        // Before the kernel's random generator is ready, or without the call: the uptime differs too.
+        _ => {
+            let up = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let (up, now) = ((up.tv_sec as u64) << 30 ^ up.tv_nsec as u64, now.as_nanos() as u64);
+            (u128::from(up) << 64 | u128::from(now)).to_le_bytes()
+        }
     }
 }
 

@@ -1,13 +1,12 @@
-//! Who an extent is, in a small file beside its bytes.
+//! The identity of an extent, in a small file beside its bytes.
 //!
-//! The data file holds bare bytes and cannot say which volume they are a part of. The sidecar can:
-//! `<file>.flashmob`, or for a block device `<device name>.flashmob` in a state directory. It is TOML for people, with a
-//! checksum as its last line so that a damaged or shortened one is never believed.
+//! The data file has bare bytes only. The sidecar records their volume: `<file>.flashmob`, or for a block device
+//! `<device name>.flashmob` in a state directory. It is readable TOML, with a checksum as its last line, so that a damaged or
+//! shortened one is detected.
 //!
-//! An extent is free until a gateway adopts it for a place in a volume; from then on it refuses every other
-//! place, as reads would return another volume's bytes. This must never write anything without having it on
-//! the flash before it returns, and never overwrite a sidecar that it could not read. The store's lock on the data file
-//! keeps a second node from the sidecar too, so open the store first.
+//! An extent is free until a gateway adopts it for a place in a volume; from then on it refuses every other place, because
+//! reads would return another volume's bytes. Every change is on the flash before a function returns, and an unreadable
+//! sidecar is never overwritten. The store's lock on the data file protects the sidecar too, so open the store first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,9 +18,10 @@ use flashmob_core::checksum::checksum;
 use flashmob_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::extent_id::ExtentId;
 use super::open::sync_parent;
 
-/// Where the sidecars of block devices are kept unless told otherwise.
+/// Default directory of the sidecars of block devices.
 pub const STATE_DIR_DEFAULT: &str = "/var/lib/flashmob";
 /// The version of the sidecar's format that this program writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -29,7 +29,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const VOLUME_ID_BYTES_MAX: usize = 256;
 /// The longest description of a layout, in bytes.
 pub const LAYOUT_BYTES_MAX: usize = 16 * 1024;
-/// No sidecar is larger than this, in bytes: whatever is, is something else. Escaping can make each byte of a layout six.
+/// Maximum size of a sidecar, in bytes. Escaping can make each byte of a layout six.
 const SIDECAR_BYTES_MAX: u64 = 256 * 1024;
 
 const HEADING: &str =
@@ -56,7 +56,7 @@ pub struct Place {
 #[serde(deny_unknown_fields)]
 struct Record {
     version: u32,
-    extent_id: String,
+    extent_id: ExtentId,
     size_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adopted: Option<Place>,
@@ -68,7 +68,7 @@ struct VersionOnly {
     version: u32,
 }
 
-/// Why the identity of an extent cannot be had.
+/// Why the identity of an extent is not available.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum IdentityError {
@@ -95,29 +95,10 @@ pub enum IdentityError {
 
 /// Why an extent does not take the place it is offered.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum AdoptError {
-    /// It is part of another volume.
-    #[error("this extent belongs to volume '{recorded}', not to '{offered}'")]
-    OtherVolume { recorded: String, offered: String },
-    /// It has another place in the volume.
-    #[error("this extent is number {recorded} of volume '{volume_id}', not number {offered}")]
-    OtherIndex { volume_id: String, recorded: u32, offered: u32 },
-    /// The volume has another number of extents.
-    #[error("volume '{volume_id}' had {recorded} extents when it adopted this one, not {offered}")]
-    OtherCount { volume_id: String, recorded: u32, offered: u32 },
-    /// The volume's addresses are spread in another way.
-    #[error("volume '{volume_id}' had the layout '{recorded}' when it adopted this extent, not '{offered}'")]
-    OtherLayout { volume_id: String, recorded: String, offered: String },
-    /// What is offered is no place at all.
-    #[error("invalid extent number {offered} of {count}")]
-    IndexOutOfRange { offered: u32, count: u32 },
-    /// The name is empty or too long.
-    #[error("a volume's id must have 1 to {VOLUME_ID_BYTES_MAX} bytes, not {len_bytes}")]
-    VolumeIdLength { len_bytes: usize },
-    /// The description is too long.
-    #[error("a layout's description must have at most {LAYOUT_BYTES_MAX} bytes, not {len_bytes}")]
-    LayoutLength { len_bytes: usize },
+    /// It has another place, or the offered one is invalid.
+    #[error("{0}")]
+    Refused(String),
     /// It could not be recorded.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -132,7 +113,7 @@ pub enum Adoption {
     Same,
 }
 
-/// Who an extent is. See the module's documentation.
+/// The identity of an extent. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Identity {
     path: PathBuf,
@@ -140,7 +121,7 @@ pub struct Identity {
     is_new: bool,
 }
 
-/// Where the identity of the extent in `data` is kept: beside a file (beside the real one, if `data` is a symbolic link),
+/// The path of the sidecar of the extent in `data`: beside a file (beside the real one, if `data` is a symbolic link),
 /// or in `state_dir` ([`STATE_DIR_DEFAULT`] for `None`) for a block device.
 ///
 /// A device's sidecar has the name that the device was given by. Names like `sda1` can mean another device after a
@@ -181,8 +162,7 @@ impl Identity {
         let mut random = [0u8; 16];
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
-        let extent_id = format!("{:032x}", u128::from_be_bytes(random));
-        let record = Record { version: FORMAT_VERSION, extent_id, size_bytes, adopted: None };
+        let record = Record { version: FORMAT_VERSION, extent_id: ExtentId(random), size_bytes, adopted: None };
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
@@ -194,10 +174,10 @@ impl Identity {
         self.is_new
     }
 
-    /// The extent's id: 32 hexadecimal digits, drawn at random when it was first served.
+    /// The extent's id, drawn at random when it was first served.
     #[must_use]
-    pub fn extent_id(&self) -> &str {
-        &self.record.extent_id
+    pub fn extent_id(&self) -> ExtentId {
+        self.record.extent_id
     }
 
     /// Bytes of the extent.
@@ -212,7 +192,7 @@ impl Identity {
         self.record.adopted.as_ref()
     }
 
-    /// Where this is kept.
+    /// The path of the sidecar.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -220,14 +200,19 @@ impl Identity {
 
     /// Takes a place in a volume, or confirms the one it has. It is on the flash when this returns [`Adoption::New`].
     pub fn adopt(&mut self, volume_id: &str, index: u32, count: u32, layout: &str) -> Result<Adoption, AdoptError> {
-        if volume_id.is_empty() || volume_id.len() > VOLUME_ID_BYTES_MAX {
-            return Err(AdoptError::VolumeIdLength { len_bytes: volume_id.len() });
+        let refuse = |why| Err(AdoptError::Refused(why));
+        let len_bytes = volume_id.len();
+        if !(1..=VOLUME_ID_BYTES_MAX).contains(&len_bytes) {
+            return refuse(format!("a volume's id must have 1 to {VOLUME_ID_BYTES_MAX} bytes, not {len_bytes}"));
         }
         if layout.len() > LAYOUT_BYTES_MAX {
-            return Err(AdoptError::LayoutLength { len_bytes: layout.len() });
+            let len_bytes = layout.len();
+            return refuse(format!(
+                "a layout's description must have at most {LAYOUT_BYTES_MAX} bytes, not {len_bytes}"
+            ));
         }
         if index >= count {
-            return Err(AdoptError::IndexOutOfRange { offered: index, count });
+            return refuse(format!("invalid extent number {index} of {count}"));
         }
         if let Some(place) = &self.record.adopted {
             return same_place(place, volume_id, index, count, layout).map(|()| Adoption::Same);
@@ -245,7 +230,7 @@ impl Identity {
         Ok(Adoption::New)
     }
 
-    /// Gives up the place, so that another volume can adopt the extent. The data stays as it is.
+    /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
             self.replace(None)?;
@@ -264,19 +249,18 @@ impl Identity {
 
 /// Compares an offered place with the recorded one, the most telling difference first.
 fn same_place(place: &Place, volume_id: &str, index: u32, count: u32, layout: &str) -> Result<(), AdoptError> {
-    let id = || volume_id.to_string();
-    if place.volume_id != volume_id {
-        Err(AdoptError::OtherVolume { recorded: place.volume_id.clone(), offered: id() })
+    let why = if place.volume_id != volume_id {
+        format!("this extent belongs to volume '{}', not to '{volume_id}'", place.volume_id)
     } else if place.extent_index != index {
-        Err(AdoptError::OtherIndex { volume_id: id(), recorded: place.extent_index, offered: index })
+        format!("this extent is number {} of volume '{volume_id}', not number {index}", place.extent_index)
     } else if place.extent_count != count {
-        Err(AdoptError::OtherCount { volume_id: id(), recorded: place.extent_count, offered: count })
+        format!("volume '{volume_id}' had {} extents when it adopted this one, not {count}", place.extent_count)
     } else if place.layout != layout {
-        let recorded = place.layout.clone();
-        Err(AdoptError::OtherLayout { volume_id: id(), recorded, offered: layout.to_string() })
+        format!("volume '{volume_id}' had the layout '{}' when it adopted this extent, not '{layout}'", place.layout)
     } else {
-        Ok(())
-    }
+        return Ok(());
+    };
+    Err(AdoptError::Refused(why))
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> IdentityError {
@@ -309,8 +293,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
         return Err(IdentityError::Newer { path: path.to_path_buf(), found: version.version });
     }
     let record: Record = toml::from_str(body).map_err(|e| corrupt(e.message().to_string()))?;
-    if record.version == 0 || record.extent_id.len() != 32 || !record.extent_id.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(corrupt("its version or extent id is invalid".into()));
+    if record.version == 0 {
+        return Err(corrupt("its version is invalid".into()));
     }
     if record.adopted.as_ref().is_some_and(|p| p.extent_index >= p.extent_count) {
         return Err(corrupt("its extent index is not below its extent count".into()));
@@ -318,7 +302,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     Ok(record)
 }
 
-/// Writes the sidecar so that either the old or the new one is there after a power cut, and the new one once this returns.
+/// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
 fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
     let body = toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)))?;
     let mut text = format!("{HEADING}{body}");

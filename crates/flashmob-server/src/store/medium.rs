@@ -1,22 +1,20 @@
-//! One open file or block device, and what every operation means on it.
+//! One open file or block device, and the semantics of operations on it.
 //!
-//! Both engines go through here for what must be the same in both: which operations are admitted, what
-//! an error means, and when the store may no longer be trusted. It must never answer a read with bytes
-//! that were not written, nor a flush with success after one has failed.
+//! Both engines share this: which operations are admitted, the effects of errors, and when the store is no longer
+//! trusted. A read never returns bytes that were not written, and no flush succeeds after one has failed.
 //!
-//! **After a failed fdatasync** the kernel has dropped the bytes it could not write, and the next fdatasync succeeds as
-//! if nothing had been. So the first failure stays: every later flush and every durable (FUA) write answers
-//! [`Failure::Io`] until the store is opened again. Plain reads and writes go on; they promise nothing about the flash.
+//! **After a failed fdatasync** the kernel has dropped the bytes that it could not write, and the next fdatasync succeeds.
+//! So the first failure is permanent: every later flush and durable (FUA) write fails with [`Failure::Io`] until the store
+//! is opened again. Plain reads and writes continue; they do not promise anything about the flash.
 //!
-//! **Durable writes have an open file of their own.** An error of writing back is reported once to each
-//! open file. A `pwritev2` with RWF_DSYNC that fails for want of space can have taken such a report with it;
-//! as it took that of its own file only, the next fdatasync still learns of it.
+//! **Durable writes have an open file of their own.** A writeback error is reported once to each open file. A `pwritev2`
+//! with RWF_DSYNC that fails for lack of space may consume such a report, but only that of its own file, so the next
+//! fdatasync still receives it.
 //!
-//! **A file that was truncated under us** would grow again with the next write behind its end, and the
-//! hole would then read as zeros. So every operation but a read looks at the size first, a read that meets the end
-//! of the file says so too, and from then on everything answers [`Failure::Io`]: no zeros, no
-//! growth. What remains is the instant between that look and the write itself. Bytes before the
-//! new end are still right, so reads of them may be answered until it is noticed.
+//! **A file that was truncated by others** would grow again with the next write behind its end, and the hole would read as
+//! zeros. So every operation except reads checks the size first, a read that meets the end of the file detects it too, and
+//! from then on everything fails with [`Failure::Io`]. Only the instant between the check and the write remains. Bytes before
+//! the new end are still valid, so reads of them may be answered until then.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Seek, SeekFrom};
@@ -35,11 +33,11 @@ use super::open::Opened;
 use super::sys;
 use super::{StoreOp, TryRead};
 
-/// Zeros for where the file system cannot make them itself: written in chunks of this size.
+/// Zeros to write, in chunks of this size, if the file system cannot zero a range itself.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-/// The most bytes of one write into the page cache. Of what is written at once the kernel makes large folios, and ext4 looks at
-/// every block of a folio for a later write of one of them: 4 KiB into pages written 256 KiB at a time cost it 1.7 times as
-/// much as into pages written 64 KiB at a time (512 MiB of them), while 64 KiB are enough to hide the system call.
+/// Maximum bytes of one write into the page cache. The kernel makes large folios of large writes, and ext4 checks every block
+/// of a folio for a later small write: 4 KiB into pages written 256 KiB at a time cost 1.7 times as much as into pages
+/// written 64 KiB at a time (512 MiB of them), while 64 KiB are enough to hide the system call.
 const CACHED_WRITE_BYTES_MAX: usize = 64 * 1024;
 /// The most slices that one `preadv2` takes (UIO_MAXIOV of the kernel).
 const SLICES_MAX: usize = 1024;
@@ -49,19 +47,19 @@ const SLICES_MAX: usize = 1024;
 pub(super) struct Medium {
     path: PathBuf,
     opened: Opened,
-    /// Truncated under us: nothing is answered any more.
+    /// Truncated by others: all operations fail.
     damaged: AtomicBool,
     /// An fdatasync has failed: see the module's documentation.
     sync_failed: AtomicBool,
-    /// `preadv2` with RWF_NOWAIT is not to be had.
+    /// `preadv2` with RWF_NOWAIT is not supported.
     nowait_missing: AtomicBool,
-    /// `pwritev2` with RWF_DSYNC is not to be had.
+    /// `pwritev2` with RWF_DSYNC is not supported.
     durable_missing: AtomicBool,
-    /// How often each failure was met, so that the log does not repeat itself without end.
+    /// Counts of each failure, to limit the log.
     failures: [AtomicU64; Failure::ALL.len() + 1],
     /// The extent in memory, for small reads.
     mapped: Option<Mapped>,
-    /// It was told that the mapping was given up.
+    /// The loss of the mapping was logged.
     mapping_lost: AtomicBool,
     /// Operations of this length panic.
     #[cfg(test)]
@@ -86,7 +84,7 @@ impl Medium {
         }
     }
 
-    /// Maps the extent into memory if it is fit for it, and tells which. May block.
+    /// Maps the extent into memory if it is suitable, and logs the result. May block.
     pub fn map(&mut self) {
         let Opened { file, size_bytes, is_device, .. } = &self.opened;
         match Mapped::open(file, *size_bytes, *is_device) {
@@ -114,14 +112,14 @@ impl Medium {
         mapped.read(offset_bytes, buf) || self.mapping_failed(mapped)
     }
 
-    /// Always false. If the mapping has just been given up, finds out why: a file cut short must be known as that at once.
+    /// Always false. If the mapping has just been lost, checks for truncation, which must be detected at once.
     fn mapping_failed(&self, mapped: &Mapped) -> bool {
         if mapped.is_struck() && !self.mapping_lost.swap(true, Ordering::Relaxed) {
             log::warn!(
                 "{}: a mapped page is not readable: the file was truncated, or its device fails. Reading by system calls from now on",
                 self.path.display()
             );
-            // What is wrong is remembered in there; this read learns of it on its way through the kernel.
+            // The result is stored in `damaged`; this read finds the error by its system call.
             let _ = self.check_size();
         }
         false
@@ -137,7 +135,7 @@ impl Medium {
         self.opened.align_bytes
     }
 
-    /// Whether the page cache is passed by.
+    /// Whether the page cache is bypassed.
     pub fn is_direct(&self) -> bool {
         self.opened.align_bytes > 1
     }
@@ -157,7 +155,7 @@ impl Medium {
         if durable { &self.opened.durable } else { &self.opened.file }
     }
 
-    /// Whether durable writes are still believed to be a matter of one system call.
+    /// Whether durable writes take one system call, as far as known.
     pub fn writes_durably(&self) -> bool {
         !self.durable_missing.load(Ordering::Relaxed)
     }
@@ -242,7 +240,7 @@ impl Medium {
         }
     }
 
-    /// A hole takes pages out of the page cache, and the next touch of one asks the file system.
+    /// A hole removes pages from the page cache, and the next access to one needs the file system.
     fn forget_mapped(&self, offset_bytes: u64, len_bytes: u64) {
         if let Some(mapped) = &self.mapped {
             mapped.forget(offset_bytes, len_bytes);
@@ -323,8 +321,7 @@ impl Medium {
         }
     }
 
-    /// Trims what whole blocks there are in the range. It is advice: where it cannot be followed it has
-    /// been taken note of, and that is success.
+    /// Trims the whole blocks in the range. Trimming is advice, so it also succeeds where it is not supported.
     fn trim(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), Failure> {
         let (start, end) = self.hole_within(offset_bytes, len_bytes);
         match self.fallocate(FallocateFlags::PUNCH_HOLE, start, end) {
@@ -401,7 +398,7 @@ impl Medium {
 
     /// To be called when a transfer inside the extent met the end of the file.
     pub fn ended_early(&self) -> Failure {
-        // The position of the open file is used by nobody: all transfers carry their own.
+        // The position of the open file is not used: all transfers have their own.
         let seen_bytes = (&self.opened.file).seek(SeekFrom::End(0)).unwrap_or(0);
         self.damage(seen_bytes);
         Failure::Io
@@ -425,7 +422,7 @@ impl Medium {
         }
     }
 
-    /// What a failed fdatasync is answered with; it stays failed.
+    /// The answer to a failed fdatasync; the failure is permanent.
     pub fn sync_broke(&self, errno: Errno) -> Failure {
         if !self.sync_failed.swap(true, Ordering::AcqRel) {
             log::error!(
@@ -439,11 +436,10 @@ impl Medium {
         Failure::Io
     }
 
-    /// What a durable write that failed with `errno` is answered with. `None`: do it again as a plain
-    /// write followed by fdatasync, which tells what one call cannot.
+    /// The answer to a durable write that failed with `errno`. `None`: repeat it as a plain write followed by fdatasync.
     ///
-    /// Want of space can come from the write itself, which harms nothing, or from writing back, which
-    /// fdatasync will then report. Any other error may have come from the device.
+    /// Lack of space can come from the write itself, which is harmless, or from writeback, which fdatasync then reports. Any
+    /// other error may have come from the device.
     pub fn durable_failed(&self, errno: Errno) -> Option<Failure> {
         match errno {
             Errno::NOSPC | Errno::DQUOT => None,
@@ -456,7 +452,7 @@ impl Medium {
         }
     }
 
-    /// What an operation that the kernel ended with `errno` is answered with. Logged the 1st, 2nd, 4th, 8th ... time.
+    /// The answer to an operation that failed with `errno`. Logged the 1st, 2nd, 4th, 8th ... time.
     pub fn failed(&self, action: &str, errno: Errno) -> Failure {
         let failure = failure_of(errno);
         let times = self.failures[failure as usize].fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -470,8 +466,7 @@ impl Medium {
 
 impl Drop for Medium {
     fn drop(&mut self) {
-        // Closing would do, were it not for a process that is being forked at this moment and holds a copy until it
-        // runs its own program.
+        // Closing is not enough while a process that is being forked has a copy of the descriptor.
         let _ = rustix::fs::flock(&self.opened.file, FlockOperation::Unlock);
     }
 }

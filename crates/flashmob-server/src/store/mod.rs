@@ -1,18 +1,15 @@
-//! Where an extent's bytes live, and how system calls reach them.
+//! The bytes of an extent, and the system calls that reach them.
 //!
-//! A [`Store`] is one file or block device: the bare bytes of an extent. What it is besides lies beside
-//! it, in an [`identity::Identity`]. The caller is an event loop that owns the store: it first asks for
-//! what the page cache has ([`Store::try_read`]), submits the rest, and is woken when some of it is done.
-//! Only [`Store::open`] may block.
+//! A [`Store`] is one file or block device with the bare bytes of an extent; everything else about it is beside it, in an
+//! [`identity::Identity`]. The caller is an event loop that owns the store: it first tries the page cache
+//! ([`Store::try_read`]), submits the rest, and is woken when some of it is done. Only [`Store::open`] may block.
 //!
-//! The parts: `open` opens, checks and locks; `medium` knows what each operation means and what its errors do;
-//! `threads` and `uring` are the two engines that carry operations out; `direct` widens to whole blocks for
-//! O_DIRECT; `mapped` answers small reads from a memory mapping; `completions` brings results back; `modelled` lets an
-//! engine answer no sooner than a modelled flash would.
+//! The parts: `open` opens, checks and locks; `medium` defines each operation and the effects of its errors; `threads` and
+//! `uring` are the two engines that carry operations out; `direct` widens to whole blocks for O_DIRECT; `mapped` answers
+//! small reads from a memory mapping; `completions` returns results; `modelled` delays answers as a modelled flash would.
 //!
-//! The store does not order anything: operations that overlap and are under way together may happen in either order.
-//! Keeping those apart is the caller's part, in units of [`Store::alignment_bytes`]. A flush covers what was
-//! completed before it was submitted.
+//! The store does not order operations: overlapping ones in progress may happen in either order. The caller has to keep them
+//! apart, in units of [`Store::alignment_bytes`]. A flush covers operations that were completed before it was submitted.
 
 use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
@@ -53,7 +50,7 @@ pub use modelled::{LATE_NS, ModelStatus};
 use threads::Pool;
 use uring::Ring;
 
-/// How many threads a store has unless told otherwise.
+/// Default number of threads of a store.
 pub const THREADS_DEFAULT: usize = 4;
 
 /// How operations that the page cache cannot answer are carried out.
@@ -62,8 +59,8 @@ pub enum Engine {
     /// A pool of threads with blocking system calls. Works everywhere.
     #[default]
     Threads,
-    /// io_uring: more operations in flight with fewer threads. Chosen by the user, never tried on
-    /// suspicion: Android kills a process that calls it.
+    /// io_uring: more operations in flight with fewer threads. Only at the user's choice, never probed: Android kills a
+    /// process that calls it.
     IoUring,
 }
 
@@ -77,7 +74,7 @@ pub enum Mapping {
     Off,
 }
 
-/// What to open and how.
+/// The file or device to open, and how.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
     /// A file, made if missing, or a block device.
@@ -88,13 +85,13 @@ pub struct StoreConfig {
     pub threads: usize,
     /// How they are carried out.
     pub engine: Engine,
-    /// Pass the page cache by (O_DIRECT).
+    /// Bypass the page cache (O_DIRECT).
     pub direct: bool,
     /// Whether small reads may be answered from a memory mapping. Never with `direct` or `no_io`.
     pub mapped: Mapping,
     /// Answer everything at once without touching the file: reads give zeros, writes are dropped.
     pub no_io: bool,
-    /// Let everything take as long as it would on this flash. Nothing is answered at once then. Not with `no_io`.
+    /// Answer with the timing of this flash, never at once. Not with `no_io`.
     pub model: Option<Arc<dyn DeviceModel>>,
 }
 
@@ -114,7 +111,7 @@ impl StoreConfig {
     }
 }
 
-/// An open extent. Dropping it carries out what was submitted, save reads, and waits for that.
+/// An open extent. Dropping it carries out submitted operations except reads, and waits for them.
 #[derive(Debug)]
 pub struct Store {
     engine: Running,
@@ -129,7 +126,7 @@ enum Running {
     Modelled(Box<Modelled>),
 }
 
-/// What carries operations out on the file.
+/// The engine that carries operations out on the file.
 #[derive(Debug)]
 enum FileEngine {
     Threads(Pool, usize),
@@ -164,8 +161,8 @@ impl Store {
     /// Opens the extent that `config` describes: makes the file if needed, checks its size, locks it against a
     /// second node, and starts the threads. This may block, the other methods do not.
     ///
-    /// Times are counted from `start`. `wake` is called, from any thread, when [`Store::take_done`] has something
-    /// to give after it had nothing; several completions may share a call.
+    /// Times are counted from `start`. `wake` is called, from any thread, for the first completion after [`Store::take_done`]
+    /// had taken all; several completions may share a call.
     pub fn open(
         config: StoreConfig,
         start: Instant,
@@ -205,18 +202,16 @@ impl Store {
         self.medium.size_bytes()
     }
 
-    /// In which units operations conflict, in bytes: 1, or the block size with O_DIRECT.
+    /// The unit in which operations conflict, in bytes: 1, or the block size with O_DIRECT.
     ///
-    /// Widen the ranges of operations to multiples of it before looking whether two overlap. A write that
-    /// ends within a block reads the block, changes it and writes it back, so a second one on the same block, under way
-    /// at the same time, would be undone.
+    /// Widen the ranges of operations to multiples of it before comparing them. A write that ends within a block reads the
+    /// block, changes it and writes it back, which would undo a concurrent write to the same block.
     #[must_use]
     pub fn alignment_bytes(&self) -> u64 {
         self.medium.align_bytes()
     }
 
-    /// How many operations the caller should have in the store at once, at most: enough to keep it busy,
-    /// few enough that the caller still has something to sort.
+    /// Recommended maximum of operations in the store: enough to keep it busy, few enough that the caller can still sort.
     #[must_use]
     pub fn depth(&self) -> usize {
         match &self.engine {
@@ -233,14 +228,14 @@ impl Store {
     }
 
     /// Tells the time, counted from the start that [`Store::open`] was given: at least once per turn of the loop that calls
-    /// [`Store::try_read`]. What is known of the page cache grows old by it; without it every read is a system call.
+    /// [`Store::try_read`]. It ages the knowledge about the page cache; without it every read is a system call.
     pub fn tick(&self, now: Time) {
         if let Some(mapped) = self.medium.mapped() {
             mapped.tick(now);
         }
     }
 
-    /// What was read from the memory mapping so far; `None` without one.
+    /// Statistics of the memory mapping; `None` without one.
     #[must_use]
     pub fn mapped_status(&self) -> Option<MappedStatus> {
         self.medium.mapped().map(mapped::Mapped::status)
@@ -252,7 +247,7 @@ impl Store {
         matches!(self.engine, Running::Modelled(_))
     }
 
-    /// What the modelled flash did so far; `None` without one.
+    /// Statistics of the modelled flash; `None` without one.
     #[must_use]
     pub fn model_status(&self) -> Option<ModelStatus> {
         match &self.engine {
@@ -301,7 +296,7 @@ impl Store {
         }
     }
 
-    /// Hands over all of `ops`, to be begun in their order, and leaves it empty. Never waits for the device.
+    /// Submits all of `ops` in their order, and leaves it empty. Never waits for the device.
     pub fn submit(&mut self, ops: &mut Vec<StoreOp>) {
         match &mut self.engine {
             Running::Modelled(modelled) => modelled.submit(ops),

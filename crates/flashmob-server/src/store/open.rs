@@ -1,7 +1,7 @@
-//! Opening the file or block device that holds an extent: made if missing, checked, locked.
+//! Opening the file or block device of an extent: it is created if missing, checked, and locked.
 //!
-//! This is the only part of the store that may block. It must never shorten or empty a file, and never
-//! make an empty one where an identity says that there was data.
+//! This is the only part of the store that may block. It never truncates a file, and never creates an empty one beside an
+//! identity of lost data.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -17,8 +17,8 @@ use super::direct::CHUNK_BYTES;
 use super::error::{StoreError, open_error};
 use super::identity::sidecar_path;
 
-/// How long another's lock is waited for. udev holds one on a device for a moment whenever somebody has closed
-/// it, and the kernel may keep a killed process's files open until its io_uring has been wound up.
+/// How long to wait for another process's lock. udev locks a device for a moment after each close, and the kernel may keep a
+/// killed process's files open until its io_uring has ended.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// A file or block device that is open, locked and of the right size.
@@ -115,8 +115,7 @@ fn check_kind(path: &Path, metadata: &fs::Metadata) -> Result<(), StoreError> {
     Err(StoreError::NotAFile { path: path.into(), what })
 }
 
-/// Refuses a missing or empty file whose identity is there: an extent of zeros in its place would
-/// answer reads with bytes that were never written.
+/// Refuses a missing or empty file with an existing identity: a new extent would return zeros for the lost data.
 fn refuse_lost_data(path: &Path) -> Result<(), StoreError> {
     let sidecar = sidecar_path(path, None);
     if fs::symlink_metadata(&sidecar).is_ok() {
@@ -125,8 +124,8 @@ fn refuse_lost_data(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes the lock that keeps a second node away. It belongs to the open file, so it also works within
-/// one process, and goes with it however the process ends.
+/// Takes the lock against a second node. It belongs to the open file, so it also works within one process, and is released
+/// however the process ends.
 fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
@@ -193,10 +192,10 @@ fn open_device(path: &Path, file: File, size_bytes: Option<u64>, direct: bool) -
     finish(path, file, size_bytes, true, direct)
 }
 
-/// What files and devices have in common: the second open file, and O_DIRECT.
+/// The common part of files and devices: the second open file, and O_DIRECT.
 fn finish(path: &Path, file: File, size_bytes: u64, is_device: bool, direct: bool) -> Result<Opened, StoreError> {
-    // O_EXCL without O_CREAT claims a block device: refused while it is mounted, and nobody can mount it
-    // as long as it is open (open(2)).
+    // O_EXCL without O_CREAT claims a block device: refused while it is mounted, and it cannot be mounted while
+    // it is open (open(2)).
     let claim = if is_device { OFlags::EXCL } else { OFlags::empty() };
     let durable = open_read_write(path, false, claim).map_err(|e| match &e {
         StoreError::Other { source, .. } if Errno::from_io_error(source) == Some(Errno::BUSY) => {
@@ -249,8 +248,8 @@ fn enable_direct(path: &Path, opened: &Opened) -> Result<u64, StoreError> {
 
 /// The alignment of offsets, lengths and memory that the kernel wants for O_DIRECT. `None` if it says that it has none.
 ///
-/// `statx(2)` tells since Linux 6.1. Before, a device's logical block size does, and for files 4,096
-/// bytes are what all file systems on flash take.
+/// From `statx(2)` since Linux 6.1; before, the logical block size of a device, and for files 4,096 bytes, which all file
+/// systems on flash accept.
 fn direct_alignment(file: &File, is_device: bool) -> Option<u64> {
     const FILE_ALIGN_BYTES: u32 = 4096;
     if let Ok(stat) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)

@@ -2,7 +2,7 @@
 //!
 //! Both exist since Linux 4.6 and get their flags later (RWF_DSYNC 4.7, RWF_NOWAIT 4.14). Where they are
 //! missing they answer with an errno that [`super::error::unsupported`] knows, and the caller does
-//! without. They must never be retried in a way that waits.
+//! without. They must not be retried with waiting.
 
 use std::fs::File;
 use std::io::IoSliceMut;

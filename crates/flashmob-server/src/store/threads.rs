@@ -1,15 +1,13 @@
 //! The engine that every machine has: a few threads, each with one system call under way.
 //!
-//! Operations are taken in the order in which they were submitted, so that ascending addresses stay ascending at
-//! the flash as far as several threads allow. Nothing that was submitted may be lost when the store is
-//! dropped, save reads: nobody is left to receive them.
+//! Operations start in the order of their submission, so that ascending addresses reach the flash in order as far as several
+//! threads allow. When the store is dropped, all submitted operations except reads are still carried out.
 //!
-//! **Light operations** are plain writes into the page cache. One takes a microsecond or a few, waking a thread for it and
-//! the loop for its result more; so one thread at a time does all that there are, and gives the results back together. More
-//! threads would gain nothing: file systems let one writer at a time into a file. And the loop does not do them itself,
-//! though that would spare the last wake-up: a write *can* wait, for dirty pages to be written back, for a commit of the
-//! journal, for the page of which it changes a part, 200 ms at a time on a slow eMMC. There is no way to ask first (ext4 knows
-//! RWF_NOWAIT for reads only), and all links of the node would wait with it, also those that only read what is in memory.
+//! **Light operations** are plain writes into the page cache. One takes a few microseconds, less than waking a thread for it
+//! and the loop for its result. So one thread at a time does all of them, and returns the results together. More threads
+//! would not help: file systems admit one writer at a time to a file. The loop does not do them itself, because a write *can*
+//! block: for writeback of dirty pages, for a commit of the journal, for the rest of its page, 200 ms at a time on a slow
+//! eMMC. This cannot be found out first (ext4 has RWF_NOWAIT for reads only), and all links of the node would wait as well.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,11 +30,11 @@ pub(super) const STACK_BYTES: usize = 256 * 1024;
 const LIGHT_BYTES_MAX: u32 = 64 * 1024;
 /// Pages of the page cache have at least this many bytes.
 const PAGE_BYTES: u64 = 4096;
-/// After so many light operations in a row a thread looks whether others wait that nobody else takes.
+/// After this many light operations in a row a thread takes one of the others, if any wait.
 const LIGHT_IN_A_ROW: usize = 64;
-/// A light operation that took so long waited for something, and the results before it should not wait for the next.
+/// A light operation that took this long has blocked; its results are returned without waiting for the next.
 const WAITED_NANOS: u64 = 1_000_000;
-/// The most results that are given back together.
+/// Maximum number of results that are returned together.
 const RESULTS_MAX: usize = 64;
 
 /// The threads and their queue. Dropping it carries out what is queued and joins them.
@@ -60,7 +58,7 @@ struct State {
     others: VecDeque<StoreOp>,
     /// Whether a worker is at the light operations.
     is_light_taken: bool,
-    /// Workers that wait for an operation. Waking more than there is work for costs system calls.
+    /// Workers that wait for an operation. Each unnecessary wake-up costs system calls.
     sleeping: usize,
     /// How many of those are being woken already.
     called: usize,
@@ -94,7 +92,7 @@ impl State {
     }
 }
 
-/// What a worker is to do.
+/// The next work of a worker.
 struct Job {
     op: StoreOp,
     is_light: bool,
@@ -143,7 +141,7 @@ impl Drop for Pool {
         lock(&self.shared.state).closing = true;
         self.shared.ready.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that has panicked has said so on standard error already.
+            // A panic of a worker was reported on standard error.
             let _ = worker.join();
         }
     }

@@ -1,8 +1,8 @@
 //! The engine for many operations in flight: one thread that owns an io_uring.
 //!
-//! The thread takes operations from a queue, puts reads, writes and flushes into the ring and collects what
-//! the kernel completes. What io_uring would hand to kernel threads anyway, or what takes several steps, goes to a
-//! small pool of threads instead: trims, zeroes, and direct writes that begin or end within a block.
+//! The thread takes operations from a queue, puts reads, writes and flushes into the ring and collects completions.
+//! Operations that io_uring would pass to kernel threads anyway, or that take several steps, go to a small pool of threads:
+//! trims, zeroes, and direct writes that begin or end within a block.
 //!
 //! The kernel writes into buffers while the thread goes on: a buffer in flight belongs to its [`Flight`], which must
 //! never be dropped before its completion. io_uring is never tried unless the user chose it.
@@ -123,12 +123,12 @@ struct Flight {
     done_bytes: usize,
     /// With O_DIRECT: the blocks under way, and where they are.
     bounce: Option<(Bounce, Window)>,
-    /// What the kernel was asked to move.
+    /// Bytes of the current transfer.
     asked_bytes: usize,
 }
 
-/// What is in flight. If it is dropped with something in it, which only a panic can bring about, the buffers are
-/// leaked: the kernel may yet write to them.
+/// Operations in flight. If any are left when it is dropped, which only a panic can cause, the buffers are leaked: the
+/// kernel may still write to them.
 #[derive(Debug)]
 struct Flights {
     slots: Vec<Option<Flight>>,
@@ -205,7 +205,7 @@ impl Driver {
         let mut state = lock(&self.shared.state);
         let count = state.queue.len().min(self.flights.free.len());
         let closing = state.closing;
-        // On closing nobody is left to receive what is read.
+        // On closing there is no receiver for reads.
         batch.extend(state.queue.drain(..count).filter(|op| !(closing && op.op == Op::Read)));
         state.waiting = state.queue.is_empty();
         let over = closing && state.waiting && batch.is_empty() && self.flights.is_empty();
@@ -287,7 +287,7 @@ impl Driver {
             // SAFETY: the file is kept open by `medium` (the eventfd by `shared`), and the memory belongs to a flight in
             // `flights`. None is dropped or touched before its completion: `run` does not return before all have
             // come, and `Flights` leaks what a panic leaves behind. Moving a `Flight` moves no heap memory, and
-            // nobody resizes its buffers. Watching the eventfd takes no memory.
+            // nothing resizes its buffers. Watching the eventfd takes no memory.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Stands in for io_uring where it is not built; it can be asked for, and says no.
+//! Replaces io_uring where it is not built: starting it is an error.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! From a request to its answer: which path, which method, which form.
+//! From a request to its answer: path, method and format.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::Mutex;
 
@@ -53,8 +53,8 @@ impl Asker {
         Asker { reporter, last: Mutex::new(None), ear: ear.map(Arc::new), hearing: Mutex::new(()) }
     }
 
-    /// A report no older than this call. Whoever waited while another's question was put shares its answer, also if there was none: a loop that
-    /// does not answer costs everybody two timeouts at most.
+    /// A report no older than this call. Calls that waited while another asked share its answer, also if there was none: a
+    /// loop that does not answer costs each of them two timeouts at most.
     async fn report(&self) -> Option<Arc<Report>> {
         let called = Instant::now();
         let mut last = self.last.lock().await;
@@ -71,7 +71,7 @@ impl Asker {
     }
 }
 
-/// The answer to any request; what is wrong with one is in the answer's status.
+/// The answer to any request; errors are in its status.
 pub(super) async fn answer(
     asker: Arc<Asker>,
     peer: SocketAddr,
@@ -82,25 +82,17 @@ pub(super) async fn answer(
         return Ok(join(&asker, peer, request).await);
     }
     if !["/", "/status", "/metrics", "/trace"].contains(&path) {
-        return Ok(response(
-            StatusCode::NOT_FOUND,
-            TEXT,
-            "Not found. The pages are /, /status, /metrics and /trace.\n",
-        ));
+        let why = "Not found. The pages are /, /status, /metrics and /trace.\n";
+        return Ok(response(StatusCode::NOT_FOUND, TEXT, why));
     }
     // hyper itself leaves out the body when the method is HEAD.
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let mut refusal =
-            response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only GET and HEAD are allowed: this page is read-only.\n");
-        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return Ok(refusal);
+        let why = "Only GET and HEAD are allowed: this page is read-only.\n";
+        return Ok(with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "GET, HEAD"));
     }
     if asker.reporter.is_none() && path != "/" {
-        return Ok(response(
-            StatusCode::NOT_FOUND,
-            TEXT,
-            "This is flashmob discover: nodes announce themselves at /join.\n",
-        ));
+        let why = "This is flashmob discover: nodes announce themselves at /join.\n";
+        return Ok(response(StatusCode::NOT_FOUND, TEXT, why));
     }
     if path == "/" {
         return Ok(response(StatusCode::OK, HTML, INDEX));
@@ -108,9 +100,7 @@ pub(super) async fn answer(
     if path == "/trace" {
         return Ok(trace(&asker).await);
     }
-    let Some(report) = asker.report().await else {
-        return Ok(busy());
-    };
+    let Some(report) = asker.report().await else { return Ok(busy()) };
     let (content_type, body) = if path == "/status" {
         (JSON, serde_json::to_vec(&*report).map_err(|e| e.to_string()))
     } else {
@@ -127,11 +117,10 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
         return response(StatusCode::NOT_FOUND, TEXT, why);
     };
     if request.method() != Method::POST {
-        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Only POST is allowed.\n");
-        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return refusal;
+        let why = "Only POST is allowed.\n";
+        return with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "POST");
     }
-    // A page in somebody's browser may send texts and forms to any address, but JSON only after asking, which nobody answers.
+    // A page in a browser may send text and forms to any address, but JSON only after a preflight, which is not answered.
     let is_json = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.trim().starts_with(JSON));
     if !request.headers().get(CONTENT_TYPE).is_some_and(is_json) {
         return response(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, "The body must be application/json.\n");
@@ -152,15 +141,14 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
 }
 
 fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
-    let status = if *why == Unheard::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST };
-    let mut refusal = response(status, TEXT, format!("The announcement was rejected: {why}\n"));
-    if *why == Unheard::TooMany {
-        refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    let text = format!("The announcement was rejected: {why}\n");
+    match why {
+        Unheard::TooMany => with_header(response(StatusCode::TOO_MANY_REQUESTS, TEXT, text), RETRY_AFTER, "1"),
+        Unheard::Bad(_) => response(StatusCode::BAD_REQUEST, TEXT, text),
     }
-    refusal
 }
 
-/// The samples. They are asked for one question at a time like reports; nobody shares an answer, for few ask.
+/// The samples. One question at a time, as for reports, but answers are not shared: requests are few.
 async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
     let Some(reporter) = asker.reporter.clone().filter(Reporter::has_traces) else {
         let why = "Nodes keep no samples. Request /trace from the gateway.\n";
@@ -175,9 +163,12 @@ async fn trace(asker: &Asker) -> Response<Full<Bytes>> {
 
 fn busy() -> Response<Full<Bytes>> {
     let why = "The process does not answer: it is exiting or overloaded.\n";
-    let mut refusal = response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
-    refusal.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    refusal
+    with_header(response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why), RETRY_AFTER, "1")
+}
+
+fn with_header(mut response: Response<Full<Bytes>>, name: HeaderName, value: &'static str) -> Response<Full<Bytes>> {
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+    response
 }
 
 fn written(content_type: &'static str, body: Result<Vec<u8>, String>) -> Response<Full<Bytes>> {

@@ -5,12 +5,12 @@ use crate::status::report::{
     Report, TcpReport, VolumeReport,
 };
 
-/// What Prometheus calls the type.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Goes up and down.
     Gauge,
-    /// Only counts up, until the process (or, where the help says so, the connection) starts anew.
+    /// Only increases, until the process (or, if the help says so, the connection) restarts.
     Counter,
 }
 
@@ -29,23 +29,17 @@ impl Value {
     }
 }
 
-impl From<u64> for Value {
-    fn from(n: u64) -> Value {
-        Value::Whole(n)
-    }
+macro_rules! whole {
+    ($($kind:ty),*) => {$(
+        impl From<$kind> for Value {
+            fn from(n: $kind) -> Value {
+                Value::Whole(n as u64)
+            }
+        }
+    )*};
 }
 
-impl From<usize> for Value {
-    fn from(n: usize) -> Value {
-        Value::Whole(n as u64)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(yes: bool) -> Value {
-        Value::Whole(yes.into())
-    }
-}
+whole!(u64, usize, bool);
 
 impl From<f64> for Value {
     fn from(x: f64) -> Value {
@@ -53,10 +47,10 @@ impl From<f64> for Value {
     }
 }
 
-/// Names and values that tell one series from the others of its metric.
+/// Names and values that distinguish a series from the others of its metric.
 pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Values of one item, each with the labels that tell it from the item's others.
+/// Values of one item, each with the labels that distinguish it from the others.
 type Points<'a> = Vec<(Labels<'a>, Value)>;
 
 /// One metric of a `T`.
@@ -79,11 +73,12 @@ fn one<'a>(value: impl Into<Value>) -> Points<'a> {
     vec![(vec![], value.into())]
 }
 
-fn of_model<'a>(node: &'a NodeReport, value: fn(&ModelReport) -> Value) -> Points<'a> {
-    node.model.as_ref().map(|model| one(value(model))).unwrap_or_default()
+/// No sample if there is no value.
+fn maybe<'a>(value: Option<impl Into<Value>>) -> Points<'a> {
+    value.map(one).unwrap_or_default()
 }
 
-/// Always 1: what it tells is in its labels.
+/// Always 1: the information is in the labels.
 fn info(labels: Labels<'_>) -> Points<'_> {
     vec![(labels, Value::Whole(1))]
 }
@@ -93,34 +88,14 @@ fn both<'a>(out: impl Into<Value>, inwards: impl Into<Value>) -> Points<'a> {
     vec![(vec![("direction", "out")], out.into()), (vec![("direction", "in")], inwards.into())]
 }
 
-fn of_tcp<'a>(link: &'a LinkReport, points: impl FnOnce(&'a TcpReport) -> Points<'a>) -> Points<'a> {
-    link.tcp.as_ref().map(points).unwrap_or_default()
-}
-
-fn of_path<'a>(link: &'a LinkReport, points: impl FnOnce(&'a PathReport) -> Points<'a>) -> Points<'a> {
-    link.path.as_ref().map(points).unwrap_or_default()
-}
-
-/// What held a link back: fractions of the time since the last look, by whose buffer it was.
-fn held_back<'a>(path: &PathReport) -> Points<'a> {
+/// Fractions of the time since the last look in which a buffer limited the link, by buffer.
+fn held_back(path: &PathReport) -> Points<'static> {
     let by = [
         ("receiver", path.receiver_limited_fraction),
         ("send_buffer", path.send_buffer_limited_fraction),
         ("own_window", path.receive_window_used_fraction),
     ];
     by.map(|(by, fraction)| (vec![("by", by)], fraction.into())).to_vec()
-}
-
-fn of_condition<'a>(
-    node: &'a NodeOfVolume,
-    points: impl FnOnce(&'a ConditionReport) -> Option<Points<'a>>,
-) -> Points<'a> {
-    node.condition.as_ref().and_then(points).unwrap_or_default()
-}
-
-fn beyond<'a>(c: &ConditionReport) -> Points<'a> {
-    let limits = [("battery", c.is_battery_low), ("heat", c.is_hot), ("space", c.is_space_little)];
-    limits.map(|(limit, is_beyond)| (vec![("limit", limit)], is_beyond.into())).to_vec()
 }
 
 fn seconds(micros: u64) -> f64 {
@@ -158,11 +133,9 @@ pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
 
 /// Of a volume.
 pub(super) const VOLUME: &[Series<VolumeReport>] =
-    &[gauge("flashmob_volume_size_bytes", "Size of the volume; absent until it is known", |v| {
-        v.size_bytes.map(one).unwrap_or_default()
-    })];
+    &[gauge("flashmob_volume_size_bytes", "Size of the volume; absent until it is known", |v| maybe(v.size_bytes))];
 
-/// The states that are always told, so that none is missed in a query because it has not happened yet.
+/// The states that are always present, so that queries find those that have not occurred yet.
 const NODE_STATES: [&str; 4] = ["ready", "connecting", "waiting", "refused"];
 
 /// Of a node as its gateway sees it.
@@ -172,106 +145,128 @@ pub(super) const NODE: &[Series<NodeOfVolume>] = &[
         let states = NODE_STATES.into_iter().chain(other);
         states.map(|state| (vec![("state", state)], Value::from(state == n.state))).collect()
     }),
-    gauge("flashmob_node_size_bytes", "Size of the node's extent; absent until it is known", |n| {
-        n.size_bytes.map(one).unwrap_or_default()
-    }),
+    gauge("flashmob_node_size_bytes", "Size of the node's extent; absent until it is known", |n| maybe(n.size_bytes)),
     gauge("flashmob_node_clock_offset_seconds", "Offset of the node's clock ahead of the gateway's", |n| {
-        n.clock_offset_seconds.map(one).unwrap_or_default()
+        maybe(n.clock_offset_seconds)
     }),
-    gauge("flashmob_node_clock_error_seconds", "Maximum error of that offset", |n| {
-        n.clock_error_seconds.map(one).unwrap_or_default()
-    }),
-    gauge("flashmob_node_battery_fraction", "Charge of the node's battery, 0 to 1; absent if unknown", |n| {
-        of_condition(n, |c| c.battery_percent.map(|percent| one(f64::from(percent) / 100.0)))
-    }),
-    gauge("flashmob_node_charging", "1 if the node's device is charging or on external power", |n| {
-        of_condition(n, |c| c.charging.map(one))
-    }),
-    gauge("flashmob_node_celsius", "Temperature of the node's battery, or of its warmest sensor", |n| {
-        of_condition(n, |c| c.celsius.map(one))
-    }),
-    gauge("flashmob_node_free_bytes", "Free bytes for the node's extent", |n| {
-        of_condition(n, |c| c.free_bytes.map(one))
-    }),
-    gauge("flashmob_node_unallocated_bytes", "Bytes of the extent that are not allocated yet", |n| {
-        of_condition(n, |c| c.unallocated_bytes.map(one))
-    }),
-    gauge("flashmob_node_beyond_limit", "1 for each limit that the node's device exceeds", |n| {
-        of_condition(n, |c| Some(beyond(c)))
-    }),
-    counter("flashmob_node_pauses_total", "Times that the node was suspended or unreachable, since its start", |n| {
-        of_condition(n, |c| Some(one(u64::from(c.pauses_total))))
-    }),
+    gauge("flashmob_node_clock_error_seconds", "Maximum error of that offset", |n| maybe(n.clock_error_seconds)),
     gauge("flashmob_node_queue_depth", "Pieces in the node's queue", |n| one(n.queue_depth)),
     gauge("flashmob_node_no_io", "1 if the node answers without I/O", |n| one(n.no_io)),
     gauge("flashmob_node_modelled", "1 if the node's flash is modelled", |n| one(n.modelled)),
 ];
 
 /// Of a link.
-pub(super) const LINK: &[Series<LinkReport>] = &[
-    gauge("flashmob_link_ready", "1 if the link carries batches", |l| one(l.state == "ready")),
-    gauge("flashmob_link_outstanding_batches", "Batches in flight", |l| one(l.outstanding_batches)),
-    gauge("flashmob_link_pieces_per_batch", "Pieces per batch since the start", |l| one(l.pieces_per_batch)),
-    counter(
-        "flashmob_link_node_seconds_total",
-        "Time that completed pieces spent at the node",
-        |l| one(l.node_seconds),
-    ),
-    gauge("flashmob_link_tcp_rtt_seconds", "Smoothed round-trip time of the current connection", |l| {
-        of_tcp(l, |t| one(seconds(t.rtt_us)))
+pub(super) const LINK: &[Series<LinkReport>] =
+    &[
+        gauge("flashmob_link_ready", "1 if the link carries batches", |l| one(l.state == "ready")),
+        gauge("flashmob_link_outstanding_batches", "Batches in flight", |l| one(l.outstanding_batches)),
+        gauge("flashmob_link_pieces_per_batch", "Pieces per batch since the start", |l| one(l.pieces_per_batch)),
+        counter("flashmob_link_node_seconds_total", "Time that completed pieces spent at the node", |l| {
+            one(l.node_seconds)
+        }),
+    ];
+
+/// Of a link's connection.
+pub(super) const TCP: &[Series<TcpReport>] = &[
+    gauge("flashmob_link_tcp_rtt_seconds", "Smoothed round-trip time of the current connection", |t| {
+        one(seconds(t.rtt_us))
     }),
-    gauge("flashmob_link_tcp_rtt_variation_seconds", "Variation of the round-trip time", |l| {
-        of_tcp(l, |t| one(seconds(t.rtt_variation_us)))
+    gauge("flashmob_link_tcp_rtt_variation_seconds", "Variation of the round-trip time", |t| {
+        one(seconds(t.rtt_variation_us))
     }),
-    gauge("flashmob_link_tcp_min_rtt_seconds", "Minimum round-trip time of the current connection", |l| {
-        of_tcp(l, |t| one(seconds(t.min_rtt_us)))
+    gauge("flashmob_link_tcp_min_rtt_seconds", "Minimum round-trip time of the current connection", |t| {
+        one(seconds(t.min_rtt_us))
     }),
     counter(
         "flashmob_link_tcp_segments_total",
         "Segments, acknowledgements included; restarts with each connection",
-        |l| of_tcp(l, |t| both(t.segments_out, t.segments_in)),
+        |t| both(t.segments_out, t.segments_in),
     ),
-    counter("flashmob_link_tcp_data_segments_total", "Segments with data; restarts with each connection", |l| {
-        of_tcp(l, |t| both(t.data_segments_out, t.data_segments_in))
+    counter("flashmob_link_tcp_data_segments_total", "Segments with data; restarts with each connection", |t| {
+        both(t.data_segments_out, t.data_segments_in)
     }),
     counter(
         "flashmob_link_tcp_data_bytes_total",
         "Bytes of data, retransmitted ones included; restarts with each connection",
-        |l| of_tcp(l, |t| both(t.bytes_out, t.bytes_in)),
+        |t| both(t.bytes_out, t.bytes_in),
     ),
-    gauge("flashmob_link_mean_segment_bytes", "Mean bytes of data per data segment of the current connection", |l| {
-        of_tcp(l, |t| both(t.mean_segment_out_bytes, t.mean_segment_in_bytes))
+    gauge("flashmob_link_mean_segment_bytes", "Mean bytes of data per data segment of the current connection", |t| {
+        both(t.mean_segment_out_bytes, t.mean_segment_in_bytes)
     }),
-    counter("flashmob_link_tcp_retransmissions_total", "Segments retransmitted; restarts with each connection", |l| {
-        of_tcp(l, |t| one(t.retransmissions))
+    counter("flashmob_link_tcp_retransmissions_total", "Segments retransmitted; restarts with each connection", |t| {
+        one(t.retransmissions)
     }),
-    gauge("flashmob_link_tcp_congestion_window_segments", "Congestion window", |l| {
-        of_tcp(l, |t| one(t.congestion_window_segments))
+    gauge("flashmob_link_tcp_congestion_window_segments", "Congestion window", |t| one(t.congestion_window_segments)),
+    gauge("flashmob_link_tcp_mss_bytes", "Maximum segment size for sending", |t| one(t.mss_bytes)),
+];
+
+/// Of a link's path.
+pub(super) const PATH: &[Series<PathReport>] = &[
+    gauge("flashmob_link_tcp_congestion_info", "Always 1; the label has the congestion control", |p| {
+        p.congestion.as_deref().map(|name| info(vec![("congestion", name)])).unwrap_or_default()
     }),
-    gauge("flashmob_link_tcp_congestion_info", "Always 1; the label has the congestion control", |l| {
-        of_path(l, |p| p.congestion.as_deref().map(|name| info(vec![("congestion", name)])).unwrap_or_default())
+    gauge("flashmob_link_tcp_delivery_rate_bytes_per_second", "The kernel's estimate of the delivery rate", |p| {
+        one(p.delivery_rate_bytes_per_second)
     }),
-    gauge("flashmob_link_tcp_delivery_rate_bytes_per_second", "The kernel's estimate of the delivery rate", |l| {
-        of_path(l, |p| one(p.delivery_rate_bytes_per_second))
+    gauge("flashmob_link_bytes_per_second", "Bytes per second sent and received, over the last second or more", |p| {
+        both(p.out_bytes_per_second, p.in_bytes_per_second)
     }),
-    gauge("flashmob_link_bytes_per_second", "Bytes per second sent and received, over the last second or more", |l| {
-        of_path(l, |p| both(p.out_bytes_per_second, p.in_bytes_per_second))
+    gauge("flashmob_link_tcp_window_bytes", "Windows: out is advertised by the node, in by the gateway", |p| {
+        both(p.send_window_bytes, p.receive_window_bytes)
     }),
-    gauge("flashmob_link_tcp_window_bytes", "Windows: out is advertised by the node, in by the gateway", |l| {
-        of_path(l, |p| both(p.send_window_bytes, p.receive_window_bytes))
-    }),
-    gauge("flashmob_link_tcp_buffer_bytes", "Socket buffers, as counted by the kernel", |l| {
-        of_path(l, |p| both(p.send_buffer_bytes, p.receive_buffer_bytes))
+    gauge("flashmob_link_tcp_buffer_bytes", "Socket buffers, as counted by the kernel", |p| {
+        both(p.send_buffer_bytes, p.receive_buffer_bytes)
     }),
     gauge(
         "flashmob_link_tcp_held_back_fraction",
         "receiver, send_buffer: fraction of time in which the node's window or the gateway's send buffer limited sending; own_window: used fraction of the gateway's window",
-        |l| of_path(l, held_back),
+        held_back,
     ),
-    gauge("flashmob_link_buffers_too_small", "Buffers of this end that limit the link and cannot be enlarged", |l| {
-        of_path(l, |p| one(p.limits.len()))
+    gauge("flashmob_link_buffers_too_small", "Buffers of this end that limit the link and cannot be enlarged", |p| {
+        one(p.limits.len())
     }),
-    gauge("flashmob_link_tcp_mss_bytes", "Maximum segment size for sending", |l| of_tcp(l, |t| one(t.mss_bytes))),
+];
+
+/// Of a node's device: `flashmob_node_...` in its gateway's report, `flashmob_extent_...` in its own.
+pub(super) const CONDITION: &[Series<ConditionReport>] = &[
+    gauge("battery_fraction", "Charge of the node's battery, 0 to 1; absent if unknown", |c| {
+        maybe(c.battery_percent.map(|percent| f64::from(percent) / 100.0))
+    }),
+    gauge("charging", "1 if the node's device is charging or on external power", |c| maybe(c.charging)),
+    gauge("celsius", "Temperature of the node's battery, or of its warmest sensor", |c| maybe(c.celsius)),
+    gauge("free_bytes", "Free bytes for the node's extent", |c| maybe(c.free_bytes)),
+    gauge("unallocated_bytes", "Bytes of the extent that are not allocated yet", |c| maybe(c.unallocated_bytes)),
+    gauge("beyond_limit", "1 for each limit that the node's device exceeds", |c| {
+        let limits = [("battery", c.is_battery_low), ("heat", c.is_hot), ("space", c.is_space_little)];
+        limits.map(|(limit, is_beyond)| (vec![("limit", limit)], is_beyond.into())).to_vec()
+    }),
+    counter("pauses_total", "Times that the node was suspended or unreachable, since its start", |c| {
+        one(u64::from(c.pauses_total))
+    }),
+];
+
+/// Of a node's modelled flash.
+pub(super) const MODEL: &[Series<ModelReport>] = &[
+    gauge("flashmob_extent_model_info", "1 if the flash is modelled; the label has the profile", |m| {
+        info(vec![("profile", &*m.profile)])
+    }),
+    counter("flashmob_extent_model_operations_total", "Operations of the modelled flash", |m| one(m.served)),
+    counter("flashmob_extent_model_busy_seconds_total", "Time that a slot of the modelled flash was busy", |m| {
+        one(m.busy_seconds)
+    }),
+    gauge(
+        "flashmob_extent_model_upward_fraction",
+        "Fraction of the modelled flash's address steps that were upward",
+        |m| one(m.upward_fraction),
+    ),
+    gauge(
+        "flashmob_extent_model_lateness_seconds",
+        "Lateness of replies after the modelled flash's completion time",
+        |m| {
+            let all = [("0.5", m.lateness_p50_us), ("0.99", m.lateness_p99_us), ("1", m.lateness_max_us)];
+            all.map(|(quantile, us)| (vec![("quantile", quantile)], Value::Real(us / 1e6))).to_vec()
+        },
+    ),
 ];
 
 /// Of a node by itself. Its names differ from those of [`NODE`], which have other labels.
@@ -282,50 +277,6 @@ pub(super) const EXTENT: &[Series<NodeReport>] = &[
     }),
     gauge("flashmob_extent_size_bytes", "Size of the extent", |n| one(n.size_bytes)),
     gauge("flashmob_extent_no_io", "1 if the node answers without I/O", |n| one(n.no_io)),
-    gauge("flashmob_extent_model_info", "1 if the flash is modelled; the label has the profile", |n| {
-        n.model.as_ref().map(|m| info(vec![("profile", &*m.profile)])).unwrap_or_default()
-    }),
-    counter("flashmob_extent_model_operations_total", "Operations of the modelled flash", |n| {
-        of_model(n, |m| m.served.into())
-    }),
-    counter("flashmob_extent_model_busy_seconds_total", "Time that a slot of the modelled flash was busy", |n| {
-        of_model(n, |m| m.busy_seconds.into())
-    }),
-    gauge(
-        "flashmob_extent_model_upward_fraction",
-        "Fraction of the modelled flash's address steps that were upward",
-        |n| of_model(n, |m| m.upward_fraction.into()),
-    ),
-    gauge(
-        "flashmob_extent_model_lateness_seconds",
-        "Lateness of replies after the modelled flash's completion time",
-        |n| {
-            let quantiles = |m: &ModelReport| {
-                let all = [("0.5", m.lateness_p50_us), ("0.99", m.lateness_p99_us), ("1", m.lateness_max_us)];
-                all.map(|(quantile, us)| (vec![("quantile", quantile)], Value::Real(us / 1e6))).to_vec()
-            };
-            n.model.as_ref().map(quantiles).unwrap_or_default()
-        },
-    ),
-    gauge("flashmob_extent_battery_fraction", "Charge of the battery, 0 to 1; absent if unknown", |n| {
-        n.condition.battery_percent.map(|percent| one(f64::from(percent) / 100.0)).unwrap_or_default()
-    }),
-    gauge("flashmob_extent_charging", "1 if the device is charging or on external power", |n| {
-        n.condition.charging.map(one).unwrap_or_default()
-    }),
-    gauge("flashmob_extent_celsius", "Temperature of the battery, or of the warmest sensor", |n| {
-        n.condition.celsius.map(one).unwrap_or_default()
-    }),
-    gauge("flashmob_extent_free_bytes", "Free bytes for the extent", |n| {
-        n.condition.free_bytes.map(one).unwrap_or_default()
-    }),
-    gauge("flashmob_extent_unallocated_bytes", "Bytes of the extent that are not allocated yet", |n| {
-        n.condition.unallocated_bytes.map(one).unwrap_or_default()
-    }),
-    gauge("flashmob_extent_beyond_limit", "1 for each limit that the device exceeds", |n| beyond(&n.condition)),
-    counter("flashmob_extent_pauses_total", "Times that the node was suspended or unreachable", |n| {
-        one(u64::from(n.condition.pauses_total))
-    }),
     gauge("flashmob_extent_links", "Links open", |n| one(n.links)),
     gauge(
         "flashmob_extent_link_held_back_fraction",

@@ -25,7 +25,7 @@ fn fetch_from(answer: &[u8], hold: bool) -> Result<String, FetchError> {
         }
         String::from_utf8_lossy(&request[..len]).into_owned()
     });
-    let body = fetch_within(&target, "/status", SOON);
+    let body = exchange(&target, "/status", None, SOON);
     let request = server.join().unwrap();
     assert!(request.starts_with("GET /status HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("\r\nhost: {target}\r\n")) && request.ends_with("\r\n\r\n"), "{request}");

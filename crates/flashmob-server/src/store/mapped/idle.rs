@@ -1,8 +1,8 @@
-//! Gives the page tables of a mapping back when nobody has read through it for a while.
+//! Returns the page tables of a mapping when it has not been read for a while.
 //!
-//! What is mapped counts as memory of this process, though it is the page cache and as easily reclaimed as before. An idle
-//! node should look as small as it is. Tearing tables down takes milliseconds, so it has a thread of its own, which
-//! sleeps without waking while nothing is mapped.
+//! Mapped pages count as memory of this process, although they are page cache and can be reclaimed as easily. Returning the
+//! tables makes an idle node look as small as it is. That takes milliseconds, so it has a thread of its own, which sleeps
+//! while nothing is mapped.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! The mapping itself: address space over the file's page cache, read with care.
 //!
-//! Nobody may make a reference into this memory: the kernel, other processes and our own `pwrite` change it at
+//! There must be no references into this memory: the kernel, other processes and our own `pwrite` change it at
 //! any time. It is read by raw pointer only, and what was read counts only after [`Memory::copy`] has looked twice:
 //!
 //! - **struck**: a page could not be had (see [`super::sigbus`]), what was copied may be empty memory;
@@ -46,7 +46,7 @@ impl Memory {
         if len_bytes < 2 * page_bytes {
             return Err(io::Error::other("it is smaller than two pages"));
         }
-        // SAFETY: a new mapping at an address that the kernel chooses touches nobody's memory.
+        // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
         let start = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), len_bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0)?
         };
@@ -95,7 +95,7 @@ impl Memory {
     /// kernel, outside of this program, and the bytes are a message like any that the network brings: every value is
     /// valid, and which of two versions a reader gets that runs beside a write is open, as with `pread`. What matters is
     /// that the compiler neither reads again nor assumes the memory unchanged, so single bytes are read volatile, and
-    /// everything else goes through one `memcpy` into memory that nobody else has, with a fence behind it.
+    /// everything else goes through one `memcpy` into exclusive memory, with a fence behind it.
     #[inline]
     pub fn copy(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
         let len = into.len();
@@ -108,7 +108,7 @@ impl Memory {
             // handler of SIGBUS.
             *byte = unsafe { from.read_volatile() };
         } else {
-            // SAFETY: as above, for `len` bytes; `into` is somebody's own memory and overlaps nothing that is mapped.
+            // SAFETY: as above, for `len` bytes; `into` is exclusive memory and does not overlap the mapping.
             unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), len) };
         }
         // First the bytes, then the watchman, then the mark: in this order on every processor.
@@ -174,9 +174,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // First the handler has to let go of it: the addresses may be somebody else's right after.
+        // First the handler has to let go of it: the addresses may be reused right after.
         self.guard = None;
-        // SAFETY: our own mapping, or what the handler put in its place; nobody has a pointer into it.
+        // SAFETY: our own mapping, or what the handler put in its place; there are no pointers into it.
         if let Err(error) = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) } {
             log::error!("a file cannot be unmapped: {}", io::Error::from(error));
         }

@@ -1,7 +1,7 @@
 //! Small reads out of the page cache without a system call, through a memory mapping of the extent.
 //!
-//! It never answers what the system call would not have answered, and it is never the only way: whatever is doubtful
-//! goes the old one. The dangers of mapped memory, and where each is met:
+//! Its answers are always those of the system call, to which every doubtful read falls back. The dangers of mapped memory, and
+//! where each is handled:
 //!
 //! | danger | answer |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | it was evicted since | major faults are counted; while there are any, nothing is read here for a while |
 //! | the file is cut short, the device fails: SIGBUS | `sigbus`: the mapping is given up, the old way finds the error |
 //! | it is cut in the middle of a page: zeros, and no SIGBUS | `memory`: a watchman on the last page |
-//! | the memory counts as the process's own | `idle`: page tables are given back when nobody reads |
+//! | the memory counts as the process's own | `idle`: page tables are returned when there are no reads |
 //!
 //! `memory` is the mapping and the only place that touches it, `residency` what is known about it.
 
@@ -48,12 +48,12 @@ const PAUSE_NANOS_MAX: u64 = 64_000_000_000;
 /// than this kernel.
 const FILE_SYSTEMS: [u64; 4] = [0xEF53, 0xF2F5_2010, 0x9123_683E, 0x0102_1994];
 
-/// What a mapping has done so far.
+/// Statistics of a mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MappedStatus {
     /// Reads answered from the mapping.
     pub reads: u64,
-    /// Times that the reading thread had to wait for a page that it had believed to be there.
+    /// Waits of the reading thread for a page that it had assumed to be in memory.
     pub major_faults: u64,
     /// Whether it was given up, because a page could not be had.
     pub is_given_up: bool,
@@ -82,8 +82,8 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// Maps the first `size_bytes` of a file or block device that was opened for writing as well. May block. What
-    /// speaks against it is told in words, as the end of a sentence.
+    /// Maps the first `size_bytes` of a file or block device that was opened for writing as well. May block. The
+    /// error is the reason against mapping, as the end of a sentence.
     pub fn open(file: &File, size_bytes: u64, is_device: bool) -> io::Result<Mapped> {
         check_fitness(file, size_bytes, is_device)?;
         let memory = Arc::new(Memory::map(file, size_bytes)?);
@@ -103,7 +103,7 @@ impl Mapped {
         Ok(Mapped {
             idle,
             residency,
-            // Until the first tick nobody knows how old an answer is.
+            // Until the first tick the age of an answer is unknown.
             limit_bytes: AtomicU64::new(0),
             memory,
             reads,
@@ -163,8 +163,8 @@ impl Mapped {
         self.memory.prefetch(offset_bytes);
     }
 
-    /// To be told of reads that went another way: those that the page cache answered by a system call (`is_there`), and
-    /// all others where no system call can tell.
+    /// Notes a read that was not answered here: one that the page cache answered by a system call (`is_there`), or, if no
+    /// system call can tell, any other.
     pub fn note(&self, offset_bytes: u64, len_bytes: usize, is_there: bool) {
         let end = offset_bytes.saturating_add(len_bytes as u64);
         if len_bytes == 0 || len_bytes > READ_BYTES_MAX || end > self.limit_bytes.load(Ordering::Relaxed) {
@@ -175,14 +175,14 @@ impl Mapped {
         }
     }
 
-    /// To be told of pages that were taken out of the page cache on purpose: trimmed, or zeroed by a hole. From any thread.
+    /// Notes that pages were removed from the page cache: trimmed, or zeroed by a hole. From any thread.
     pub fn forget(&self, offset_bytes: u64, len_bytes: u64) {
         self.residency.forget(offset_bytes, len_bytes);
         // If the last page was among them it has to be made anew, and better here than in the reading thread.
         self.memory.touch_watchman();
     }
 
-    /// Reads nothing here any more. From any thread.
+    /// Stops reading here. From any thread.
     pub fn give_up(&self) {
         self.paused_until_nanos.store(u64::MAX, Ordering::Relaxed);
         self.limit_bytes.store(0, Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl Mapped {
         self.memory.is_struck()
     }
 
-    /// What it has done so far.
+    /// Its statistics.
     pub fn status(&self) -> MappedStatus {
         MappedStatus {
             reads: self.reads.load(Ordering::Relaxed),

@@ -1,7 +1,7 @@
-//! What is known of which pages are in the page cache, and for how long it may be believed.
+//! Knowledge of which pages are in the page cache, and how long it is valid.
 //!
-//! The kernel may evict a page at any time and tells nobody, so this is never certain: it is what `mincore` said a
-//! moment ago. It decides which way a read goes, never what it returns. A table of regions, each with the time until
+//! The kernel may evict a page at any time without notice, so this is never certain: it is a recent answer of `mincore`. It
+//! decides which way a read takes, never its result. A table of regions, each with the time until
 //! which its answer holds, and a bit for each page unless all of them were there.
 //!
 //! **What it costs.** `mincore` looks a page up in 5 ns where the page is mapped already, in 100 ns where it is not, and the
@@ -21,7 +21,7 @@ use flashmob_core::units::Time;
 pub(super) const REGION_SHIFT: u32 = 21;
 /// Bytes of a region.
 pub(super) const REGION_BYTES: u64 = 1 << REGION_SHIFT;
-/// Most regions remembered at once: 128 GiB. What is beyond shares their places.
+/// Maximum number of regions: 128 GiB. Further ones share their slots.
 const SLOTS_MAX: u64 = 1 << 16;
 
 /// Reads that the page cache must have answered by a system call before its region is asked about. A system call
@@ -66,7 +66,7 @@ pub(super) enum Look {
     Resident,
     /// They were not, or nothing is known.
     Unknown,
-    /// Nothing is known of this region any more, and it is worth asking.
+    /// The knowledge of this region has expired, and it is worth renewing.
     Ask(u64),
 }
 
@@ -182,7 +182,7 @@ impl Residency {
         let slot = &self.slots[index];
         let tag = slot.tag.load(Ordering::Relaxed);
         if tag >> 32 != region {
-            // The place was another region's, or nobody's.
+            // The slot was another region's, or empty.
             slot.hits.store(0, Ordering::Relaxed);
             slot.tag.store(region << 32 | EMPTY, Ordering::Release);
         } else if is_there && tag & 3 == SOME && self.is_valid(tag) {
@@ -233,7 +233,7 @@ impl Residency {
         let until = u64::from(now.wrapping_add(if wary { VALID_TICKS_WARY } else { VALID_TICKS })) & TICK_MASK;
         slot.tag.store(region << 32 | until << 2 | if all { ALL } else { SOME }, Ordering::SeqCst);
         if self.changes.load(Ordering::SeqCst) != changes {
-            // Something was punched out while we asked. Whoever did it may have looked at this slot before we wrote it.
+            // A range was punched out during `ask`, and `forget` may have read this slot before it was written.
             slot.tag.store(region << 32 | EMPTY, Ordering::SeqCst);
         }
         vanished

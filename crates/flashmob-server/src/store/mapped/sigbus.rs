@@ -1,4 +1,4 @@
-//! What happens when a mapped page cannot be had: the file was cut short, or its device failed.
+//! Handling of mapped pages that are not readable: the file was truncated, or its device failed.
 //!
 //! The kernel then sends SIGBUS to the thread that touched the page. The handler here looks whether the address lies in
 //! one of our mappings. If so it puts empty memory in the place of the **whole** mapping, so that the copy can run to its
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, siginfo_t};
 
-/// Mappings that one process may have: more than a gateway has local extents. What finds no room is not mapped.
+/// Maximum number of mappings: more than a gateway has local extents. Further extents are not mapped.
 const ENTRIES: usize = 256;
 /// Stands in `start` while an entry is being filled; no mapping begins there.
 const RESERVED: usize = 1;
@@ -31,7 +31,7 @@ struct Entry {
 const EMPTY: Entry = Entry { start: AtomicUsize::new(0), end: AtomicUsize::new(0), struck: AtomicBool::new(false) };
 static TABLE: [Entry; ENTRIES] = [EMPTY; ENTRIES];
 
-/// What was to be done with SIGBUS before.
+/// The previous action for SIGBUS.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 /// Whether the handler stands, decided once for the process.
 static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
@@ -129,10 +129,10 @@ fn rescue(address: usize) -> bool {
         let end = entry.end.load(Ordering::Acquire);
         let start = entry.start.load(Ordering::Relaxed);
         if start <= address && address < end {
-            // The mark first: from the moment there is memory to read, nobody may believe it.
+            // The mark first: as soon as there is memory to read, its contents are invalid.
             entry.struck.store(true, Ordering::SeqCst);
             // SAFETY: the range is one of our own mappings, alive while its entry is (the faulting reader holds it), so
-            // nobody else's memory is replaced. errno belongs to the code that was interrupted.
+            // no other memory is replaced. errno belongs to the code that was interrupted.
             unsafe {
                 let errno = errno_location();
                 let saved = *errno;

@@ -1,17 +1,15 @@
-//! The engine behind `node --model`: everything is done on the real file, and answered when a modelled flash says so.
+//! The engine behind `node --model`: operations are carried out on the real file, and answered with the timing of a modelled
+//! flash.
 //!
-//! An operation goes two ways at once. One of the usual engines carries it out on the file (a read that the page cache
-//! has is done on the spot), and the model ([`flashmob_core::device_model`]) says when a device would have been done with it. It
-//! is answered when both are: never before the model. Nothing is ever answered at once, for a page cache is what the
-//! model stands in front of.
+//! One of the usual engines carries an operation out on the file (a read from the page cache at once), while the model
+//! ([`flashmob_core::device_model`]) computes when a device would complete it. It is answered when both have completed,
+//! never before the model. No read is answered from the page cache alone.
 //!
-//! The model runs in the store's own time and only learns when operations come. One thread sleeps until the next one is
-//! due; if it wakes late, what comes after is still due when it was due: a slot takes the next operation when it became
-//! free in the model, not when somebody noticed. So lateness never adds up while operations wait. What there is of
-//! it is measured, from the time that the model set until the operation was handed back.
+//! The model runs in the store's own time. One thread sleeps until the next completion is due. If it wakes late, later
+//! operations are not delayed: a slot takes the next operation when it became free in the model, so lateness does not
+//! accumulate while operations wait. It is measured from the model's time until the answer.
 //!
-//! It must never hold the caller up, nor keep what the file has already done from taking effect: when the store is
-//! dropped, what was submitted is carried out and the model forgotten.
+//! The caller is never blocked. When the store is dropped, submitted operations are carried out without the model.
 
 mod under_way;
 
@@ -33,20 +31,20 @@ use super::threads::STACK_BYTES;
 use super::{FileEngine, StoreOp, TryRead};
 use under_way::UnderWay;
 
-/// What is answered, or moved in the lab, later than this after the model's time is late, in nanoseconds. A round trip with an aggregate
-/// over modelled Wi-Fi takes a few milliseconds, one read of modelled flash about half of one: lateness below this is lost among them.
+/// An answer (or a movement in the lab) later than this after the model's time counts as late, in nanoseconds. A round trip with
+/// an aggregate over modelled Wi-Fi takes a few milliseconds, a read of modelled flash half of one: less is insignificant.
 pub const LATE_NS: u64 = 1_000_000;
 /// The worker sleeps until it is called.
 const UNTIL_CALLED: Time = Time(u64::MAX);
 
-/// What a modelled flash did so far.
+/// Statistics of a modelled flash.
 #[derive(Clone, Debug)]
 pub struct ModelStatus {
     /// The device's name.
     pub name: String,
-    /// What it stands for.
+    /// The device that it models.
     pub description: String,
-    /// What it served, and how long it was busy.
+    /// Its operations and busy time.
     pub counters: Counters,
     /// How long after the model's time operations were handed back, in nanoseconds.
     pub lateness_ns: Histogram<u64>,
@@ -67,13 +65,13 @@ pub(super) struct Modelled {
 struct Shared {
     bell: Arc<Bell>,
     medium: Arc<Medium>,
-    /// What the file's engine has done.
+    /// Completions of the file's engine.
     on_file: Arc<Completions>,
-    /// What the caller may take.
+    /// Completions for the caller.
     completions: Arc<Completions>,
 }
 
-/// What calls the worker: also the engine below, which must not hold what holds it.
+/// Wakes the worker; separate because the engine below uses it and must not own its owner.
 #[derive(Debug)]
 struct Bell {
     state: Mutex<State>,
@@ -155,7 +153,7 @@ impl Modelled {
         }
     }
 
-    /// What the model did so far.
+    /// Statistics of the model.
     pub fn status(&self) -> ModelStatus {
         let state = lock(&self.shared.bell.state);
         ModelStatus {
@@ -184,7 +182,7 @@ impl Bell {
     /// Called by the file's engine. Usually the worker looks for itself when the model is done, which takes longer.
     fn file_has_done_something(&self) {
         if self.awaits_file.load(Ordering::SeqCst) {
-            // Whoever holds the lock is either about to look or asleep.
+            // The holder of the lock is either about to look or asleep.
             drop(lock(&self.state));
             self.rung.notify_one();
         }
@@ -210,7 +208,7 @@ impl Shared {
 
     /// Hands back what is due and done, until the store closes.
     fn work(&self) {
-        // By default the kernel may let a sleeper sleep 50 us longer, to wake several at once. Where it refuses, lateness tells.
+        // By default the kernel may extend a sleep by 50 us, to wake several threads at once. If this fails, lateness shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (mut done_on_file, mut finished) = (Vec::new(), Vec::new());
         let mut state = lock(&self.bell.state);

@@ -1,4 +1,4 @@
-//! What the model and the file have each done of every operation, and what both have.
+//! The operations in progress: completed by the model, by the file, or by both.
 
 use flashmob_core::device_model::{Counters, DeviceModel, Done, RunningModel};
 use flashmob_core::op::{Failure, Op};
@@ -16,15 +16,15 @@ const LATENESS_MAX_NS: u64 = 60_000_000_000;
 /// One operation.
 #[derive(Debug)]
 struct Entry {
-    /// The caller's name for it.
+    /// The caller's id.
     id: u64,
-    /// It must be out of the device's cache as well: after it comes a flush.
+    /// It must leave the device's cache: a flush follows it.
     flush_follows: bool,
     /// When the device began with it.
     started: Option<Time>,
     /// When the model was done with it.
     due: Option<Time>,
-    /// What the file made of it.
+    /// The file's result.
     result: Option<(Result<(), Failure>, Vec<u8>)>,
 }
 
@@ -61,7 +61,7 @@ impl UnderWay {
         let entry = Entry { id: op.id, flush_follows: is_durable(op), started: None, due: None, result: None };
         let key = self.entries.insert(entry);
         if !self.model.submit(now, key as u64, op.op, op.offset_bytes, op.len_bytes.into()) {
-            // No device would see it: it is beyond the end, or empty. What is wrong the file's engine says.
+            // It does not reach a device: it is beyond the end, or empty. The file's engine reports the error.
             self.model_done(key, now, now);
         }
         key
@@ -91,7 +91,7 @@ impl UnderWay {
         }
     }
 
-    /// Notes what the file made of an operation, with its bytes.
+    /// Records the file's result of an operation, with its bytes.
     pub fn file_done(&mut self, key: usize, result: Result<(), Failure>, data: Vec<u8>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.result = Some((result, data));
@@ -106,7 +106,7 @@ impl UnderWay {
         self.behind > 0
     }
 
-    /// Moves what both are done with to the end of `finished`, to be handed back at `now`.
+    /// Moves operations that both have completed to the end of `finished`, to be answered at `now`.
     pub fn take_finished(&mut self, now: Time, finished: &mut Vec<StoreDone>) {
         for key in self.finished.drain(..) {
             let Some(Entry { id, started, due: Some(due), result: Some((result, data)), .. }) =
@@ -128,7 +128,7 @@ impl UnderWay {
         self.model.next_event_in(now).map(|pause| now + pause)
     }
 
-    /// What the model did, up to the last time that an operation came or went.
+    /// The model's counters up to the last operation.
     pub fn counters(&self) -> Counters {
         self.model.counters()
     }

@@ -16,7 +16,7 @@ use super::search::Search;
 use crate::commands::status::units::bytes;
 use crate::commands::whole_file;
 use flashmob_server::config::Config;
-use flashmob_server::config::quantity::{Quantity, Size};
+use flashmob_server::config::quantity::Size;
 use flashmob_server::discovery::Announcement;
 use flashmob_server::discovery::txt::CUT;
 

@@ -45,7 +45,7 @@ pub fn start(args: FindingArgs, server: &NodeServer) -> anyhow::Result<Option<An
     let identity = server.extent().identity();
     let store = server.store();
     let facts = Facts {
-        extent: identity.extent_id().parse()?,
+        extent: identity.extent_id(),
         size_bytes: identity.size_bytes(),
         listen,
         // What answers is not the flash of this device, and its speed would be nobody's.
