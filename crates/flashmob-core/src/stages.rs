@@ -196,6 +196,13 @@ impl<I: Interval> StageHistograms<I> {
         self.sums_nanos[interval.index()]
     }
 
+    /// The time in nanoseconds that a share `q` (0 to 1; 0.99 for p99) of the recorded times does not exceed, rounded up to the end of
+    /// its cell; 0 if nothing was recorded.
+    #[must_use]
+    pub fn quantile(&self, interval: I, q: f64) -> u64 {
+        self.histograms[interval.index()].value_at_quantile(q.clamp(0.0, 1.0))
+    }
+
     /// The cells that are not empty, ascending: the longest time of the cell in nanoseconds, and its count. Results keep this raw
     /// histogram.
     pub fn cells(&self, interval: I) -> impl Iterator<Item = (u64, u64)> + '_ {
