@@ -1,8 +1,7 @@
-//! Bytes on their way in and out, and the limit on how many there may be.
+//! Receive and send buffers, and the memory limit.
 //!
-//! [`RxBuf`] collects what a socket gives until a message is whole. [`OutQueue`] collects what a
-//! socket is to take: small messages share a segment, large buffers are chained without a copy.
-//! [`Budget`] is the limit that everything held in memory counts against.
+//! [`RxBuf`] collects received bytes until a message is complete. [`OutQueue`] collects bytes to send: small messages share a
+//! segment, large buffers are chained without a copy. [`Budget`] limits everything that is held in memory.
 
 mod budget;
 mod out;
@@ -12,7 +11,7 @@ pub use budget::Budget;
 pub use out::{OutQueue, SPARE_BYTES_MAX};
 pub use pool::BufferPool;
 
-/// First size of a receive buffer, in bytes.
+/// Initial size of a receive buffer, in bytes.
 const RX_BYTES_INITIAL: usize = 64 * 1024;
 
 /// Received bytes that are not yet decoded.
@@ -24,31 +23,31 @@ pub struct RxBuf {
 }
 
 impl RxBuf {
-    /// An empty buffer that holds no memory until it is used.
+    /// An empty buffer, which allocates at its first use.
     #[must_use]
     pub fn new() -> RxBuf {
         RxBuf::default()
     }
 
-    /// The bytes that wait to be decoded.
+    /// The bytes to decode.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.buf[self.start..self.end]
     }
 
-    /// How many bytes wait to be decoded.
+    /// How many bytes are to be decoded.
     #[must_use]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether none wait.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Marks the first `n` bytes as decoded. Panics if fewer wait: that is a bug of the decoder.
+    /// Marks the first `n` bytes as decoded. Panics if there are fewer: that is a bug of the decoder.
     pub fn consume(&mut self, n: usize) {
         assert!(n <= self.len(), "consumed {n} of {} bytes", self.len());
         self.start += n;
@@ -58,8 +57,7 @@ impl RxBuf {
         }
     }
 
-    /// Room for at least `wanted` more bytes (all the room there is), to be filled from a socket.
-    /// Follow it with [`RxBuf::filled`].
+    /// All free space, at least `wanted` bytes, to be filled from a socket. Follow it with [`RxBuf::filled`].
     pub fn space(&mut self, wanted: usize) -> &mut [u8] {
         let wanted = wanted.max(1);
         if self.buf.len() - self.end < wanted && self.start > 0 {
@@ -80,7 +78,7 @@ impl RxBuf {
         self.end += n;
     }
 
-    /// Appends a copy of `bytes`, as a socket would.
+    /// Appends a copy of `bytes`.
     pub fn extend(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             self.space(bytes.len())[..bytes.len()].copy_from_slice(bytes);

@@ -1,7 +1,7 @@
 //! The checksum of frames and payloads.
 //!
-//! CRC-32 (IEEE 802.3 polynomial, reflected, as in zlib and Ethernet). TCP's own 16-bit sum lets about one
-//! damaged segment in 65,536 through; cheap boards with bad memory and Wi-Fi drivers do damage some.
+//! CRC-32 (IEEE 802.3 polynomial, reflected, as in zlib and Ethernet). TCP's 16-bit sum misses about one damaged segment in 65,536,
+//! and boards with bad memory or Wi-Fi drivers do damage some.
 
 /// The checksum of `bytes`.
 #[must_use]

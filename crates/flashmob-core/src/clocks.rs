@@ -1,31 +1,30 @@
-//! Two devices' clocks, related by what travels between them.
+//! The offset between the clocks of two devices, estimated from messages.
 //!
-//! An exchange has four stamps, as in NTP (RFC 5905): something leaves here, arrives there, something leaves there, arrives here. Nothing
-//! arrives before it left, so each exchange bounds how far the other clock is ahead: from below by the way back, from above by the way there. The
-//! middle is off by half the round trip at most, however unequal the two ways are. Bounds of earlier exchanges still hold, widened by what
-//! the two clocks may have drifted apart since; what all of them allow is narrower than what the shortest alone does.
+//! An exchange has four timestamps, as in NTP (RFC 5905): sent here, received there, sent there, received here. Nothing arrives before
+//! it was sent, so each exchange bounds the other clock's offset: from below by the response, from above by the request. The middle is
+//! off by at most half the round trip, however unequal the two directions are. Bounds of earlier exchanges still hold, widened by the
+//! possible drift since; their intersection is narrower than the bounds of the shortest exchange alone.
 //!
-//! A bound holds only if what is called *left* was read before the bytes went, and what is called *arrived* after they came. Whoever takes
-//! stamps sees to that.
+//! A bound holds only if *sent* was read before the bytes left, and *received* after they arrived. The caller ensures that.
 
-/// How much faster than another one clock may run: 100 millionths. Crystals of cheap devices are off by 50 at most, so two of them differ by
-/// no more. A clock that NTP is just slewing may differ by 500 for some minutes; then narrow bounds contradict each other, and the last one counts.
+/// The most that two clocks drift apart, in parts per million: crystals of cheap devices are off by at most 50. A clock that NTP slews
+/// may differ by 500 for some minutes; then narrow bounds contradict each other, and the last one counts.
 pub const DRIFT_PPM: u64 = 100;
 
-/// Four stamps in nanoseconds, the outer two of this end's clock, the inner two of the other's.
+/// Four timestamps in nanoseconds, the outer two by this end's clock, the inner two by the other's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// Something left here.
+    /// The request left here.
     pub sent_ns: u64,
-    /// It had arrived there.
+    /// The request had arrived there.
     pub received_there_ns: u64,
-    /// Something left there.
+    /// The response left there.
     pub sent_there_ns: u64,
-    /// It had arrived here.
+    /// The response had arrived here.
     pub returned_ns: u64,
 }
 
-/// How far another clock is ahead of this end's, and how far from that it may be at most.
+/// The offset of another clock, with its maximum error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockOffset {
     /// The other clock less this one; negative if it is behind.
@@ -34,15 +33,15 @@ pub struct ClockOffset {
     pub error_ns: u64,
 }
 
-/// What is known of another clock.
+/// The bounds of another clock's offset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockRelation {
-    /// The least and the most that the other clock may be ahead, and when that was known, by this end's clock.
+    /// The lower and the upper bound of the other clock's offset, and when they held, by this end's clock.
     known: Option<(i128, i128, u64)>,
 }
 
 impl ClockRelation {
-    /// Takes an exchange into account. False if it cannot be one: more time passed between the inner stamps than between the outer ones.
+    /// Takes an exchange into account. False if it is impossible: the inner timestamps are further apart than the outer ones.
     pub fn note(&mut self, exchange: Exchange) -> bool {
         let least = i128::from(exchange.sent_there_ns) - i128::from(exchange.returned_ns);
         let most = i128::from(exchange.received_there_ns) - i128::from(exchange.sent_ns);
@@ -51,18 +50,18 @@ impl ClockRelation {
         }
         let earlier = self.bounds(exchange.returned_ns);
         let both = earlier.map(|(low, high)| (low.max(least), high.min(most))).filter(|(low, high)| low <= high);
-        // Where they contradict each other a clock has jumped: a device that slept. What is new is right.
+        // If they contradict each other, a clock has jumped (a device that slept), and the new bounds count.
         let (low, high) = both.unwrap_or((least, most));
         self.known = Some((low, high, exchange.returned_ns));
         true
     }
 
-    /// Forgets everything: another device may be there.
+    /// Forgets all bounds: it may be another device.
     pub fn reset(&mut self) {
         self.known = None;
     }
 
-    /// How the clocks stand to each other at `now_ns` of this end's.
+    /// The offset at `now_ns` by this end's clock.
     #[must_use]
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
         let (low, high) = self.bounds(now_ns)?;

@@ -1,101 +1,88 @@
-//! How a node's device is: battery, heat, room, and whether it was away. The node tells its gateways, people read it.
+//! The condition of a node's device: battery, temperature, free space, pauses. The node reports it to its gateways.
 //!
-//! What cannot be read is absent, never guessed. Whether a limit is crossed the node decides, who knows its limits; here it
-//! is only put into words, with what helps.
+//! Figures that cannot be read are absent. The node decides which of its limits are crossed; this module puts that into words, with
+//! the remedy.
 
 use std::time::Duration;
 
+use crate::enums::listed;
 use crate::units::Bytes;
 
-/// What the device is connected by, where that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Network {
-    /// Wi-Fi.
-    Wifi = 1,
-    /// A cable.
-    Ethernet = 2,
-    /// Mobile data.
-    Cellular = 3,
-    /// Nothing.
-    None = 4,
-}
-
-impl Network {
-    /// All of them.
-    pub const ALL: [Network; 4] = [Network::Wifi, Network::Ethernet, Network::Cellular, Network::None];
-
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Network::Wifi => "wifi",
-            Network::Ethernet => "ethernet",
-            Network::Cellular => "cellular",
-            Network::None => "none",
-        }
+listed! {
+    /// The device's connection.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Network {
+        /// Wi-Fi.
+        Wifi = 1 => "wifi",
+        /// Ethernet.
+        Ethernet = 2 => "ethernet",
+        /// Mobile data.
+        Cellular = 3 => "cellular",
+        /// No connection.
+        None = 4 => "none",
     }
 }
 
 /// Which of the node's limits are crossed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Crossed {
-    /// The battery is below its limit and not being charged.
+    /// The battery is below the limit and not charging.
     pub low_battery: bool,
-    /// The device is hotter than its limit, or says itself that it is too hot.
+    /// The device is hotter than the limit, or reports that it is too hot.
     pub hot: bool,
-    /// Less is free than the limit, or than what the extent has yet to take.
+    /// The free space is below the limit, or below what the extent still has to allocate.
     pub little_space: bool,
 }
 
-/// One time in which the node did nothing.
+/// A pause: the node did not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastPause {
-    /// How long it was, in milliseconds.
+    /// Its length in milliseconds.
     pub lasted_ms: u64,
-    /// Why, as far as that can be said: "the device slept (screen off, not charging, battery 41 %)".
+    /// The likely reason, such as "the device slept (screen off, not charging, battery 41 %)".
     pub reason: String,
 }
 
-/// The highest thermal status that Android knows: the device shuts down.
+/// Android's highest thermal status: the device shuts down.
 pub const THERMAL_STATUS_MAX: u8 = 6;
 
-/// A device's condition at one moment.
+/// The condition of a device at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
     /// Charge of the battery, 0 to 100.
     pub battery_percent: Option<u8>,
-    /// Whether it is being charged, or fed from outside.
+    /// Whether it is charging or on external power.
     pub charging: Option<bool>,
-    /// Temperature of the battery, or else of the device, in tenths of a degree.
+    /// Temperature of the battery, or else of the device, in tenths of a degree Celsius.
     pub celsius_tenths: Option<i16>,
     /// Whether the screen is on.
     pub screen_on: Option<bool>,
-    /// Android's own judgement: 0 none to 6 shutdown.
+    /// Android's thermal status: 0 (none) to 6 (shutdown).
     pub thermal_status: Option<u8>,
-    /// The owner turned power saving on.
+    /// Whether power saving is on.
     pub power_save: Option<bool>,
-    /// The device dozes.
+    /// Whether the device is in doze mode.
     pub doze: Option<bool>,
-    /// The program is exempt from battery optimisation.
+    /// Whether the program is exempt from battery optimisation.
     pub battery_exempt: Option<bool>,
-    /// What it is connected by.
+    /// Its connection.
     pub network: Option<Network>,
-    /// Bytes that the file system of the data file has free for the node.
+    /// Free bytes of the data file's file system, available to the node.
     pub free_bytes: Option<u64>,
-    /// Bytes of the extent that the file system has yet to find room for.
+    /// Bytes of the extent that the file system has not allocated yet.
     pub unallocated_bytes: Option<u64>,
-    /// Limits that are crossed.
+    /// The limits that are crossed.
     pub crossed: Crossed,
-    /// How often the node was away since its start.
+    /// Pauses since the node's start.
     pub pauses: u32,
-    /// The last time.
+    /// The last pause.
     pub last_pause: Option<LastPause>,
 }
 
 impl Condition {
-    /// Whether it tells something new to whoever knows `told`. Figures that waver do not: a device that sleeps would be woken
-    /// for nothing.
+    /// Whether it differs enough from the last report, `told`. Small changes of temperature and free space do not count: a report wakes the
+    /// device's radio.
     #[must_use]
     pub fn is_news_after(&self, told: &Condition) -> bool {
         let exact = |c: &Condition| {
@@ -113,7 +100,7 @@ impl Condition {
             })
     }
 
-    /// What an operator should do something about, each in a sentence with what helps.
+    /// Problems for the operator, each a sentence with the remedy.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -144,7 +131,7 @@ impl Condition {
         warnings
     }
 
-    /// What is known of why the device may rest, such as "screen off, not charging, battery 41 %"; empty if nothing is.
+    /// Why the device may sleep, such as "screen off, not charging, battery 41 %"; empty if nothing is known.
     #[must_use]
     pub fn circumstances(&self) -> String {
         let mut words: Vec<String> = Vec::new();
@@ -186,7 +173,7 @@ impl LastPause {
     }
 }
 
-/// A temperature for people.
+/// A temperature as text.
 #[must_use]
 pub fn celsius(tenths: i16) -> String {
     format!("{:.1} °C", f64::from(tenths) / 10.0)
@@ -196,7 +183,7 @@ fn to_i64(n: Option<u64>) -> Option<i64> {
     n.map(|n| i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// Whether a figure came, went, or moved by as much as `least` says of what it was.
+/// Whether a figure appeared, disappeared, or changed by at least `least` of the value before.
 fn has_moved(now: Option<i64>, before: Option<i64>, least: impl Fn(i64) -> i64) -> bool {
     match (now, before) {
         (Some(now), Some(before)) => now.abs_diff(before) >= least(before).unsigned_abs(),

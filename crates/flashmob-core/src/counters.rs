@@ -1,10 +1,10 @@
-//! Counters: each is declared once, with the name and the description under which `/status` and `/metrics` show it.
+//! Counters, each declared once with its name and description in `/status` and `/metrics`.
 
 /// One counter of a `T`, as reports show it.
 #[derive(Debug)]
 pub struct Counter<T> {
-    /// Its name in `/metrics`, without prefix and `_total`. `bytes/out` is the series of `bytes` whose label `direction` is `out`;
-    /// an empty name is in no metric.
+    /// Its name in `/metrics`, without prefix and `_total`. `bytes/out` is the series of `bytes` with the label `direction="out"`. A
+    /// counter with an empty name is not in `/metrics`.
     pub metric: &'static str,
     /// Its description.
     pub help: &'static str,
@@ -12,8 +12,7 @@ pub struct Counter<T> {
     pub value: fn(&T) -> u64,
 }
 
-/// Declares a struct of counters that count up from a start, and their table. A counter whose name in `/metrics` is not that of its
-/// field has it behind `as`.
+/// Declares a struct of counters and their table. The name in `/metrics` stands behind `as` where it differs from the field's.
 macro_rules! counters {
     ($(#[$attribute:meta])* pub struct $name:ident {
         $($(#[$of_field:meta])* $field:ident $(as $metric:literal)?: $help:literal,)*

@@ -1,7 +1,6 @@
-//! A modelled device as a store sees it: when would the device be done with what it is given? In virtual time, without I/O.
+//! The interface between a store and a model of a device, which computes in virtual time when the device would finish each operation.
 //!
-//! A store that is given one answers no sooner than the device would. The models themselves are elsewhere; whoever serves
-//! knows none of them.
+//! A store with a model answers no sooner than the device would. The models are in another crate, unknown to those that serve.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,59 +8,57 @@ use std::time::Duration;
 use crate::op::Op;
 use crate::units::Time;
 
-/// A device that can be modelled.
+/// A model of a device.
 pub trait DeviceModel: Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// What it stands for.
+    /// What it models.
     fn description(&self) -> &str;
 
     /// The random seed of its service times.
     fn seed(&self) -> u64;
 
-    /// How many operations keep it busy.
+    /// The queue depth that keeps it busy.
     fn depth(&self) -> usize;
 
-    /// One of `size_bytes` that has served nothing yet.
+    /// A running model of a device of `size_bytes`.
     ///
     /// # Errors
-    /// A size or numbers that it cannot have; the text says which.
+    /// Why the size or a parameter is invalid.
     fn start(&self, size_bytes: u64) -> Result<Box<dyn RunningModel>, String>;
 }
 
-/// A modelled device at work. Times never go back.
+/// A running model. Times never decrease.
 pub trait RunningModel: Debug + Send {
-    /// Hands in an operation at `now`. False if no device would see it, for it is empty or reaches beyond the end: nothing has happened then.
+    /// Submits an operation at `now`. False, without any effect, if it is empty or reaches beyond the end.
     fn submit(&mut self, now: Time, id: u64, op: Op, offset_bytes: u64, len_bytes: u64) -> bool;
 
-    /// Does everything up to and including `now`, and appends what is done, in the order of time.
+    /// Advances to `now`, inclusive, and appends the finished operations in the order of time.
     fn advance(&mut self, now: Time, done: &mut Vec<Done>);
 
-    /// How long after `now` the next operation will be done: zero if it is due, or done already; `None` if there is none.
+    /// How long after `now` the next operation will finish: zero if it is due, `None` if there is none.
     fn next_event_in(&self, now: Time) -> Option<Duration>;
 
-    /// What happened so far.
+    /// The counters.
     fn counters(&self) -> Counters;
 }
 
-/// An operation that the model is done with.
+/// A finished operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// The caller's name for it.
+    /// The caller's number for it.
     pub id: u64,
-    /// When the device began to serve it.
+    /// When its service began.
     pub started: Time,
-    /// When it was done.
+    /// When it finished.
     pub at: Time,
 }
 
-/// What happened since the start, or since the counters were reset.
-///
-/// Reads, writes and steps count when a slot begins to serve; `served` when it is done.
+/// Counts since the start or the last reset. Reads, writes and steps count when their service begins, `served` when it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests that are done.
+    /// Requests finished.
     pub served: u64,
     /// Reads begun.
     pub reads: u64,
@@ -71,18 +68,18 @@ pub struct Counters {
     pub flushes: u64,
     /// Requests whose first block lies above the one after the last request's.
     pub upward: u64,
-    /// Requests whose first block lies below that: also where the last one is read again.
+    /// Requests whose first block lies below that; repeated reads included.
     pub downward: u64,
     /// Requests that begin where the last one ended.
     pub sequential: u64,
-    /// How long at least one slot was busy, in nanoseconds, up to the last event.
+    /// Time in which at least one slot was busy, in nanoseconds, up to the last event.
     pub busy_ns: u64,
-    /// How long all slots were busy, added up, counted when a slot begins.
+    /// Service times of all slots added up, in nanoseconds, counted when service begins.
     pub service_ns: u64,
 }
 
 impl Counters {
-    /// Steps that did not go down, of all steps: 0 to 1; 0 where there was none.
+    /// Fraction of steps that went upward or were sequential: 0 to 1; 0 without steps.
     #[must_use]
     pub fn upward_fraction(&self) -> f64 {
         let up = self.upward + self.sequential;

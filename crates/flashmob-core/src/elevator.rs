@@ -1,40 +1,35 @@
-//! The order in which a node serves what it has in hand.
+//! The order in which a node serves its pieces.
 //!
-//! The elevator sorts, merges and keeps order where order matters. It must never touch the store, look at a
-//! clock, or judge whether a request is allowed: it orders whatever it is given.
+//! The elevator sorts, merges and keeps order where order matters. It never touches the store, reads a clock, or judges whether a
+//! request is allowed.
 //!
 //! # Sweeps
 //!
-//! It is an FSCAN elevator (N-step SCAN with two queues). The *sweep* is a frozen set, served by ascending
-//! offset. Whatever becomes ready meanwhile gathers for the next one, which begins when the sweep is used up.
-//! So a ready entry (one that waits for no other) is preceded by at most the entries that were ready when it
-//! became so, and those that became ready before its own sweep began: the rest of one sweep and its own.
-//! However many arrive afterwards, nobody starves. Sweeps go upwards each time, never back and forth: flash gains from
-//! ascending addresses (readahead, neighbouring pages) but has no arm to bring back.
+//! It is an FSCAN elevator (N-step SCAN with two queues). The *sweep* is a frozen set, served by ascending offset. Entries that become
+//! ready meanwhile are gathered for the next sweep, which begins when this one is empty. So a ready entry (one that waits for no
+//! other) waits for the rest of one sweep and for its own at most, however many arrive afterwards. All sweeps go upwards: flash gains
+//! from ascending addresses (readahead, neighbouring pages) but has no arm to move back.
 //!
 //! # Order
 //!
-//! Ranges are widened to `align_bytes` before they are compared: a store that rewrites whole blocks must not
-//! have two writes in one block at once.
+//! Ranges are widened to `align_bytes` before they are compared: a store that rewrites whole blocks must not have two writes in one
+//! block at once.
 //!
-//! - What overlaps an earlier mutation (write, trim, write-zeroes) is issued only after that has completed. So
-//!   overlapping mutations keep their order of arrival, and a read sees every mutation that arrived before it.
-//! - A flush is issued only after every mutation that arrived before it has completed, and holds up nobody.
-//!   It has no place of its own and goes at the foot of its sweep.
-//! - Everything else is free. A mutation may overtake an earlier read of the same bytes, and run beside it: both are unanswered,
-//!   so the client that sent both has no claim to either order, and what it learns from the two answers fits the order in
-//!   which they were served. (A block device promises no more, and no client relies on more.)
+//! - An entry that overlaps an earlier mutation (write, trim, write-zeroes) is issued only after that has completed. So overlapping
+//!   mutations keep their order of arrival, and a read sees every mutation that arrived before it.
+//! - A flush is issued only after every mutation that arrived before it has completed, and nothing waits for it. It comes first in
+//!   its sweep.
+//! - Everything else is free. A mutation may overtake an earlier read of the same bytes, or run beside it: neither is answered yet, so
+//!   the client has no claim to an order, as with any block device.
 //!
-//! An entry waits only for earlier ones, and is ready when the last of them completes. It then gathers for
-//! the next sweep. What arrives later and overlaps a waiting mutation waits behind it, so a busy range cannot keep it out either.
-//! (A read so large that it waits for very many does hold up what arrives later on its range: see `order`.)
-//! While no mutation is waiting or in flight a read costs no bookkeeping at all.
+//! An entry waits only for earlier ones, and is ready for the next sweep when the last of them completes. Entries that arrive later
+//! and overlap a waiting mutation wait behind it, so it cannot starve on a busy range. (A read that waits for very many mutations does
+//! the same: see `order`.) While no mutation is waiting or in flight, a read costs no bookkeeping.
 //!
 //! # Merging
 //!
-//! Neighbours in a sweep become one operation if both are reads or both writes, have the same flags, and
-//! touch: writes end to start, reads also overlapping. Writes in one block of `align_bytes` do not merge,
-//! as the second is not ready before the first has completed.
+//! Neighbours in a sweep become one operation if both are reads or both writes, have the same flags, and are contiguous; reads may
+//! also overlap. Writes in one block of `align_bytes` do not merge, as the second is not ready before the first has completed.
 
 mod epochs;
 mod order;
@@ -52,17 +47,17 @@ use crate::units::KIB;
 /// How an [`Elevator`] compares and merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElevatorConfig {
-    /// Ranges are widened to multiples of this many bytes before they are checked for overlap: the block that the store
-    /// rewrites as a whole. 1 if it can write single bytes; 0 counts as 1.
+    /// Ranges are widened to multiples of this many bytes before they are checked for overlap: the block that the store rewrites as a
+    /// whole. 1 if it can write single bytes; 0 counts as 1.
     pub align_bytes: u64,
-    /// The most bytes that a merged operation may have. A single entry may have more.
+    /// Most bytes of a merged operation. A single entry may have more.
     pub merge_bytes_max: u32,
-    /// The most entries that a merged operation may have; below 2, nothing merges.
+    /// Most entries of a merged operation; below 2, nothing merges.
     pub merge_parts_max: usize,
 }
 
-/// Single bytes; merged operations of up to 256 KiB, which is where eMMC and UFS reach their sequential rate, and 64 parts,
-/// so that the answers of many small requests do not all wait for one large operation.
+/// Single bytes; merged operations of up to 256 KiB, with which eMMC and UFS reach their sequential rate, and of up to 64 parts, so
+/// that the answers of many small requests do not all wait for one large operation.
 impl Default for ElevatorConfig {
     fn default() -> ElevatorConfig {
         ElevatorConfig { align_bytes: 1, merge_bytes_max: 256 * KIB as u32, merge_parts_max: 64 }
@@ -70,7 +65,7 @@ impl Default for ElevatorConfig {
 }
 
 impl ElevatorConfig {
-    /// The bytes that an entry concerns, widened; none for a flush.
+    /// The range of an entry, widened; empty for a flush.
     #[inline]
     fn range<T>(&self, entry: &Entry<T>) -> Range<u64> {
         if entry.op == Op::Flush { 0..0 } else { self.widen(entry.offset_bytes, entry.len_bytes) }
@@ -86,10 +81,10 @@ impl ElevatorConfig {
     }
 }
 
-/// One piece of work in the queue.
+/// One operation in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<T> {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
@@ -97,41 +92,40 @@ pub struct Entry<T> {
     pub offset_bytes: u64,
     /// How many bytes; without meaning for a flush.
     pub len_bytes: u32,
-    /// What the caller knows it by.
+    /// The caller's name for it.
     pub tag: T,
 }
 
 /// One operation for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// To be handed to [`Elevator::complete`] when the operation has ended.
+    /// For [`Elevator::complete`] when the operation has ended.
     pub ticket: u64,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
     /// First byte of the extent: the first part's.
     pub offset_bytes: u64,
-    /// How many bytes: the union of all parts, which has no gap.
+    /// Length in bytes: the union of all parts, which has no gap.
     pub len_bytes: u32,
 }
 
-/// A queue that gives back what was put in, in an order that is good for flash and right for the data.
+/// A queue that reorders operations for flash and keeps the order that data needs.
 #[derive(Debug)]
 pub struct Elevator<T> {
     config: ElevatorConfig,
-    /// What waits, ready or not.
+    /// The entries that wait, ready or not.
     entries: Slab<Waiting<T>>,
-    /// The rest of the sweep, descending: it is served from the end.
+    /// The rest of the sweep, descending: the last is served next.
     sweep: Vec<Key>,
-    /// What is ready for the next sweep.
+    /// The entries of the next sweep.
     gathered: Vec<Key>,
     order: Order,
     flights: Slab<Flight>,
     arrivals: u64,
     issues: u32,
-    waiting_mutations: usize,
-    /// Entries that have just become ready; kept for its memory only.
+    /// Entries that have just become ready; a field only to reuse its memory.
     ready: Vec<u32>,
 }
 
@@ -139,7 +133,7 @@ pub struct Elevator<T> {
 struct Waiting<T> {
     entry: Entry<T>,
     arrival: u64,
-    /// Whether it is in the sweep or gathered for the next, rather than held up.
+    /// Whether it is in the sweep or gathered for the next.
     ready: bool,
     /// Its node in `order`, if it needs one.
     node: Option<u32>,
@@ -156,14 +150,14 @@ impl<T> Waiting<T> {
 #[derive(Debug)]
 struct Flight {
     ticket: u64,
-    /// The first of the linked nodes that complete with it.
+    /// The first in the linked list of nodes that complete with it.
     nodes: Option<u32>,
 }
 
-/// Offset, then arrival, then slot in `entries`, as one number: sorting compares nothing else.
+/// Offset, arrival and slot in `entries` as one number, for sorting.
 ///
-/// Arrivals are cut to 32 bits and wrap. That only touches the order of entries with equal offsets in one sweep, and never that of
-/// overlapping mutations, as these are never in one sweep.
+/// Arrivals are cut to 32 bits and wrap. That only affects the order of entries with equal offsets in one sweep, never that of
+/// overlapping mutations, which are never in one sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
 
@@ -178,7 +172,7 @@ impl Key {
 }
 
 impl<T> Elevator<T> {
-    /// An empty elevator, which holds no memory until it is used.
+    /// An empty elevator, which allocates at its first use.
     #[must_use]
     pub fn new(config: ElevatorConfig) -> Elevator<T> {
         Elevator {
@@ -190,15 +184,8 @@ impl<T> Elevator<T> {
             flights: Slab::new(),
             arrivals: 0,
             issues: 0,
-            waiting_mutations: 0,
             ready: Vec::new(),
         }
-    }
-
-    /// How it compares and merges.
-    #[must_use]
-    pub fn config(&self) -> &ElevatorConfig {
-        &self.config
     }
 
     /// How many entries wait to be issued.
@@ -214,31 +201,24 @@ impl<T> Elevator<T> {
     }
 
     /// How many issues have not completed.
-    #[must_use]
+    #[cfg(test)]
     pub fn in_flight(&self) -> usize {
         self.flights.len()
     }
 
-    /// Whether a write, trim or write-zeroes waits to be issued.
-    #[must_use]
-    pub fn has_waiting_mutations(&self) -> bool {
-        self.waiting_mutations > 0
-    }
-
-    /// Whether a read of that range would have to wait for a mutation that is waiting or in flight.
+    /// Whether a read of this range would wait for a mutation that is waiting or in flight.
     #[inline]
     #[must_use]
     pub fn overlaps_mutation(&self, offset_bytes: u64, len_bytes: u32) -> bool {
         self.order.is_owned(self.config.widen(offset_bytes, len_bytes))
     }
 
-    /// Takes in an entry. The order of calls is the order of arrival.
+    /// Adds an entry. The order of calls is the order of arrival.
     #[inline]
     pub fn push(&mut self, entry: Entry<T>) {
         let slot = self.entries.vacant_key() as u32;
         let arrival = self.arrivals;
         self.arrivals += 1;
-        self.waiting_mutations += usize::from(entry.op.mutates());
         let (node, ready) = self.order.admit(entry.op, self.config.range(&entry), arrival, slot);
         let waiting = Waiting { entry, arrival, ready, node };
         if ready {
@@ -247,8 +227,8 @@ impl<T> Elevator<T> {
         self.entries.insert(waiting);
     }
 
-    /// The next operation for the store, with its entries in `parts` by ascending offset (what was in
-    /// `parts` is dropped). `None` if nothing can start now: nothing waits, or all that waits does so for issues in flight.
+    /// The next operation for the store, with its entries in `parts` (cleared first) by ascending offset. `None` if nothing can start
+    /// now: no entry waits, or all of them wait for issues in flight.
     pub fn next(&mut self, parts: &mut Vec<Entry<T>>) -> Option<Issue> {
         parts.clear();
         if self.sweep.is_empty() {
@@ -278,7 +258,7 @@ impl<T> Elevator<T> {
         Some(Issue { ticket, op, flags, offset_bytes, len_bytes })
     }
 
-    /// The issue with that ticket has ended, well or badly. Returns whether it was in flight; nothing happens otherwise.
+    /// The issue with this ticket has ended, with or without success. Returns whether it was in flight; otherwise it has no effect.
     pub fn complete(&mut self, ticket: u64) -> bool {
         let slot = ticket as u32 as usize;
         if self.flights.get(slot).is_none_or(|flight| flight.ticket != ticket) {
@@ -297,11 +277,10 @@ impl<T> Elevator<T> {
         true
     }
 
-    /// Moves an entry out of the queue, and its node, if it has one, to the front of `nodes`.
+    /// Removes an entry from the queue, and links its node, if it has one, in front of `nodes`.
     #[inline]
     fn take(&mut self, key: Key, nodes: &mut Option<u32>) -> Entry<T> {
         let Waiting { entry, node, .. } = self.entries.remove(key.slot());
-        self.waiting_mutations -= usize::from(entry.op.mutates());
         if let Some(node) = node {
             self.order.link(node, *nodes);
             *nodes = Some(node);
@@ -309,7 +288,7 @@ impl<T> Elevator<T> {
         entry
     }
 
-    /// The length of the operation at `offset_bytes` once the entry of `key` has joined it; `None` if that may not be.
+    /// The length of the operation at `offset_bytes` with the entry of `key` merged; `None` if they must not merge.
     #[inline]
     fn merged(&self, op: Op, flags: OpFlags, offset_bytes: u64, len_bytes: u32, key: Key) -> Option<u32> {
         let next = &self.entries[key.slot()].entry;

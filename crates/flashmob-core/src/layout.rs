@@ -1,12 +1,12 @@
-//! Where a byte of the volume lies: volume address -> extent and offset in it, and back.
+//! Where a byte of the volume lies: volume address -> extent and offset.
 //!
-//! A layout is arithmetic only. It must never know which node serves an extent, nor hold state that
-//! changes: the same kind and the same sizes give the same addresses for ever, because data lies there.
+//! A layout is arithmetic only. It does not know which node serves an extent, and has no state that changes: the same kind and sizes
+//! give the same addresses for ever, because data is stored by them.
 //!
 //! # Linear
 //!
-//! Extents laid end to end, each used to its last byte. With extents of 10 GB, addresses from 20 GB up to
-//! 30 GB belong to the third node (P1).
+//! Extents end to end, each used to its last byte. With extents of 10 GB, the addresses from 20 GB to 30 GB belong to the third
+//! node (P1).
 //!
 //! ```text
 //! volume   0         10         20         30 GB
@@ -15,11 +15,10 @@
 //!
 //! # Striped
 //!
-//! Whole stripes go round over all extents while all have room, then over those that still have, and so on.
-//! Each such stretch of the volume is a *zone*. A row is one stripe of each member of the zone. Within a row the
-//! larger extent comes first, and the lower number among equals, so the members of each zone are a prefix
-//! of one order and the tables stay as small as the list of extents.
-//! What remains of an extent after its last whole stripe (`x`) is unused.
+//! Stripes rotate over all extents while all have room, then over those that still have, and so on. Each such part of the volume is
+//! a *zone*. A row is one stripe of each member of the zone. Within a row the larger extent comes first, and the lower number among
+//! equals, so the members of each zone are a prefix of one order, and the tables are as small as the list of extents.
+//! The rest of an extent after its last whole stripe (`x`) is unused.
 //!
 //! Extents of 3.5, 5 and 2 stripes; the cells are stripes of the volume:
 //!
@@ -38,7 +37,7 @@ use std::iter::FusedIterator;
 use crate::planted::{self, Bug};
 use crate::units::GIB;
 
-/// The most extents that a volume may have.
+/// Most extents of a volume.
 pub const EXTENTS_MAX: usize = 4096;
 /// The smallest stripe, in bytes: a sector.
 pub const STRIPE_BYTES_MIN: u64 = 512;
@@ -52,14 +51,14 @@ pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64;
 pub enum LayoutKind {
     /// Extents end to end.
     Linear,
-    /// Stripes in turn over the extents.
+    /// Stripes rotating over the extents.
     Striped {
-        /// Bytes that lie together on one extent: a power of two, [`STRIPE_BYTES_MIN`] to [`STRIPE_BYTES_MAX`].
+        /// Contiguous bytes on one extent: a power of two, [`STRIPE_BYTES_MIN`] to [`STRIPE_BYTES_MAX`].
         stripe_bytes: u64,
     },
 }
 
-/// The canonical text, such as `linear` or `striped:65536`. Nodes remember it: it must not change.
+/// The canonical text, such as `linear` or `striped:65536`. Nodes remember it, so it must not change.
 impl fmt::Display for LayoutKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,34 +68,25 @@ impl fmt::Display for LayoutKind {
     }
 }
 
-/// Why extents do not make a volume.
+/// Why extents cannot form a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// An empty list.
     #[error("a volume needs at least one extent")]
     NoExtents,
     /// A list longer than [`EXTENTS_MAX`].
-    #[error("{count} extents are more than {EXTENTS_MAX}")]
-    TooManyExtents {
-        /// How many there are.
-        count: usize,
-    },
-    /// An extent without a byte.
-    #[error("extent {extent} is empty")]
-    EmptyExtent {
-        /// Which one, from 0.
-        extent: usize,
-    },
+    #[error("{0} extents are more than {EXTENTS_MAX}")]
+    TooManyExtents(usize),
+    /// An extent of 0 bytes: its number, from 0.
+    #[error("extent {0} is empty")]
+    EmptyExtent(usize),
     /// The sizes add up to more than [`VOLUME_BYTES_MAX`].
     #[error("the extents add up to more than {VOLUME_BYTES_MAX} bytes")]
     TooLarge,
-    /// A stripe that is no power of two or out of range.
-    #[error("a stripe of {stripe_bytes} bytes is not a power of two between {STRIPE_BYTES_MIN} and {STRIPE_BYTES_MAX}")]
-    StripeBytes {
-        /// The stripe asked for.
-        stripe_bytes: u64,
-    },
-    /// An extent of which no byte would be used.
+    /// A stripe that is not a power of two or out of range.
+    #[error("a stripe of {0} bytes is not a power of two between {STRIPE_BYTES_MIN} and {STRIPE_BYTES_MAX}")]
+    StripeBytes(u64),
+    /// An extent smaller than one stripe.
     #[error("extent {extent} has {size_bytes} bytes, less than one stripe of {stripe_bytes}")]
     ExtentBelowStripe {
         /// Which one, from 0.
@@ -108,7 +98,7 @@ pub enum LayoutError {
     },
 }
 
-/// A part of a request that lies together on one extent.
+/// A part of a request that is contiguous on one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The extent, from 0.
@@ -124,7 +114,6 @@ pub struct Span {
 /// The map from a volume's addresses to its extents.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    kind: LayoutKind,
     extent_sizes_bytes: Vec<u64>,
     size_bytes: u64,
     map: Map,
@@ -147,8 +136,6 @@ struct Stripes {
     zones: Vec<Zone>,
     /// The extents, larger ones first; the members of a zone are a prefix of it.
     order: Vec<u32>,
-    /// The place of each extent in `order`.
-    ranks: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -160,7 +147,7 @@ struct Zone {
     members: u64,
 }
 
-/// Where a byte lies, and for how many bytes from there volume and extent run together.
+/// Where a byte lies, and for how many bytes from there volume and extent are both contiguous.
 struct Run {
     extent: u32,
     extent_offset_bytes: u64,
@@ -178,48 +165,17 @@ impl Layout {
                 (stripes.zones.last().map_or(0, |z| z.end_bytes), Map::Striped(stripes))
             }
         };
-        Ok(Layout { kind, extent_sizes_bytes: extent_sizes_bytes.to_vec(), size_bytes, map })
+        Ok(Layout { extent_sizes_bytes: extent_sizes_bytes.to_vec(), size_bytes, map })
     }
 
-    /// How the extents make up the volume.
-    #[must_use]
-    pub fn kind(&self) -> LayoutKind {
-        self.kind
-    }
-
-    /// Bytes of the volume: the sum of what is used of each extent.
+    /// Size of the volume: the used bytes of all extents.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// How many extents there are.
-    #[must_use]
-    pub fn extents(&self) -> u32 {
-        self.extent_sizes_bytes.len() as u32
-    }
-
-    /// Bytes of extent `extent`, as given; `None` if there is no such extent.
-    #[must_use]
-    pub fn extent_size_bytes(&self, extent: u32) -> Option<u64> {
-        self.extent_sizes_bytes.get(extent as usize).copied()
-    }
-
-    /// The canonical text of its kind, such as `linear` or `striped:65536`, which nodes remember.
-    /// The sizes of the extents are no part of it.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        self.kind.to_string()
-    }
-
-    /// The extent and the offset in it that hold the byte at `offset_bytes`; `None` beyond the end.
-    #[must_use]
-    pub fn locate(&self, offset_bytes: u64) -> Option<(u32, u64)> {
-        self.run_at(offset_bytes).map(|run| (run.extent, run.extent_offset_bytes))
-    }
-
     /// The extent and the offset in it, if all of `[offset_bytes, offset_bytes + len_bytes)` lies in one piece on one
-    /// extent: what [`Layout::split`] says in one span.
+    /// extent: what [`Layout::split`] says in one span. `None` otherwise, and beyond the end.
     #[must_use]
     #[inline]
     pub fn locate_whole(&self, offset_bytes: u64, len_bytes: u64) -> Option<(u32, u64)> {
@@ -228,32 +184,16 @@ impl Layout {
             .then_some((run.extent, run.extent_offset_bytes))
     }
 
-    /// The volume address of a byte of an extent: the inverse of [`Layout::locate`]. `None` if the
-    /// volume does not use that byte, or there is no such extent.
-    #[must_use]
-    pub fn volume_offset(&self, extent: u32, extent_offset_bytes: u64) -> Option<u64> {
-        if extent_offset_bytes >= self.extent_size_bytes(extent)? {
-            return None;
-        }
-        match &self.map {
-            Map::LinearEqual { extent_bytes } => Some(u64::from(extent) * extent_bytes + extent_offset_bytes),
-            Map::LinearUnequal { starts_bytes } => Some(starts_bytes.get(extent as usize)? + extent_offset_bytes),
-            Map::Striped(stripes) => stripes.volume_offset(extent, extent_offset_bytes),
-        }
-    }
-
-    /// Cuts `[offset_bytes, offset_bytes + len_bytes)` into spans, in ascending order of the volume's
-    /// addresses, without allocating. Callers check requests against the size first; what lies beyond the end of the
-    /// volume gives no span.
+    /// Cuts `[offset_bytes, offset_bytes + len_bytes)` into spans, in ascending order, without allocating. There is no span beyond the
+    /// end of the volume.
     #[must_use]
     pub fn split(&self, offset_bytes: u64, len_bytes: u64) -> Split<'_> {
         let left_bytes = len_bytes.min(self.size_bytes.saturating_sub(offset_bytes));
         Split { layout: self, offset_bytes, left_bytes, request_offset_bytes: 0 }
     }
 
-    /// The part of each extent that `[offset_bytes, offset_bytes + len_bytes)` covers: extent, first byte, bytes. There
-    /// is at most one for each, as what follows in the volume follows on the extent too. Takes time for extents, not for
-    /// stripes.
+    /// The part of each extent that `[offset_bytes, offset_bytes + len_bytes)` covers: extent, first byte, length. There is at most one
+    /// for each, as ascending volume addresses ascend on each extent. The time depends on the number of extents, not of stripes.
     #[must_use]
     pub fn ranges(&self, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u64, u64)> {
         let end_bytes = offset_bytes.saturating_add(len_bytes).min(self.size_bytes);
@@ -292,16 +232,16 @@ impl Layout {
     }
 }
 
-/// Checks what holds for every kind of layout; returns the sum of the sizes.
+/// Checks the conditions of every kind of layout; returns the sum of the sizes.
 fn check_extents(sizes_bytes: &[u64]) -> Result<u64, LayoutError> {
     if sizes_bytes.is_empty() {
         return Err(LayoutError::NoExtents);
     }
     if sizes_bytes.len() > EXTENTS_MAX {
-        return Err(LayoutError::TooManyExtents { count: sizes_bytes.len() });
+        return Err(LayoutError::TooManyExtents(sizes_bytes.len()));
     }
     if let Some(extent) = sizes_bytes.iter().position(|&size| size == 0) {
-        return Err(LayoutError::EmptyExtent { extent });
+        return Err(LayoutError::EmptyExtent(extent));
     }
     let total = sizes_bytes.iter().try_fold(0u64, |sum, &size| sum.checked_add(size));
     total.filter(|&total| total <= VOLUME_BYTES_MAX).ok_or(LayoutError::TooLarge)
@@ -324,7 +264,7 @@ fn linear(sizes_bytes: &[u64]) -> Map {
 impl Stripes {
     fn new(stripe_bytes: u64, sizes_bytes: &[u64]) -> Result<Stripes, LayoutError> {
         if !stripe_bytes.is_power_of_two() || !(STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes) {
-            return Err(LayoutError::StripeBytes { stripe_bytes });
+            return Err(LayoutError::StripeBytes(stripe_bytes));
         }
         if let Some(extent) = sizes_bytes.iter().position(|&size| size < stripe_bytes) {
             let size_bytes = sizes_bytes[extent];
@@ -333,12 +273,8 @@ impl Stripes {
         let shift = stripe_bytes.trailing_zeros();
         let rows = |extent: u32| sizes_bytes[extent as usize] >> shift;
         let mut order: Vec<u32> = (0..sizes_bytes.len() as u32).collect();
-        // Rows, not bytes: what is left over after the last stripe must not change who comes first.
+        // By rows, not bytes: the rest after the last stripe must not change the order.
         order.sort_by_key(|&extent| std::cmp::Reverse(rows(extent)));
-        let mut ranks = vec![0; order.len()];
-        for (rank, &extent) in order.iter().enumerate() {
-            ranks[extent as usize] = rank as u32;
-        }
         let mut zones: Vec<Zone> = Vec::new();
         for (rank, &extent) in order.iter().enumerate().rev() {
             let (start_bytes, first_row) = zones.last().map_or((0, 0), |z| (z.end_bytes, z.end_row));
@@ -349,13 +285,13 @@ impl Stripes {
                 zones.push(Zone { start_bytes, end_bytes, first_row, end_row, members });
             }
         }
-        Ok(Stripes { shift, zones, order, ranks })
+        Ok(Stripes { shift, zones, order })
     }
 
     /// `offset_bytes` must lie in the volume.
     #[inline]
     fn run_at(&self, offset_bytes: u64) -> Run {
-        // Nearly always there is one zone, or the first is by far the largest.
+        // Usually there is one zone, or the first is by far the largest.
         let zone = match &self.zones[0] {
             first if offset_bytes < first.end_bytes => first,
             _ => &self.zones[self.zones.partition_point(|z| z.end_bytes <= offset_bytes)],
@@ -368,7 +304,7 @@ impl Stripes {
         Run {
             extent: self.order[(stripe % zone.members) as usize],
             extent_offset_bytes: (row << self.shift) + in_stripe_bytes,
-            // One extent alone: its stripes lie end to end.
+            // With one member its stripes are contiguous.
             left_bytes: if zone.members == 1 {
                 zone.end_bytes - offset_bytes
             } else {
@@ -400,18 +336,6 @@ impl Stripes {
         }
         let ranges = by_rank.iter().zip(&self.order);
         ranges.filter_map(|(range, &extent)| range.map(|(start, stop)| (extent, start, stop - start))).collect()
-    }
-
-    fn volume_offset(&self, extent: u32, extent_offset_bytes: u64) -> Option<u64> {
-        let row = extent_offset_bytes >> self.shift;
-        let rank = u64::from(*self.ranks.get(extent as usize)?);
-        let zone = self.zones.get(self.zones.partition_point(|z| z.end_row <= row))?;
-        if rank >= zone.members {
-            return None;
-        }
-        let stripe = (row - zone.first_row) * zone.members + rank;
-        let in_stripe_bytes = extent_offset_bytes & ((1 << self.shift) - 1);
-        Some(zone.start_bytes + (stripe << self.shift) + in_stripe_bytes)
     }
 }
 

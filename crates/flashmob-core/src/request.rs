@@ -1,4 +1,4 @@
-//! A client's request, in the form that every kind of client hands to the gateway.
+//! A client's request.
 
 use crate::op::{Op, OpFlags};
 
@@ -8,16 +8,16 @@ pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
 /// One request of a client, decoded but not yet checked against the volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What the client calls it; the reply carries it back.
+    /// The client's name for it, returned in the reply.
     pub cookie: u64,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
-    /// First byte of the volume that it concerns.
+    /// First byte of the volume.
     pub offset_bytes: u64,
-    /// How many bytes it concerns; up to [`REQUEST_BYTES_MAX`] for reads and writes, `u32::MAX` for others.
+    /// Length in bytes: up to [`REQUEST_BYTES_MAX`] for reads and writes, `u32::MAX` for others.
     pub len_bytes: u32,
-    /// What is to be written: `len_bytes` of it for a write, empty otherwise.
+    /// The `len_bytes` to write; empty for other operations.
     pub payload: Vec<u8>,
 }

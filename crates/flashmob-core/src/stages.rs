@@ -1,84 +1,56 @@
-//! The stages that every request passes, and how long it took between them.
+//! The stages that every request passes, and histograms of the time between them.
 //!
-//! The names of stages are the same in metrics, results, traces and plots. An interval bears the name of
-//! the stage that ends it; `total` is the whole way through one process.
+//! Stages have the same names in metrics, results, traces and plots. An interval has the name of the stage that ends it; `total` is
+//! the whole time in one process.
 //!
 //! ```text
 //! gateway  received -> queued -> batched -> sent ------------------------------------------------> replied
 //! node                                         node_received -> scheduled -> flash_start -> flash_done -> replied
 //! ```
 //!
-//! Each process measures with its own clock and records only what it saw itself: no interval here may ever be a
-//! difference between the clocks of two devices.
+//! Each process measures with its own clock: no interval is a difference between the clocks of two devices.
 //!
-//! Values are nanoseconds. Histograms tell them apart by 512 ns or 1 %, whichever is more, from 0 to 100 s; what is longer counts
-//! as 100 s. A set of five takes 110 KiB, so a process that is gateway and node at once stays below 256 KiB.
+//! Values are nanoseconds. Histograms resolve 512 ns or 1 %, whichever is more, from 0 to 100 s; longer times count as 100 s. A set of
+//! five takes 110 KiB, so a process that is gateway and node at once stays below 256 KiB.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use hdrhistogram::Histogram;
 
-/// A point that every request passes, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stage {
-    /// The gateway has read the request whole and checked it.
-    Received,
-    /// Its pieces stand in the queues of their nodes.
-    Queued,
-    /// A piece is part of a batch.
-    Batched,
-    /// The batch was handed to the socket.
-    Sent,
-    /// The node has read the batch whole and checked it.
-    NodeReceived,
-    /// The piece stands in the elevator.
-    Scheduled,
-    /// The store was asked.
-    FlashStart,
-    /// The store has answered.
-    FlashDone,
-    /// The answer was handed to the socket (node) or has come back and is handed on (gateway).
-    Replied,
-}
+use crate::enums::listed;
 
-impl Stage {
-    /// All of them, in the order in which a request passes them.
-    pub const ALL: [Stage; 9] = [
-        Stage::Received,
-        Stage::Queued,
-        Stage::Batched,
-        Stage::Sent,
-        Stage::NodeReceived,
-        Stage::Scheduled,
-        Stage::FlashStart,
-        Stage::FlashDone,
-        Stage::Replied,
-    ];
-
-    /// Its name in metrics, results, traces and plots.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Received => "received",
-            Stage::Queued => "queued",
-            Stage::Batched => "batched",
-            Stage::Sent => "sent",
-            Stage::NodeReceived => "node_received",
-            Stage::Scheduled => "scheduled",
-            Stage::FlashStart => "flash_start",
-            Stage::FlashDone => "flash_done",
-            Stage::Replied => "replied",
-        }
+listed! {
+    /// A point that every request passes; in order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Stage {
+        /// The gateway has read the whole request and checked it.
+        Received => "received",
+        /// Its pieces are in the queues of their nodes.
+        Queued => "queued",
+        /// A piece is part of a batch.
+        Batched => "batched",
+        /// The batch was handed to the socket.
+        Sent => "sent",
+        /// The node has read the whole batch and checked it.
+        NodeReceived => "node_received",
+        /// The piece is in the elevator.
+        Scheduled => "scheduled",
+        /// The store began the operation.
+        FlashStart => "flash_start",
+        /// The store finished the operation.
+        FlashDone => "flash_done",
+        /// The answer was handed to the socket (node) or to the client (gateway).
+        Replied => "replied",
     }
 }
 
-/// How many intervals a process sees: four between neighbouring stages, and the whole.
+/// How many intervals a process measures: four between neighbouring stages, and the total.
 pub const INTERVALS: usize = 5;
 
-/// The intervals that one kind of process sees.
+/// The intervals that one kind of process measures.
 pub trait Interval: Copy + Debug + PartialEq + 'static {
-    /// All of them, in order; the whole comes last.
+    /// All of them, in order; the total comes last.
     const ALL: [Self; INTERVALS];
 
     /// Its place in [`Interval::ALL`].
@@ -93,89 +65,70 @@ pub trait Interval: Copy + Debug + PartialEq + 'static {
     }
 }
 
-/// The intervals that a gateway sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum GatewayInterval {
-    /// Received until queued: the layout's work.
-    Queued,
-    /// Queued until batched: waiting for a batch to leave.
-    Batched,
-    /// Batched until sent: encoding, and waiting for the socket.
-    Sent,
-    /// Sent until the node's answer is back: the air, twice, and all of the node.
-    Replied,
-    /// Received until replied.
-    Total,
-}
-
-impl Interval for GatewayInterval {
-    const ALL: [GatewayInterval; INTERVALS] = [
-        GatewayInterval::Queued,
-        GatewayInterval::Batched,
-        GatewayInterval::Sent,
-        GatewayInterval::Replied,
-        GatewayInterval::Total,
-    ];
-
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn stages(self) -> (Stage, Stage) {
-        match self {
-            GatewayInterval::Queued => (Stage::Received, Stage::Queued),
-            GatewayInterval::Batched => (Stage::Queued, Stage::Batched),
-            GatewayInterval::Sent => (Stage::Batched, Stage::Sent),
-            GatewayInterval::Replied => (Stage::Sent, Stage::Replied),
-            GatewayInterval::Total => (Stage::Received, Stage::Replied),
+/// Declares the intervals of one kind of process, each with the stages at which it begins and ends.
+macro_rules! intervals {
+    ($(#[$attribute:meta])* pub enum $type:ident {
+        $($(#[$of_variant:meta])* $variant:ident: $begin:ident => $end:ident,)*
+    }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$of_variant])* $variant,)*
         }
-    }
-}
 
-/// The intervals that a node sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NodeInterval {
-    /// Received by the node until scheduled: decoding, and waiting for memory.
-    Scheduled,
-    /// Scheduled until the store is asked: waiting in the elevator.
-    FlashStart,
-    /// Asked until answered: the service time of the store.
-    FlashDone,
-    /// Answered by the store until handed to the socket.
-    Replied,
-    /// Received by the node until replied.
-    Total,
-}
+        impl Interval for $type {
+            const ALL: [$type; INTERVALS] = [$($type::$variant),*];
 
-impl Interval for NodeInterval {
-    const ALL: [NodeInterval; INTERVALS] = [
-        NodeInterval::Scheduled,
-        NodeInterval::FlashStart,
-        NodeInterval::FlashDone,
-        NodeInterval::Replied,
-        NodeInterval::Total,
-    ];
+            fn index(self) -> usize {
+                self as usize
+            }
 
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn stages(self) -> (Stage, Stage) {
-        match self {
-            NodeInterval::Scheduled => (Stage::NodeReceived, Stage::Scheduled),
-            NodeInterval::FlashStart => (Stage::Scheduled, Stage::FlashStart),
-            NodeInterval::FlashDone => (Stage::FlashStart, Stage::FlashDone),
-            NodeInterval::Replied => (Stage::FlashDone, Stage::Replied),
-            NodeInterval::Total => (Stage::NodeReceived, Stage::Replied),
+            fn stages(self) -> (Stage, Stage) {
+                match self {
+                    $($type::$variant => (Stage::$begin, Stage::$end),)*
+                }
+            }
         }
+    };
+}
+
+intervals! {
+    /// The intervals that a gateway sees.
+    pub enum GatewayInterval {
+        /// Received until queued: the layout's work.
+        Queued: Received => Queued,
+        /// Queued until batched: waiting for a batch to leave.
+        Batched: Queued => Batched,
+        /// Batched until sent: encoding, and waiting for the socket.
+        Sent: Batched => Sent,
+        /// Sent until the node's answer is back: the network in both directions, and the node.
+        Replied: Sent => Replied,
+        /// Received until replied.
+        Total: Received => Replied,
     }
 }
 
-/// What histograms resolve at best: 1 us, of which hdrhistogram makes the power of two below, 512 ns.
+intervals! {
+    /// The intervals that a node sees.
+    pub enum NodeInterval {
+        /// Received by the node until scheduled: decoding, and waiting for memory.
+        Scheduled: NodeReceived => Scheduled,
+        /// Scheduled until the store is asked: waiting in the elevator.
+        FlashStart: Scheduled => FlashStart,
+        /// Asked until answered: the service time of the store.
+        FlashDone: FlashStart => FlashDone,
+        /// Answered by the store until handed to the socket.
+        Replied: FlashDone => Replied,
+        /// Received by the node until replied.
+        Total: NodeReceived => Replied,
+    }
+}
+
+/// The finest resolution: 1 us, which hdrhistogram rounds down to a power of two, 512 ns.
 const LOWEST_NANOS: u64 = 1_000;
-/// The longest time that is told apart from longer ones: 100 s, ten times the default timeout of a request.
+/// The longest time that is distinguished: 100 s, ten times the default timeout of a request.
 pub const HIGHEST_NANOS: u64 = 100_000_000_000;
-/// Two significant digits: 1 %, finer than any of these figures repeats.
+/// Two significant digits: 1 %, finer than measurements repeat.
 const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// How many bounds the buckets for Prometheus have.
@@ -193,13 +146,7 @@ pub const BUCKET_BOUNDS_NANOS: [u64; BUCKETS] = {
     bounds
 };
 
-/// The same bounds in seconds, as the `le` label wants them.
-#[must_use]
-pub fn bucket_bounds_seconds() -> [f64; BUCKETS] {
-    BUCKET_BOUNDS_NANOS.map(|nanos| nanos as f64 / 1e9)
-}
-
-/// One histogram for each interval that a process sees. Nothing that is recorded makes it panic or grow.
+/// One histogram for each interval. Recording never panics and never allocates.
 #[derive(Clone, Debug)]
 pub struct StageHistograms<I> {
     histograms: [Histogram<u64>; INTERVALS],
@@ -208,75 +155,50 @@ pub struct StageHistograms<I> {
 }
 
 impl<I: Interval> StageHistograms<I> {
-    /// Empty histograms. All the memory they will ever take is taken here.
-    #[must_use]
-    pub fn new() -> StageHistograms<I> {
-        let empty = Histogram::new_with_bounds(LOWEST_NANOS, HIGHEST_NANOS, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants in the order that hdrhistogram asks for");
-        StageHistograms {
-            histograms: std::array::from_fn(|_| empty.clone()),
-            sums_nanos: [0; INTERVALS],
-            intervals: PhantomData,
-        }
-    }
-
     /// Records that `interval` took `nanos`.
     #[inline]
     pub fn record(&mut self, interval: I, nanos: u64) {
         self.record_n(interval, nanos, 1);
     }
 
-    /// Records that `interval` took `nanos`, `count` times: for what travels in one batch.
+    /// Records that `interval` took `nanos`, `count` times.
     #[inline]
     pub fn record_n(&mut self, interval: I, nanos: u64, count: u64) {
         let index = interval.index();
         let histogram = &mut self.histograms[index];
-        // A histogram adds up its cells without a check: together they must fit 64 bits.
+        // hdrhistogram adds up its cells unchecked: the sum must fit 64 bits.
         let count = count.min(u64::MAX - histogram.len());
         histogram.saturating_record_n(nanos.min(HIGHEST_NANOS), count);
         self.sums_nanos[index] = self.sums_nanos[index].saturating_add(nanos.saturating_mul(count));
     }
 
-    /// How many times were recorded for `interval`.
+    /// How many times of `interval` were recorded.
     #[must_use]
     pub fn count(&self, interval: I) -> u64 {
         self.histograms[interval.index()].len()
     }
 
-    /// The exact sum of what was recorded for `interval`, in nanoseconds.
+    /// The exact sum of the recorded times of `interval`, in nanoseconds.
     #[must_use]
     pub fn sum_nanos(&self, interval: I) -> u64 {
         self.sums_nanos[interval.index()]
     }
 
-    /// The time in nanoseconds that a share `q` (0 to 1; 0.99 for p99) of what was recorded does not exceed, rounded up to the end
-    /// of its cell; 0 if nothing was recorded.
+    /// The time in nanoseconds that a share `q` (0 to 1; 0.99 for p99) of the recorded times does not exceed, rounded up to the end of
+    /// its cell; 0 if nothing was recorded.
     #[must_use]
     pub fn quantile(&self, interval: I, q: f64) -> u64 {
         self.histograms[interval.index()].value_at_quantile(q.clamp(0.0, 1.0))
     }
 
-    /// Adds what `other` has recorded.
-    pub fn merge(&mut self, other: &StageHistograms<I>) {
-        for interval in I::ALL {
-            let index = interval.index();
-            let sum_nanos = self.sums_nanos[index].saturating_add(other.sums_nanos[index]);
-            for (nanos, count) in other.cells(interval) {
-                self.record_n(interval, nanos, count);
-            }
-            self.sums_nanos[index] = sum_nanos;
-        }
-    }
-
-    /// The cells in which something was recorded, ascending: the longest time that falls into the cell, in nanoseconds, and how often
-    /// one did. This is the raw histogram that results keep.
+    /// The cells that are not empty, ascending: the longest time of the cell in nanoseconds, and its count. Results keep this raw
+    /// histogram.
     pub fn cells(&self, interval: I) -> impl Iterator<Item = (u64, u64)> + '_ {
         let recorded = self.histograms[interval.index()].iter_recorded();
         recorded.map(|cell| (cell.value_iterated_to(), cell.count_at_value()))
     }
 
-    /// For each of [`BUCKET_BOUNDS_NANOS`], how many of the recorded times do not exceed it; the bucket without a bound is
-    /// [`StageHistograms::count`]. A cell that holds a bound counts as a whole.
+    /// For each of [`BUCKET_BOUNDS_NANOS`], how many recorded times do not exceed it. A cell that contains a bound counts as a whole.
     #[must_use]
     pub fn cumulative(&self, interval: I) -> [u64; BUCKETS] {
         let histogram = &self.histograms[interval.index()];
@@ -294,36 +216,30 @@ impl<I: Interval> StageHistograms<I> {
             below
         })
     }
-
-    /// Bytes of memory that all the cells take.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.histograms.iter().map(|h| h.distinct_values() * size_of::<u64>()).sum::<usize>() + size_of::<Self>()
-    }
 }
 
 impl<I: Interval> Default for StageHistograms<I> {
+    /// Empty histograms. All their memory is allocated here.
     fn default() -> StageHistograms<I> {
-        StageHistograms::new()
+        let empty = Histogram::new_with_bounds(LOWEST_NANOS, HIGHEST_NANOS, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants in the order that hdrhistogram asks for");
+        StageHistograms {
+            histograms: std::array::from_fn(|_| empty.clone()),
+            sums_nanos: [0; INTERVALS],
+            intervals: PhantomData,
+        }
     }
 }
 
-/// Takes down times for [`StageHistograms`]: equal ones that follow one another, as those of one batch do, cost a
-/// histogram one visit.
+/// Records times in [`StageHistograms`]; equal ones in a row, such as those of one batch, cost one update of a histogram.
 #[derive(Clone, Debug)]
 pub struct StageRecorder<I> {
     histograms: StageHistograms<I>,
-    /// For each interval the last time, in nanoseconds, and how often it came in a row.
+    /// For each interval the last time in nanoseconds, and how often it was recorded in a row.
     rows: [(u64, u64); INTERVALS],
 }
 
 impl<I: Interval> StageRecorder<I> {
-    /// Empty histograms.
-    #[must_use]
-    pub fn new() -> StageRecorder<I> {
-        StageRecorder { histograms: StageHistograms::new(), rows: [(0, 0); INTERVALS] }
-    }
-
     /// Records that `interval` took `nanos`.
     #[inline]
     pub fn record(&mut self, interval: I, nanos: u64) {
@@ -344,7 +260,7 @@ impl<I: Interval> StageRecorder<I> {
         }
     }
 
-    /// Everything that was recorded.
+    /// The histograms of everything recorded.
     pub fn histograms(&mut self) -> &StageHistograms<I> {
         for interval in I::ALL {
             let (nanos, times) = std::mem::take(&mut self.rows[interval.index()]);
@@ -358,7 +274,7 @@ impl<I: Interval> StageRecorder<I> {
 
 impl<I: Interval> Default for StageRecorder<I> {
     fn default() -> StageRecorder<I> {
-        StageRecorder::new()
+        StageRecorder { histograms: StageHistograms::default(), rows: [(0, 0); INTERVALS] }
     }
 }
 

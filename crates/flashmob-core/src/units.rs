@@ -1,13 +1,11 @@
-//! Time and sizes, each with its unit in the type or in the name.
+//! Time and sizes.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 pub use flashmob_text::{Bytes, GIB, KIB, MIB, SizeError, parse_size};
 
-/// A point in time: nanoseconds since a start that the caller chose.
-///
-/// The shell counts from a monotonic clock, the simulator from zero. Only differences mean anything.
+/// A point in time: nanoseconds since a start that the caller chose. Only differences have a meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 

@@ -1,9 +1,8 @@
-//! The limit on what is held in memory.
+//! The limit on memory.
 
-/// A limit in bytes, and how much of it is taken.
+/// A limit in bytes, and how much of it is reserved.
 ///
-/// One reservation is always granted when nothing else is held, so that a single request larger than
-/// the limit makes progress instead of waiting for ever.
+/// While nothing is reserved, any reservation is granted, so that a single request larger than the limit makes progress.
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: u64,
@@ -14,13 +13,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `limit_bytes` with nothing taken.
+    /// A budget of `limit_bytes` with nothing reserved.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Budget {
         Budget { limit_bytes, used_bytes: 0, peak_bytes: 0, closed: false }
     }
 
-    /// Takes `bytes` if they fit. The caller gives them back with [`Budget::release`].
+    /// Reserves `bytes` if they fit. The caller returns them with [`Budget::release`].
     #[must_use]
     pub fn try_reserve(&mut self, bytes: u64) -> bool {
         if self.closed || (self.used_bytes != 0 && self.used_bytes + bytes > self.limit_bytes) {
@@ -31,24 +30,24 @@ impl Budget {
         true
     }
 
-    /// Grants nothing while `closed`, for somebody whose turn it is not.
+    /// Grants nothing while `closed`: for clients whose turn it is not.
     pub fn set_closed(&mut self, closed: bool) {
         self.closed = closed;
     }
 
-    /// Gives back bytes taken before.
+    /// Returns reserved bytes.
     pub fn release(&mut self, bytes: u64) {
         assert!(bytes <= self.used_bytes, "released {bytes} of {} bytes", self.used_bytes);
         self.used_bytes -= bytes;
     }
 
-    /// Bytes taken now.
+    /// Bytes reserved now.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
 
-    /// The most that was ever taken at once.
+    /// The most bytes that were ever reserved at once.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes

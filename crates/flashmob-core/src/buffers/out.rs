@@ -1,4 +1,4 @@
-//! Bytes on their way out: gathered in segments, written with as few calls as possible.
+//! The send queue: bytes gathered in segments, written with few calls.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,21 +7,19 @@ use crate::units::MIB;
 
 /// Size of a segment into which small messages are gathered, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
-/// Buffers of at least this many bytes are chained, smaller ones are copied: below it one copy costs
-/// less than another entry in a gathering write.
+/// Buffers of at least this many bytes are chained, smaller ones are copied: below it a copy costs less than another `IoSlice`.
 pub(super) const CHAIN_BYTES: usize = 16 * 1024;
-/// Most bytes of drained segments worth keeping for one queue: two of the largest frames, one being written and one being made.
+/// Most bytes of drained segments that a queue can keep: two of the largest frames, one being written and one being made.
 pub const SPARE_BYTES_MAX: usize = 5 * MIB as usize / 2;
-/// Most bytes of them that a queue keeps unless it is told otherwise.
+/// Most bytes of drained segments that a queue keeps by default.
 const SPARE_BYTES_DEFAULT: usize = 256 * 1024;
 
-/// A buffer that is filled from the front. All of it is initialised: what is behind `used` are old bytes, so that
-/// using it again costs no clearing.
+/// A buffer that is filled from the front. Old bytes stay behind `used`, so that reuse costs no clearing.
 #[derive(Debug, Default)]
 struct Segment {
     buf: Vec<u8>,
     used: usize,
-    /// A whole buffer of somebody else's.
+    /// A caller's buffer, appended without a copy.
     is_chained: bool,
 }
 
@@ -35,7 +33,7 @@ impl Segment {
     }
 }
 
-/// Bytes that a socket is to take, in order.
+/// Bytes to send, in order.
 #[derive(Debug)]
 pub struct OutQueue {
     segments: VecDeque<Segment>,
@@ -46,7 +44,7 @@ pub struct OutQueue {
     spares: Vec<Segment>,
     spare_bytes: usize,
     spare_bytes_max: usize,
-    /// Where small messages are put together.
+    /// Where small messages are encoded.
     scratch: Vec<u8>,
 }
 
@@ -65,13 +63,13 @@ impl Default for OutQueue {
 }
 
 impl OutQueue {
-    /// An empty queue that holds no memory until it is used.
+    /// An empty queue, which allocates at its first use.
     #[must_use]
     pub fn new() -> OutQueue {
         OutQueue::default()
     }
 
-    /// Lets it keep so many bytes of drained segments for later messages, at most [`SPARE_BYTES_MAX`].
+    /// Sets how many bytes of drained segments are kept for later messages, at most [`SPARE_BYTES_MAX`].
     pub fn keep_spares(&mut self, bytes_max: usize) {
         self.spare_bytes_max = bytes_max.min(SPARE_BYTES_MAX);
         while self.spare_bytes > self.spare_bytes_max
@@ -81,20 +79,20 @@ impl OutQueue {
         }
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes to write.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether none wait.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Appends what `fill` puts at the front of a slice of `room_bytes`; it returns how many bytes that were. The
-    /// slice is not cleared: it holds bytes of earlier messages.
+    /// Lets `fill` write at the front of a slice of `room_bytes` and appends as many bytes as it returns. The slice is not cleared: it
+    /// holds bytes of earlier messages.
     pub fn append_with(&mut self, room_bytes: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
         if self.segments.back().is_none_or(|s| s.room() < room_bytes) {
             let segment = self.segment_with(room_bytes);
@@ -114,7 +112,7 @@ impl OutQueue {
         }
     }
 
-    /// Appends what `write` appends to the vector that it is given; that is copied once, so it is for small messages.
+    /// Appends what `write` appends to a vector. That is copied once, so use it for small messages.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
@@ -123,7 +121,7 @@ impl OutQueue {
         self.scratch = scratch;
     }
 
-    /// A segment with so much room: a spare one if one is large enough.
+    /// A segment with at least this much room: the smallest spare one that fits, or a new one.
     fn segment_with(&mut self, room_bytes: usize) -> Segment {
         let fitting = self.spares.iter().enumerate().filter(|(_, s)| s.buf.len() >= room_bytes);
         match fitting.min_by_key(|(_, s)| s.buf.len()) {
@@ -133,12 +131,12 @@ impl OutQueue {
                 segment.used = 0;
                 segment
             }
-            // In few different sizes, so that it fits messages that are not quite alike.
+            // Rounded up, so that it fits messages of similar sizes.
             None => Segment::with_room(room_bytes.max(1).next_multiple_of(SEGMENT_BYTES)),
         }
     }
 
-    /// Keeps a drained segment for later, if there is not much of the kind.
+    /// Keeps a drained segment for later messages, within the limit.
     fn keep(&mut self, segment: Segment) {
         if segment.buf.len() >= SEGMENT_BYTES && self.spare_bytes + segment.buf.len() <= self.spare_bytes_max {
             self.spare_bytes += segment.buf.len();
@@ -146,8 +144,7 @@ impl OutQueue {
         }
     }
 
-    /// Appends a copy of `bytes`: what fits into the segment at hand, then the rest. Long messages leave no gaps: what waits for a
-    /// slow peer takes no more memory than it has bytes.
+    /// Appends a copy of `bytes`, split where a segment ends: a queue for a slow peer has no gaps.
     pub fn push_bytes(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = self.segments.back().map_or(0, Segment::room);
@@ -171,8 +168,7 @@ impl OutQueue {
         }
     }
 
-    /// The waiting bytes as slices for one gathering write, at most `slices.len()` of them.
-    /// Returns how many were filled in.
+    /// Fills `slices` with the bytes to write, for one vectored write. Returns how many slices were filled.
     pub fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut filled = 0;
         let mut head = self.head;
@@ -184,18 +180,18 @@ impl OutQueue {
         filled
     }
 
-    /// The first contiguous run of waiting bytes.
+    /// The first contiguous run of bytes to write.
     #[must_use]
     pub fn front(&self) -> &[u8] {
         self.segments.front().map_or(&[], |s| &s.buf[self.head..s.used])
     }
 
-    /// Marks the first `n` bytes as written. Panics if fewer wait: that is a bug of the caller.
+    /// Marks the first `n` bytes as written. Panics if there are fewer: that is a bug of the caller.
     pub fn advance(&mut self, n: usize) {
         self.advance_with(n, drop);
     }
 
-    /// The same; whole buffers that were chained and are now written go to `take_back`.
+    /// The same; buffers that were chained and are now written go to `take_back`.
     pub fn advance_with(&mut self, mut n: usize, mut take_back: impl FnMut(Vec<u8>)) {
         assert!(n <= self.bytes, "wrote {n} of {} bytes", self.bytes);
         self.bytes -= n;
@@ -215,7 +211,7 @@ impl OutQueue {
         }
     }
 
-    /// Takes everything that waits as one buffer (for tests, the simulator and links in memory).
+    /// Removes all bytes and returns them as one buffer (for tests, the simulator and links in memory).
     pub fn take_all(&mut self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.bytes);
         while !self.is_empty() {
@@ -227,7 +223,7 @@ impl OutQueue {
         all
     }
 
-    /// Forgets everything that waits.
+    /// Drops all bytes.
     pub fn clear(&mut self) {
         *self = OutQueue { spare_bytes_max: self.spare_bytes_max, ..OutQueue::default() };
     }

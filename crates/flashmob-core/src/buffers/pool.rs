@@ -1,6 +1,6 @@
-//! Large buffers that are used again, instead of being given back to the system and fetched, page by page, anew.
+//! Large buffers that are reused, which saves the page faults of new ones.
 
-/// Buffers that nobody uses at the moment, up to so many bytes.
+/// Unused buffers, up to a limit in bytes.
 #[derive(Debug)]
 pub struct BufferPool {
     /// Longest unused first.
@@ -16,7 +16,7 @@ impl BufferPool {
         BufferPool { free: Vec::new(), bytes: 0, bytes_max }
     }
 
-    /// A buffer of `len_bytes`. It is not cleared: it may hold bytes of earlier users, for whoever fills all of it.
+    /// A buffer of `len_bytes`. It is not cleared, so the caller must fill all of it.
     #[must_use]
     pub fn take(&mut self, len_bytes: usize) -> Vec<u8> {
         let fits = |b: &Vec<u8>| b.capacity() >= len_bytes && b.capacity() / 2 <= len_bytes;
@@ -27,7 +27,7 @@ impl BufferPool {
         buffer
     }
 
-    /// Takes a buffer back; the longest unused go if there are too many.
+    /// Keeps a buffer; those that were unused longest are freed above the limit.
     pub fn give(&mut self, buffer: Vec<u8>) {
         if buffer.capacity() < super::out::CHAIN_BYTES || buffer.capacity() > self.bytes_max {
             return;

@@ -1,22 +1,21 @@
 //! Which flush waits for which mutations.
 //!
-//! Time is cut into epochs by the flushes that have to wait: a mutation belongs to the epoch in which it
-//! arrived, and a flush ends its epoch. A flush is ready once no mutation of its epoch or an earlier one is
-//! unfinished. So a flush costs one counter, however many mutations it waits for.
+//! Flushes that have to wait divide time into epochs: a mutation belongs to the epoch of its arrival, and a flush ends its epoch. A
+//! flush is ready once no mutation of its epoch or an earlier one is unfinished. So it costs one counter, however many it waits for.
 
 use std::collections::VecDeque;
 
-/// The number of an epoch, from the start of time.
+/// The number of an epoch.
 pub(super) type Epoch = u64;
 
 /// The epochs that are not over: unfinished mutations, and the flushes behind them.
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
-    /// Those that a flush has ended, oldest first; the first of them has an unfinished mutation.
+    /// The epochs that a flush has ended, oldest first; the first of them has an unfinished mutation.
     ended: VecDeque<Ended>,
     /// The number of `ended[0]`.
     first: Epoch,
-    /// Unfinished mutations of the epoch that runs now.
+    /// Unfinished mutations of the current epoch.
     mutations: usize,
 }
 
@@ -32,23 +31,23 @@ impl Epochs {
         self.first + self.ended.len() as u64
     }
 
-    /// Where `epoch` is in `ended`; `None` if it runs now or is over.
+    /// The entry of `epoch` in `ended`; `None` if it is the current one or over.
     fn ended_at(&mut self, epoch: Epoch) -> Option<&mut Ended> {
         let index = epoch.checked_sub(self.first)?;
         self.ended.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// A mutation has arrived. It belongs to the epoch returned.
+    /// A mutation has arrived. Returns its epoch.
     pub(super) fn enter(&mut self) -> Epoch {
         self.mutations += 1;
         self.running()
     }
 
-    /// A mutation of `epoch` has ended; adds the flushes that it was the last to hold up to `ready`.
+    /// A mutation of `epoch` has ended; adds the flushes that waited only for it to `ready`.
     pub(super) fn leave(&mut self, epoch: Epoch, ready: &mut Vec<u32>) {
         match self.ended_at(epoch) {
             Some(ended) => ended.mutations -= 1,
-            // An epoch with an unfinished mutation is never over: it runs.
+            // An epoch with an unfinished mutation is never over, so it is the current one.
             None => self.mutations -= 1,
         }
         while let Some(front) = self.ended.front()

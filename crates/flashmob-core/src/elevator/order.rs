@@ -1,8 +1,7 @@
-//! What must wait for what: the constraints between entries that touch the same bytes.
+//! The constraints between entries that touch the same bytes.
 //!
-//! A map from byte ranges to owners holds, for every byte, the last unfinished mutation that covers it. An arrival
-//! waits for the owners of its range. That is enough, for an owner in turn waited for whoever owned its
-//! bytes before. Every constraint points to an earlier arrival, so there is no cycle and no deadlock.
+//! A map from byte ranges to owners holds the last unfinished mutation of every byte. An arrival waits for the owners of its range,
+//! which in turn waited for the owners before them. Every constraint points to an earlier arrival, so there is no cycle.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,9 +11,8 @@ use slab::Slab;
 use super::epochs::{Epoch, Epochs};
 use crate::op::Op;
 
-/// A read over more owned ranges than this becomes the owner of its range itself. It keeps the number of
-/// constraints proportional to the number of entries, where many large reads lie over many small writes;
-/// the price is that what arrives later on that range waits for this read too.
+/// A read over more owned ranges than this becomes the owner of its range. That keeps the number of constraints proportional to the
+/// number of entries when large reads overlap many small writes; in return, later arrivals on that range wait for this read too.
 const READ_OWNERS_MAX: usize = 32;
 
 /// The constraints between unfinished entries.
@@ -40,12 +38,11 @@ struct Node {
     entry: u32,
     arrival: u64,
     range: Range<u64>,
-    /// Where what was left of its range behind a later arrival begins. Whoever came after that may have taken it since.
-    /// Kept so that it never has to search for what it owns among the ranges of others.
+    /// Starts of the rests of its range behind later arrivals, which others may own by now. They spare a search for what it owns.
     rest_starts: Vec<u64>,
-    /// How many unfinished nodes it waits for.
+    /// Unfinished nodes that it waits for.
     blockers: usize,
-    /// Who waits for it.
+    /// Nodes that wait for it.
     dependents: Vec<u32>,
     /// For a mutation: the epoch of its arrival.
     epoch: Option<Epoch>,
@@ -54,8 +51,8 @@ struct Node {
 }
 
 impl Order {
-    /// Takes in `entry`, which concerns `range` (nothing, for a flush). Returns its node, if it waits for a range or others may
-    /// wait for its range, and whether it may go at once.
+    /// Adds `entry` with its `range` (empty for a flush). Returns its node, if it waits for a range or others may wait for its range, and
+    /// whether it is ready.
     #[inline]
     pub(super) fn admit(&mut self, op: Op, range: Range<u64>, arrival: u64, entry: u32) -> (Option<u32>, bool) {
         match op {
@@ -89,7 +86,7 @@ impl Order {
         (Some(node), blockers == 0)
     }
 
-    /// Takes in a mutation that is known to wait for nobody, as it was ready before.
+    /// Adds a mutation that waits for no other, as it was ready before.
     pub(super) fn admit_ready(&mut self, range: Range<u64>, arrival: u64, entry: u32) -> u32 {
         self.find(&range);
         let epoch = self.epochs.enter();
@@ -111,14 +108,14 @@ impl Order {
         }) as u32
     }
 
-    /// Forgets everybody, so that those who remain can be taken in anew.
+    /// Removes all entries, so that the remaining ones can be added again.
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
         self.owners.clear();
         self.epochs = Epochs::default();
     }
 
-    /// Whether an unfinished mutation, or what stands for one, covers a byte of `range`.
+    /// Whether an owner covers a byte of `range`.
     #[inline]
     pub(super) fn is_owned(&self, range: Range<u64>) -> bool {
         if self.owners.is_empty() || range.is_empty() {
@@ -142,7 +139,7 @@ impl Order {
         self.found.extend(self.owners.range(range.clone()).map(|(&start, owned)| (start, owned.end, owned.node)));
     }
 
-    /// Makes `node` the owner of its range, of which `found` tells the owners until now.
+    /// Makes `node` the owner of its range, whose owners until now are in `found`.
     fn own(&mut self, node: u32) {
         let range = self.nodes[node as usize].range.clone();
         for &(start, end, owner) in &self.found {
@@ -168,7 +165,7 @@ impl Order {
         }
     }
 
-    /// The entry of `node` has ended. Adds the entries that may go now to `ready`.
+    /// The entry of `node` has ended. Adds the entries that become ready to `ready`.
     pub(super) fn finish(&mut self, node: u32, ready: &mut Vec<u32>) {
         let finished = self.nodes.remove(node as usize);
         self.disown(node, finished.range.start);
@@ -185,7 +182,7 @@ impl Order {
         }
     }
 
-    /// The arrival and the range of `node` if it stands for a mutation.
+    /// The arrival and the range of `node` if it is a mutation.
     pub(super) fn mutation(&self, node: u32) -> Option<(u64, Range<u64>)> {
         let node = &self.nodes[node as usize];
         node.epoch.is_some().then(|| (node.arrival, node.range.clone()))

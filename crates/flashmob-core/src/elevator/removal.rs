@@ -1,13 +1,13 @@
-//! Taking back what was not yet issued, when the link that it came over has died.
+//! Removing entries that were not issued yet, when their link has died.
 //!
-//! Afterwards the elevator is as if what was taken back had never come: constraints are built anew from what
-//! remains. A dead link is rare, so that may cost a sort; nothing is left behind that could pile up.
+//! The constraints are rebuilt from the remaining entries, as if the removed ones had never come. Dead links are rare, so that may
+//! cost a sort.
 
 use std::ops::Range;
 
 use super::{Elevator, Entry, Waiting};
 
-/// What has to be taken in anew.
+/// What has to be added again.
 enum Remaining {
     /// A mutation with this range, part of the flight in that slot.
     InFlight(usize, Range<u64>),
@@ -16,8 +16,8 @@ enum Remaining {
 }
 
 impl<T> Elevator<T> {
-    /// Takes back the entries that are not yet issued and whose tag `unwanted` says true to, in no particular order.
-    /// Constraints between all others stay, also those that came about through an entry taken back.
+    /// Removes the entries that are not yet issued and whose tag is `unwanted`, and returns them in no particular order. Constraints
+    /// between all others stay, also those that arose through a removed entry.
     pub fn remove_where(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<Entry<T>> {
         let slots: Vec<usize> =
             self.entries.iter().filter(|(_, w)| unwanted(&w.entry.tag)).map(|(slot, _)| slot).collect();
@@ -29,7 +29,6 @@ impl<T> Elevator<T> {
         for slot in slots {
             let Waiting { entry, ready, node, .. } = self.entries.remove(slot);
             tied |= node.is_some() || !ready;
-            self.waiting_mutations -= usize::from(entry.op.mutates());
             removed.push(entry);
         }
         self.sweep.retain(|key| self.entries.contains(key.slot()));
@@ -43,7 +42,7 @@ impl<T> Elevator<T> {
     fn rebuild_order(&mut self) {
         let mut remaining: Vec<(u64, Remaining)> = Vec::with_capacity(self.entries.len());
         for (slot, flight) in &mut self.flights {
-            // Reads in flight hold up nobody and need not be known any more.
+            // No entry has to wait for reads in flight.
             let mut next = flight.nodes.take();
             while let Some(node) = next {
                 next = self.order.linked(node);
@@ -58,7 +57,7 @@ impl<T> Elevator<T> {
             match remaining {
                 Remaining::InFlight(slot, range) => {
                     let flight = &mut self.flights[slot];
-                    // It was issued: no entry is to be told when it is ready.
+                    // It was issued, so no entry becomes ready with it.
                     let node = self.order.admit_ready(range, arrival, u32::MAX);
                     self.order.link(node, flight.nodes);
                     flight.nodes = Some(node);

@@ -1,37 +1,35 @@
-//! Links that stay alive: frames that keep a radio awake while a link is in use, and what is done when a node is said to be
-//! elsewhere or back.
+//! Keeping links alive: frames that keep a radio awake while a link is in use, and probes when a node is announced anew.
 //!
-//! A Wi-Fi station falls into power save when nothing moved for a while: Linux's mac80211 after 100 ms unless its driver says
-//! otherwise, drivers of phones after about 200 ms. From then on whatever is sent to it waits at the access point for a beacon,
-//! every 102.4 ms, or every few of them. So a link that was used a moment ago carries a small frame before that time is over,
-//! and the next request finds the radio awake. A link that nobody uses carries none, and the device may sleep.
+//! An idle Wi-Fi station enters power save: Linux's mac80211 after 100 ms unless its driver says otherwise, drivers of phones after
+//! about 200 ms. From then on frames for it wait at the access point for a beacon, every 102.4 ms or every few of them. So a link that
+//! was used recently carries a small frame before that time is over, and the next request finds the radio awake. An unused link
+//! carries none, and the device may sleep.
 //!
-//! Nothing here may delay a request, or cost one anything: it is all done by the deadlines of links.
+//! Nothing here delays a request or adds to its cost: all of it is done at the deadlines of links.
 
 use std::time::Duration;
 
 use super::state::{LinkId, State};
-use super::{Event, Gateway};
-use crate::condition::Condition;
+use super::{Action, Event, Gateway};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::condition::{decode_alive, decode_condition, put_alive};
 use crate::wire::frame::WireError;
 use crate::wire::hello::Welcome;
 
-/// How long after its last batch a link counts as used. Programs pause between their steps for less than this, and a person
-/// for more; beyond it the device's battery is worth more than the first request's wait for a beacon.
+/// How long after its last batch a link counts as used: longer than programs pause between steps, shorter than people do. Beyond it
+/// the device's battery matters more than the first request's wait for a beacon.
 pub const USED_FOR: Duration = Duration::from_secs(1);
 
-/// How long a link whose node is said to be elsewhere may take to show that it is still here.
+/// How long a link may take to answer a probe.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why a link is not taken beside others of its node.
+/// Why a link is not accepted beside others of its node.
 pub(super) const TWO_DEVICES: &str =
     "another device shows the same extent beside the one that is linked; if that stays, one has a copy: stop that one";
 
 impl Gateway {
-    /// A batch goes on a link that rested: from now on it is kept alive.
+    /// A batch is sent on an idle link: from now on the link is kept alive.
     #[cold]
     pub(super) fn begin_to_keep_alive(&mut self, now: Time, id: LinkId) {
         let node = &self.nodes[self.links[id].node];
@@ -44,12 +42,12 @@ impl Gateway {
         }
     }
 
-    /// Sends what keeps a ready link alive, if it is due; gives up a link that was asked whether it lives and did not answer.
+    /// Sends a frame that keeps a ready link alive, if one is due; disconnects a link that did not answer a probe.
     #[cold]
     pub(super) fn keep_alive(&mut self, now: Time, id: LinkId) {
         let link = &mut self.links[id];
         if link.alive.probe.is_some_and(|until| now >= until) && link.alive.is_heard {
-            // It lives, and will answer when it is done with what came before.
+            // It is alive, and will answer the probe after what it received before.
             link.alive.probe = None;
             let node = link.node;
             return self.refuse_held(now, node, false);
@@ -68,7 +66,7 @@ impl Gateway {
         if now - link.used() >= USED_FOR {
             link.alive.due = None;
         } else if !link.sent.is_empty() {
-            // The node is at work, and its answer needs no beacon: a station may always send.
+            // The node is working, and a station may send its answer without waiting for a beacon.
             link.alive.due = Some(now + pace);
         } else if now - link.moved() >= pace {
             link.alive.due = Some(now + pace);
@@ -78,7 +76,7 @@ impl Gateway {
         }
     }
 
-    /// Where bytes wait for the socket already, they do as well.
+    /// Sends such a frame, unless bytes to write serve as well.
     fn send_alive(&mut self, now: Time, id: LinkId, wants_answer: bool) {
         let link = &mut self.links[id];
         link.alive.sent = now;
@@ -89,9 +87,8 @@ impl Gateway {
         }
     }
 
-    /// The shell was told that a node (counted over all volumes) is there now, perhaps at another address, which it knows
-    /// before it calls this. Attempts begin at once; those under way to the old place are given up if it `is_elsewhere`; a link
-    /// that is ready is asked whether it lives, and given up if it does not answer within a second.
+    /// The shell has learnt that a node (counted over all volumes) is available, and its new address if it `is_elsewhere`. Attempts begin
+    /// at once; those to the old address are given up; a ready link is probed, and disconnected if it does not answer within a second.
     pub fn try_node(&mut self, now: Time, node: usize, is_elsewhere: bool) {
         let Some(state) = self.nodes.get(node).filter(|node| !node.is_local) else { return };
         for id in state.links.clone().map(LinkId) {
@@ -108,7 +105,7 @@ impl Gateway {
         }
     }
 
-    /// Asks a ready link whether it lives, where its node knows that question.
+    /// Probes a ready link, if its node knows such frames.
     fn ask_link(&mut self, now: Time, id: LinkId, patience: Duration) {
         let link = &mut self.links[id];
         if link.state == State::Ready && link.alive.is_known && link.alive.probe.is_none() {
@@ -120,8 +117,8 @@ impl Gateway {
         }
     }
 
-    /// Whether a welcome comes from another start of the node than the one that its other links lead to: the device has restarted, or a
-    /// second device shows a copy of the extent. With links to both, reads would miss what was written.
+    /// Whether a welcome comes from another start of the node than its other links lead to: the device has restarted, or a second device
+    /// serves a copy of the extent. With links to both, reads would miss what was written.
     pub(super) fn is_of_another_start(&self, id: LinkId, welcome: &Welcome) -> bool {
         let node = &self.nodes[self.links[id].node];
         // Another extent is refused as such.
@@ -131,9 +128,9 @@ impl Gateway {
             && !planted::is(Bug::NewestStartWins)
     }
 
-    /// Holds such a welcome until the node's other links have shown whether they live. A boot id has no order, and names no device, so the
-    /// later welcome says nothing about which of the two has the data. If one of the other links answers, there are two devices, and the
-    /// new one is refused; if none does, the device has restarted, and the new link takes the place of those at once.
+    /// Holds such a welcome until the node's other links have been probed. Boot ids have no order and name no device, so they do not tell
+    /// which of the two has the data. If one of the other links answers, there are two devices, and the new one is refused; if none does,
+    /// the device has restarted, and the new link replaces them.
     pub(super) fn hold_welcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
         let node = &self.nodes[self.links[id].node];
         let links = node.links.clone();
@@ -146,51 +143,54 @@ impl Gateway {
         link.held = Some(Box::new(welcome.clone()));
         self.links.look_at(until);
         for other in links.map(LinkId).filter(|&other| other != id) {
-            // The last of the others that goes lets this one in.
+            // The end of the last of the others released this one.
             if !matches!(self.links[id].state, State::Held(_)) {
                 return;
             }
             let link = &mut self.links[other];
             if link.state == State::Ready && !link.alive.is_known {
-                // An old node cannot be asked.
+                // An old node cannot be probed.
                 self.disconnect(now, other, "its node seems to have started anew");
                 continue;
             }
             if is_first {
-                // What was asked before may have until later, or was followed by something from before the restart.
+                // An earlier probe may have a later deadline, or was followed by bytes from before the restart.
                 link.alive.probe = None;
             }
             self.ask_link(now, other, patience);
         }
     }
 
-    /// The node has no other link left: what was held is taken.
+    /// The node has no other link left: held welcomes are accepted.
     pub(super) fn release_held(&mut self, now: Time, node: usize) {
         for id in self.nodes[node].links.clone().map(LinkId) {
             if let Some(welcome) = self.links[id].held.take() {
                 self.welcomed(now, id, &welcome);
                 if self.links[id].state == State::Ready {
-                    // What came behind it.
+                    // The bytes behind it.
                     self.process_link(now, id);
                 }
             }
         }
     }
 
-    /// Another link of the node lives, so a welcome that was held came from a second device. People need to read that only now and then.
+    /// Another link of the node is alive, so a held welcome came from a second device. Only every eighth time is reported.
     fn refuse_held(&mut self, now: Time, node: usize, is_proven: bool) {
         for id in self.nodes[node].links.clone().map(LinkId) {
             if matches!(self.links[id].state, State::Held(_)) {
                 if is_proven && self.links[id].failures.is_multiple_of(8) {
-                    self.outbox.tell(Event::NodeAils(self.nodes[node].name.clone(), TWO_DEVICES.to_string()));
+                    self.actions.push_back(Action::Tell(Event::NodeWarning(
+                        self.nodes[node].name.clone(),
+                        TWO_DEVICES.to_string(),
+                    )));
                 }
                 self.disconnect(now, id, TWO_DEVICES);
             }
         }
     }
 
-    /// A link of this node was given up because nothing was heard on it. Its other links may be as dead, and a request that is sent again on
-    /// one of those would run out of time: they show now whether they live.
+    /// A silent link of this node was disconnected. Its other links may be as dead, and a request resent on one of those would time out,
+    /// so they are probed.
     pub(super) fn ask_others(&mut self, now: Time, node: usize) {
         let patience = self.volumes[self.nodes[node].volume].spec.timeout / 4;
         for id in self.nodes[node].links.clone().map(LinkId) {
@@ -198,13 +198,13 @@ impl Gateway {
         }
     }
 
-    /// How often a link was welcomed: with that, its place is known to be the right one.
+    /// How often a link was welcomed, which proves that its address is right.
     #[must_use]
     pub fn welcomes(&self, id: LinkId) -> u64 {
         self.links[id].counters.welcomes
     }
 
-    /// Lets a link's next attempt begin at once; not sooner after the last one than the shortest pause, whoever calls how often.
+    /// Lets a link's next attempt begin at once, but not before the shortest pause after the last one is over.
     fn try_link(&mut self, now: Time, id: LinkId) {
         let link = &mut self.links[id];
         if let State::Waiting(at) = link.state {
@@ -216,7 +216,7 @@ impl Gateway {
         }
     }
 
-    /// A node tells how its device is.
+    /// A node reports the condition of its device.
     #[cold]
     #[inline(never)]
     pub(super) fn handle_condition(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
@@ -226,18 +226,18 @@ impl Gateway {
         let name = node.name.clone();
         if condition.crossed != before.crossed {
             let event = match condition.warnings() {
-                warnings if warnings.is_empty() => Event::NodeWell(name.clone()),
-                warnings => Event::NodeAils(name.clone(), warnings.join("; ")),
+                warnings if warnings.is_empty() => Event::NodeRecovered(name.clone()),
+                warnings => Event::NodeWarning(name.clone(), warnings.join("; ")),
             };
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(event));
         }
         if let Some(pause) = condition.last_pause.filter(|_| condition.pauses > before.pauses) {
-            self.outbox.tell(Event::NodePaused(name, pause.sentence()));
+            self.actions.push_back(Action::Tell(Event::NodePaused(name, pause.sentence())));
         }
         Ok(())
     }
 
-    /// A node shows that it lives.
+    /// A node shows that it is alive.
     #[cold]
     #[inline(never)]
     pub(super) fn handle_alive(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
@@ -252,11 +252,5 @@ impl Gateway {
     #[must_use]
     pub fn extent_id(&self, node: usize) -> Option<[u8; 16]> {
         self.nodes.get(node).and_then(|node| node.extent_id)
-    }
-
-    /// What a node last told of its device, and when.
-    #[must_use]
-    pub fn condition_of(&self, node: usize) -> Option<&(Condition, Time)> {
-        self.nodes.get(node).and_then(|node| node.condition.as_ref())
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a request: none of its pieces is awaited any more, and its client is answered.
+//! The end of a request: its client is answered.
 
 use super::state::{Client, ClientKind, InHand, RequestKey};
 use super::{Action, Completion, Gateway};
@@ -8,7 +8,7 @@ use crate::stages::GatewayInterval;
 use crate::units::Time;
 
 impl Gateway {
-    /// Replies to a read that was one piece, straight from where it was received.
+    /// Replies to a read of one piece, straight from the receive buffer.
     pub(super) fn reply_read(&mut self, now: Time, key: RequestKey, data: &[u8]) {
         let Some(request) = self.requests.remove(key) else { return };
         planted::leak(Bug::GatewayLeaks, 4096);
@@ -23,7 +23,7 @@ impl Gateway {
         });
     }
 
-    /// Replies to a request none of whose pieces is awaited any more.
+    /// Replies to a request that waits for no more pieces.
     pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
         let Some(mut request) = self.requests.remove(key) else { return };
         planted::leak(Bug::GatewayLeaks, 4096);
@@ -51,10 +51,10 @@ impl Gateway {
                 completion = Some(Completion { client: request.client, cookie: request.cookie, result });
             }
         });
-        self.outbox.completions.extend(completion);
+        self.completions.extend(completion);
     }
 
-    /// A flush must not succeed over changes that a device lost: every client hears of that once.
+    /// A flush must not succeed over changes that a device lost: it fails once for every client.
     fn untold_loss(&mut self, request: &InHand) -> Option<Failure> {
         let volume = &mut self.volumes[request.volume as usize];
         let client = self.clients.get_mut(request.client)?;
@@ -66,8 +66,8 @@ impl Gateway {
         Some(Failure::Io)
     }
 
-    /// Lets a request's client take its answer, if it is still there, and moves what the request held of the
-    /// budget to the answer, or gives it back.
+    /// Passes the answer to the request's client, if it is still connected, and moves the request's reservation to the answer, or
+    /// releases it.
     fn with_client(&mut self, request: &InHand, reply: impl FnOnce(&mut Client)) {
         let id = request.client;
         let Some((client, dirty)) = self.clients.get_with_dirty(id) else {
@@ -77,7 +77,7 @@ impl Gateway {
         reply(client);
         client.in_hand -= 1;
         if client.closing && client.in_hand == 0 {
-            self.outbox.push(Action::CloseClient(id, None));
+            self.actions.push_back(Action::CloseClient(id, None));
         }
         if client.is_native() {
             client.held_bytes -= request.reserved_bytes;

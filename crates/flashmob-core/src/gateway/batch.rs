@@ -1,4 +1,4 @@
-//! Batches out: which link takes what has gathered in a node's queue, and when.
+//! Sending batches: which link takes the pieces of a node's queue, and when.
 
 use super::state::queue::{BatchLimits, Piece};
 use super::state::{Link, LinkId, SentBatch, State};
@@ -12,14 +12,14 @@ use crate::wire::frame::{FrameKind, frame_bytes, put_frame};
 use crate::wire::trace::mark;
 
 impl Gateway {
-    /// Lets every link that has room take a batch from its node's queue.
+    /// Sends batches from the queues on every link with room.
     pub(super) fn pump(&mut self, now: Time) {
         let mut fed = self.queues.begin_round();
         for node in fed.drain(..) {
             self.queues.begin(node);
             while self.queues[node].has_ready() {
                 let Some(link) = self.free_link(now, node) else {
-                    // It is looked at again when its links have waited long enough for more.
+                    // It is checked again when its links have waited long enough for more.
                     if let Some(end) = self.hold_end(now, node) {
                         self.queues.hold(node, end);
                     }
@@ -33,13 +33,12 @@ impl Gateway {
         self.queues.end_round(fed);
     }
 
-    /// A ready link of a node with room for a batch, taking them in turn.
+    /// A ready link of a node with room for a batch, in turn.
     ///
-    /// A link that is idle takes whatever waits. One that has batches out takes another only when as much has gathered
-    /// as the last of them still has unanswered: under load batches double until few are out, instead of many small
-    /// ones following each other; and a single piece behind a single piece goes at once. That is for batches that are
-    /// answered soon: behind one that is slow (a cold read, a write that the device holds up) nothing waits for longer
-    /// than its [`Way`](super::state::fairness::Way) says.
+    /// An idle link takes whatever waits. One with batches out takes another only when as many pieces have gathered as the last of them
+    /// still has unanswered: under load batches double until few are out, instead of many small ones following each other; and a single
+    /// piece behind a single piece is sent at once. Behind a slow batch (a cold read, a write that the device delays) nothing waits for
+    /// longer than its [`Way`](super::state::fairness::Way) allows.
     fn free_link(&mut self, now: Time, node: usize) -> Option<LinkId> {
         let window = self.volumes[self.nodes[node].volume].spec.outstanding_batches.max(1);
         let limits = self.batch_limits(now, node);
@@ -63,7 +62,7 @@ impl Gateway {
         Some(LinkId(found))
     }
 
-    /// The same where all links of a node count as one: the first of them, so that TCP's acknowledgements find data to ride on.
+    /// The same where all links of a node count as one: always the first of them, so that TCP's acknowledgements travel with data.
     fn one_way_link(&self, now: Time, node: usize, window: usize, limits: BatchLimits) -> Option<LinkId> {
         let state = &self.nodes[node];
         if self.one_way(now, node).map(|(_, link)| link.sent.len()).sum::<usize>() >= window {
@@ -79,8 +78,8 @@ impl Gateway {
         self.one_way(now, node).next().filter(|_| is_enough).map(|(id, _)| id)
     }
 
-    /// The links of a node that count as one: those that are ready, without those that are stuck while others are not. A connection on
-    /// which a packet was lost again and again may say nothing for many seconds, and the node is there all the same.
+    /// The links of a node that count as one: those that are ready, without those that are stuck while others are not. A connection that
+    /// lost a packet several times may be silent for many seconds while its node works.
     fn one_way(&self, now: Time, node: usize) -> impl Iterator<Item = (LinkId, &Link)> {
         let links = self.nodes[node].links.clone().map(|at| (LinkId(at), &self.links[LinkId(at)]));
         let ready = links.filter(|(_, link)| link.state == State::Ready);
@@ -93,15 +92,13 @@ impl Gateway {
         self.one_way(now, node).filter_map(|(_, link)| link.sent.back()).max_by_key(|batch| batch.sent)
     }
 
-    /// Whether all links of a node count as one when it is decided what to send: where frames are dear, as few as possible shall go,
-    /// by whichever link.
+    /// Whether all links of a node count as one when batches are made: where frames are expensive, as few as possible are sent.
     fn links_are_one_way(&self, node: usize) -> bool {
         let state = &self.nodes[node];
         self.volumes[state.volume].spec.batch == BatchMode::Auto && state.way.has_dear_frames()
     }
 
-    /// When a link of this node that could take another batch takes it whatever has gathered; or when one that cannot counts as stuck, so that
-    /// others may.
+    /// When a link of this node with room will take whatever has gathered; or when one without room counts as stuck, so that others may.
     fn hold_end(&self, now: Time, node: usize) -> Option<Time> {
         let state = &self.nodes[node];
         let window = self.volumes[state.volume].spec.outstanding_batches.max(1);
@@ -117,9 +114,8 @@ impl Gateway {
         holding.filter_map(|link| link.sent.back()).map(|last| last.sent + state.way.hold_time()).min()
     }
 
-    /// Whether a batch for this node is answered in one frame rather than as its pieces are done. P1's slaves do that. By
-    /// itself the gateway asks for it where a frame costs much, on a long way; but not beside a client that asks for
-    /// little, which would wait for what others have in the same batch.
+    /// Whether a batch for this node is to be answered in one frame, as P1's slaves do, rather than as its pieces are done. In automatic
+    /// mode only where frames are expensive, and not beside a modest client, which would wait for others' pieces in its batch.
     fn wants_answers_together(&self, now: Time, node: usize) -> bool {
         let state = &self.nodes[node];
         if state.is_local {
@@ -137,14 +133,14 @@ impl Gateway {
         self.clients.modest.batch_limits(now, state.limits, &state.way)
     }
 
-    /// What [`Bug::SilentNodeHoldsOthers`] waits for.
+    /// The condition of [`Bug::SilentNodeHoldsOthers`].
     fn is_another_silent(&self, now: Time, node: usize) -> bool {
         let mut others = (0..self.links.len()).map(|at| &self.links[LinkId(at)]).filter(|link| link.node != node);
         let is_awaited = |link: &Link| link.state != State::Ready || !link.sent.is_empty();
         others.any(|link| is_awaited(link) && link.is_unanswering(now, std::time::Duration::from_millis(200)))
     }
 
-    /// Takes a batch from the node's queue and sends it on the link. False if there was nothing to send.
+    /// Sends a batch from the node's queue on the link. False if there was nothing to send.
     fn send_batch(&mut self, now: Time, id: LinkId) -> bool {
         let node = self.links[id].node;
         if planted::is(Bug::SilentNodeHoldsOthers) && self.is_another_silent(now, node) {
@@ -195,7 +191,7 @@ impl Gateway {
         if link.sent.is_empty() {
             link.progress = now;
         }
-        let is_resting = link.alive.is_resting();
+        let is_resting = link.alive.due.is_none();
         link.counters.batches += 1;
         link.counters.batches_together += u64::from(is_together);
         link.counters.pieces += pieces.len() as u64;

@@ -1,4 +1,4 @@
-//! Clients: NBD connections and native callers, and the requests that they bring.
+//! Clients: NBD connections and native callers, and their requests.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::planted::{self, Bug};
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 
-/// Most requests in hand per client; more wait in its connection.
+/// Most requests in hand per client; further ones wait in its connection.
 pub(super) const CLIENT_REQUESTS_MAX: usize = 4096;
-/// How long an NBD client may take to choose an export; clients are limited, so that none may hold a place idly.
+/// How long an NBD client may take to choose an export; the number of clients is limited, so none may stay idle.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Gateway {
-    /// An NBD client connected; `None` if there are as many as allowed.
+    /// An NBD client connected; `None` if the limit is reached or the gateway is draining.
     pub fn client_opened(&mut self, now: Time) -> Option<ClientId> {
         if self.clients.iter().filter(|(_, c)| !c.is_native()).count() >= self.config.clients_max {
             return None;
         }
-        let nbd = NbdClient { session: nbd::Session::new(), rx: RxBuf::new() };
+        let nbd = NbdClient { session: nbd::Session::default(), rx: RxBuf::new() };
         let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None, Some(now + HANDSHAKE_TIMEOUT))?;
         self.clients.mark(id);
         Some(id)
@@ -44,7 +44,7 @@ impl Gateway {
         Some(self.clients.insert(kind, volume, losses_told, handshake_until))
     }
 
-    /// The client's connection has ended. What it asked for and was not begun is dropped.
+    /// The client's connection has ended. Its requests are dropped; pieces that were sent are still executed.
     pub fn client_closed(&mut self, id: ClientId) {
         let Some(mut client) = self.clients.remove(id) else { return };
         planted::leak(Bug::ClientLeaks, 1 << 20);
@@ -55,7 +55,7 @@ impl Gateway {
         self.drop_requests_of(id);
     }
 
-    /// Where bytes received from an NBD client go. Follow it with [`Gateway::process_client`].
+    /// The receive buffer of an NBD client. Follow it with [`Gateway::process_client`].
     pub fn client_rx(&mut self, id: ClientId) -> Option<&mut RxBuf> {
         match &mut self.clients.get_mut(id)?.kind {
             ClientKind::Nbd(nbd) => Some(&mut nbd.rx),
@@ -63,19 +63,19 @@ impl Gateway {
         }
     }
 
-    /// Whether the gateway takes more bytes from this client now. While it does not, leave them in the socket.
+    /// Whether the gateway accepts more bytes from this client now. While it does not, leave them in the socket.
     #[must_use]
     pub fn client_wants_bytes(&self, id: ClientId) -> bool {
         self.clients.get(id).is_some_and(|c| !c.blocked && !c.paused && !c.closing)
     }
 
-    /// Whether this client has more to decode that nothing holds up: call [`Gateway::process_client`] next turn.
+    /// Whether this client has used up its part of the turn and has more to decode: call [`Gateway::process_client`] next turn.
     #[must_use]
     pub fn is_client_paused(&self, id: ClientId) -> bool {
         self.clients.get(id).is_some_and(|c| c.paused)
     }
 
-    /// What an NBD client's socket is to take.
+    /// The bytes to write to an NBD client's socket.
     pub fn client_out(&mut self, id: ClientId) -> Option<&mut OutQueue> {
         match &mut self.clients.get_mut(id)?.kind {
             ClientKind::Nbd(nbd) => Some(nbd.session.out_mut()),
@@ -89,7 +89,7 @@ impl Gateway {
         let ClientKind::Nbd(nbd) = &mut client.kind else { return };
         nbd.session.out_mut().advance_with(n, |buffer| self.memory.buffers.give(buffer));
         client.written_bytes += n as u64;
-        // A large answer is one buffer, which is freed when its last byte is written and not before.
+        // A large answer is one buffer, which is freed when its last byte is written.
         let mut freed_bytes = 0;
         while let Some(&(end, reserved)) = client.unwritten.front()
             && end <= client.written_bytes
@@ -103,8 +103,25 @@ impl Gateway {
         self.memory.retry_blocked |= is_blocked;
     }
 
-    /// Decodes what was received from an NBD client, as far as limits allow and for at most its part of a turn; answers
-    /// what `local` can answer at once, and queues the other requests.
+    /// Resumes clients that a limit held back.
+    pub(super) fn resume_clients(&mut self, now: Time, local: &mut impl LocalExtents) {
+        if !self.clients.has_blocked() {
+            return;
+        }
+        for id in self.memory.line_up(now, &self.clients) {
+            if self.clients.get(id).is_some_and(Client::is_native) {
+                self.start_native(now, id, local);
+            } else {
+                self.process_client(now, id, local);
+            }
+        }
+        if !self.draining && self.clients.has_blocked() {
+            self.shed_unanswered(now);
+        }
+    }
+
+    /// Decodes bytes received from an NBD client, within the limits and its part of the turn; answers reads that `local` has at once, and
+    /// queues the other requests.
     pub fn process_client(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
         let (is_turn_of_another, share_bytes) =
             (self.memory.is_turn_of_another(id, &self.clients), self.memory.share_bytes(self.clients.len()));
@@ -160,7 +177,7 @@ impl Gateway {
         }
     }
 
-    /// The next event of a session; `None` when nothing more can be done now.
+    /// The next event of a session; `None` if there is none now.
     fn next_event(
         &mut self,
         id: ClientId,
@@ -173,7 +190,7 @@ impl Gateway {
             return None;
         }
         let ClientKind::Nbd(nbd) = &mut client.kind else { return None };
-        // One that is held back begins nothing new, but what it has begun to send must come in: it holds memory.
+        // One that is held back begins nothing new, but a write that has begun to arrive must come in: it holds memory.
         let is_held_back =
             is_turn_of_another || client.in_hand >= CLIENT_REQUESTS_MAX || client.held_bytes > share_bytes;
         self.memory.budget.set_closed(is_held_back);
@@ -226,9 +243,9 @@ impl Gateway {
             && !client.closing
         {
             client.closing = true;
-            // A clean end waits for what is in hand; `with_client` sees to it.
+            // A clean end waits for the requests in hand; `with_client` completes it.
             if client.in_hand == 0 || reason.is_some() {
-                self.outbox.push(Action::CloseClient(id, reason));
+                self.actions.push_back(Action::CloseClient(id, reason));
             }
         }
     }

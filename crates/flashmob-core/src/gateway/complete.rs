@@ -1,7 +1,7 @@
-//! The way back: where a piece's end is told to its queue and to its request.
+//! The end of a piece, which its queue and its request learn here.
 //!
-//! A piece ends when its node answers it. One that was out when its link broke is given back instead: a read or flush at once, a
-//! change when the link's next welcome says that the earlier attempt is over. One whose request is gone is dropped.
+//! A piece ends when its node answers it. If its link breaks, it returns to the queue instead: a read or flush at once, a change when
+//! the link's next welcome confirms that the earlier attempt is over. A piece whose request is gone is dropped.
 
 use super::Gateway;
 use super::state::LinkId;
@@ -31,14 +31,14 @@ impl Gateway {
             }
             Ok(_) => {}
         }
-        if request.pieces_ended(1) {
+        request.pieces_left -= 1;
+        if request.pieces_left == 0 {
             self.finish_request(now, piece.request);
         }
     }
 
-    /// Answers pieces that a node has answered in one run with success, taking their bytes off the front of `rest`, as
-    /// long as they are reads that nobody has answered and for which there are bytes. Returns how many those were, and
-    /// whether they were all.
+    /// Completes the pieces of a successful run, taking their bytes from the front of `rest`, as long as they are unanswered reads with
+    /// enough bytes. Returns how many those were, and whether they were all.
     pub(super) fn complete_reads(&mut self, now: Time, pieces: &mut [Piece], rest: &mut &[u8]) -> (usize, bool) {
         let mut count = 0;
         for of_one in pieces.chunk_by_mut(|a, b| a.request == b.request) {
@@ -68,7 +68,8 @@ impl Gateway {
                 }
                 data = tail;
             }
-            if request.pieces_ended(of_one.len() as u32) {
+            request.pieces_left -= of_one.len() as u32;
+            if request.pieces_left == 0 {
                 self.finish_request(now, key);
             }
         }
@@ -83,19 +84,19 @@ impl Gateway {
         } else if succeeded {
             queue.flushed(piece);
         } else {
-            // Once a device failed to keep what it had taken, a later success says nothing of it: every client is told.
+            // After a device failed to keep changes, a later flush may succeed without them: every client gets an error.
             let volume = self.nodes[node].volume;
             self.volumes[volume].losses += 1;
         }
         self.queues.feed_if_ready(node);
     }
 
-    /// A link is lost: what was out on it is sent again, or waits for the link's next welcome.
+    /// A link is lost: its pieces return to the queue, or wait for the link's next welcome.
     pub(super) fn give_back(&mut self, node: usize, id: LinkId) {
         let link = &mut self.links[id];
         self.batches.out -= link.sent.len();
         let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
-        // Reads and flushes may go again at once, on any link; changes only when this one is welcomed anew.
+        // Reads and flushes may be resent at once, on any link; changes only after this link's next welcome.
         let (changes, mut others): (Vec<Piece>, Vec<Piece>) =
             open.into_iter().partition(|p| p.op.mutates() && !planted::is(Bug::ChangesResentAtOnce));
         others.retain(|p| self.requests.get(p.request).is_some());
@@ -104,7 +105,7 @@ impl Gateway {
         self.queues.requeue(node, others);
     }
 
-    /// A link is welcome again: the changes that were out on it are over. Those that are still wanted are sent again.
+    /// A link is welcomed again: the changes that were out on it are over. Those whose request still waits are resent.
     pub(super) fn resolve(&mut self, node: usize, id: LinkId) {
         let link = &mut self.links[id];
         let unresolved = std::mem::take(&mut link.unresolved);
@@ -117,7 +118,7 @@ impl Gateway {
         self.queues.requeue(node, live);
     }
 
-    /// Takes the pieces of requests that are gone out of all queues. What was sent of them stays where it is.
+    /// Removes the pieces of requests that are gone from all queues.
     pub(super) fn drop_dead_pieces(&mut self) {
         let requests = &self.requests;
         self.queues.drop_dead(|piece| requests.get(piece.request).is_some());

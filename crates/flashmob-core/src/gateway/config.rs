@@ -1,5 +1,4 @@
-//! What a gateway is told when it is made. Each struct has a constructor with the product's defaults, to be changed by struct
-//! update: a new field then concerns only whoever cares for it.
+//! Configuration. Each struct has a constructor with the defaults, to be changed by struct update.
 
 use std::time::Duration;
 
@@ -9,25 +8,25 @@ use crate::units::MIB;
 /// How many pieces travel together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchMode {
-    /// Everything that gathered while earlier batches were out.
+    /// All pieces that gathered while earlier batches were out.
     Auto,
-    /// At most so many, as P1 does (k = 1, 10, 100).
+    /// At most this many, as P1 does (k = 1, 10, 100).
     Fixed(u16),
 }
 
 /// One extent of a volume, as the gateway expects it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtentSpec {
-    /// What messages call its node: an address or a path.
+    /// The node's name in messages: an address or a path.
     pub name: String,
-    /// The size that it must have, in bytes; `None` takes what the node has.
+    /// The required size in bytes; `None` accepts the node's.
     pub size_bytes: Option<u64>,
-    /// It is in the gateway's own process: see [`LocalExtents`].
+    /// Whether it is in the gateway's process: see [`LocalExtents`](super::LocalExtents).
     pub is_local: bool,
 }
 
 impl ExtentSpec {
-    /// An extent behind a link, of whatever size its node says.
+    /// An extent behind a link, of any size.
     pub fn new(name: impl Into<String>) -> ExtentSpec {
         ExtentSpec { name: name.into(), size_bytes: None, is_local: false }
     }
@@ -40,15 +39,15 @@ pub struct VolumeSpec {
     pub name: String,
     /// The identity that nodes remember.
     pub id: String,
-    /// For people.
+    /// Its description for clients.
     pub description: String,
-    /// Refuse everything that changes it.
+    /// Whether changes are refused.
     pub read_only: bool,
     /// How extents make up the volume.
     pub layout: LayoutKind,
     /// How many pieces travel together.
     pub batch: BatchMode,
-    /// Most bytes of payload that a batch brings or asks for.
+    /// Most bytes of payload of a batch, each way.
     pub batch_bytes: u64,
     /// Links per node (P1's m).
     pub links: u16,
@@ -56,20 +55,20 @@ pub struct VolumeSpec {
     pub outstanding_batches: usize,
     /// How long a request may take before it fails.
     pub timeout: Duration,
-    /// How long a connection, and then a welcome, may take.
+    /// Timeout of a connection attempt, and of the welcome after it.
     pub connect_timeout: Duration,
-    /// Pause after the first failed attempt at a link; it doubles from attempt to attempt.
+    /// Pause after the first failed attempt at a link; it doubles with each attempt.
     pub reconnect_min: Duration,
     /// The longest such pause.
     pub reconnect_max: Duration,
-    /// On a link that was used within the last second, a small frame goes when nothing moved for so long; `None`: never.
+    /// Idle time after which a link that was used within the last second carries a small frame; `None`: never.
     pub keep_awake: Option<Duration>,
     /// Its extents in the order of the layout.
     pub extents: Vec<ExtentSpec>,
 }
 
 impl VolumeSpec {
-    /// A linear volume with the defaults of the configuration file, its identity the same as its name.
+    /// A linear volume with the defaults of the configuration file; its identity is its name.
     pub fn new(name: impl Into<String>, extents: Vec<ExtentSpec>) -> VolumeSpec {
         let name = name.into();
         VolumeSpec {
@@ -92,28 +91,28 @@ impl VolumeSpec {
     }
 }
 
-/// What a gateway is told when it is made.
+/// The configuration of a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewayConfig {
-    /// Which gateway this is, across its restarts.
+    /// Identity of the gateway, the same after a restart.
     pub id: [u8; 16],
-    /// Which start of it: larger than all earlier ones.
+    /// Number of this start: larger than all earlier ones.
     pub session: u64,
     /// Most bytes of requests and replies held at once.
     pub memory_bytes: u64,
     /// Most NBD clients at once.
     pub clients_max: usize,
-    /// Where the jitter of reconnects comes from.
+    /// Random seed of the jitter of reconnects.
     pub seed: u64,
     /// Its volumes.
     pub volumes: Vec<VolumeSpec>,
-    /// The extents that nodes are known to serve from earlier starts, by node, counted over all volumes; missing ones
-    /// are learnt. An empty extent in the place of a known one would read as zeros, so it is refused.
+    /// The extents that nodes served before, by node, counted over all volumes; missing ones are learnt. Another extent is refused: an
+    /// empty one would read as zeros.
     pub extent_ids: Vec<Option<[u8; 16]>>,
 }
 
 impl GatewayConfig {
-    /// A gateway with the defaults of the configuration file that remembers no extent; its session is its random seed.
+    /// A gateway with the defaults of the configuration file, no known extents, and its session as random seed.
     pub fn new(id: [u8; 16], session: u64, volumes: Vec<VolumeSpec>) -> GatewayConfig {
         GatewayConfig {
             id,

@@ -1,23 +1,22 @@
-//! Requests that end before they are answered: those that took too long, those that give way when memory is short, and those
-//! whose client is gone.
+//! Requests that end early: those that took too long, those that are shed when memory is short, and those whose client is gone.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::state::{ClientId, InHand, Link, Node, RequestKey};
-use super::{Event, Gateway};
+use super::{Action, Event, Gateway};
 use crate::op::Failure;
 use crate::units::Time;
 
-/// A request fails after so many timeouts even if its node answers others: nothing may take for ever.
+/// A request fails after this many timeouts even if its node answers others.
 pub const LATENESS_MAX: u32 = 20;
-/// Silence of a node, and waiting of a request to it, after which that gives way to others when memory is short.
+/// Minimum silence of a node, and age of a request to it, before that is shed when memory is short.
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Gateway {
-    /// Fails every request that has taken longer than its volume allows and has a piece at a node, or on a link, that
-    /// answered nothing for so long. One that only waits for its turn at a slow node goes on. What was sent of it stays where it
-    /// is and comes to nothing; a change that was sent keeps others from overlapping it until its fate is known.
+    /// Fails every request that is older than its volume's timeout and has a piece at a node, or on a link, that answered nothing for that
+    /// long. One that only waits for its turn at a slow node goes on. A change that was sent holds back overlapping ones until it is
+    /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
         let timeout_of = |r: &InHand| self.volumes[r.volume as usize].spec.timeout;
         let late = self.requests.keys_where(|r| now - r.received >= timeout_of(r));
@@ -43,12 +42,11 @@ impl Gateway {
         }
         for (volume, count) in per_volume.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             self.metrics.counters.timeouts += count as u64;
-            let event = Event::TimedOut(self.volumes[volume].spec.name.clone(), count);
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::TimedOut(self.volumes[volume].spec.name.clone(), count)));
         }
     }
 
-    /// The requests with a piece that waits for a node, or a link, that answered nothing for its volume's timeout.
+    /// The requests with a piece at a node, or on a link, that answered nothing for the volume's timeout.
     fn stuck_requests(&self, now: Time) -> HashSet<RequestKey> {
         let mut stuck = HashSet::new();
         for (number, node) in self.nodes.iter().enumerate() {
@@ -56,7 +54,7 @@ impl Gateway {
             let links = &self.links.of(node);
             let silent = |link: &&Link| link.is_unanswering(now, timeout);
             for link in links.iter().filter(silent) {
-                // What is held may wait for what is out on this very link.
+                // Held pieces may wait for a change that is out on this link.
                 let waiting = link.sent_requests().chain(link.unresolved_requests());
                 stuck.extend(waiting.chain(self.queues[number].held_requests()));
             }
@@ -67,14 +65,13 @@ impl Gateway {
         stuck
     }
 
-    /// Where memory keeps clients waiting, requests to nodes that do not answer give way, oldest first, until half of
-    /// the memory is free: they hold up only themselves.
+    /// When clients wait for memory, fails requests to silent nodes, oldest first, until half of the memory is free.
     pub(super) fn shed_unanswered(&mut self, now: Time) {
         let limit_bytes = self.memory.budget.limit_bytes();
         if self.memory.budget.used_bytes() < limit_bytes - limit_bytes / 4 {
             return;
         }
-        // Only if somebody can gain from it, and not for a short pause of a node that is there.
+        // Not if all nodes are silent, and not for a short pause of a connected node.
         let is_silent = |node: &Node| {
             let patience = self.volumes[node.volume].spec.timeout / 2;
             self.links.of(node).iter().all(|link| link.is_silent(now, SHED_PATIENCE, patience))
@@ -108,7 +105,7 @@ impl Gateway {
         }
         if count > 0 {
             self.metrics.counters.timeouts += count as u64;
-            self.outbox.tell(Event::GaveWay(count));
+            self.actions.push_back(Action::Tell(Event::GaveWay(count)));
             self.drop_dead_pieces();
         }
     }

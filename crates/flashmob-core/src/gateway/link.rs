@@ -1,4 +1,4 @@
-//! A gateway's end of a link: its hello, bytes in and out, and frames in.
+//! The gateway's end of a link: its hello, bytes in and out, and received frames.
 
 use super::Gateway;
 use super::state::{LinkId, State};
@@ -8,23 +8,23 @@ use crate::units::Time;
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
 use crate::wire::hello::{Hello, Refuse, Welcome};
 
-/// Most bytes that a node may send behind a welcome that is held: some frames that tell of its device, and no answers.
+/// Most bytes that a node may send behind a held welcome: some frames with its condition, and no answers.
 const HELD_BYTES_MAX: usize = 64 << 10;
 
 impl Gateway {
-    /// How many links there are, over all nodes: [`LinkId`]s run from 0.
+    /// How many links there are, over all nodes; their [`LinkId`]s start at 0.
     #[must_use]
     pub fn links_count(&self) -> usize {
         self.links.len()
     }
 
-    /// The node, counted over all volumes, that a link leads to.
+    /// The node of a link, counted over all volumes.
     #[must_use]
     pub fn node_of(&self, id: LinkId) -> usize {
         self.links[id].node
     }
 
-    /// How many more bytes make up the frame that a link is in the middle of: a hint for reading.
+    /// How many bytes are missing from the frame that is arriving: a hint for reading.
     #[must_use]
     pub fn link_wanted(&self, id: LinkId) -> usize {
         self.links[id].rx_wanted
@@ -59,22 +59,22 @@ impl Gateway {
         self.links.mark(id);
     }
 
-    /// A link's connection has ended or could not be made.
+    /// A link's connection has ended or failed.
     pub fn link_closed(&mut self, now: Time, id: LinkId, reason: &str) {
         self.break_link(now, id, reason, None);
     }
 
-    /// Where bytes received on a link go. Follow it with [`Gateway::process_link`].
+    /// The receive buffer of a link. Follow it with [`Gateway::process_link`].
     pub fn link_rx(&mut self, id: LinkId) -> &mut RxBuf {
         &mut self.links[id].rx
     }
 
-    /// What a link's socket is to take.
+    /// The bytes to write to a link's socket.
     pub fn link_out(&mut self, id: LinkId) -> &mut OutQueue {
         &mut self.links[id].out
     }
 
-    /// Whether a link has something to send.
+    /// Whether a link has bytes to write.
     #[must_use]
     pub fn link_has_out(&self, id: LinkId) -> bool {
         !self.links[id].out.is_empty()
@@ -100,11 +100,11 @@ impl Gateway {
         }
     }
 
-    /// Decodes what was received on a link, and completes the pieces that are answered.
+    /// Decodes bytes received on a link, and completes the answered pieces.
     pub fn process_link(&mut self, now: Time, id: LinkId) {
         let mut rx = std::mem::take(&mut self.links[id].rx);
         self.links[id].progress = now;
-        self.links[id].alive.heard();
+        self.links[id].alive.is_heard = true;
         let result = self.decode_link(now, id, &mut rx);
         if self.links[id].is_connected() {
             self.links[id].rx = rx;

@@ -1,4 +1,4 @@
-//! Reads of extents in the gateway's own process, answered without a batch where that needs no waiting.
+//! Reads of extents in the gateway's process, answered without a batch if they need not wait.
 
 use super::Gateway;
 use super::state::samples::{AtOnce, Sample};
@@ -8,19 +8,19 @@ use crate::op::Op;
 use crate::request::Request;
 use crate::units::Time;
 
-/// The extents in the gateway's own process. A read that one of them can answer at once is answered in the place where
-/// it was decoded: no piece, no batch, no frame. What misses goes the way of all others.
+/// The extents in the gateway's process. A read that one of them can answer at once is answered where it was decoded: no piece, no
+/// batch, no frame. Other reads become pieces.
 pub trait LocalExtents {
-    /// Reads from the extent of `node` (counted over all volumes) without blocking, or says that it cannot.
+    /// Reads from the extent of `node` (counted over all volumes) without blocking, if possible.
     fn try_read(&mut self, node: usize, offset_bytes: u64, into: &mut [u8]) -> TryRead;
 
-    /// The time now, for requests that are followed; `None` where nobody can tell.
+    /// The time now, for sampled requests; `None` if unknown.
     fn now(&mut self) -> Option<Time> {
         None
     }
 }
 
-/// There are none.
+/// No local extents.
 #[derive(Debug, Clone, Copy)]
 pub struct NoLocal;
 
@@ -31,7 +31,7 @@ impl LocalExtents for NoLocal {
 }
 
 impl Gateway {
-    /// The node and the offset in its extent, if all of a range lies on one node in this process that is linked.
+    /// The node and the offset in its extent, if a range lies on one linked node in this process.
     pub(super) fn local_place(&self, volume: usize, offset_bytes: u64, len_bytes: u32) -> Option<(usize, u64)> {
         if !self.volumes[volume].has_local {
             return None;
@@ -43,7 +43,7 @@ impl Gateway {
         (state.is_local && state.links_up > 0).then_some((node, offset))
     }
 
-    /// A read that was to be followed has been answered at once, from `started` on.
+    /// A read that was due to be sampled has been answered at once, from `started` on.
     #[cold]
     #[inline(never)]
     pub(super) fn sample_at_once(
@@ -63,11 +63,10 @@ impl Gateway {
         self.metrics.samples.answered_at_once(sample);
     }
 
-    /// Answers an NBD client's read at once, if a local extent can. Its bytes go from there straight behind the
-    /// reply's header.
+    /// Answers an NBD client's read at once, if a local extent can, straight into the reply.
     ///
-    /// No change can be overtaken that the client knows of: one that was acknowledged is in the extent, and one
-    /// that was not may come before or after the read.
+    /// It overtakes no change that the client knows of: one that was acknowledged is in the extent, and one that was not may come before
+    /// or after the read.
     pub(super) fn read_at_once(
         &mut self,
         id: ClientId,

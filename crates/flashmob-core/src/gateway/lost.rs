@@ -1,21 +1,21 @@
-//! The end of a link, from either side, and its deadlines: what was out on it goes back, and the next attempt is planned.
+//! The end of a link, from either side, and its deadlines: its pieces return to the queue, and the next attempt is scheduled.
 
 use std::time::Duration;
 
 use super::alive::TWO_DEVICES;
-use super::state::{LinkId, State};
+use super::state::{Alive, LinkId, State};
 use super::{Action, Event, Gateway};
 use crate::buffers::RxBuf;
 use crate::units::Time;
 
 impl Gateway {
-    /// Ends a link from this side.
+    /// Disconnects a link from this side.
     pub(super) fn disconnect(&mut self, now: Time, id: LinkId, reason: &str) {
         self.break_link(now, id, reason, None);
-        self.outbox.push(Action::Disconnect(id));
+        self.actions.push_back(Action::Disconnect(id));
     }
 
-    /// Puts a broken link's pieces where they belong and plans the next attempt.
+    /// Returns a broken link's pieces and schedules the next attempt.
     pub(super) fn break_link(&mut self, now: Time, id: LinkId, reason: &str, pause: Option<Duration>) {
         let was_ready = match self.links[id].state {
             State::Waiting(_) => return,
@@ -32,7 +32,7 @@ impl Gateway {
         let link = &mut self.links[id];
         let until = now + pause;
         link.state = State::Waiting(until);
-        link.alive.link_is_lost();
+        link.alive = Alive::default();
         link.held = None;
         link.failures += 1;
         link.counters.breaks += 1;
@@ -43,18 +43,17 @@ impl Gateway {
         self.links.look_at(until);
         let node = &mut self.nodes[node_index];
         node.links_up -= usize::from(was_ready);
-        // Once when it is lost, and then only what is new: an attempt fails every few seconds.
+        // Reported when it is lost, and then only for new reasons: an attempt fails every few seconds.
         if node.links_up == 0 && node.refusal.is_none() && (was_ready || node.trouble.as_deref() != Some(reason)) {
             node.trouble = Some(reason.to_string());
-            let event = Event::NodeDown(node.name.clone(), reason.to_string());
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::NodeDown(node.name.clone(), reason.to_string())));
         }
         if was_ready && self.nodes[node_index].links_up == 0 {
             self.release_held(now, node_index);
         }
     }
 
-    /// Looks at a link's deadlines. What it makes of them, [`Links::find_due`](super::state::Links::find_due) takes note of.
+    /// Handles a link's deadlines. Call [`Links::find_due`](super::state::Links::find_due) afterwards.
     pub(super) fn link_timeout(&mut self, now: Time, id: LinkId) {
         let link = &mut self.links[id];
         let spec = &self.volumes[self.nodes[link.node].volume].spec;
@@ -64,18 +63,18 @@ impl Gateway {
                 link.begun = Some(now);
                 link.state = State::Connecting(now + spec.connect_timeout);
                 let node = link.node;
-                self.outbox.push(Action::Connect { link: id, node });
+                self.actions.push_back(Action::Connect { link: id, node });
             }
             State::Connecting(at) if now >= at => self.disconnect(now, id, "no connection in time"),
             State::Greeting(at) if now >= at => self.disconnect(now, id, "no answer to the hello in time"),
             State::Held(at) if now >= at => self.disconnect(now, id, TWO_DEVICES),
-            // Half of what a request may take, so that another attempt has the other half.
+            // Half of a request's timeout, so that another attempt has the other half.
             State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout / 2 => {
                 let node = link.node;
                 self.disconnect(now, id, "no answer in time");
                 self.ask_others(now, node);
             }
-            // It answers, but not this: whoever waits behind it must not wait for ever.
+            // It answers, but not this batch: what waits behind it must not wait for ever.
             State::Ready if link.sent.front().is_some_and(|b| now - b.sent >= spec.timeout * 2) => {
                 self.disconnect(now, id, "a batch was never answered");
             }

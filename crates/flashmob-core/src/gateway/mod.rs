@@ -1,18 +1,16 @@
 //! The gateway: presents volumes, cuts requests into pieces, and sends them to nodes in batches.
 //!
-//! P1's queues are here by name: requests come in one way (`client.rs`, `request.rs`), every node has a
-//! queue (`state/queue.rs`), and links drain it (`batch.rs`). Batching clocks itself: a link has a few batches
-//! out, and while they are, pieces gather; when one returns, everything gathered goes. No timer ever
-//! delays a piece.
+//! Requests come in by `client.rs` and `request.rs`; every node has a queue (P1's, `state/queue.rs`), and links drain it (`batch.rs`).
+//! Batching clocks itself: pieces gather while a link has a few batches out; when one returns, everything gathered is sent. No timer
+//! delays an idle link.
 //!
-//! The shell's turn: feed received bytes ([`Gateway::process_client`], [`Gateway::process_link`]); then
-//! [`Gateway::turn`]; write what [`Gateway::client_out`] and [`Gateway::link_out`] have for each of
-//! [`Gateway::take_dirty`], and report it; do what [`Gateway::poll_action`] says; call
-//! [`Gateway::handle_timeout`] no later than [`Gateway::next_timeout`].
+//! The shell's turn: pass in received bytes ([`Gateway::process_client`], [`Gateway::process_link`]); then [`Gateway::turn`]; write
+//! [`Gateway::client_out`] and [`Gateway::link_out`] of each of [`Gateway::take_dirty`], and report it; do what
+//! [`Gateway::poll_action`] returns; call [`Gateway::handle_timeout`] no later than [`Gateway::next_timeout`].
 //!
-//! Invariants: every request of a client that lives is answered exactly once; a write is sent again only
-//! after the node has confirmed that the earlier attempt is over (see [`crate::wire::hello`]); two changes that
-//! overlap are never on their way together; what is held in memory stays within the budget.
+//! Invariants: every request of a connected client is answered exactly once; a write is resent only after the node has confirmed that
+//! the earlier attempt is over (see [`crate::wire::hello`]); two overlapping changes are never in flight together; memory stays within
+//! the budget.
 
 mod alive;
 mod answer;
@@ -29,11 +27,11 @@ mod outbox;
 mod pieces;
 mod replies;
 mod request;
-mod shares;
 mod state;
 mod status;
 mod welcome;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::layout::{Layout, LayoutError};
@@ -44,7 +42,6 @@ pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use late::LATENESS_MAX;
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
-use outbox::Outbox;
 pub use outbox::{Action, Completion, Event};
 pub use state::samples::{
     AtOnce, FINISHED_MAX, IN_FLIGHT_MAX, Placed, SAMPLED_PIECES_MAX, Sample, SampleCounters, SampledPiece, Sampling,
@@ -54,7 +51,7 @@ use state::{Batches, Clients, Link, Links, Memory, Metrics, Node, Queues, Reques
 pub use state::{ClientId, GatewayCounters, LinkCounters, LinkId};
 pub use status::{GatewayStatus, LinkPhase, LinkStatus, NodeStatus, VolumeStatus};
 
-/// The state machine of one gateway. What each field holds, and who may touch what in it, is said in `state/mod.rs`.
+/// The state machine of one gateway. `state/mod.rs` describes the fields.
 #[derive(Debug)]
 pub struct Gateway {
     config: GatewayConfig,
@@ -64,22 +61,23 @@ pub struct Gateway {
     memory: Memory,
     requests: Requests,
     volumes: Vec<Volume>,
-    /// By number, counted over all volumes, as the queues are.
+    /// Numbered over all volumes, as the queues are.
     nodes: Vec<Node>,
     queues: Queues,
     links: Links,
     batches: Batches,
     metrics: Metrics,
-    outbox: Outbox,
-    /// When timeouts are looked for next.
+    actions: VecDeque<Action>,
+    completions: Vec<Completion>,
+    /// When timeouts are checked next.
     next_sweep: Time,
 }
 
-/// How often timeouts are looked for: a request fails at most this much late.
+/// How often timeouts are checked: a request fails at most this much late.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Gateway {
-    /// A gateway that wants to connect all its links.
+    /// A gateway that will connect all its links.
     pub fn new(config: GatewayConfig) -> Result<Gateway, LayoutError> {
         let (mut volumes, mut nodes, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for (index, spec) in config.volumes.iter().enumerate() {
@@ -104,8 +102,9 @@ impl Gateway {
             nodes,
             links: Links::new(links, config.seed),
             batches: Batches::default(),
-            metrics: Metrics::new(),
-            outbox: Outbox::default(),
+            metrics: Metrics::default(),
+            actions: VecDeque::new(),
+            completions: Vec::new(),
             next_sweep: Time::default(),
             config,
         };
@@ -115,8 +114,8 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Goes on with clients that limits held back, and sends what gathered in the queues. Call it once per turn
-    /// of the loop, after all received bytes were processed.
+    /// Resumes clients that limits held back, and sends batches from the queues. Call it once per turn of the loop, after all received
+    /// bytes were processed.
     pub fn turn(&mut self, now: Time, local: &mut impl LocalExtents) {
         self.memory.retry_blocked = false;
         self.resume_clients(now, local);
@@ -124,12 +123,19 @@ impl Gateway {
         self.pump(now);
     }
 
-    /// The next thing for the shell to do or to tell.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.outbox.pop()
+    /// Whether another turn may make progress: a queue got pieces since the last one (of a link that broke while it was written to), or
+    /// clients have used up their part of the turn, or a limit held them back and memory was freed, or one of them has read its answers.
+    #[must_use]
+    pub fn wants_turn(&self) -> bool {
+        self.clients.has_paused() || self.queues.is_any_fed() || self.memory.may_go_on() && self.clients.has_blocked()
     }
 
-    /// Clients and links that have something to write since this was last asked.
+    /// The next action for the shell.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Clients and links that have got something to write since the last call.
     pub fn take_dirty(&mut self, clients: &mut Vec<ClientId>, links: &mut Vec<LinkId>) {
         self.clients.take_dirty(clients);
         self.links.take_dirty(links);
@@ -137,13 +143,13 @@ impl Gateway {
 
     /// Finished calls of native clients.
     pub fn completions(&mut self) -> &mut Vec<Completion> {
-        &mut self.outbox.completions
+        &mut self.completions
     }
 
-    /// When [`Gateway::handle_timeout`] is to be called at the latest.
+    /// When [`Gateway::handle_timeout`] must be called at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        // A link may still wait for answers when nobody waits for its requests any more.
+        // A link may still wait for answers when all its requests have ended.
         let is_awaiting = !self.requests.is_empty()
             || self.batches.out > 0
             || self.metrics.samples.is_active()
@@ -153,7 +159,7 @@ impl Gateway {
         self.links.due().into_iter().chain(others).min()
     }
 
-    /// Begins connects that are due, gives up on those that took too long, and fails requests that did.
+    /// Begins connects that are due, and ends links and requests that took too long.
     pub fn handle_timeout(&mut self, now: Time) {
         let is_swept = now >= self.next_sweep;
         if is_swept || self.links.due().is_some_and(|due| now >= due) {
@@ -173,7 +179,7 @@ impl Gateway {
         }
     }
 
-    /// Takes no new clients and no new requests; what is in hand is finished.
+    /// Accepts no new clients and no new requests; those in hand are finished.
     pub fn drain(&mut self) {
         if !self.draining {
             self.draining = true;
@@ -196,8 +202,8 @@ impl Gateway {
     fn tell_if_ready(&mut self, volume: usize, became_ready: bool) {
         let volume = &self.volumes[volume];
         if let Some(layout) = volume.layout.as_ref().filter(|_| became_ready) {
-            let event = Event::VolumeReady(volume.spec.name.clone(), layout.size_bytes(), volume.spec.extents.len());
-            self.outbox.tell(event);
+            let (name, nodes) = (volume.spec.name.clone(), volume.spec.extents.len());
+            self.actions.push_back(Action::Tell(Event::VolumeReady(name, layout.size_bytes(), nodes)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Native clients: calls from inside the process, each with many parts.
+//! Native clients: calls from inside the process, each with many spans.
 
 use std::collections::VecDeque;
 
@@ -11,39 +11,39 @@ use crate::op::{Failure, Op, OpFlags};
 use crate::request::REQUEST_BYTES_MAX;
 use crate::units::Time;
 
-/// What a native call costs beside its bytes: itself, and its place among the requests.
+/// Memory of a native call beside its data: itself and its request.
 const NATIVE_CALL_COST_BYTES: u64 = 256;
 /// Most spans of one native call.
 pub const SPANS_MAX: usize = 65_536;
-/// What one span of a native call costs beside its bytes: its piece in the queue and in a batch.
+/// Memory of a span of a native call beside its data: its piece in the queue and in a batch.
 const SPAN_COST_BYTES: u64 = 96;
 
 /// One call of a native client.
 #[derive(Debug)]
 pub struct NativeCall {
-    /// What the client calls it.
+    /// The client's name for it.
     pub cookie: u64,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
-    /// What it concerns: offset in bytes and length in bytes of each part. A flush has none.
+    /// Offset and length of each span, in bytes. A flush has none.
     pub spans: Vec<(u64, u32)>,
-    /// A write's bytes, those of all parts one after the other.
+    /// A write's bytes, span after span.
     pub payload: Vec<u8>,
 }
 
 impl Gateway {
-    /// A native client of a volume begins; `None` if there are as many clients as allowed or no such volume.
+    /// Adds a native client of a volume; `None` if there is no such volume or the gateway is draining.
     pub fn native_opened(&mut self, volume: usize) -> Option<ClientId> {
         self.volumes.get(volume)?;
         self.insert_client(ClientKind::Native(VecDeque::new()), Some(volume), None)
     }
 
-    /// A native client makes a call. Its result is among [`Gateway::completions`] later.
+    /// Starts a call of a native client. Its result will be in [`Gateway::completions`].
     pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall, local: &mut impl LocalExtents) {
         if let Some(failure) = self.check_call(id, &call) {
-            self.outbox.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
+            self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
             return;
         }
         if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.clients.get_mut(id) {
@@ -75,7 +75,7 @@ impl Gateway {
         (no_spans || wrong_payload || unknown_flags || call.spans.iter().any(outside)).then_some(Failure::Invalid)
     }
 
-    /// Starts calls of a native client, as far as limits allow.
+    /// Starts calls of a native client within the limits.
     pub(super) fn start_native(&mut self, now: Time, id: ClientId, local: &mut impl LocalExtents) {
         let (is_turn_of_another, share_bytes) =
             (self.memory.is_turn_of_another(id, &self.clients), self.memory.share_bytes(self.clients.len()));
@@ -103,7 +103,7 @@ impl Gateway {
             if client.blocked {
                 return;
             }
-            // Its time starts now: before, it waited for its caller's own earlier calls.
+            // Its time starts now: before, it waited for its caller's earlier calls.
             let Some(call) = calls.pop_front() else { return };
             client.in_hand += 1;
             let is_sampled = self.metrics.samples.is_due();

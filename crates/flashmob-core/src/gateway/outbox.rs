@@ -1,11 +1,9 @@
-//! What the shell is to do, is told, and is answered.
-
-use std::collections::VecDeque;
+//! Actions, events and completions for the shell.
 
 use super::state::{ClientId, LinkId};
 use crate::op::Failure;
 
-/// Something for the shell to do or to tell.
+/// An action for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Connect this link to node `node` (counted over all volumes), then call
@@ -18,25 +16,25 @@ pub enum Action {
     },
     /// Close this link's connection; the gateway has already forgotten it.
     Disconnect(LinkId),
-    /// Write what is queued, then close this client's connection. With a reason if the client is to blame.
+    /// Write what is queued, then close this client's connection. With a reason if the client caused it.
     CloseClient(ClientId, Option<String>),
-    /// Keep in mind, beyond this start, that this node serves this extent: see [`GatewayConfig::extent_ids`](super::GatewayConfig::extent_ids).
+    /// Store durably that this node serves this extent: see [`GatewayConfig::extent_ids`](super::GatewayConfig::extent_ids).
     Remember {
         /// Which node, counted over all volumes.
         node: usize,
         /// Which extent.
         extent_id: [u8; 16],
     },
-    /// Something that an operator wants to know.
+    /// An event for the operator.
     Tell(Event),
 }
 
-/// Something that an operator wants to know.
+/// An event for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A volume can be used from now on: its name, bytes, nodes.
+    /// A volume is ready: its name, its size in bytes, its number of nodes.
     VolumeReady(String, u64, usize),
-    /// Every node of a volume has a link: its name.
+    /// Every node of a volume has a link: the volume's name.
     VolumeLinked(String),
     /// A node's first link is up.
     NodeUp {
@@ -44,55 +42,34 @@ pub enum Event {
         name: String,
         /// It runs without I/O.
         no_io: bool,
-        /// It answers as slowly as a modelled flash.
+        /// It answers at the speed of a modelled flash.
         modelled: bool,
     },
-    /// A node has no link, or no longer: its name, why.
+    /// A node has no link: its name and the reason.
     NodeDown(String, String),
-    /// A node tells that limits of its device are crossed: its name, which and what helps.
-    NodeAils(String, String),
-    /// None is any more: its name.
-    NodeWell(String),
-    /// A node did nothing for a while, and tells so: its name, how long and why.
+    /// A node reports that limits of its device are crossed: its name, which limits and the remedy.
+    NodeWarning(String, String),
+    /// All limits of a node's device are met again: its name.
+    NodeRecovered(String),
+    /// A node reports that it was paused: its name, how long and why.
     NodePaused(String, String),
-    /// A node, or this gateway, found that it is the wrong one: its name, why and what to do.
+    /// A node is the wrong one, as it or this gateway found: its name, the reason and the remedy.
     NodeRefused(String, String),
     /// A node's device restarted with changes that were acknowledged but not flushed: its name.
     ChangesLost(String),
-    /// So many requests of a volume failed because they took too long.
+    /// Requests that failed because they took too long: the volume's name, and how many.
     TimedOut(String, usize),
-    /// So many requests failed early: their nodes do not answer, and others needed the memory.
+    /// How many requests failed early because their nodes do not answer and others need the memory.
     GaveWay(usize),
 }
 
 /// A finished call of a native client.
 #[derive(Debug)]
 pub struct Completion {
-    /// Whose call.
+    /// The caller.
     pub client: ClientId,
-    /// What the client calls it.
+    /// The client's name for it.
     pub cookie: u64,
-    /// What was read (empty for other operations), or why it failed.
+    /// The bytes read (empty for other operations), or why it failed.
     pub result: Result<Vec<u8>, Failure>,
-}
-
-/// All of it that the shell has not taken.
-#[derive(Debug, Default)]
-pub(super) struct Outbox {
-    actions: VecDeque<Action>,
-    pub completions: Vec<Completion>,
-}
-
-impl Outbox {
-    pub fn push(&mut self, action: Action) {
-        self.actions.push_back(action);
-    }
-
-    pub fn tell(&mut self, event: Event) {
-        self.push(Action::Tell(event));
-    }
-
-    pub fn pop(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
 }

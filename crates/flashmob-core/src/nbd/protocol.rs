@@ -1,8 +1,8 @@
 //! The numbers of the NBD protocol, for both of its ends.
 //!
 //! Source: "The NBD protocol", doc/proto.md of github.com/NetworkBlockDevice/nbd. Names are that document's
-//! without the leading `NBD_`. All integers on the wire are big-endian. This file must hold nothing but facts of
-//! that document: what this server makes of them is in its neighbours.
+//! without the leading `NBD_`. All integers on the wire are big-endian. This file holds facts of that document only,
+//! those that an end here uses; how this server applies them is in the other files.
 
 /// First eight bytes of a server's greeting: "NBDMAGIC".
 pub const GREETING_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -54,24 +54,14 @@ pub const FLAG_READ_ONLY: u16 = 1 << 1;
 pub const FLAG_SEND_FLUSH: u16 = 1 << 2;
 /// Transmission flag: `CMD_FLAG_FUA` is understood, on every command.
 pub const FLAG_SEND_FUA: u16 = 1 << 3;
-/// Transmission flag: the medium rotates, sorting pays.
-pub const FLAG_ROTATIONAL: u16 = 1 << 4;
 /// Transmission flag: `CMD_TRIM` is understood.
 pub const FLAG_SEND_TRIM: u16 = 1 << 5;
 /// Transmission flag: `CMD_WRITE_ZEROES` and `CMD_FLAG_NO_HOLE` are understood.
 pub const FLAG_SEND_WRITE_ZEROES: u16 = 1 << 6;
 /// Transmission flag: `CMD_FLAG_DF` is understood; only with structured replies.
 pub const FLAG_SEND_DF: u16 = 1 << 7;
-/// Transmission flag: a flush on one connection covers what others of the same export were told is done.
+/// Transmission flag: a flush on one connection covers what was acknowledged on others of the same export.
 pub const FLAG_CAN_MULTI_CONN: u16 = 1 << 8;
-/// Transmission flag: the experimental `CMD_RESIZE` is understood.
-pub const FLAG_SEND_RESIZE: u16 = 1 << 9;
-/// Transmission flag: `CMD_CACHE` is understood.
-pub const FLAG_SEND_CACHE: u16 = 1 << 10;
-/// Transmission flag: `CMD_FLAG_FAST_ZERO` is understood.
-pub const FLAG_SEND_FAST_ZERO: u16 = 1 << 11;
-/// Transmission flag of the experimental extended headers.
-pub const FLAG_BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 
 /// Option: choose an export and begin transmission; cannot be refused but by closing.
 pub const OPT_EXPORT_NAME: u32 = 1;
@@ -102,30 +92,16 @@ pub const REP_ACK: u32 = 1;
 pub const REP_SERVER: u32 = 2;
 /// Reply to an option: one piece of information on an export, of an `INFO_` type.
 pub const REP_INFO: u32 = 3;
-/// Reply to an option: one metadata context.
-pub const REP_META_CONTEXT: u32 = 4;
 /// Set in all replies that are errors; the data is then a message for a human being.
 pub const REP_FLAG_ERROR: u32 = 1 << 31;
 /// Error reply to an option: not known here.
 pub const REP_ERR_UNSUP: u32 = REP_FLAG_ERROR + 1;
-/// Error reply to an option: known, but not allowed here.
-pub const REP_ERR_POLICY: u32 = REP_FLAG_ERROR + 2;
 /// Error reply to an option: its data or the moment is wrong.
 pub const REP_ERR_INVALID: u32 = REP_FLAG_ERROR + 3;
-/// Error reply to an option: not on this platform.
-pub const REP_ERR_PLATFORM: u32 = REP_FLAG_ERROR + 4;
-/// Error reply to an option: TLS first.
-pub const REP_ERR_TLS_REQD: u32 = REP_FLAG_ERROR + 5;
 /// Error reply to an option: the export is not available.
 pub const REP_ERR_UNKNOWN: u32 = REP_FLAG_ERROR + 6;
-/// Error reply to an option: the server is shutting down.
-pub const REP_ERR_SHUTDOWN: u32 = REP_FLAG_ERROR + 7;
-/// Error reply to an option: ask for `INFO_BLOCK_SIZE` and obey it.
-pub const REP_ERR_BLOCK_SIZE_REQD: u32 = REP_FLAG_ERROR + 8;
 /// Error reply to an option: the request or its reply is too large.
 pub const REP_ERR_TOO_BIG: u32 = REP_FLAG_ERROR + 9;
-/// Error reply to an option: extended headers first.
-pub const REP_ERR_EXT_HEADER_REQD: u32 = REP_FLAG_ERROR + 10;
 
 /// Information: size (64 bits) and transmission flags (16 bits).
 pub const INFO_EXPORT: u16 = 0;
@@ -161,32 +137,18 @@ pub const CMD_FLAG_FUA: u16 = 1 << 0;
 pub const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 /// Command flag of `CMD_READ`: one content chunk at most.
 pub const CMD_FLAG_DF: u16 = 1 << 2;
-/// Command flag of `CMD_BLOCK_STATUS`: one extent only.
-pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 /// Command flag of `CMD_WRITE_ZEROES`: fail rather than be as slow as a write.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
-/// Command flag of the experimental extended headers.
-pub const CMD_FLAG_PAYLOAD_LEN: u16 = 1 << 5;
 
 /// Chunk flag: the last chunk of its reply.
 pub const REPLY_FLAG_DONE: u16 = 1 << 0;
 
-/// Chunk: no payload.
-pub const REPLY_TYPE_NONE: u16 = 0;
 /// Chunk: offset (64 bits), then data.
 pub const REPLY_TYPE_OFFSET_DATA: u16 = 1;
-/// Chunk: offset (64 bits) and length (32 bits) of a hole.
-pub const REPLY_TYPE_OFFSET_HOLE: u16 = 2;
-/// Chunk: extents of one metadata context.
-pub const REPLY_TYPE_BLOCK_STATUS: u16 = 5;
-/// Chunk: the same with extended headers.
-pub const REPLY_TYPE_BLOCK_STATUS_EXT: u16 = 6;
 /// Set in the types of all chunks that are errors.
 pub const REPLY_TYPE_FLAG_ERROR: u16 = 1 << 15;
 /// Chunk: error (32 bits), length of a message (16 bits), the message.
 pub const REPLY_TYPE_ERROR: u16 = REPLY_TYPE_FLAG_ERROR + 1;
-/// Chunk: the same, and the offset (64 bits) that it concerns.
-pub const REPLY_TYPE_ERROR_OFFSET: u16 = REPLY_TYPE_FLAG_ERROR + 2;
 
 /// Error: not permitted; a write to a read-only export.
 pub const EPERM: u32 = 1;

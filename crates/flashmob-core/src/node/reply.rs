@@ -1,10 +1,9 @@
-//! What is done on a link goes back together: answers gather during a turn and leave as few frames.
+//! Answers gather during a turn and leave in few frames.
 
 use super::Node;
 use super::followed::Followed;
 use super::link::LinkId;
 use crate::op::Failure;
-use crate::planted::{self, Bug};
 use crate::stages::NodeInterval;
 use crate::units::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
@@ -18,11 +17,11 @@ pub(super) struct Done {
     pub index: u16,
     pub outcome: Result<(), Failure>,
     pub received: Time,
-    /// When the store had it done, if the store was asked.
+    /// When the store finished it, if it went there.
     pub finished: Option<Time>,
-    /// What was read, if that succeeded.
+    /// The bytes of a successful read.
     pub data: Option<Vec<u8>>,
-    /// What its gateway wants to know of it, if it follows it.
+    /// Its times, if its gateway follows it.
     pub followed: Option<Box<Followed>>,
 }
 
@@ -36,29 +35,8 @@ impl Done {
     }
 }
 
-/// The answers that gathered on one link.
-#[derive(Debug, Default)]
-pub(super) struct Replies {
-    done: Vec<Done>,
-}
-
-impl Replies {
-    pub fn push(&mut self, done: Done) {
-        planted::leak(Bug::NodeLeaks, 4096);
-        self.done.push(done);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.done.is_empty()
-    }
-
-    pub fn clear(&mut self) {
-        self.done.clear();
-    }
-}
-
 impl Node {
-    /// Turns the answers that gathered on each link into frames.
+    /// Makes frames of the gathered answers of each link.
     pub(super) fn flush_replies(&mut self, now: Time) {
         let waiting: Vec<usize> = self.links.iter().filter(|(_, l)| !l.replies.is_empty()).map(|(i, _)| i).collect();
         for id in waiting {
@@ -68,7 +46,7 @@ impl Node {
 
     fn flush_link(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(id.0) else { return };
-        let mut done = std::mem::take(&mut link.replies.done);
+        let mut done = std::mem::take(&mut link.replies);
         done.sort_unstable_by_key(Done::sort_key);
         let mut rest = &done[..];
         while !rest.is_empty() {
@@ -99,16 +77,16 @@ impl Node {
             link.tell_times(&followed, now, self.clock_start_ns);
         }
         done.clear();
-        link.replies.done = done;
+        link.replies = done;
     }
 }
 
-/// Puts as many answers as fit one frame into the encoder; returns their number and their bytes.
+/// Encodes as many answers as fit one frame; returns their number and their bytes.
 fn fill_frame(encoder: &mut RepliesEncoder, sorted: &[Done], now: Time) -> (usize, usize) {
     encoder.clear();
     let (mut count, mut bytes) = (0, 0);
     let mut indices: Vec<u16> = Vec::new();
-    // Strictly ascending: a peer that gives two batches one number gets its answers in several groups.
+    // Strictly ascending: answers to two batches with one number form several groups.
     let is_one_group = |a: &Done, b: &Done| (a.seq, a.outcome) == (b.seq, b.outcome) && a.index < b.index;
     for group in sorted.chunk_by(is_one_group) {
         if !encoder.has_room_for(group.len()) {

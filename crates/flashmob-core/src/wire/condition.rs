@@ -1,12 +1,10 @@
-//! Frames of staying alive: how a node's device is, and a frame that says nothing so that a radio stays awake.
+//! Condition frames report a node's device; alive frames keep a radio awake or probe a link.
 //!
-//! They go only where both ends said in hello and welcome that they know them.
+//! They are sent only where hello and welcome said that both ends know them.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
 use crate::condition::{Condition, Crossed, LastPause, Network, THERMAL_STATUS_MAX};
 
-/// Bytes of a condition's meta without its text.
-pub const CONDITION_BYTES: usize = 42;
 /// Most bytes of the reason of a pause, as written.
 pub const REASON_BYTES_MAX: usize = 255;
 
@@ -22,14 +20,14 @@ const NETWORK: u16 = 1 << 8;
 const FREE: u16 = 1 << 9;
 const UNALLOCATED: u16 = 1 << 10;
 const ALL_KNOWN: u16 = (1 << 11) - 1;
-/// The fields that are yes or no.
+/// The fields that are booleans.
 const ANSWERS: u16 = CHARGING | SCREEN | POWER_SAVE | DOZE | EXEMPT;
 
 const LOW_BATTERY: u8 = 1;
 const HOT: u8 = 1 << 1;
 const LITTLE_SPACE: u8 = 1 << 2;
 
-/// Appends a frame that tells a condition.
+/// Appends a condition frame.
 pub fn put_condition(out: &mut Vec<u8>, condition: &Condition) {
     let c = condition;
     let known = |is_known: bool, bit: u16| if is_known { bit } else { 0 };
@@ -94,7 +92,7 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
     }
     let network = match figure(NETWORK, network.into(), 4)? {
         None => None,
-        Some(n) => Some(Network::ALL.into_iter().find(|&known| known as u64 == n).ok_or(malformed)?),
+        Some(n) => Some(Network::from_wire(n as u8).ok_or(malformed)?),
     };
     Ok(Condition {
         battery_percent: figure(BATTERY, battery.into(), 100)?.map(|n| n as u8),
@@ -118,12 +116,12 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
     })
 }
 
-/// Appends a frame that keeps a link alive; with `wants_answer` the other end shows that it is there.
+/// Appends an alive frame; with `wants_answer` the other end answers.
 pub fn put_alive(out: &mut Vec<u8>, wants_answer: bool) {
     encode_frame(out, FrameKind::Alive, |meta| meta.push(u8::from(wants_answer)), |_| ());
 }
 
-/// Decodes the meta of a frame that keeps a link alive: whether an answer is wanted.
+/// Decodes the meta of an alive frame: whether an answer is wanted.
 pub fn decode_alive(meta: &[u8]) -> Result<bool, WireError> {
     match meta {
         [0] => Ok(false),
@@ -211,7 +209,7 @@ mod tests {
             network: Some(Network::Wifi),
             ..Condition::default()
         });
-        assert_eq!(meta.len(), CONDITION_BYTES);
+        assert_eq!(meta.len(), 42);
         for (at, value, is_taken) in [
             (5, 99, true),
             (5, 100, true),

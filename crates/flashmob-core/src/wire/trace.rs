@@ -1,20 +1,21 @@
-//! Followed pieces: how a gateway marks them in a batch, and how a node tells what became of them and when.
+//! Followed pieces: a gateway marks them in a batch, and their node reports their times.
 //!
-//! The mark stands behind the groups of a batch ([`mark`]); the times come in a frame of their own behind the answer
-//! ([`put_times`]), which nobody waits for.
+//! The marks are behind the groups of a batch ([`mark`]); the times are in a frame of their own behind the answer ([`put_times`]),
+//! for which no request waits.
 
 use super::BATCH_PIECES_MAX;
 use super::batch::FOLLOWED;
 use super::frame::{Fields, FrameKind, WireError, encode_frame};
+use crate::enums::listed;
 
 /// Most followed pieces of one batch.
 pub const FOLLOWED_MAX: usize = 64;
-/// Most pieces of which one frame tells.
+/// Most pieces of a times frame.
 pub const TIMES_MAX: usize = 64;
-/// Bytes that tell of one piece.
+/// Bytes per piece in a times frame.
 pub const TIMES_BYTES: usize = 60;
 
-/// Marks pieces of a batch, in its finished meta: `indices` ascend, are at least one and at most [`FOLLOWED_MAX`].
+/// Marks pieces in a batch's finished meta: 1 to [`FOLLOWED_MAX`] `indices`, ascending.
 pub fn mark(meta: &mut Vec<u8>, indices: &[u16]) {
     let indices = &indices[..indices.len().min(FOLLOWED_MAX)];
     if indices.is_empty() || meta.len() < 6 {
@@ -33,7 +34,7 @@ pub fn is_followed(meta: &[u8]) -> bool {
     meta.get(5).is_some_and(|high| high & (FOLLOWED >> 8) as u8 != 0)
 }
 
-/// The marked pieces of a batch whose meta was decoded, ascending.
+/// The marked pieces of a checked batch, ascending.
 pub fn followed(meta: &[u8]) -> impl Iterator<Item = u16> + '_ {
     let column = match meta.split_last() {
         Some((&count, rest)) if is_followed(meta) => &rest[rest.len().saturating_sub(2 * usize::from(count))..],
@@ -42,7 +43,7 @@ pub fn followed(meta: &[u8]) -> impl Iterator<Item = u16> + '_ {
     column.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
 }
 
-/// Reads the marks of a batch with so many pieces to their end.
+/// Checks the marks of a batch with `pieces` pieces, to the end of its meta.
 pub(super) fn check_marks(fields: &mut Fields<'_>, pieces: usize) -> Result<(), WireError> {
     let malformed = WireError::Malformed("batch: followed pieces");
     let (mut count, mut last) = (0, None);
@@ -56,19 +57,21 @@ pub(super) fn check_marks(fields: &mut Fields<'_>, pieces: usize) -> Result<(), 
     if count == 0 || usize::from(fields.u8()?) != count { Err(malformed) } else { Ok(()) }
 }
 
-/// How a node came by its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Way {
-    /// Out of memory, without waiting: the page cache, or no I/O at all.
-    AtOnce = 1,
-    /// By the elevator and the store.
-    Store = 2,
-    /// Refused before it came to either.
-    Refused = 3,
+listed! {
+    /// How a node got an answer.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub enum Way {
+        /// Without waiting: from the page cache, or without I/O.
+        AtOnce = 1,
+        /// Through the elevator and the store.
+        Store = 2,
+        /// Refused before either.
+        Refused = 3,
+    }
 }
 
-/// When a piece passed the node's stages, by the node's clock, which all processes of its device share.
+/// When a piece passed the node's stages, by the monotonic clock of the node's device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceTimes {
     /// The batch's sequence number.
@@ -77,19 +80,19 @@ pub struct PieceTimes {
     pub index: u16,
     /// How it was answered.
     pub way: Way,
-    /// The batch was read whole, in nanoseconds. Read after the last byte had come.
+    /// When the batch was completely read, in nanoseconds. The clock was read after the last byte had arrived.
     pub received_ns: u64,
-    /// Then the piece stood in the elevator, or was about to be tried at once.
+    /// When the piece was in the elevator, or was about to be tried at once.
     pub scheduled_ns: u64,
-    /// Then the store began with it.
+    /// When the store began.
     pub started_ns: u64,
-    /// Then the store was done.
+    /// When the store had finished.
     pub finished_ns: u64,
-    /// Then the answer stood ready. Read before its first byte went.
+    /// When the answer was ready. The clock was read before its first byte was sent.
     pub replied_ns: u64,
-    /// The operation of the store that it was part of: first byte of the extent, and how many.
+    /// First byte, in the extent, of the store's operation that it was part of.
     pub op_offset_bytes: u64,
-    /// See above.
+    /// Length of that operation in bytes.
     pub op_bytes: u32,
 }
 
@@ -118,7 +121,7 @@ pub fn put_times(out: &mut Vec<u8>, pieces: &[PieceTimes]) {
     encode_frame(out, FrameKind::Times, put, |_| ());
 }
 
-/// Decodes the times of pieces one by one; each is checked before it is given out.
+/// Decodes and checks the times of pieces one by one.
 #[derive(Debug)]
 pub struct TimesDecoder<'a> {
     fields: Fields<'a>,
@@ -144,12 +147,7 @@ impl<'a> TimesDecoder<'a> {
         self.left -= 1;
         let fields = &mut self.fields;
         let (seq, index) = (fields.u32()?, fields.u16()?);
-        let way = match fields.u8()? {
-            1 => Way::AtOnce,
-            2 => Way::Store,
-            3 => Way::Refused,
-            _ => return Err(WireError::Malformed("times: way")),
-        };
+        let way = Way::from_wire(fields.u8()?).ok_or(WireError::Malformed("times: way"))?;
         if usize::from(index) >= BATCH_PIECES_MAX || fields.u8()? != 0 {
             return Err(WireError::Malformed("times: piece"));
         }
@@ -181,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn times() -> impl Strategy<Value = PieceTimes> {
-        let way = prop::sample::select(vec![Way::AtOnce, Way::Store, Way::Refused]);
+        let way = prop::sample::select(Way::ALL.to_vec());
         let stages = any::<[u64; 5]>().prop_map(|mut stages| {
             stages.sort_unstable();
             stages

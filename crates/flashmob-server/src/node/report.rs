@@ -58,7 +58,7 @@ impl NodeServer {
                     count: place.extent_count,
                     layout: place.layout.clone(),
                 }),
-                links: status.links.len(),
+                links: status.links,
                 paths,
                 counters: status.counters,
                 mapped: mapped.is_some_and(|m| !m.is_given_up),

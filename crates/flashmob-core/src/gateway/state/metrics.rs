@@ -1,11 +1,11 @@
-//! What is counted and followed.
+//! Counters, histograms and samples.
 
 use super::samples::Samples;
 use crate::counters::counters;
 use crate::stages::{GatewayInterval, StageRecorder};
 
 counters! {
-    /// What a gateway has counted since its start, besides requests.
+    /// Counters of a gateway since its start, besides requests.
     pub struct GatewayCounters {
         failures: "Requests that ended with an error",
         timeouts: "Requests that ended with an error because they took too long",
@@ -16,23 +16,12 @@ counters! {
     }
 }
 
-/// Counters, times between stages, and followed requests.
-#[derive(Debug)]
+/// Counters, times between stages, and sampled requests.
+#[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests accepted, by the operation's wire number.
     pub requests: [u64; 6],
     pub counters: GatewayCounters,
     pub stages: StageRecorder<GatewayInterval>,
     pub samples: Samples,
-}
-
-impl Metrics {
-    pub fn new() -> Metrics {
-        Metrics {
-            requests: [0; 6],
-            counters: GatewayCounters::default(),
-            stages: StageRecorder::new(),
-            samples: Samples::default(),
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nbd::client::{ReplyHeader, decode_error_chunk};
-use crate::nbd::{REQUEST_COST_BYTES, UNREAD_BYTES_MAX};
+use crate::nbd::{REQUEST_COST_BYTES, UNREAD_BYTES_MAX, reply};
 use crate::op::OpFlags;
 use crate::request::REQUEST_BYTES_MAX;
 
@@ -309,7 +309,7 @@ fn replies_are_the_documents_bytes() {
     let mut structured = Server::open("disk", true);
     structured.session.reply_done(cookie);
     structured.session.reply_read_buffer(cookie, 9, b"data".to_vec());
-    structured.session.reply_error_text(cookie, Failure::Io, true, "node b");
+    reply::error(structured.session.out_mut(), true, cookie, EIO, "node b");
     let expected = b"\x67\x44\x66\x98\0\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08\
           \x66\x8e\x33\xef\0\x01\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\x0c\0\0\0\0\0\0\0\x09data\
           \x66\x8e\x33\xef\0\x01\x80\x01\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\x0c\0\0\0\x05\0\x06node b";
@@ -319,11 +319,11 @@ fn replies_are_the_documents_bytes() {
 #[test]
 fn texts_are_cut_to_what_a_string_may_have() {
     let mut server = Server::open("disk", true);
-    server.session.reply_error_text(1, Failure::Io, true, &"ü".repeat(3000));
+    reply::error(server.session.out_mut(), true, 1, EIO, &"ü".repeat(3000));
     let sent = server.sent();
     let (_, text) = decode_error_chunk(&sent[CHUNK_HEADER_BYTES..]).unwrap();
     assert_eq!(text, "ü".repeat(2048));
-    server.session.reply_error_text(1, Failure::Io, true, &format!("x{}", "ü".repeat(3000)));
+    reply::error(server.session.out_mut(), true, 1, EIO, &format!("x{}", "ü".repeat(3000)));
     let sent = server.sent();
     assert_eq!(sent.len(), CHUNK_HEADER_BYTES + 6 + 4095, "a character is not cut in two");
 }
