@@ -61,7 +61,7 @@ struct Conn {
 impl Conn {
     fn new(server: Server, budget_bytes: u64) -> Conn {
         Conn {
-            session: Session::new(),
+            session: Session::default(),
             rx: RxBuf::new(),
             budget: Budget::new(budget_bytes),
             export: None,

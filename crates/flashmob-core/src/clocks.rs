@@ -33,7 +33,7 @@ pub struct ClockOffset {
     pub error_ns: u64,
 }
 
-/// What is known about another clock.
+/// The bounds of another clock's offset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockRelation {
     /// The lower and the upper bound of the other clock's offset, and when they held, by this end's clock.

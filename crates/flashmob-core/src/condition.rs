@@ -81,8 +81,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether it differs from `told` enough to be reported. Small changes of temperature and free space do not count: a report wakes
-    /// the device's radio.
+    /// Whether it differs enough from the last report, `told`. Small changes of temperature and free space do not count: a report wakes the
+    /// device's radio.
     #[must_use]
     pub fn is_news_after(&self, told: &Condition) -> bool {
         let exact = |c: &Condition| {

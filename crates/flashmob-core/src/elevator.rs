@@ -84,7 +84,7 @@ impl ElevatorConfig {
 /// One operation in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<T> {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
@@ -101,7 +101,7 @@ pub struct Entry<T> {
 pub struct Issue {
     /// For [`Elevator::complete`] when the operation has ended.
     pub ticket: u64,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,

@@ -23,7 +23,5 @@ pub mod op;
 pub mod planted;
 pub mod request;
 pub mod stages;
-#[cfg(feature = "testing")]
-pub mod testing;
 pub mod units;
 pub mod wire;

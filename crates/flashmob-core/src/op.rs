@@ -1,9 +1,9 @@
-//! What a request asks for, and how it can end.
+//! Operations of requests, and their failures.
 
 use crate::enums::listed;
 
 listed! {
-    /// What a request, and each of its pieces, asks for. The numbers are those of the wire.
+    /// The operation of a request and of its pieces. The numbers are those of the wire.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     #[repr(u8)]
     pub enum Op {

@@ -155,18 +155,6 @@ pub struct StageHistograms<I> {
 }
 
 impl<I: Interval> StageHistograms<I> {
-    /// Empty histograms. All their memory is allocated here.
-    #[must_use]
-    pub fn new() -> StageHistograms<I> {
-        let empty = Histogram::new_with_bounds(LOWEST_NANOS, HIGHEST_NANOS, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants in the order that hdrhistogram asks for");
-        StageHistograms {
-            histograms: std::array::from_fn(|_| empty.clone()),
-            sums_nanos: [0; INTERVALS],
-            intervals: PhantomData,
-        }
-    }
-
     /// Records that `interval` took `nanos`.
     #[inline]
     pub fn record(&mut self, interval: I, nanos: u64) {
@@ -231,8 +219,15 @@ impl<I: Interval> StageHistograms<I> {
 }
 
 impl<I: Interval> Default for StageHistograms<I> {
+    /// Empty histograms. All their memory is allocated here.
     fn default() -> StageHistograms<I> {
-        StageHistograms::new()
+        let empty = Histogram::new_with_bounds(LOWEST_NANOS, HIGHEST_NANOS, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants in the order that hdrhistogram asks for");
+        StageHistograms {
+            histograms: std::array::from_fn(|_| empty.clone()),
+            sums_nanos: [0; INTERVALS],
+            intervals: PhantomData,
+        }
     }
 }
 
@@ -245,12 +240,6 @@ pub struct StageRecorder<I> {
 }
 
 impl<I: Interval> StageRecorder<I> {
-    /// Empty histograms.
-    #[must_use]
-    pub fn new() -> StageRecorder<I> {
-        StageRecorder { histograms: StageHistograms::new(), rows: [(0, 0); INTERVALS] }
-    }
-
     /// Records that `interval` took `nanos`.
     #[inline]
     pub fn record(&mut self, interval: I, nanos: u64) {
@@ -285,7 +274,7 @@ impl<I: Interval> StageRecorder<I> {
 
 impl<I: Interval> Default for StageRecorder<I> {
     fn default() -> StageRecorder<I> {
-        StageRecorder::new()
+        StageRecorder { histograms: StageHistograms::default(), rows: [(0, 0); INTERVALS] }
     }
 }
 

@@ -26,7 +26,7 @@ impl Exports for OneExport {
 
 /// A session whose client has opened the export.
 fn open_session() -> Session {
-    let mut session = Session::new();
+    let mut session = Session::default();
     let mut client = ClientHandshake::new("v", true).expect("a short name");
     let (mut to_server, mut to_client, mut out) = (RxBuf::new(), RxBuf::new(), OutQueue::new());
     let mut budget = Budget::new(MIB);

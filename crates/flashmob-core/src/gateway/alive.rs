@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use super::state::{LinkId, State};
-use super::{Event, Gateway};
+use super::{Action, Event, Gateway};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::condition::{decode_alive, decode_condition, put_alive};
@@ -179,7 +179,10 @@ impl Gateway {
         for id in self.nodes[node].links.clone().map(LinkId) {
             if matches!(self.links[id].state, State::Held(_)) {
                 if is_proven && self.links[id].failures.is_multiple_of(8) {
-                    self.outbox.tell(Event::NodeAils(self.nodes[node].name.clone(), TWO_DEVICES.to_string()));
+                    self.actions.push_back(Action::Tell(Event::NodeWarning(
+                        self.nodes[node].name.clone(),
+                        TWO_DEVICES.to_string(),
+                    )));
                 }
                 self.disconnect(now, id, TWO_DEVICES);
             }
@@ -223,13 +226,13 @@ impl Gateway {
         let name = node.name.clone();
         if condition.crossed != before.crossed {
             let event = match condition.warnings() {
-                warnings if warnings.is_empty() => Event::NodeWell(name.clone()),
-                warnings => Event::NodeAils(name.clone(), warnings.join("; ")),
+                warnings if warnings.is_empty() => Event::NodeRecovered(name.clone()),
+                warnings => Event::NodeWarning(name.clone(), warnings.join("; ")),
             };
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(event));
         }
         if let Some(pause) = condition.last_pause.filter(|_| condition.pauses > before.pauses) {
-            self.outbox.tell(Event::NodePaused(name, pause.sentence()));
+            self.actions.push_back(Action::Tell(Event::NodePaused(name, pause.sentence())));
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ impl Gateway {
                 completion = Some(Completion { client: request.client, cookie: request.cookie, result });
             }
         });
-        self.outbox.completions.extend(completion);
+        self.completions.extend(completion);
     }
 
     /// A flush must not succeed over changes that a device lost: it fails once for every client.
@@ -77,7 +77,7 @@ impl Gateway {
         reply(client);
         client.in_hand -= 1;
         if client.closing && client.in_hand == 0 {
-            self.outbox.push(Action::CloseClient(id, None));
+            self.actions.push_back(Action::CloseClient(id, None));
         }
         if client.is_native() {
             client.held_bytes -= request.reserved_bytes;

@@ -133,7 +133,7 @@ impl Gateway {
         self.clients.modest.batch_limits(now, state.limits, &state.way)
     }
 
-    /// What [`Bug::SilentNodeHoldsOthers`] waits for.
+    /// The condition of [`Bug::SilentNodeHoldsOthers`].
     fn is_another_silent(&self, now: Time, node: usize) -> bool {
         let mut others = (0..self.links.len()).map(|at| &self.links[LinkId(at)]).filter(|link| link.node != node);
         let is_awaited = |link: &Link| link.state != State::Ready || !link.sent.is_empty();

@@ -25,7 +25,7 @@ impl Gateway {
         if self.clients.iter().filter(|(_, c)| !c.is_native()).count() >= self.config.clients_max {
             return None;
         }
-        let nbd = NbdClient { session: nbd::Session::new(), rx: RxBuf::new() };
+        let nbd = NbdClient { session: nbd::Session::default(), rx: RxBuf::new() };
         let id = self.insert_client(ClientKind::Nbd(Box::new(nbd)), None, Some(now + HANDSHAKE_TIMEOUT))?;
         self.clients.mark(id);
         Some(id)
@@ -245,7 +245,7 @@ impl Gateway {
             client.closing = true;
             // A clean end waits for the requests in hand; `with_client` completes it.
             if client.in_hand == 0 || reason.is_some() {
-                self.outbox.push(Action::CloseClient(id, reason));
+                self.actions.push_back(Action::CloseClient(id, reason));
             }
         }
     }

@@ -31,7 +31,8 @@ impl Gateway {
             }
             Ok(_) => {}
         }
-        if request.pieces_ended(1) {
+        request.pieces_left -= 1;
+        if request.pieces_left == 0 {
             self.finish_request(now, piece.request);
         }
     }
@@ -67,7 +68,8 @@ impl Gateway {
                 }
                 data = tail;
             }
-            if request.pieces_ended(of_one.len() as u32) {
+            request.pieces_left -= of_one.len() as u32;
+            if request.pieces_left == 0 {
                 self.finish_request(now, key);
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::state::{ClientId, InHand, Link, Node, RequestKey};
-use super::{Event, Gateway};
+use super::{Action, Event, Gateway};
 use crate::op::Failure;
 use crate::units::Time;
 
@@ -42,8 +42,7 @@ impl Gateway {
         }
         for (volume, count) in per_volume.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             self.metrics.counters.timeouts += count as u64;
-            let event = Event::TimedOut(self.volumes[volume].spec.name.clone(), count);
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::TimedOut(self.volumes[volume].spec.name.clone(), count)));
         }
     }
 
@@ -106,7 +105,7 @@ impl Gateway {
         }
         if count > 0 {
             self.metrics.counters.timeouts += count as u64;
-            self.outbox.tell(Event::GaveWay(count));
+            self.actions.push_back(Action::Tell(Event::GaveWay(count)));
             self.drop_dead_pieces();
         }
     }

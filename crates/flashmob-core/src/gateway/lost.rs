@@ -12,7 +12,7 @@ impl Gateway {
     /// Disconnects a link from this side.
     pub(super) fn disconnect(&mut self, now: Time, id: LinkId, reason: &str) {
         self.break_link(now, id, reason, None);
-        self.outbox.push(Action::Disconnect(id));
+        self.actions.push_back(Action::Disconnect(id));
     }
 
     /// Returns a broken link's pieces and schedules the next attempt.
@@ -46,8 +46,7 @@ impl Gateway {
         // Reported when it is lost, and then only for new reasons: an attempt fails every few seconds.
         if node.links_up == 0 && node.refusal.is_none() && (was_ready || node.trouble.as_deref() != Some(reason)) {
             node.trouble = Some(reason.to_string());
-            let event = Event::NodeDown(node.name.clone(), reason.to_string());
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::NodeDown(node.name.clone(), reason.to_string())));
         }
         if was_ready && self.nodes[node_index].links_up == 0 {
             self.release_held(now, node_index);
@@ -64,7 +63,7 @@ impl Gateway {
                 link.begun = Some(now);
                 link.state = State::Connecting(now + spec.connect_timeout);
                 let node = link.node;
-                self.outbox.push(Action::Connect { link: id, node });
+                self.actions.push_back(Action::Connect { link: id, node });
             }
             State::Connecting(at) if now >= at => self.disconnect(now, id, "no connection in time"),
             State::Greeting(at) if now >= at => self.disconnect(now, id, "no answer to the hello in time"),

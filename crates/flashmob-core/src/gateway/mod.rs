@@ -31,6 +31,7 @@ mod state;
 mod status;
 mod welcome;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::layout::{Layout, LayoutError};
@@ -41,7 +42,6 @@ pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 pub use late::LATENESS_MAX;
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
-use outbox::Outbox;
 pub use outbox::{Action, Completion, Event};
 pub use state::samples::{
     AtOnce, FINISHED_MAX, IN_FLIGHT_MAX, Placed, SAMPLED_PIECES_MAX, Sample, SampleCounters, SampledPiece, Sampling,
@@ -67,7 +67,8 @@ pub struct Gateway {
     links: Links,
     batches: Batches,
     metrics: Metrics,
-    outbox: Outbox,
+    actions: VecDeque<Action>,
+    completions: Vec<Completion>,
     /// When timeouts are checked next.
     next_sweep: Time,
 }
@@ -102,7 +103,8 @@ impl Gateway {
             links: Links::new(links, config.seed),
             batches: Batches::default(),
             metrics: Metrics::default(),
-            outbox: Outbox::default(),
+            actions: VecDeque::new(),
+            completions: Vec::new(),
             next_sweep: Time::default(),
             config,
         };
@@ -130,7 +132,7 @@ impl Gateway {
 
     /// The next action for the shell.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.outbox.pop()
+        self.actions.pop_front()
     }
 
     /// Clients and links that have got something to write since the last call.
@@ -141,7 +143,7 @@ impl Gateway {
 
     /// Finished calls of native clients.
     pub fn completions(&mut self) -> &mut Vec<Completion> {
-        &mut self.outbox.completions
+        &mut self.completions
     }
 
     /// When [`Gateway::handle_timeout`] must be called at the latest.
@@ -200,8 +202,8 @@ impl Gateway {
     fn tell_if_ready(&mut self, volume: usize, became_ready: bool) {
         let volume = &self.volumes[volume];
         if let Some(layout) = volume.layout.as_ref().filter(|_| became_ready) {
-            let event = Event::VolumeReady(volume.spec.name.clone(), layout.size_bytes(), volume.spec.extents.len());
-            self.outbox.tell(event);
+            let (name, nodes) = (volume.spec.name.clone(), volume.spec.extents.len());
+            self.actions.push_back(Action::Tell(Event::VolumeReady(name, layout.size_bytes(), nodes)));
         }
     }
 }

@@ -43,7 +43,7 @@ impl Gateway {
     /// Starts a call of a native client. Its result will be in [`Gateway::completions`].
     pub fn submit(&mut self, now: Time, id: ClientId, call: NativeCall, local: &mut impl LocalExtents) {
         if let Some(failure) = self.check_call(id, &call) {
-            self.outbox.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
+            self.completions.push(Completion { client: id, cookie: call.cookie, result: Err(failure) });
             return;
         }
         if let Some(Client { kind: ClientKind::Native(calls), .. }) = self.clients.get_mut(id) {

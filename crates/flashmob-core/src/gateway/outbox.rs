@@ -1,7 +1,5 @@
 //! Actions, events and completions for the shell.
 
-use std::collections::VecDeque;
-
 use super::state::{ClientId, LinkId};
 use crate::op::Failure;
 
@@ -50,9 +48,9 @@ pub enum Event {
     /// A node has no link: its name and the reason.
     NodeDown(String, String),
     /// A node reports that limits of its device are crossed: its name, which limits and the remedy.
-    NodeAils(String, String),
+    NodeWarning(String, String),
     /// All limits of a node's device are met again: its name.
-    NodeWell(String),
+    NodeRecovered(String),
     /// A node reports that it was paused: its name, how long and why.
     NodePaused(String, String),
     /// A node is the wrong one, as it or this gateway found: its name, the reason and the remedy.
@@ -70,29 +68,8 @@ pub enum Event {
 pub struct Completion {
     /// The caller.
     pub client: ClientId,
-    /// What the client calls it.
+    /// The client's name for it.
     pub cookie: u64,
     /// The bytes read (empty for other operations), or why it failed.
     pub result: Result<Vec<u8>, Failure>,
-}
-
-/// All of it that the shell has not taken.
-#[derive(Debug, Default)]
-pub(super) struct Outbox {
-    actions: VecDeque<Action>,
-    pub completions: Vec<Completion>,
-}
-
-impl Outbox {
-    pub fn push(&mut self, action: Action) {
-        self.actions.push_back(action);
-    }
-
-    pub fn tell(&mut self, event: Event) {
-        self.push(Action::Tell(event));
-    }
-
-    pub fn pop(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
 }

@@ -1,6 +1,6 @@
-//! Between requests and queues: a request is cut where extents end, and each piece is given to the node that has its bytes.
+//! Between requests and queues: a request is cut where extents end, and each piece goes to the queue of its node.
 //!
-//! The one place where a piece gets its node is [`Giver::give`]; the way back is `complete.rs`.
+//! [`Giver::give`] is the only place where a piece gets its node; pieces end in `complete.rs`.
 
 use super::Gateway;
 use super::state::queue::Piece;
@@ -11,19 +11,19 @@ use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::wire::PIECE_BYTES_MAX;
 
-/// Gives the pieces of one request to nodes.
+/// Puts the pieces of one request into the queues of their nodes.
 struct Giver<'a> {
     queues: &'a mut Queues,
     samples: &'a mut Samples,
     volume: &'a Volume,
-    /// The next piece, but for where it lies.
+    /// The next piece, without its range.
     piece: Piece,
-    /// How many were given.
+    /// Pieces given so far.
     count: u32,
 }
 
 impl Giver<'_> {
-    /// Gives a piece to the node that has this extent.
+    /// Puts a piece into the queue of the node with this extent.
     #[inline]
     fn give(&mut self, extent: u32, offset_bytes: u64, len_bytes: u32) {
         let node = self.volume.node_of(extent);
@@ -35,7 +35,7 @@ impl Giver<'_> {
         self.count += 1;
     }
 
-    /// The same for one whose bytes lie in the request's buffer, behind those of the one before.
+    /// The same for a piece with data, which lies in the request's buffer behind that of the piece before.
     #[inline]
     fn give_data(&mut self, extent: u32, offset_bytes: u64, len_bytes: u32) {
         self.give(extent, offset_bytes, len_bytes);
@@ -44,7 +44,7 @@ impl Giver<'_> {
 }
 
 impl Gateway {
-    /// What gives the pieces of a request to nodes; `None` if it is gone.
+    /// The [`Giver`] of a request; `None` if the request is gone.
     #[inline]
     fn giver(&mut self, key: RequestKey, volume: usize, op: Op, flags: OpFlags) -> Option<Giver<'_>> {
         let request = self.requests.get(key)?;
@@ -79,7 +79,7 @@ impl Gateway {
         let Some(layout) = &giver.volume.layout else { return 0 };
         giver.piece.buffer_at = buffer_at;
         for &(offset, len) in spans {
-            // Nearly always it is one piece.
+            // Usually it is one piece.
             if len <= PIECE_BYTES_MAX
                 && let Some((extent, extent_offset_bytes)) = layout.locate_whole(offset, u64::from(len))
             {
@@ -98,7 +98,7 @@ impl Gateway {
         giver.count
     }
 
-    /// Queues a flush for every node that may hold something unflushed.
+    /// Queues a flush for every node that may have unflushed changes.
     pub(super) fn queue_flush(&mut self, key: RequestKey, volume: usize) -> u32 {
         let Some(mut giver) = self.giver(key, volume, Op::Flush, OpFlags::NONE) else { return 0 };
         for extent in 0..giver.volume.spec.extents.len() as u32 {
@@ -109,7 +109,7 @@ impl Gateway {
         giver.count
     }
 
-    /// Queues the pieces of a request without payload, which may be long: one for each extent, or few.
+    /// Queues the pieces of a request without payload, which may be long: one or few for each extent.
     pub(super) fn queue_ranges(
         &mut self,
         key: RequestKey,

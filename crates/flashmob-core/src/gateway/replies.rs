@@ -1,4 +1,4 @@
-//! Replies in: the answers of a node are taken apart, and each ends its piece.
+//! Received replies: each answer in them ends a piece.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// A node tells when followed pieces passed its stages.
+    /// A node reports when followed pieces passed its stages.
     pub(super) fn handle_times(&mut self, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         let mut decoder = TimesDecoder::new(meta)?;
         let clock = &mut self.nodes[self.links[id].node].clock;
@@ -54,7 +54,7 @@ impl Gateway {
     ) -> Result<(), WireError> {
         let unknown = WireError::Malformed("replies: unknown batch or piece");
         let at = self.links[id].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
-        // The batch leaves the link while its pieces complete: completing one may look at the whole gateway.
+        // The pieces leave the link while they complete: completing one needs the whole gateway.
         let mut pieces = std::mem::take(&mut self.links[id].sent[at].pieces);
         let sent = self.links[id].sent[at].sent;
         if self.metrics.samples.is_active() {

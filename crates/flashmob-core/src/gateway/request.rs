@@ -1,4 +1,4 @@
-//! The way in: a request whose form is checked is taken in hand, read at once where a local extent can, and cut.
+//! The start of a request: it is registered, read at once where a local extent can, and cut into pieces.
 
 use super::Gateway;
 use super::local::LocalExtents;
@@ -9,7 +9,7 @@ use crate::op::{Op, OpFlags};
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 
-/// A request whose form is checked, on its way to be cut.
+/// A checked request.
 #[derive(Debug)]
 pub(super) struct Incoming<'a> {
     pub client: ClientId,
@@ -17,23 +17,23 @@ pub(super) struct Incoming<'a> {
     pub volume: usize,
     pub op: Op,
     pub flags: OpFlags,
-    /// What it concerns: offset and length of each part, all within the volume.
+    /// Offset and length of each part, all within the volume.
     pub spans: &'a [(u64, u32)],
     /// A write's bytes.
     pub payload: Vec<u8>,
     pub reserved_bytes: u64,
     pub received: Time,
-    /// It is to be followed.
+    /// Whether to sample it.
     pub is_sampled: bool,
 }
 
 impl Gateway {
-    /// Cuts a request into pieces and queues them: the one way in. Inlined into its two callers, so that [`Incoming`] stays in registers.
+    /// Cuts a request into pieces and queues them. Inlined into its two callers, so that [`Incoming`] stays in registers.
     #[inline(always)]
     pub(super) fn start_request(&mut self, now: Time, incoming: Incoming<'_>, local: &mut impl LocalExtents) {
         let Incoming { client, cookie, volume, op, flags, spans, payload, reserved_bytes, received, is_sampled } =
             incoming;
-        // Several parts are put together; what is one piece goes on from where it is received.
+        // The parts of a native read are joined in a buffer; an NBD read of one piece is answered from the receive buffer.
         let is_joined = op == Op::Read && self.clients.get(client).is_some_and(Client::is_native);
         let payload = if is_joined { vec![0; spans.iter().map(|s| s.1 as usize).sum()] } else { payload };
         let key = self.requests.insert(InHand {
@@ -71,12 +71,12 @@ impl Gateway {
         if pieces == 0 {
             self.finish_request(now, key);
         } else if op == Op::Read && pieces > 1 && request.buffer.is_empty() {
-            // Old bytes in it do no harm: it is sent only when every piece has filled its part.
+            // Old bytes in it are harmless: it is sent only when every piece has filled its part.
             request.buffer = self.memory.buffers.take(spans.iter().map(|s| s.1 as usize).sum());
         }
     }
 
-    /// Follows a request from here on, if there is room for one more.
+    /// Samples a request, if there is room for one more.
     #[cold]
     fn begin_sample(&mut self, now: Time, key: RequestKey, spans: &[(u64, u32)]) {
         let Some(request) = self.requests.get_mut(key) else { return };
@@ -87,7 +87,7 @@ impl Gateway {
         request.sample = self.metrics.samples.begin(key, sample);
     }
 
-    /// Fills the parts of a native read that local extents have at once, and queues the others.
+    /// Fills the parts of a native read that local extents can answer at once, and queues the others.
     fn queue_local(
         &mut self,
         key: RequestKey,

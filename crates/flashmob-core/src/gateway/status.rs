@@ -1,4 +1,4 @@
-//! What a gateway tells about itself: counters, queues and stage histograms, for `/status` and `/metrics`.
+//! The state of a gateway for `/status` and `/metrics`: counters, queues and stage histograms.
 
 use super::Gateway;
 use super::state::samples::{Sample, SampleCounters, Sampling};
@@ -9,16 +9,16 @@ use crate::op::Op;
 use crate::stages::{GatewayInterval, StageHistograms};
 use crate::units::Time;
 
-/// Where a link is in its life, for people.
+/// The state of a link, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkPhase {
-    /// Waits before the next attempt.
+    /// Waiting for the next attempt.
     Waiting,
-    /// Connects.
+    /// Connecting.
     Connecting,
-    /// Waits for the node's welcome.
+    /// Waiting for the node's welcome.
     Greeting,
-    /// Carries batches.
+    /// Carrying batches.
     Ready,
 }
 
@@ -27,13 +27,13 @@ pub enum LinkPhase {
 pub struct GatewayStatus {
     /// Requests accepted, by operation.
     pub requests: Vec<(Op, u64)>,
-    /// What else it counts. Of native calls each part that is answered at once counts.
+    /// Its other counters. Of native calls each part that is answered at once counts.
     pub counters: GatewayCounters,
     /// Clients connected.
     pub clients: usize,
     /// Requests in hand.
     pub in_hand: usize,
-    /// Bytes held of the budget, the most ever held, and the budget.
+    /// Bytes of the budget that are reserved, the most that ever were, and the budget.
     pub memory_bytes: (u64, u64, u64),
     /// Each volume.
     pub volumes: Vec<VolumeStatus>,
@@ -57,17 +57,17 @@ pub struct NodeStatus {
     pub name: String,
     /// Size of its extent in bytes, once known.
     pub size_bytes: Option<u64>,
-    /// Pieces that wait in its queue.
+    /// Pieces in its queue.
     pub queue_depth: usize,
     /// It answers without touching its store.
     pub no_io: bool,
     /// It answers as slowly as a modelled flash.
     pub modelled: bool,
-    /// What it told of its device, and when.
+    /// The last reported condition of its device, and when it came.
     pub condition: Option<(Condition, Time)>,
     /// Which node, counted over all volumes.
     pub number: usize,
-    /// Why it cannot be used until a person helps.
+    /// Why it is refused until somebody intervenes.
     pub refusal: Option<String>,
     /// Its links.
     pub links: Vec<LinkStatus>,
@@ -78,11 +78,11 @@ pub struct NodeStatus {
 pub struct LinkStatus {
     /// Which link, over all nodes.
     pub link: LinkId,
-    /// Where it is in its life.
+    /// Its state.
     pub phase: LinkPhase,
     /// Batches out.
     pub outstanding_batches: usize,
-    /// What it has carried.
+    /// Its counters.
     pub counters: LinkCounters,
 }
 
@@ -104,7 +104,7 @@ impl Gateway {
         }
     }
 
-    /// Bytes of requests and replies that are held now.
+    /// Bytes of requests and replies in memory now.
     #[must_use]
     pub fn memory_used_bytes(&self) -> u64 {
         self.memory.budget.used_bytes()
@@ -143,13 +143,13 @@ impl Gateway {
         }
     }
 
-    /// How long requests took from stage to stage.
+    /// Histograms of the time between stages.
     #[must_use]
     pub fn stages(&mut self) -> &StageHistograms<GatewayInterval> {
         self.metrics.stages.histograms()
     }
 
-    /// Samples requests so from now on.
+    /// Sets how requests are sampled from now on.
     pub fn set_sampling(&mut self, sampling: Sampling) {
         self.metrics.samples.set(sampling);
     }
@@ -160,31 +160,31 @@ impl Gateway {
         self.metrics.samples.sampling
     }
 
-    /// The last samples that ended, oldest first.
+    /// The last finished samples, oldest first.
     pub fn samples(&self) -> impl Iterator<Item = &Sample> {
         self.metrics.samples.finished()
     }
 
-    /// What became of samples.
+    /// Counters of samples.
     #[must_use]
     pub fn sample_counters(&self) -> SampleCounters {
         self.metrics.samples.counters
     }
 
-    /// Samples that have not ended.
+    /// Samples in flight.
     #[must_use]
     pub fn samples_in_flight(&self) -> usize {
         self.metrics.samples.in_flight()
     }
 
-    /// Whether the times that this gateway is given make a difference to something that it follows. As a rule the time of a turn's begin will
-    /// do; now it should be the time at which bytes have come, or are about to go.
+    /// Whether the gateway needs exact times for samples or clocks: those at which bytes arrive or leave. Otherwise the time at which the
+    /// turn began will do.
     #[must_use]
     pub fn wants_exact_time(&self) -> bool {
         self.metrics.samples.is_active() || self.links.greeting > 0
     }
 
-    /// How far a node's clock (counted over all volumes) is ahead of that of this gateway's device.
+    /// The offset of the clock of a node (counted over all volumes) from that of this gateway's device.
     #[must_use]
     pub fn clock_of(&self, node: usize, now: Time) -> Option<ClockOffset> {
         self.nodes.get(node)?.clock.offset(self.metrics.samples.clock_ns(now))

@@ -1,4 +1,4 @@
-//! What a node says to the hello: a welcome that is checked and learnt from, or a refusal.
+//! A node's answer to the hello: a welcome, which is checked, or a refusal.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::clocks::Exchange;
 use crate::units::Time;
 use crate::wire::hello::{Refuse, Welcome};
 
-/// Pause before the next attempt at a node that is the wrong one: only a person can help.
+/// Pause before the next attempt at a node that is the wrong one.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Gateway {
-    /// The node agrees. Everything that was sent on this link before is over.
+    /// The node accepts the link. Everything that was sent on this link before is over.
     pub(super) fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
         if self.is_of_another_start(id, welcome) {
             return self.hold_welcome(now, id, welcome);
@@ -38,16 +38,19 @@ impl Gateway {
         node.no_io = welcome.no_io;
         node.modelled = welcome.modelled;
         if node.links_up == 1 {
-            let event = Event::NodeUp { name: node.name.clone(), no_io: welcome.no_io, modelled: welcome.modelled };
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::NodeUp {
+                name: node.name.clone(),
+                no_io: welcome.no_io,
+                modelled: welcome.modelled,
+            }));
         }
         self.tell_if_ready(self.nodes[node_index].volume, became_ready);
         self.tell_if_linked(node_index);
         self.queues.feed(node_index);
     }
 
-    /// Checks a welcome against what is known of the node, and learns from it what was not. True if that makes the
-    /// volume ready. Nothing is learnt from a welcome that is refused: another extent may come in its place.
+    /// Checks a welcome against what is known of the node, and learns the rest from it, unless it is refused. True if that makes the
+    /// volume ready.
     fn check_welcome(&mut self, id: LinkId, welcome: &Welcome) -> Result<bool, String> {
         let number = self.links[id].node;
         let node = &mut self.nodes[number];
@@ -67,22 +70,21 @@ impl Gateway {
         let extent = node.extent as usize;
         let became_ready = volume.learn_size(extent, welcome.size_bytes).map_err(|error| error.to_string())?;
         let rebooted = node.boot_id.is_some_and(|known| known != welcome.boot_id);
-        // The first welcome of this start: also an extent that was named beforehand is known to be the right one only now.
+        // The first welcome since the start confirms an extent that was named beforehand, too.
         if node.boot_id.is_none() {
             node.extent_id = Some(welcome.extent_id);
-            self.outbox.push(Action::Remember { node: number, extent_id: welcome.extent_id });
+            self.actions.push_back(Action::Remember { node: number, extent_id: welcome.extent_id });
         }
         node.boot_id = Some(welcome.boot_id);
         if rebooted && self.queues[number].has_unflushed_changes() {
             volume.losses += 1;
             self.metrics.counters.losses += 1;
-            let event = Event::ChangesLost(node.name.clone());
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::ChangesLost(node.name.clone())));
         }
         Ok(became_ready)
     }
 
-    /// Hello and welcome were an exchange with the node's clock.
+    /// Uses hello and welcome as an exchange with the node's clock.
     fn relate_clock(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
         let exchange = Exchange {
             sent_ns: self.metrics.samples.clock_ns(self.links[id].greeted),
@@ -103,8 +105,7 @@ impl Gateway {
         let nodes = &self.nodes[volume.first_node..volume.first_node + volume.spec.extents.len()];
         if self.nodes[node].links_up == 1 && nodes.iter().all(|n| n.links_up > 0) {
             volume.was_linked = true;
-            let event = Event::VolumeLinked(volume.spec.name.clone());
-            self.outbox.tell(event);
+            self.actions.push_back(Action::Tell(Event::VolumeLinked(volume.spec.name.clone())));
         }
     }
 
@@ -116,7 +117,7 @@ impl Gateway {
         }
     }
 
-    /// Gives up on a node that is the wrong one, until a person has helped; looks again from time to time.
+    /// Refuses a node that is the wrong one; further attempts follow from time to time.
     fn refuse_node(&mut self, now: Time, id: LinkId, text: String) {
         let node = &mut self.nodes[self.links[id].node];
         let is_news = node.refusal.as_ref() != Some(&text);
@@ -124,9 +125,9 @@ impl Gateway {
         self.volumes[node.volume].refusals.insert(node.extent as usize, text.clone());
         let name = node.name.clone();
         self.break_link(now, id, &text, Some(REFUSED_PAUSE));
-        self.outbox.push(Action::Disconnect(id));
+        self.actions.push_back(Action::Disconnect(id));
         if is_news {
-            self.outbox.tell(Event::NodeRefused(name, text));
+            self.actions.push_back(Action::Tell(Event::NodeRefused(name, text)));
         }
     }
 }

@@ -1,24 +1,23 @@
-//! The client's side of NBD, as much as generating load and testing a server need.
+//! The client's side of NBD, as far as the simulator and tests need it.
 //!
-//! [`ClientHandshake`] opens an export by `OPT_GO`; afterwards requests are
-//! [`RequestHeader::encode`](super::request::RequestHeader::encode)d one after the other and the headers of replies
-//! decoded by [`ReplyHeader::decode`]. It keeps no account of outstanding requests: who sends them knows best. It
-//! must never trust a server's lengths further than its limits.
+//! [`ClientHandshake`] opens an export with `OPT_GO`; then requests are encoded by
+//! [`RequestHeader::encode`](super::request::RequestHeader::encode) and headers of replies decoded by [`ReplyHeader::decode`]. The caller
+//! keeps track of outstanding requests. A server's lengths are checked against limits.
 
 use super::fields::Fields;
 use super::protocol::*;
 use crate::buffers::{OutQueue, RxBuf};
 
-/// The most bytes of data that a reply to an option may have here.
+/// Most bytes of data of a reply to an option.
 pub const OPTION_REPLY_BYTES_MAX: u32 = 64 * 1024;
 
 /// Why a server cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The greeting is not that of an NBD server of this century.
+    /// The greeting is not that of newstyle NBD.
     #[error("server greets with {0:#018x} {1:#018x}, which is not newstyle NBD")]
     Greeting(u64, u64),
-    /// The server cannot refuse options, so it has no `OPT_GO`.
+    /// The server does not speak fixed newstyle, so it has no `OPT_GO`.
     #[error("server does not speak fixed newstyle NBD")]
     NotFixedNewstyle,
     /// The name is longer than a string may be.
@@ -35,10 +34,10 @@ pub enum ClientError {
         /// The option that the reply names.
         got: u32,
     },
-    /// A reply that is longer than any sensible one.
+    /// A reply above [`OPTION_REPLY_BYTES_MAX`].
     #[error("a reply to an option has {0} bytes, more than {max}", max = OPTION_REPLY_BYTES_MAX)]
     OptionReplyTooLong(u32),
-    /// The server said no.
+    /// The server refused an option.
     #[error("server refuses option {option} with error {reply:#x}: {text}")]
     Refused {
         /// The option that was refused.
@@ -48,7 +47,7 @@ pub enum ClientError {
         /// The server's explanation, perhaps empty.
         text: String,
     },
-    /// A reply that has no meaning at this point, or whose data is malformed.
+    /// A reply that is invalid at this point, or whose data is malformed.
     #[error("server replies to option {option} with {reply:#x}, which makes no sense there")]
     Senseless {
         /// The option that was sent.
@@ -64,7 +63,7 @@ pub enum ClientError {
     ErrorChunk(usize),
 }
 
-/// What was agreed on with the server.
+/// The result of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
     /// The export's size.
@@ -75,7 +74,7 @@ pub struct Connected {
     pub structured: bool,
 }
 
-/// The way from a fresh connection to an open export.
+/// The handshake, from a new connection to an open export.
 #[derive(Debug)]
 pub struct ClientHandshake {
     name: String,
@@ -88,7 +87,7 @@ enum State {
     Greeting,
     /// `OPT_STRUCTURED_REPLY` is sent.
     Structured,
-    /// `OPT_GO` is sent; size and flags once they were told.
+    /// `OPT_GO` is sent; the export's size and flags, once received.
     Go {
         structured: bool,
         export: Option<(u64, u16)>,
@@ -96,8 +95,7 @@ enum State {
 }
 
 impl ClientHandshake {
-    /// A handshake that will open the export of that name ("" is the server's default), asking for structured
-    /// replies or not.
+    /// A handshake for the export `name` ("" is the server's default) that asks for structured replies or not.
     pub fn new(name: &str, want_structured: bool) -> Result<ClientHandshake, ClientError> {
         if name.len() > STRING_BYTES_MAX {
             return Err(ClientError::NameTooLong(name.len()));
@@ -105,8 +103,8 @@ impl ClientHandshake {
         Ok(ClientHandshake { name: name.to_string(), want_structured, state: State::Greeting })
     }
 
-    /// Takes what the server sent from `rx` and queues what is to be sent in `out`; the result once the export is
-    /// open, `None` while more bytes are needed. Not to be called again after either a result or an error.
+    /// Consumes received bytes from `rx` and queues bytes to send in `out`. Returns the result once the export is open, `None` while more
+    /// bytes are needed. Do not call it again after a result or an error.
     pub fn next(&mut self, rx: &mut RxBuf, out: &mut OutQueue) -> Result<Option<Connected>, ClientError> {
         loop {
             let done = match self.state {
@@ -125,7 +123,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Answers the greeting; false if it is not all there.
+    /// Answers the greeting; false if it is incomplete.
     fn greeting(&mut self, rx: &mut RxBuf, out: &mut OutQueue) -> Result<bool, ClientError> {
         let mut fields = Fields(rx.data());
         let (Some(first), Some(second), Some(flags)) = (fields.u64(), fields.u64(), fields.u16()) else {
@@ -205,12 +203,12 @@ pub struct OptionReply {
     pub option: u32,
     /// A `REP_` number.
     pub kind: u32,
-    /// What comes with it; a message for a human being if it is an error.
+    /// Its data; a message as text if it is an error.
     pub data: Vec<u8>,
 }
 
 impl OptionReply {
-    /// Takes the reply at the front of `rx`; `None` if it is not all there.
+    /// Takes the reply at the front of `rx`; `None` if it is incomplete.
     pub fn take(rx: &mut RxBuf) -> Result<Option<OptionReply>, ClientError> {
         let mut fields = Fields(rx.data());
         let (Some(magic), Some(option), Some(kind), Some(len_bytes)) =
@@ -255,26 +253,19 @@ pub enum ReplyHeader {
 }
 
 impl ReplyHeader {
-    /// Decodes the header at the front of `data`, and says how many bytes it has; `None` if it is not all there.
+    /// Decodes the header at the front of `data` and returns its length, too; `None` if it is incomplete.
     pub fn decode(data: &[u8]) -> Result<Option<(ReplyHeader, usize)>, ClientError> {
         let mut fields = Fields(data);
         let Some(magic) = fields.u32() else { return Ok(None) };
-        let mut decode = |len: usize| -> Option<(ReplyHeader, usize)> {
-            let header = if magic == SIMPLE_REPLY_MAGIC {
-                ReplyHeader::Simple { errno: fields.u32()?, cookie: fields.u64()? }
-            } else {
-                ReplyHeader::Chunk {
-                    flags: fields.u16()?,
-                    kind: fields.u16()?,
-                    cookie: fields.u64()?,
-                    len_bytes: fields.u32()?,
-                }
-            };
-            Some((header, len))
+        let mut decode = || {
+            if magic == SIMPLE_REPLY_MAGIC {
+                return Some((ReplyHeader::Simple { errno: fields.u32()?, cookie: fields.u64()? }, SIMPLE_REPLY_BYTES));
+            }
+            let (flags, kind, cookie, len_bytes) = (fields.u16()?, fields.u16()?, fields.u64()?, fields.u32()?);
+            Some((ReplyHeader::Chunk { flags, kind, cookie, len_bytes }, CHUNK_HEADER_BYTES))
         };
         match magic {
-            SIMPLE_REPLY_MAGIC => Ok(decode(SIMPLE_REPLY_BYTES)),
-            STRUCTURED_REPLY_MAGIC => Ok(decode(CHUNK_HEADER_BYTES)),
+            SIMPLE_REPLY_MAGIC | STRUCTURED_REPLY_MAGIC => Ok(decode()),
             _ => Err(ClientError::ReplyMagic(magic)),
         }
     }

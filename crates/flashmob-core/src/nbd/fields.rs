@@ -1,6 +1,6 @@
 //! Big-endian fields taken one by one from the front of a byte slice; `None` when it is too short.
 
-/// What is left of a message.
+/// The rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 

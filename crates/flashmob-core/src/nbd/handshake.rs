@@ -1,8 +1,7 @@
-//! From the greeting to an open export: the client's flags, then its options one by one.
+//! The server's handshake: the client's flags, then its options one by one, until an export is open.
 //!
-//! Fixed newstyle only, without TLS and without metadata contexts. A refused option gets an error reply with a
-//! text and haggling goes on. It must never wait for more of an option than it keeps: what is refused is skipped as it
-//! streams in.
+//! Fixed newstyle only, without TLS and metadata contexts. A refused option gets an error reply with a text, and its data is skipped as
+//! it arrives, without being buffered.
 
 use super::fields::Fields;
 use super::protocol::*;
@@ -13,32 +12,32 @@ use super::{BLOCK_BYTES_MIN, BLOCK_BYTES_PREFERRED, ExportInfo, Exports};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::request::REQUEST_BYTES_MAX;
 
-/// The most bytes of data that an option may have. The longest sensible one is a name and a few numbers.
+/// Most bytes of data of an option. The longest useful one is a name and a few numbers.
 pub const OPTION_BYTES_MAX: u32 = 64 * 1024;
-/// Most bytes of data that an option too long is let send, to be thrown away, before it is refused: 1 MiB.
+/// Most bytes of data of an option that are skipped; a longer one ends the session: 1 MiB.
 pub const OPTION_DISCARD_BYTES_MAX: u32 = 1 << 20;
-/// The most options that a client may send, so that it cannot haggle for ever.
+/// Most options of a client, so that the handshake ends.
 pub const OPTIONS_MAX: u32 = 1024;
 
-/// How far the haggling has come.
+/// The state of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    /// The client's flags, once they have come.
+    /// The client's flags, once received.
     flags: Option<u32>,
-    /// How many options have come.
+    /// Options received.
     options: u32,
-    /// Whether structured replies were asked for and promised.
+    /// Whether structured replies were agreed on.
     structured: bool,
 }
 
-/// What became of the bytes that were there.
+/// The result of a step of the handshake.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing: the next message is not whole yet.
+    /// The next message is incomplete.
     NeedMore,
-    /// Nothing: the client must first read what it was told before.
+    /// The client must first read earlier replies.
     Blocked,
-    /// A message was dealt with; so many bytes that follow it are to be skipped.
+    /// A message was processed; this many bytes behind it are to be skipped.
     Done { skip_bytes: u64 },
     /// The export with this index is open under these terms.
     Opened { export: usize, terms: Terms },
@@ -56,7 +55,7 @@ pub(super) fn greet(out: &mut OutQueue) {
 }
 
 impl Handshake {
-    /// Deals with the one message at the front of `rx`.
+    /// Processes the message at the front of `rx`.
     pub(super) fn step(
         &mut self,
         rx: &mut RxBuf,
@@ -146,7 +145,7 @@ impl Handshake {
         Terms { size_bytes: info.size_bytes, read_only: info.read_only, structured: self.structured }
     }
 
-    /// The one option that has no error reply: what cannot be opened ends the session.
+    /// Answers `OPT_EXPORT_NAME`, which has no error reply: failure ends the session.
     fn export_name(
         &self,
         option: &Haggle<'_>,
@@ -169,7 +168,7 @@ impl Handshake {
         Ok(Step::Opened { export, terms })
     }
 
-    /// Answers `OPT_INFO` and `OPT_GO`; the export if the answer was an acknowledgement.
+    /// Answers `OPT_INFO` and `OPT_GO`. Returns the export unless it was refused.
     fn info(&self, option: &Haggle<'_>, out: &mut OutQueue, exports: &dyn Exports) -> Option<(usize, Terms)> {
         let wanted = match InfoRequest::parse(option.data) {
             Ok(wanted) => wanted,
@@ -203,7 +202,7 @@ impl Handshake {
     }
 }
 
-/// One option that came. `data` is empty for options whose data is not looked at or is too long.
+/// A received option. `data` is empty for options whose data is ignored or too long.
 struct Haggle<'a> {
     number: u32,
     len_bytes: u32,
@@ -232,7 +231,7 @@ impl Haggle<'_> {
 /// The data of `OPT_INFO` and `OPT_GO`.
 struct InfoRequest<'a> {
     name: &'a str,
-    /// The `INFO_` numbers that are asked for, 16 bits each.
+    /// The requested `INFO_` numbers, 16 bits each.
     kinds: &'a [u8],
 }
 

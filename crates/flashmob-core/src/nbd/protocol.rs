@@ -60,7 +60,7 @@ pub const FLAG_SEND_TRIM: u16 = 1 << 5;
 pub const FLAG_SEND_WRITE_ZEROES: u16 = 1 << 6;
 /// Transmission flag: `CMD_FLAG_DF` is understood; only with structured replies.
 pub const FLAG_SEND_DF: u16 = 1 << 7;
-/// Transmission flag: a flush on one connection covers what others of the same export were told is done.
+/// Transmission flag: a flush on one connection covers what was acknowledged on others of the same export.
 pub const FLAG_CAN_MULTI_CONN: u16 = 1 << 8;
 
 /// Option: choose an export and begin transmission; cannot be refused but by closing.
@@ -143,7 +143,7 @@ pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 /// Chunk flag: the last chunk of its reply.
 pub const REPLY_FLAG_DONE: u16 = 1 << 0;
 
-/// Chunk: nothing; the last one of a reply.
+/// Chunk: no payload; the last one of a reply.
 pub const REPLY_TYPE_NONE: u16 = 0;
 /// Chunk: offset (64 bits), then data.
 pub const REPLY_TYPE_OFFSET_DATA: u16 = 1;

@@ -1,8 +1,7 @@
-//! The bytes of replies in the transmission phase.
+//! Encoding of replies in the transmission phase.
 //!
-//! Reads have the form that was agreed on, simple or structured. Success of other commands is always told by a
-//! simple reply, which both forms allow and which is shortest; errors under structured replies come as an error
-//! chunk, because that carries a text for the user. Nothing here may allocate but through the [`OutQueue`].
+//! Replies to reads are simple or structured, as agreed. Success of other commands is always a simple reply, which both forms allow and
+//! which is shortest; errors under structured replies are error chunks, which carry a text. Only the [`OutQueue`] allocates.
 
 use super::protocol::*;
 use crate::buffers::OutQueue;
@@ -30,10 +29,10 @@ pub fn chunk(kind: u16, cookie: u64, payload_len_bytes: u32) -> [u8; CHUNK_HEADE
     bytes
 }
 
-/// The most bytes that [`read_header`] gives.
+/// Most bytes of [`read_header`].
 pub const READ_HEADER_BYTES_MAX: usize = CHUNK_HEADER_BYTES + 8;
 
-/// What precedes the `len_bytes` of data that answer a read, and how many bytes of it count.
+/// The header before the `len_bytes` of data of a read's reply, and its length.
 #[must_use]
 pub fn read_header(
     structured: bool,
@@ -54,8 +53,7 @@ pub fn read_header(
     }
 }
 
-/// Appends the answer to a request that failed with `errno`. `text` is for the user; a simple reply has no
-/// room for it.
+/// Appends the reply to a request that failed with `errno`. A simple reply has no room for `text`.
 pub fn error(out: &mut OutQueue, structured: bool, cookie: u64, errno: u32, text: &str) {
     if !structured {
         out.push_bytes(&simple(errno, cookie));
@@ -71,15 +69,14 @@ pub fn error(out: &mut OutQueue, structured: bool, cookie: u64, errno: u32, text
     });
 }
 
-/// As much of `text` as a string of the protocol may have.
+/// `text`, cut to the length limit of strings.
 pub(super) fn clip(text: &str) -> &str {
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
 }
 
-/// The error value for a failure. `is_read` says whether it answers a read, `structured` how.
+/// The error value of a failure; `is_read` and `structured` describe the reply.
 ///
-/// The document wants ENOTSUP for fast zeroing only and EOVERFLOW for structured reads only; elsewhere both
-/// become EINVAL.
+/// The document allows ENOTSUP for fast zeroing only and EOVERFLOW for structured reads only; otherwise both become EINVAL.
 #[must_use]
 pub fn errno(failure: Failure, is_read: bool, structured: bool) -> u32 {
     match failure {

@@ -1,33 +1,31 @@
-//! A request's header: its bytes, and whether this server will do what it asks.
+//! Request headers: encoding, decoding and checks.
 //!
-//! [`RequestHeader`] serves both ends. [`check`] decides on the header alone, before a byte of memory is taken for
-//! the request; it must never let one through that lies outside the export, exceeds a limit or has a flag without
-//! meaning. Which error each bad case gets is the document's choice ("Error values" in doc/proto.md, and the
-//! paragraphs on each command); where it leaves the choice open, a comment here says what was chosen.
+//! [`RequestHeader`] serves both ends. [`check`] decides on the header alone, before memory is taken for the request: it refuses what
+//! lies outside the export, exceeds a limit or has an invalid flag. The errors are those of the document ("Error values" in
+//! doc/proto.md, and the paragraphs on each command); where it leaves the choice open, a comment states the choice.
 
 use super::fields::Fields;
 use super::protocol::*;
 use crate::op::{Op, OpFlags};
 use crate::request::REQUEST_BYTES_MAX;
 
-/// The header of a request, as it is on the wire.
+/// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
     /// `CMD_FLAG_` bits.
     pub flags: u16,
     /// A `CMD_` number.
     pub command: u16,
-    /// What the client calls the request.
+    /// The client's name for the request.
     pub cookie: u64,
-    /// First byte of the export that it concerns.
+    /// First byte in the export.
     pub offset_bytes: u64,
-    /// How many bytes it concerns.
+    /// Length in bytes.
     pub len_bytes: u32,
 }
 
 impl RequestHeader {
-    /// Decodes the header at the front of `data`: `None` if it is not all there yet, the magic that was seen if
-    /// that is wrong.
+    /// Decodes the header at the front of `data`; `None` if it is incomplete. The error is the wrong magic number.
     pub fn decode(data: &[u8]) -> Result<Option<RequestHeader>, u32> {
         let Some(header) = data.first_chunk::<REQUEST_HEADER_BYTES>() else { return Ok(None) };
         let mut fields = Fields(header);
@@ -60,14 +58,14 @@ impl RequestHeader {
         bytes
     }
 
-    /// How many bytes of payload follow the header, whether or not the request makes sense.
+    /// Bytes of payload behind the header, even if the request is invalid.
     #[must_use]
     pub fn payload_bytes(&self) -> u32 {
         if self.command == CMD_WRITE { self.len_bytes } else { 0 }
     }
 }
 
-/// What requests are checked against: settled when the export is opened.
+/// The terms of an open export, for checking requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The export's size.
@@ -79,7 +77,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The transmission flags that tell the client about these terms.
+    /// The transmission flags for these terms.
     #[must_use]
     pub fn transmission_flags(&self) -> u16 {
         let mut flags = FLAG_HAS_FLAGS
@@ -103,7 +101,7 @@ impl Terms {
 pub struct Refusal {
     /// One of the document's error values.
     pub errno: u32,
-    /// The reason for a human being.
+    /// The reason.
     pub text: &'static str,
 }
 
@@ -111,10 +109,9 @@ const fn refuse<T>(errno: u32, text: &'static str) -> Result<T, Refusal> {
     Err(Refusal { errno, text })
 }
 
-/// What the request asks for, if this server will do it.
+/// Checks a request and returns its operation.
 ///
-/// FUA is allowed on every command and kept where something is written. `CMD_DISC` has no place here: it has
-/// no reply, so it cannot be refused.
+/// FUA is allowed on every command and kept on changes. `CMD_DISC` is handled elsewhere: it has no reply, so it cannot be refused.
 pub fn check(header: &RequestHeader, terms: &Terms) -> Result<(Op, OpFlags), Refusal> {
     let op = match header.command {
         CMD_READ => Op::Read,
@@ -130,7 +127,7 @@ pub fn check(header: &RequestHeader, terms: &Terms) -> Result<(Op, OpFlags), Ref
     }
     check_flags(header.flags, op, terms)?;
     if op != Op::Flush {
-        // A flush should have neither offset nor length; they do no harm, so they are not looked at.
+        // A flush should have neither offset nor length; they are ignored.
         check_range(header, op, terms)?;
     }
     let mut flags = OpFlags::NONE;
@@ -163,7 +160,7 @@ fn check_flags(flags: u16, op: Op, terms: &Terms) -> Result<(), Refusal> {
 
 fn check_range(header: &RequestHeader, op: Op, terms: &Terms) -> Result<(), Refusal> {
     if header.len_bytes == 0 {
-        // The document leaves the effect open; such a request is a client's mistake.
+        // The document leaves the effect open; such a request is a bug of the client.
         return refuse(EINVAL, "length is zero");
     }
     if header.len_bytes > REQUEST_BYTES_MAX {
@@ -172,7 +169,7 @@ fn check_range(header: &RequestHeader, op: Op, terms: &Terms) -> Result<(), Refu
             Op::Read if terms.structured => return refuse(EOVERFLOW, "read is longer than 32 MiB"),
             Op::Read => return refuse(EINVAL, "read is longer than 32 MiB"),
             Op::Write => return refuse(EINVAL, "write is longer than 32 MiB"),
-            // The limit is one of payload; these have none.
+            // The limit is for payloads; these have none.
             Op::Flush | Op::Trim | Op::WriteZeroes => {}
         }
     }

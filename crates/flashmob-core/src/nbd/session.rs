@@ -1,9 +1,8 @@
 //! One client's connection, from the greeting to its end.
 //!
-//! It decodes, checks, refuses what must be refused, and encodes the caller's answers. It never waits for anything
-//! but bytes: what a request asks for is done elsewhere, in any order. What it holds is limited: bytes for a request
-//! are reserved from a [`Budget`] before memory is taken, and a client that does not read its refusals is not heard
-//! further until it does.
+//! It decodes, checks and refuses requests, and encodes the caller's answers; requests are executed elsewhere, in any order. Its memory
+//! is limited: bytes for a request are reserved from a [`Budget`] before memory is taken, and a client that does not read its refusals
+//! is not decoded further until it does.
 
 use super::handshake::{Handshake, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX, Step, greet};
 use super::protocol::{CMD_DISC, REQUEST_HEADER_BYTES};
@@ -14,59 +13,59 @@ use crate::buffers::{Budget, OutQueue, RxBuf};
 use crate::op::{Failure, Op};
 use crate::request::Request;
 
-/// From this length the bytes of an answer need not lie in one piece.
+/// From this length on an answer may be split between segments.
 const SPLIT_BYTES: usize = 8 * 1024;
 
-/// What a request costs of the budget beside its data, in bytes: about what the gateway keeps for it.
+/// What a request reserves of the budget beside its data, in bytes: about what the gateway keeps for it.
 pub const REQUEST_COST_BYTES: u64 = 256;
 
-/// While so many bytes wait to be sent, [`Session::next`] adds no answer of its own making: a client that sends
-/// nonsense and never reads cannot make the queue grow.
+/// While this many bytes are queued, [`Session::next`] queues no refusals: a client that sends invalid requests and never reads cannot
+/// make the queue grow.
 pub const UNREAD_BYTES_MAX: usize = 1 << 20;
 
-/// What [`Session::next`] found in the bytes.
+/// The result of [`Session::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing whole is left: call again when more bytes have come.
+    /// The next message is incomplete: call again when more bytes have arrived.
     NeedMore,
-    /// What comes next does not fit the budget, or its answer the queue: call again when some of the budget was
-    /// given back or some of the queue was sent. Nothing is lost.
+    /// The next request does not fit the budget, or its refusal the queue: call again when some of the budget was released or some of
+    /// the queue was sent. Nothing is lost.
     Blocked,
     /// The client opened the export with this index; only requests and the end follow.
     Opened {
-        /// As [`Exports::find`] gave it.
+        /// As [`Exports::find`] returned it.
         export: usize,
     },
     /// A request, checked against the export. Answer it exactly once, with one of the `reply_` methods.
     Request {
-        /// What is asked for, its payload included.
+        /// The request with its payload.
         request: Request,
-        /// What it took of the budget; the caller gives it back when the answer is sent or dropped.
+        /// What it reserved of the budget; the caller releases it when the answer is sent or dropped.
         reserved_bytes: u64,
     },
-    /// The client ended the session as the protocol wants it. What is owed may still be answered and sent.
+    /// The client ended the session properly. Outstanding requests may still be answered.
     Closed,
 }
 
-/// Why a session cannot go on: the client speaks something else, or asked for what has no polite refusal.
+/// Why a session cannot continue: the client violates the protocol, or asked for something that has no error reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// Bits that the protocol document does not have: it wants the connection dropped.
+    /// Undefined client flags: the document requires that the connection is dropped.
     #[error("client flags {0:#010x} have bits that NBD does not define")]
     ClientFlags(u32),
     /// Something other than an option came.
     #[error("an option starts with {0:#018x}, which is not NBD's magic number")]
     OptionMagic(u64),
-    /// An option announces more data than anyone means.
+    /// An option announces too much data.
     #[error("an option announces {0} bytes of data, more than {max}", max = OPTION_DISCARD_BYTES_MAX)]
     OptionTooLong(u32),
-    /// The client goes on haggling.
+    /// The client sent too many options.
     #[error("client sent more than {max} options without opening an export", max = OPTIONS_MAX)]
     TooManyOptions,
     /// `OPT_EXPORT_NAME` with more bytes than a string may have.
     #[error("client asked for an export by a name of {0} bytes, more than {max}", max = STRING_BYTES_MAX)]
     ExportNameTooLong(u32),
-    /// `OPT_EXPORT_NAME` of what cannot be opened; the option has no error reply.
+    /// `OPT_EXPORT_NAME` of an export that cannot be opened; the option has no error reply.
     #[error("client asked for export {name:?}: {reason}")]
     ExportRefused {
         /// The beginning of the name.
@@ -89,7 +88,7 @@ pub struct Session {
     out: OutQueue,
     phase: Phase,
     structured: bool,
-    /// Bytes of a refused option or request that are still to come and to be ignored.
+    /// Bytes of a refused option or request that are still to be skipped.
     skip_bytes: u64,
 }
 
@@ -104,11 +103,11 @@ enum Phase {
 #[derive(Debug)]
 struct Transmission {
     terms: Terms,
-    /// A write whose payload has not all come.
+    /// A write whose payload is incomplete.
     arriving: Option<Arriving>,
 }
 
-/// A write and what it took of the budget. Its payload has room for all of it from the start.
+/// A write and its reservation. Its payload has its full capacity from the start.
 #[derive(Debug)]
 struct Arriving {
     request: Request,
@@ -116,33 +115,28 @@ struct Arriving {
 }
 
 impl Default for Session {
+    /// A new connection; the greeting is in [`Session::out`].
     fn default() -> Session {
-        Session::new()
-    }
-}
-
-impl Session {
-    /// A connection on which nothing has been said; the greeting is in [`Session::out`].
-    #[must_use]
-    pub fn new() -> Session {
         let mut out = OutQueue::new();
         greet(&mut out);
         Session { out, phase: Phase::Handshake(Handshake::default()), structured: false, skip_bytes: 0 }
     }
+}
 
-    /// What is to be sent to the client.
+impl Session {
+    /// The bytes to send to the client.
     #[must_use]
     pub fn out(&self) -> &OutQueue {
         &self.out
     }
 
-    /// What is to be sent to the client, to be advanced.
+    /// The same, to be advanced.
     pub fn out_mut(&mut self) -> &mut OutQueue {
         &mut self.out
     }
 
     /// Whether an export is open.
-    #[cfg(test)]
+    #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Transmission(_))
     }
@@ -153,11 +147,11 @@ impl Session {
         self.structured
     }
 
-    /// Decodes as much of `rx` as makes one event.
+    /// Decodes the next event from `rx`.
     ///
-    /// A request takes [`REQUEST_COST_BYTES`] of `budget`, and a read or write its length on top, before any memory
-    /// is taken for it; if that is refused its header stays in `rx`. Requests that must be refused are answered here
-    /// and make no event. After an error, and after the end, every further call gives [`Event::Closed`].
+    /// A request reserves [`REQUEST_COST_BYTES`] of `budget`, and a read or write its length on top, before any memory is taken for it;
+    /// if that is refused, its header stays in `rx`. Invalid requests are refused here and make no event. After an error, and after the
+    /// end, every further call returns [`Event::Closed`].
     pub fn next(&mut self, rx: &mut RxBuf, exports: &dyn Exports, budget: &mut Budget) -> Result<Event, SessionError> {
         let event = self.decode(rx, exports, budget);
         if matches!(event, Ok(Event::Closed) | Err(_)) {
@@ -197,18 +191,17 @@ impl Session {
         }
     }
 
-    /// Gives back what a half-received write took of the budget. Call it when the connection is gone, in
-    /// whatever way it went; the session is closed then.
+    /// Releases the reservation of an incomplete write and closes the session. Call it when the connection has ended.
     pub fn abandon(&mut self, budget: &mut Budget) {
         if let Phase::Transmission(Transmission { arriving: Some(arriving), .. }) = &self.phase {
             budget.release(arriving.reserved_bytes);
         }
-        // What was still to be skipped will not come: it must not be waited for.
+        // Bytes that were to be skipped will not come.
         self.skip_bytes = 0;
         self.phase = Phase::Closed;
     }
 
-    /// Answers a request other than a read: it is done.
+    /// Answers a request other than a read with success.
     pub fn reply_done(&mut self, cookie: u64) {
         self.out.push_bytes(&reply::simple(0, cookie));
     }
@@ -216,7 +209,7 @@ impl Session {
     /// Answers a read with a copy of `data`, all that was asked for, from `offset_bytes` on.
     pub fn reply_read(&mut self, cookie: u64, offset_bytes: u64, data: &[u8]) {
         if data.len() >= SPLIT_BYTES {
-            // May be cut where a segment ends. In one piece, answers of a little over half a segment would each take a whole one.
+            // May be split where a segment ends. Unsplit, answers of a little over half a segment would each take a whole one.
             let (header, header_bytes) = reply::read_header(self.structured, cookie, offset_bytes, data.len() as u32);
             self.out.push_bytes(&header[..header_bytes]);
             self.out.push_bytes(data);
@@ -228,8 +221,7 @@ impl Session {
         });
     }
 
-    /// Answers a read of `len_bytes` with what `fill` puts into the slice that it is given, all of it. If `fill`
-    /// returns false nothing is answered. Returns what it returned.
+    /// Answers a read of `len_bytes` with the slice that `fill` fills. If `fill` returns false, nothing is answered. Returns its result.
     pub fn try_reply_read(
         &mut self,
         cookie: u64,
@@ -248,8 +240,7 @@ impl Session {
         is_filled
     }
 
-    /// Answers a read with `data`, all that was asked for, from `offset_bytes` on; if it is large it is sent from
-    /// where it is.
+    /// Answers a read with `data`, all that was asked for, from `offset_bytes` on, without a copy if it is large.
     pub fn reply_read_buffer(&mut self, cookie: u64, offset_bytes: u64, data: Vec<u8>) {
         let (header, header_bytes) = reply::read_header(self.structured, cookie, offset_bytes, data.len() as u32);
         self.out.push_bytes(&header[..header_bytes]);
@@ -263,17 +254,17 @@ impl Session {
     }
 }
 
-/// What became of the bytes at the front in the transmission phase.
+/// The result of a step in the transmission phase.
 enum Decoded {
     Event(Event),
-    /// A request was answered with an error; so many bytes of its payload are to be skipped.
+    /// A request was refused; this many bytes of its payload are to be skipped.
     Refused {
         skip_bytes: u64,
     },
 }
 
 impl Transmission {
-    /// Deals with the request at the front of `rx`, or with the payload of the one before.
+    /// Decodes the request at the front of `rx`, or the payload of the one before.
     fn step(&mut self, rx: &mut RxBuf, out: &mut OutQueue, budget: &mut Budget) -> Result<Decoded, SessionError> {
         if self.arriving.is_some() {
             return Ok(Decoded::Event(self.arrive(rx)));
@@ -300,7 +291,7 @@ impl Transmission {
             return Ok(Decoded::Event(Event::Blocked));
         }
         rx.consume(REQUEST_HEADER_BYTES);
-        // What a flush says about a range has no meaning: nobody further on shall see it.
+        // The range of a flush has no meaning and is cleared.
         let (offset_bytes, len_bytes) = if op == Op::Flush { (0, 0) } else { (header.offset_bytes, header.len_bytes) };
         let payload = Vec::with_capacity(header.payload_bytes() as usize);
         let request = Request { cookie: header.cookie, op, flags, offset_bytes, len_bytes, payload };
@@ -311,7 +302,7 @@ impl Transmission {
         Ok(Decoded::Event(Event::Request { request, reserved_bytes }))
     }
 
-    /// Moves payload from `rx` into the arriving write; gives it out when it is whole.
+    /// Moves payload from `rx` into the arriving write, and returns that when it is complete.
     fn arrive(&mut self, rx: &mut RxBuf) -> Event {
         let Some(mut arriving) = self.arriving.take() else { return Event::NeedMore };
         let request = &mut arriving.request;

@@ -1,13 +1,13 @@
-//! Pieces that their gateway follows: when they passed this node's stages, told in a frame behind their answer.
+//! Followed pieces: the times at which they passed this node's stages, reported in a frame behind their answer.
 //!
-//! What is not followed must not pay for it: everything here is asked about only where a batch has marks.
+//! Other pieces must not pay for this: everything here is for batches with marks only.
 
 use super::link::NodeLink;
 use crate::elevator::Issue;
 use crate::units::Time;
 use crate::wire::trace::{PieceTimes, TIMES_MAX, Way, put_times};
 
-/// What a followed piece costs while it is in hand, in bytes: this, its place in the answer, and in the frame that tells of it.
+/// Memory of a followed piece in hand, in bytes: this, its answer, and its times in the frame.
 pub(super) const FOLLOWED_COST_BYTES: u64 = 256;
 
 /// A followed piece on its way through the node.
@@ -24,7 +24,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// One that has come and gone no further.
+    /// A piece that was received and not served yet.
     pub fn new(index: u16, received: Time) -> Followed {
         Followed {
             index,
@@ -38,22 +38,21 @@ impl Followed {
         }
     }
 
-    /// It was answered out of memory.
+    /// It was read without waiting.
     pub fn read_at_once(&mut self, started: Time, finished: Time, offset_bytes: u64, len_bytes: u32) {
         self.way = Way::AtOnce;
         (self.scheduled, self.started, self.finished) = (started, started, finished);
         (self.op_offset_bytes, self.op_bytes) = (offset_bytes, len_bytes);
     }
 
-    /// The store has ended the operation that it was part of.
+    /// The store has ended its operation.
     pub fn stored(&mut self, issue: &Issue, started: Time, finished: Time) {
         self.way = Way::Store;
         (self.started, self.finished) = (started, finished);
         (self.op_offset_bytes, self.op_bytes) = (issue.offset_bytes, issue.len_bytes);
     }
 
-    /// What is told of it once its answer stands ready. Clocks of several threads took these times; no stage comes before the
-    /// one that it follows.
+    /// Its times once its answer is ready, made to ascend: several threads took them.
     fn times(&self, seq: u32, replied: Time, clock_start_ns: u64) -> PieceTimes {
         let mut latest = Time::default();
         let mut ns = |time: Time| {
@@ -76,7 +75,7 @@ impl Followed {
 }
 
 impl NodeLink {
-    /// Tells when these pieces, each with its batch's number, passed the stages. Their answers stand in the queue before it.
+    /// Reports the times of these pieces, each with its batch's number, behind their answers.
     pub fn tell_times(&mut self, followed: &[(u32, Followed)], replied: Time, clock_start_ns: u64) {
         for some in followed.chunks(TIMES_MAX) {
             let times: Vec<PieceTimes> = some.iter().map(|(seq, f)| f.times(*seq, replied, clock_start_ns)).collect();

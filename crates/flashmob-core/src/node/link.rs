@@ -1,4 +1,4 @@
-//! A node's end of a link: the hello, its fence, and the end.
+//! The node's end of a link: the hello, its fence, and the end.
 
 use std::collections::HashMap;
 
@@ -11,24 +11,24 @@ use crate::units::Time;
 use crate::wire::frame;
 use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 
-/// Names a link of this node. Not used again before the link is wholly gone.
+/// Identifies a link of this node. Reused only after the link has ended completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub usize);
 
-/// Most gateways whose sessions are remembered; the one that was silent longest is forgotten first.
+/// Most gateways whose sessions are remembered; the one whose last hello is oldest is forgotten first.
 const GATEWAYS_MAX: usize = 256;
 
-/// Where a link is in its life.
+/// The state of a link.
 #[derive(Debug, Default)]
 pub(super) enum LinkState {
     /// No hello yet.
     #[default]
     New,
-    /// The hello was accepted, which had come then; earlier links of the same gateway are still being finished.
+    /// The hello, received at this time, was accepted; earlier links of the gateway are still being finished.
     Fencing(Box<Hello>, Time),
     /// Batches are served.
     Ready,
-    /// What is queued is still written, nothing more is read.
+    /// Queued bytes are written, nothing more is read.
     Closing,
     /// The connection is gone; operations in the store may remain.
     Dead,
@@ -39,7 +39,7 @@ pub(super) struct NodeLink {
     pub rx: RxBuf,
     pub out: OutQueue,
     pub state: LinkState,
-    /// Who is at the other end, once it said hello.
+    /// The other end, after its hello.
     pub peer: Option<Peer>,
     /// Answers that gather for the next frame.
     pub replies: Vec<Done>,
@@ -49,13 +49,13 @@ pub(super) struct NodeLink {
     pub pieces_in_hand: usize,
     /// Pieces that are in the store.
     pub pieces_in_store: usize,
-    /// Bytes wait that limits do not yet allow to decode.
+    /// Limits do not yet allow to decode received bytes.
     pub blocked: bool,
-    /// What the blocked batch needs: pieces, bytes.
+    /// The needs of the blocked batch: pieces, bytes.
     pub blocked_need: (usize, u64),
-    /// What this link holds of the budget.
+    /// Bytes of the budget that this link holds.
     pub reserved_bytes: u64,
-    /// How much of that are answers made and not yet written.
+    /// How many of those are for answers that are not written yet.
     pub unwritten_reply_bytes: u64,
     pub rx_wanted: usize,
     pub told: Told,
@@ -77,7 +77,7 @@ impl Peer {
 }
 
 impl NodeLink {
-    /// Puts an answer where the next frame takes it from.
+    /// Adds an answer to the next frame.
     pub fn push_answer(&mut self, done: Done) {
         planted::leak(Bug::NodeLeaks, 4096);
         self.unwritten_reply_bytes += done.data_bytes() as u64;
@@ -89,8 +89,8 @@ impl NodeLink {
     }
 }
 
-/// The latest session of each gateway and the latest attempt of each of its links, so that a hello that
-/// was long on its way does not fence its successors.
+/// The latest session of each gateway and the latest attempt of each of its links, so that a delayed hello does not fence its
+/// successors.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     gateways: HashMap<[u8; 16], Seen>,
@@ -187,8 +187,7 @@ impl Node {
         Ok(())
     }
 
-    /// Welcomes the links whose fence holds: nothing that they fence is in the store any more. Forgets links
-    /// that are gone.
+    /// Welcomes the links for which nothing that they fence is in the store any more. Removes links that have ended.
     pub(super) fn settle_fences(&mut self) {
         if self.links.iter().all(|(_, l)| !matches!(l.state, LinkState::Fencing(..) | LinkState::Dead)) {
             return;
@@ -224,18 +223,18 @@ impl Node {
             modelled: self.config.modelled,
             keeps_alive: hello.keeps_alive,
             hello_received_ns: clock_ns(received),
-            // The latest that is known, and surely before it is sent.
+            // The latest known time, certainly before the welcome is sent.
             welcome_sent_ns: clock_ns(self.latest.max(received)),
         };
         link.out.append(|out| welcome.encode(out));
         link.told.is_wanted = hello.keeps_alive;
-        // What came behind the hello was left alone until now.
+        // Bytes behind the hello were not decoded until now.
         link.blocked = !link.rx.is_empty();
         self.tell_newcomer(self.latest.max(received), id);
         self.events.push_back(NodeEvent::Linked { link: id, volume_id: hello.volume_id, extent: hello.extent });
     }
 
-    /// Tells the peer what was wrong with its bytes, and ends the link.
+    /// Sends the peer an error about its bytes, and ends the link.
     pub(super) fn fail_link(&mut self, id: LinkId, text: &str) {
         self.counters.protocol_errors += 1;
         if let Some(link) = self.links.get_mut(id.0) {
@@ -244,7 +243,7 @@ impl Node {
         self.close_link(id, format!("dropped: {text}"));
     }
 
-    /// Ends a link once what is queued is written. The shell answers with [`Node::link_closed`].
+    /// Ends a link once queued bytes are written. The shell answers with [`Node::link_closed`].
     pub(super) fn close_link(&mut self, id: LinkId, reason: String) {
         if let Some(link) = self.links.get_mut(id.0)
             && link.is_open()
@@ -255,7 +254,7 @@ impl Node {
     }
 }
 
-/// Whether what came over `old` must be over before `new` is welcomed.
+/// Whether the operations of `old` must be over before `new` is welcomed.
 fn is_fenced_by(old: &Peer, new: &Peer) -> bool {
     !planted::is(Bug::NodeDoesNotFence)
         && old.gateway_id == new.gateway_id

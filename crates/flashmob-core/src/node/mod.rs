@@ -1,15 +1,15 @@
 //! A node: serves one extent to the gateways that are linked to it.
 //!
-//! The way of a batch: bytes received on a link are decoded here ([`Node::process`]); reads are first tried
-//! without blocking (`serve.rs`), what misses waits in the [elevator](crate::elevator) and goes to the store as
-//! [`StoreOp`]s in ascending order; what is done is gathered (`reply.rs`) and leaves as one frame per turn.
+//! The path of a batch: it is decoded in [`Node::process`]; reads are first tried without blocking (`serve.rs`), the rest waits in the
+//! [elevator](crate::elevator) and goes to the store as [`StoreOp`]s in ascending order; answers gather (`reply.rs`) and leave in one
+//! frame per turn.
 //!
-//! The shell's turn: feed received bytes and [`Node::process`]; [`Node::store_done`] for what the store
-//! finished; then [`Node::turn`], hand [`Node::store_ops`] to the store, write every link's [`Node::out`] and
-//! report it with [`Node::wrote`]; last, look at [`Node::poll_event`].
+//! The shell's turn: pass in received bytes and call [`Node::process`]; call [`Node::store_done`] for each operation that the store
+//! finished; then [`Node::turn`]; pass [`Node::store_ops`] to the store; write every link's [`Node::out`] and report it with
+//! [`Node::wrote`]; last, [`Node::poll_event`].
 //!
-//! Invariants: every piece taken from a link that lives is answered exactly once; nothing of a link that a
-//! welcome fenced is executed afterwards; memory stays within the budget however peers behave.
+//! Invariants: every piece of a connected link is answered exactly once; nothing of a link that a welcome has fenced is executed
+//! afterwards; memory stays within the budget however peers behave.
 
 mod followed;
 mod link;
@@ -40,27 +40,27 @@ use serve::{Batch, PieceRef};
 pub use status::{NodeCounters, NodeStatus};
 pub use told::TELL_EVERY;
 
-/// What a node is told when it is made.
+/// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
-    /// Which extent this is, for ever.
+    /// The extent's permanent identity.
     pub extent_id: [u8; 16],
-    /// Which start of the operating system this is.
+    /// Identity of this start of the operating system.
     pub boot_id: [u8; 16],
     /// Size of the extent in bytes.
     pub size_bytes: u64,
-    /// The store answers without touching anything (P1's no-I/O mode).
+    /// The store answers without I/O (P1's no-I/O mode).
     pub no_io: bool,
-    /// The store answers as slowly as a modelled flash would.
+    /// The store answers at the speed of a modelled flash.
     pub modelled: bool,
-    /// Everything that the node may hold in memory, in bytes; at least [`MEMORY_BYTES_MIN`].
+    /// The memory limit of the node, in bytes; at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
     /// Most links at once.
     pub links_max: usize,
-    /// Two operations in one block of this many bytes never run together (1, or a disk's block for O_DIRECT).
+    /// Two operations in one block of this many bytes never run at once (1, or a disk's block for O_DIRECT).
     pub align_bytes: u64,
-    /// Most operations in the store at once; more wait in the elevator, where they can be sorted. Sixteen small writes into
-    /// the page cache (`align_bytes` is 1) count as one.
+    /// Most operations in the store at once; more wait in the elevator, which sorts them. Sixteen small writes into the page cache
+    /// (`align_bytes` is 1) count as one.
     pub store_depth: usize,
 }
 
@@ -82,50 +82,49 @@ impl NodeConfig {
     }
 }
 
-/// The least memory that a node can work in, in bytes.
+/// The minimum of [`NodeConfig::memory_bytes`].
 pub const MEMORY_BYTES_MIN: u64 = 16 * MIB;
-/// Most pieces in hand per link; a peer that sends more is read from again when some are done.
+/// Most pieces in hand per link; above it the link is not read until some are done.
 const LINK_PIECES_MAX: usize = 16 * 1024;
-/// Bytes of sent frames that all links together keep for the next ones, and the least that each may keep.
+/// Bytes of drained segments that all links together keep, and the least for each.
 const LINK_SPARES_BYTES: usize = 5 * MIB as usize;
 const LINK_SPARES_BYTES_MIN: usize = 256 * 1024;
-/// Most bytes of a hello, framing included; a stranger gets no more room than that.
+/// Most bytes of a hello, framing included.
 const HELLO_BYTES_MAX: usize = 1024;
-/// What a piece in hand costs, in bytes: itself, its place in the elevator, its place in a reply.
+/// Memory of a piece in hand, in bytes: itself, its entry in the elevator, its answer.
 const PIECE_COST_BYTES: u64 = 128;
 
-/// What a read that must not block came to.
+/// The result of a read that must not block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryRead {
     /// The buffer is filled.
     Hit,
-    /// It would have had to wait; hand it to the store.
+    /// It would have blocked; pass it to the store.
     Miss,
     /// It failed.
     Failed(Failure),
 }
 
-/// What a node asks of its surroundings while it works, each answered at once.
+/// What a node needs from its surroundings; each call returns at once.
 pub trait Host {
-    /// Reads without blocking, or says that it cannot.
+    /// Reads without blocking, if possible.
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead;
-    /// A hint that [`Host::try_read`] will soon be asked for `offset_bytes`. What is read there may come from memory, and
-    /// memory that is asked for early is there in time.
+    /// A hint that [`Host::try_read`] will soon be called for `offset_bytes`, for a prefetch into the processor's cache.
     fn prefetch(&mut self, _offset_bytes: u64) {}
-    /// Agrees to serve the volume that the hello names, and remembers it durably; or says why not.
+    /// Accepts the volume of the hello and stores that durably, or refuses it.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
-    /// Whether [`Host::try_read`] can ever hit; if not it is not asked.
+    /// Whether [`Host::try_read`] can ever hit; otherwise it is not called.
     fn has_fast_reads(&self) -> bool;
-    /// The time now, for stage histograms and what followed pieces tell.
+    /// The time now, for stage histograms and followed pieces.
     fn now(&mut self) -> Time;
 }
 
 /// One operation for the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOp {
-    /// To be handed back with the result.
+    /// Returned with the result.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
@@ -133,18 +132,18 @@ pub struct StoreOp {
     pub offset_bytes: u64,
     /// How many bytes; 0 for a flush.
     pub len_bytes: u32,
-    /// A write's bytes; for a read a buffer to fill; else empty.
+    /// A write's bytes, a buffer for a read to fill, or empty.
     pub data: Vec<u8>,
 }
 
-/// How the store ended an operation.
+/// The result of an operation of the store.
 #[derive(Debug)]
 pub struct StoreDone {
-    /// Whose end it is.
+    /// [`StoreOp::id`].
     pub id: u64,
-    /// How it ended.
+    /// Whether it succeeded.
     pub result: Result<(), Failure>,
-    /// The operation's buffer; for a read it holds what was read.
+    /// The operation's buffer, with the bytes of a read.
     pub data: Vec<u8>,
     /// When the system call began.
     pub started: Time,
@@ -152,7 +151,7 @@ pub struct StoreDone {
     pub finished: Time,
 }
 
-/// Something for the shell to do or to tell.
+/// An event for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeEvent {
     /// A gateway was accepted on this link.
@@ -164,21 +163,21 @@ pub enum NodeEvent {
         /// Which of the volume's extents this node is.
         extent: u32,
     },
-    /// Write what is queued, then close the link, for this reason.
+    /// Write what is queued, then close the link.
     Close {
         /// Which link.
         link: LinkId,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
 }
 
-/// An operation that is in the store, and the pieces that wait for it.
+/// An operation in the store, and the pieces that wait for it.
 #[derive(Debug)]
 struct InStore {
     issue: Issue,
     parts: Vec<Entry<PieceRef>>,
-    /// What it takes of the store's depth.
+    /// Its load on the store's depth.
     load: usize,
 }
 
@@ -197,20 +196,20 @@ pub struct Node {
     stages: StageRecorder<NodeInterval>,
     counters: status::NodeCounters,
     draining: bool,
-    /// How the device is, once the shell has said.
+    /// The device's condition, once the shell has reported it.
     condition: Option<Condition>,
     /// Bytes of buffers that are in the store.
     store_bytes: u64,
-    /// What the operations in the store take of its depth.
+    /// The load of the operations in the store on its depth.
     store_load: usize,
-    /// Batches of which answers are held, and the latest time that the node was told.
+    /// Batches with held answers, and the latest time that the shell passed in.
     holding: usize,
     latest: Time,
-    /// What the clock that all processes of this device share said at time zero.
+    /// The device's monotonic clock at time zero.
     clock_start_ns: u64,
-    /// Which link's waiting bytes are looked at first, so that none is always last.
+    /// The link that was resumed first last time, so that none is always last.
     turn_first: usize,
-    // Memory that is used again from batch to batch.
+    // Reused memory.
     parts_pool: Vec<Vec<Entry<PieceRef>>>,
     pieces_pool: Vec<Vec<WirePiece>>,
     fast_missed: Vec<u16>,
@@ -223,8 +222,7 @@ impl Node {
     #[must_use]
     pub fn new(config: NodeConfig) -> Node {
         let elevator = Elevator::new(ElevatorConfig { align_bytes: config.align_bytes, ..ElevatorConfig::default() });
-        // Half of the memory is for pieces and payloads in hand; receive and send buffers of the links, the
-        // buffers inside the store and the process itself share the rest.
+        // Half of the memory is for pieces and payloads in hand; the links' buffers, those in the store and the process share the rest.
         let budget = Budget::new(config.memory_bytes.max(MEMORY_BYTES_MIN) / 2);
         Node {
             config,
@@ -236,7 +234,7 @@ impl Node {
             budget,
             fences: link::Fences::default(),
             events: VecDeque::new(),
-            stages: StageRecorder::new(),
+            stages: StageRecorder::default(),
             counters: status::NodeCounters::default(),
             draining: false,
             condition: None,
@@ -254,7 +252,7 @@ impl Node {
         }
     }
 
-    /// What the clock that all processes of this device share said at time zero, in nanoseconds: gateways are told times of that clock.
+    /// Sets the device's monotonic clock at time zero, in nanoseconds: times are reported to gateways on that clock.
     pub fn set_clock_start(&mut self, ns: u64) {
         self.clock_start_ns = ns;
     }
@@ -266,14 +264,13 @@ impl Node {
         id
     }
 
-    /// Divides what sent frames may keep of memory among the links: a large frame costs less in memory that is used again.
+    /// Divides the drained segments to keep among the links: reuse makes large frames cheaper.
     fn share_spares(&mut self) {
         let each = (LINK_SPARES_BYTES / self.links.len().max(1)).max(LINK_SPARES_BYTES_MIN);
         self.links.iter_mut().for_each(|(_, link)| link.out.keep_spares(each));
     }
 
-    /// A link's connection has ended. What was read from it and has not begun is dropped; what is in the
-    /// store ends there, unanswered.
+    /// A link's connection has ended. Its pieces are dropped; those in the store end there, unanswered.
     pub fn link_closed(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id.0) else { return };
         link.state = LinkState::Dead;
@@ -284,25 +281,24 @@ impl Node {
         self.share_spares();
     }
 
-    /// Whether a gateway has said hello on this link. The shell ends links on which none does in time.
+    /// Whether a hello was accepted on this link. The shell closes links without one after a timeout.
     #[must_use]
     pub fn is_greeted(&self, id: LinkId) -> bool {
         self.links.get(id.0).is_some_and(|l| l.peer.is_some())
     }
 
-    /// Where bytes received on a link go. Follow it with [`Node::process`].
+    /// The receive buffer of a link. Follow it with [`Node::process`].
     pub fn rx(&mut self, id: LinkId) -> Option<&mut RxBuf> {
         self.links.get_mut(id.0).map(|l| &mut l.rx)
     }
 
-    /// Whether the node takes more bytes from this link now. While it does not, leave them in the socket:
-    /// that slows the peer down.
+    /// Whether the node accepts more bytes from this link now. While it does not, leave them in the socket: that slows the peer down.
     #[must_use]
     pub fn wants_bytes(&self, id: LinkId) -> bool {
         self.links.get(id.0).is_some_and(|l| l.is_open() && !l.blocked)
     }
 
-    /// Decodes what was received on a link, as far as limits allow.
+    /// Decodes bytes received on a link, within the limits.
     pub fn process(&mut self, now: Time, id: LinkId, host: &mut impl Host) {
         self.latest = self.latest.max(now);
         let Some(link) = self.links.get_mut(id.0) else { return };
@@ -326,7 +322,7 @@ impl Node {
                 return Ok(());
             }
             if matches!(link.state, LinkState::Fencing(..)) {
-                // Nothing is served before the welcome; more than a frame or two is not expected either.
+                // Nothing is served before the welcome.
                 link.blocked = !rx.is_empty();
                 return Ok(());
             }
@@ -364,8 +360,8 @@ impl Node {
         }
     }
 
-    /// Goes on with what limits held back, fills the store, and makes frames of what is done. Call it once per
-    /// turn of the loop, and no later than [`Node::next_timeout`].
+    /// Resumes links that limits held back, fills the store, and makes frames of answers. Call it once per turn of the loop, and no later
+    /// than [`Node::next_timeout`].
     pub fn turn(&mut self, now: Time, host: &mut impl Host) {
         self.resume_blocked(now, host);
         self.feed_store();
@@ -373,7 +369,7 @@ impl Node {
         self.flush_replies(now);
     }
 
-    /// Whether another [`Node::turn`] may go on with what limits held back: there is room now.
+    /// Whether another [`Node::turn`] may resume a link that limits held back.
     #[must_use]
     pub fn wants_turn(&self) -> bool {
         self.links.iter().any(|(_, l)| self.may_unblock(l))
@@ -386,7 +382,7 @@ impl Node {
         if blocked.is_empty() {
             return;
         }
-        // Begin behind the link that was served first last time.
+        // Begin behind the link that came first last time.
         let split = blocked.partition_point(|&id| id <= first);
         blocked.rotate_left(split);
         self.turn_first = blocked[0];
@@ -395,7 +391,7 @@ impl Node {
         }
     }
 
-    /// Operations that the store should begin, in this order.
+    /// Operations for the store, in this order.
     pub fn store_ops(&mut self) -> &mut Vec<StoreOp> {
         &mut self.ops
     }
@@ -415,7 +411,7 @@ impl Node {
         self.settle_fences();
     }
 
-    /// What a link's socket is to take.
+    /// The bytes to write to a link's socket.
     pub fn out(&mut self, id: LinkId) -> Option<&mut OutQueue> {
         self.links.get_mut(id.0).map(|l| &mut l.out)
     }
@@ -425,32 +421,29 @@ impl Node {
         let Some(link) = self.links.get_mut(id.0) else { return };
         link.out.advance(n);
         let unwritten_bytes = link.unwritten_reply_bytes;
-        let written_bytes = if link.out.is_empty() && link.replies.is_empty() {
-            unwritten_bytes
-        } else {
-            unwritten_bytes.min(n as u64)
-        };
+        let is_all = link.out.is_empty() && link.replies.is_empty();
+        let written_bytes = if is_all { unwritten_bytes } else { unwritten_bytes.min(n as u64) };
         link.unwritten_reply_bytes -= written_bytes;
         self.release(id, 0, written_bytes);
     }
 
-    /// The next thing for the shell to do or to tell.
+    /// The next event for the shell.
     pub fn poll_event(&mut self) -> Option<NodeEvent> {
         self.events.pop_front()
     }
 
-    /// Takes no new links and hellos; what is in hand is answered. The shell ends the links.
+    /// Refuses hellos from now on; pieces in hand are answered. The shell ends the links.
     pub fn drain(&mut self) {
         self.draining = true;
     }
 
-    /// Whether nothing is left to do for any gateway.
+    /// Whether no work is left.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.batches.is_empty() && self.in_store.is_empty() && self.links.iter().all(|(_, l)| l.out.is_empty())
     }
 
-    /// How many more bytes make up the frame that a link is in the middle of: a hint for reading.
+    /// How many bytes are missing from the frame that is arriving: a hint for reading.
     #[must_use]
     pub fn rx_wanted(&self, id: LinkId) -> usize {
         self.links.get(id.0).map_or(0, |l| l.rx_wanted)

@@ -1,4 +1,4 @@
-//! What is done on a link goes back together: answers gather during a turn and leave as few frames.
+//! Answers gather during a turn and leave in few frames.
 
 use super::Node;
 use super::followed::Followed;
@@ -17,11 +17,11 @@ pub(super) struct Done {
     pub index: u16,
     pub outcome: Result<(), Failure>,
     pub received: Time,
-    /// When the store had it done, if the store was asked.
+    /// When the store finished it, if it went there.
     pub finished: Option<Time>,
-    /// What was read, if that succeeded.
+    /// The bytes of a successful read.
     pub data: Option<Vec<u8>>,
-    /// What its gateway wants to know of it, if it follows it.
+    /// Its times, if its gateway follows it.
     pub followed: Option<Box<Followed>>,
 }
 
@@ -36,7 +36,7 @@ impl Done {
 }
 
 impl Node {
-    /// Turns the answers that gathered on each link into frames.
+    /// Makes frames of the gathered answers of each link.
     pub(super) fn flush_replies(&mut self, now: Time) {
         let waiting: Vec<usize> = self.links.iter().filter(|(_, l)| !l.replies.is_empty()).map(|(i, _)| i).collect();
         for id in waiting {
@@ -81,12 +81,12 @@ impl Node {
     }
 }
 
-/// Puts as many answers as fit one frame into the encoder; returns their number and their bytes.
+/// Encodes as many answers as fit one frame; returns their number and their bytes.
 fn fill_frame(encoder: &mut RepliesEncoder, sorted: &[Done], now: Time) -> (usize, usize) {
     encoder.clear();
     let (mut count, mut bytes) = (0, 0);
     let mut indices: Vec<u16> = Vec::new();
-    // Strictly ascending: a peer that gives two batches one number gets its answers in several groups.
+    // Strictly ascending: answers to two batches with one number form several groups.
     let is_one_group = |a: &Done, b: &Done| (a.seq, a.outcome) == (b.seq, b.outcome) && a.index < b.index;
     for group in sorted.chunk_by(is_one_group) {
         if !encoder.has_room_for(group.len()) {

@@ -1,4 +1,4 @@
-//! How a batch is served: fast reads at once, the rest through the elevator and the store.
+//! Serving a batch: fast reads at once, the rest through the elevator and the store.
 
 use std::ops::Range;
 
@@ -17,20 +17,20 @@ use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
 use crate::wire::trace::{Way, followed as wire_followed, is_followed};
 use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 
-/// Most bytes of buffers inside the store at once; what is beyond waits in the elevator.
+/// Most bytes of buffers in the store at once; further operations wait in the elevator.
 const STORE_BYTES_MAX: u64 = 8 * MIB;
-/// What an operation takes of the store's depth: this much, save plain writes of few bytes into the page cache, which take 1.
+/// The load of an operation on the store's depth; that of plain small writes into the page cache is 1.
 const STORE_LOAD_FULL: usize = 16;
-/// Plain writes of at most so many bytes take little.
+/// Most bytes of such a small write.
 const LIGHT_BYTES_MAX: u32 = 64 * KIB as u32;
-/// Most bytes of framing and of answers without data that wait for a peer to read them.
+/// Most bytes of framing and of answers without data that a link queues.
 const UNREAD_BYTES_MAX: u64 = MIB;
-/// How many reads ahead memory is asked for what they will touch.
+/// How many reads ahead memory is prefetched.
 const PREFETCH_AHEAD: usize = 8;
-/// The least share of the budget that a link may hold, in bytes: one full batch each way.
+/// The minimum share of the budget for a link, in bytes: one full batch each way.
 const LINK_SHARE_BYTES_MIN: u64 = 2 * MIB + (1 << 19);
 
-/// A batch of which some pieces are not yet answered.
+/// A batch with unanswered pieces.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub link: LinkId,
@@ -41,22 +41,22 @@ pub(super) struct Batch {
     pub payload: Vec<u8>,
     /// Where each piece's bytes begin in `payload`; empty if there are no writes.
     pub payload_at: Vec<u32>,
-    /// Pieces not yet answered or dropped.
+    /// Pieces that are neither answered nor dropped.
     pub left: usize,
-    /// What it holds of the budget, answers not counted.
+    /// Bytes of the budget that it holds, without answers.
     pub reserved_bytes: u64,
-    /// The gateway wants one frame of answers: they are held until all are there, or one of the pieces takes much longer.
+    /// The gateway wants one frame of answers: they are held until all are ready, or one of the pieces takes much longer.
     pub together: bool,
-    /// Answers that are held, their bytes, and when the first and the last of them were made.
+    /// The held answers, their bytes, and when the first and the last of them were made.
     pub held: Vec<Done>,
     pub held_bytes: usize,
     pub held_from: Time,
     pub held_since: Time,
-    /// The pieces that the gateway follows; nearly always none.
+    /// The pieces that the gateway follows; usually none.
     pub followed: Vec<Followed>,
 }
 
-/// Names a piece of a batch in hand.
+/// Identifies a piece of a batch in hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PieceRef {
     pub batch: usize,
@@ -64,7 +64,7 @@ pub(super) struct PieceRef {
 }
 
 impl Node {
-    /// Takes a batch if limits allow, and serves what can be served at once. False: not now, try again.
+    /// Accepts a batch within the limits, and serves what can be served at once. False if the limits do not allow it now.
     pub(super) fn accept_batch(
         &mut self,
         now: Time,
@@ -75,8 +75,8 @@ impl Node {
     ) -> Result<bool, WireError> {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
         let seq = decode_batch(meta, payload.len(), &mut pieces)?;
-        // Answers are told apart by number and place. A number that is used again while its batch is out would let
-        // more of them look alike than one frame can carry.
+        // Answers are identified by batch number and index. A number reused while its batch is out would make them ambiguous, and more of
+        // them equal than one frame can carry.
         let last_seq = self.links.get(id.0).and_then(|l| l.last_seq);
         if last_seq.is_some_and(|last| seq != last.wrapping_add(1)) {
             return Err(WireError::Malformed("batch: sequence number"));
@@ -135,7 +135,7 @@ impl Node {
         Ok(true)
     }
 
-    /// Takes `pieces` and `bytes` from the limits, if the node, and this link's share of it, has room.
+    /// Reserves `pieces` and `bytes`, if the node and the link's share of it have room.
     fn reserve(&mut self, id: LinkId, pieces: usize, bytes: u64) -> bool {
         let Some(link) = self.links.get_mut(id.0) else { return false };
         link.blocked_need = (pieces, bytes);
@@ -148,12 +148,12 @@ impl Node {
         true
     }
 
-    /// Whether a link's next batch, as far as it is known, would find room now.
+    /// Whether a link's next batch, as far as it is known, would fit now.
     fn has_room(&self, link: &NodeLink) -> bool {
         let (pieces, bytes) = link.blocked_need;
         let links = self.links.iter().filter(|(_, l)| l.is_open()).count().max(1) as u64;
         let share_bytes = (self.budget.limit_bytes() / links).max(LINK_SHARE_BYTES_MIN);
-        // Answers without data count for nothing else: what is made of them must be read first.
+        // Answers without data are in no other limit.
         let unread_bytes = (link.out.len() as u64).saturating_sub(link.unwritten_reply_bytes);
         unread_bytes <= UNREAD_BYTES_MAX
             && (link.pieces_in_hand == 0 || link.pieces_in_hand + pieces <= LINK_PIECES_MAX)
@@ -161,12 +161,12 @@ impl Node {
             && (self.budget.used_bytes() == 0 || self.budget.used_bytes() + bytes <= self.budget.limit_bytes())
     }
 
-    /// Whether a link that was held back could go on now. Spares decoding its batch again each turn.
+    /// Whether a link that was held back could go on now. Saves decoding its batch again in each turn.
     pub(super) fn may_unblock(&self, link: &NodeLink) -> bool {
         link.blocked && matches!(link.state, LinkState::Ready) && self.has_room(link)
     }
 
-    /// Gives back what pieces of a link held.
+    /// Releases the reservation of pieces of a link.
     pub(super) fn release(&mut self, id: LinkId, pieces: usize, bytes: u64) {
         self.budget.release(bytes);
         if let Some(link) = self.links.get_mut(id.0) {
@@ -175,7 +175,7 @@ impl Node {
         }
     }
 
-    /// How many pieces at the front may be tried without blocking: reads that no waiting change concerns.
+    /// How many pieces at the front may be tried without blocking: reads that overlap no waiting change.
     fn fast_prefix(&self, pieces: &[WirePiece], host: &mut impl Host) -> usize {
         if !host.has_fast_reads() {
             return 0;
@@ -184,8 +184,8 @@ impl Node {
         reads.take_while(|p| !self.elevator.overlaps_mutation(p.offset_bytes, p.len_bytes)).count()
     }
 
-    /// Tries reads without blocking, straight into the link's queue as one frame. Returns the indices of
-    /// those that missed; all others are answered.
+    /// Tries reads without blocking, straight into one frame in the link's queue. Returns the indices of those that missed; all others
+    /// are answered.
     fn read_fast(
         &mut self,
         now: Time,
@@ -215,7 +215,7 @@ impl Node {
                 end = try_pieces(pieces, range, size, (room, end), host, (hits, &mut missed));
                 (end, hits.len())
             };
-            // What is followed is read by itself, between two looks at the clock; what is not, in one go.
+            // Followed pieces are read one by one, between two readings of the clock, the others in one go.
             let mut from = 0;
             for followed in followed.iter_mut().filter(|followed| usize::from(followed.index) < pieces.len()) {
                 let at = usize::from(followed.index);
@@ -242,7 +242,7 @@ impl Node {
             link.tell_times(&told, finished, self.clock_start_ns);
         }
         self.stages.record_n(NodeInterval::Scheduled, started.nanos_since(now), count);
-        // One after the other, each asked when the one before was answered: the mean stands for all.
+        // They are read one after the other: the mean stands for all.
         let each = read.nanos_since(started) / (pieces.len() as u64);
         self.stages.record_n(NodeInterval::FlashStart, each * (count.max(1) - 1) / 2, count);
         self.stages.record_n(NodeInterval::FlashDone, each, count);
@@ -252,7 +252,7 @@ impl Node {
         missed
     }
 
-    /// Puts into the elevator what the fast reads of a batch missed, and all that follows them.
+    /// Adds the missed reads of a batch, and all pieces behind the fast ones, to the elevator.
     fn enqueue(&mut self, batch: usize, fast: usize) {
         let missed = std::mem::take(&mut self.fast_missed);
         let count = self.batches.get(batch).map_or(0, |b| b.pieces.len());
@@ -301,18 +301,17 @@ impl Node {
         }
     }
 
-    /// How much of the store's depth an operation takes, of [`STORE_LOAD_FULL`].
+    /// The load of an operation on the store's depth, up to [`STORE_LOAD_FULL`].
     ///
-    /// Depth is what keeps a device busy; the rest waits in the elevator, to be sorted. A plain write through the page cache
-    /// keeps no device busy, and the kernel sorts what it writes back; but handing it over costs more than doing it, so
-    /// many go together.
+    /// The depth keeps a device busy; the rest waits in the elevator, which sorts. A plain write into the page cache keeps no device busy,
+    /// and the kernel sorts writeback; handing it over costs more than doing it, so many go together.
     fn load_of(&self, issue: &Issue) -> usize {
         let is_cached = self.config.align_bytes <= 1;
         let is_light = issue.op == Op::Write && !issue.flags.has(OpFlags::FUA) && issue.len_bytes <= LIGHT_BYTES_MAX;
         if is_cached && is_light { 1 } else { STORE_LOAD_FULL }
     }
 
-    /// The buffer of an operation: a write's bytes joined, or room for a read. Counts its pieces as in the store.
+    /// The buffer of an operation: the joined bytes of a write, or room for a read. Counts its pieces as in the store.
     fn buffer_for(&mut self, parts: &[Entry<PieceRef>], len_bytes: u32) -> Vec<u8> {
         let mut data = Vec::new();
         for part in parts {
@@ -360,7 +359,7 @@ impl Node {
         }
     }
 
-    /// Queues the answer of one piece, or forgets it if its link is gone.
+    /// Queues the answer of one piece, or drops it if its link has ended.
     fn answer(&mut self, tag: PieceRef, outcome: Result<(), Failure>, data: Option<Vec<u8>>, finished: Option<Time>) {
         let Some(batch) = self.batches.get_mut(tag.batch) else { return };
         let followed = batch.follow(tag.index).map(|followed| Box::new(*followed));
@@ -389,7 +388,7 @@ impl Node {
         self.forget_piece(tag, unused_bytes);
     }
 
-    /// One piece less to answer in a batch; `unused_bytes` of room for its answer are given back.
+    /// Removes a piece from its batch, and releases `unused_bytes` that were reserved for its answer.
     fn forget_piece(&mut self, tag: PieceRef, unused_bytes: u64) {
         let Some(batch) = self.batches.get_mut(tag.batch) else { return };
         batch.left -= 1;
@@ -406,9 +405,9 @@ impl Node {
         }
     }
 
-    /// Drops everything of a link that has not begun.
+    /// Drops all pieces of a link that are not in the store.
     pub(super) fn drop_waiting(&mut self, id: LinkId) {
-        // First what is held: nobody shall take it for an answer that was made when its batch ends below.
+        // Held answers first: they must not be released when their batch ends below.
         self.drop_held(id);
         let batches = &self.batches;
         let dropped = self.elevator.remove_where(|tag| batches.get(tag.batch).is_some_and(|b| b.link == id));
@@ -423,13 +422,13 @@ impl Node {
 }
 
 impl Batch {
-    /// What is kept of a piece, if it is followed.
+    /// The times of a piece, if it is followed.
     fn follow(&mut self, index: u16) -> Option<&mut Followed> {
         self.followed.iter_mut().find(|followed| followed.index == index)
     }
 }
 
-/// Tries some pieces without blocking, one after the other into `room` from `end` on. Returns where the last of those that hit ends.
+/// Tries pieces without blocking, one after the other into `room` from `end` on. Returns where the last hit ends.
 #[inline]
 fn try_pieces(
     pieces: &[WirePiece],
@@ -455,14 +454,14 @@ fn try_pieces(
                 hits.push(index as u16);
                 end = next;
             }
-            // Failures are rare: let the store find out again and say it.
+            // Failures are rare: the store will repeat the read and report them.
             TryRead::Miss | TryRead::Failed(_) => missed.push(index as u16),
         }
     }
     end
 }
 
-/// Where each piece's bytes begin in the payload; nothing if no piece has any.
+/// Where each piece's bytes begin in the payload; empty if no piece has any.
 fn payload_starts(pieces: &[WirePiece]) -> Vec<u32> {
     if pieces.iter().all(|p| p.payload_bytes() == 0) {
         return Vec::new();
@@ -478,8 +477,8 @@ fn payload_starts(pieces: &[WirePiece]) -> Vec<u32> {
         .collect()
 }
 
-/// Finishes a frame of fast reads at the front of `room`: room for header and one run, then, up to `end`, the bytes of
-/// those that hit. Returns the frame's length; 0 if none hit.
+/// Finishes a frame of fast reads in `room`, which has room for the header and one run, then the bytes of the hits up to `end`.
+/// Returns the frame's length; 0 without hits.
 fn seal_fast(
     room: &mut [u8],
     end: usize,

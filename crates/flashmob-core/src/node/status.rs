@@ -1,11 +1,11 @@
-//! What a node tells about itself: counters and stage histograms, for `/status` and `/metrics`.
+//! The state of a node for `/status` and `/metrics`: counters and stage histograms.
 
 use super::Node;
 use crate::counters::counters;
 use crate::stages::{NodeInterval, StageHistograms};
 
 counters! {
-    /// What a node has counted since its start.
+    /// Counters of a node since its start.
     pub struct NodeCounters {
         batches: "Batches received",
         pieces: "Pieces received",
@@ -21,20 +21,20 @@ counters! {
 /// A node's state at one moment. Counters count from its start.
 #[derive(Debug, Clone)]
 pub struct NodeStatus {
-    /// What it has counted.
+    /// Its counters.
     pub counters: NodeCounters,
     /// Pieces waiting in the elevator.
     pub waiting: usize,
     /// Operations in the store.
     pub in_store: usize,
-    /// Bytes held of the budget, the most ever held, and the budget.
+    /// Bytes of the budget that are reserved, the most that ever were, and the budget.
     pub memory_bytes: (u64, u64, u64),
     /// Open links.
     pub links: usize,
 }
 
 impl Node {
-    /// Batches received since the start: whether anybody wants anything, at no cost.
+    /// Batches received since the start: a cheap sign of activity.
     #[must_use]
     pub fn batches_received(&self) -> u64 {
         self.counters.batches
@@ -52,7 +52,7 @@ impl Node {
         }
     }
 
-    /// How long pieces took from stage to stage.
+    /// Histograms of the time between stages.
     #[must_use]
     pub fn stages(&mut self) -> &StageHistograms<NodeInterval> {
         self.stages.histograms()

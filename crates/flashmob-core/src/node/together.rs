@@ -1,6 +1,6 @@
-//! Answers that wait for the rest of their batch, because the gateway asked for all of them together.
+//! Answers that are held for the rest of their batch, because the gateway asked for all of them together.
 //!
-//! Nothing is held for ever: see [`HELD_FOR_MAX`]. What is held counts as part of the node's memory until it is written, or its link
+//! Nothing is held for ever: see [`HELD_FOR_MAX`]. Held answers count towards the node's memory until they are written or their link
 //! ends.
 
 use std::time::Duration;
@@ -11,17 +11,16 @@ use super::reply::Done;
 use super::serve::Batch;
 use crate::units::{KIB, Time};
 
-/// How long answers are held, after the last of them, for the rest of a batch that is to be answered together: one that takes longer
-/// is a straggler. Far more than a read of flash takes, and little enough for whoever waits.
+/// How long answers are held after the last of them. A piece that takes longer is a straggler. Far more than a read of flash takes.
 const HELD_FOR_MAX: Duration = Duration::from_millis(100);
-/// How long the first of them is held at most, however steadily others follow: a full batch may take a slow device longer than a gateway waits
-/// for a sign of life, and a frame each second costs nothing.
+/// How long the first of them is held at most: a full batch may take a slow device longer than a gateway tolerates silence, and a frame
+/// each second costs little.
 const HELD_IN_ALL_MAX: Duration = Duration::from_secs(1);
-/// How many bytes of answers are held: they fill a dozen packets, and to wait for more would save next to nothing.
+/// Most bytes of held answers: they fill a dozen packets, and more would save little.
 const HELD_BYTES_MAX: usize = 16 * KIB as usize;
 
 impl Batch {
-    /// When what is held goes without the rest; `None` while nothing is.
+    /// When the held answers are sent without the rest; `None` if there are none.
     fn held_until(&self) -> Option<Time> {
         let until = (self.held_since + HELD_FOR_MAX).min(self.held_from + HELD_IN_ALL_MAX);
         (!self.held.is_empty()).then_some(until)
@@ -29,7 +28,7 @@ impl Batch {
 }
 
 impl Node {
-    /// Holds an answer back, unless what is held is enough for a frame by now.
+    /// Holds an answer back; sends all held ones if they are enough for a frame.
     pub(super) fn hold(&mut self, key: usize, done: Done) {
         let Some(batch) = self.batches.get_mut(key) else { return };
         batch.held_since = self.latest.max(done.finished.unwrap_or_default());
@@ -44,7 +43,7 @@ impl Node {
         }
     }
 
-    /// Answers that were held for others of their batch go with the next frame.
+    /// Adds the held answers of a batch to the next frame.
     pub(super) fn let_answers_go(&mut self, batch: usize) {
         let Some(batch) = self.batches.get_mut(batch) else { return };
         if batch.held.is_empty() {
@@ -58,8 +57,7 @@ impl Node {
         batch.held_bytes = 0;
     }
 
-    /// When answers have been held for so long that they go without the rest of their batch; `None` while none are held. Call
-    /// [`Node::turn`] then.
+    /// When held answers are due without the rest of their batch; `None` if there are none. Call [`Node::turn`] then.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         if self.holding == 0 {
@@ -79,7 +77,7 @@ impl Node {
         }
     }
 
-    /// Forgets what is held for a link that ends.
+    /// Drops the held answers of a link that ends.
     pub(super) fn drop_held(&mut self, id: LinkId) {
         let mut freed_bytes = 0;
         for (_, batch) in self.batches.iter_mut().filter(|(_, batch)| batch.link == id && !batch.held.is_empty()) {

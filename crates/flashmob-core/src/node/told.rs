@@ -1,7 +1,6 @@
-//! What a node tells its gateways without being asked: how its device is; and that it is there, when one wants to know.
+//! Reports of the device's condition to gateways, and answers to probes.
 //!
-//! Only to gateways that said they know such frames, and never so much that a gateway which does not read could fill the
-//! node's memory with it.
+//! Only for gateways that know such frames, and limited, so that one that does not read cannot fill the node's memory.
 
 use std::time::Duration;
 
@@ -12,12 +11,12 @@ use crate::units::Time;
 use crate::wire::condition::{decode_alive, put_alive, put_condition};
 use crate::wire::frame::WireError;
 
-/// Least time between two tellings on one link: what wavers must not keep a radio awake.
+/// Minimum time between two reports on one link: fluctuating figures must not keep a radio awake.
 pub const TELL_EVERY: Duration = Duration::from_secs(5);
-/// A link with more bytes than this to write is not told: it will be next time.
+/// A link with more bytes than this to write gets no report until the next one.
 const OUT_BYTES_MAX: usize = 64 * 1024;
 
-/// What was told on a link.
+/// What was reported on a link.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// The gateway knows such frames.
@@ -26,7 +25,7 @@ pub(super) struct Told {
 }
 
 impl NodeLink {
-    /// Tells what is new. Where it is too early for that, when it is not any more.
+    /// Reports a changed condition. If it is too early for that, returns when it will not be.
     fn tell(&mut self, now: Time, condition: &Condition) -> Option<Time> {
         if !self.told.is_wanted || !matches!(self.state, LinkState::Ready) || self.out.len() > OUT_BYTES_MAX {
             return None;
@@ -46,15 +45,15 @@ impl NodeLink {
 }
 
 impl Node {
-    /// How the device is now. Gateways are told of what is new, each at most every [`TELL_EVERY`]. If that is too early for one of
-    /// them, says when to call it again.
+    /// Sets the device's condition and reports changes to gateways, to each at most every [`TELL_EVERY`]. If it is too early for one of
+    /// them, returns when to call it again.
     pub fn set_condition(&mut self, now: Time, condition: Condition) -> Option<Time> {
         let again = self.links.iter_mut().filter_map(|(_, link)| link.tell(now, &condition)).min();
         self.condition = Some(condition);
         again
     }
 
-    /// A link was welcomed just now.
+    /// Reports the condition on a newly welcomed link.
     #[cold]
     pub(super) fn tell_newcomer(&mut self, now: Time, id: LinkId) {
         if let (Some(condition), Some(link)) = (&self.condition, self.links.get_mut(id.0)) {
@@ -63,12 +62,12 @@ impl Node {
         }
     }
 
-    /// A gateway keeps its link alive, or wants to know whether the node lives.
+    /// A gateway keeps its link alive, or probes it.
     #[cold]
     #[inline(never)]
     pub(super) fn accept_alive(&mut self, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         let wants_answer = decode_alive(meta)?;
-        // Where bytes are on their way they answer.
+        // Bytes that wait to be written answer as well.
         if let Some(link) = self.links.get_mut(id.0)
             && wants_answer
             && link.out.is_empty()

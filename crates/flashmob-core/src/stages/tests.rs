@@ -6,11 +6,6 @@ use proptest::prelude::*;
 type Gateway = StageHistograms<GatewayInterval>;
 
 impl<I: Interval> StageHistograms<I> {
-    /// The time in nanoseconds that a share `q` of what was recorded does not exceed.
-    fn quantile(&self, interval: I, q: f64) -> u64 {
-        self.histograms[interval.index()].value_at_quantile(q)
-    }
-
     /// Bytes of memory that all cells take.
     fn memory_bytes(&self) -> usize {
         self.histograms.iter().map(|h| h.distinct_values() * size_of::<u64>()).sum::<usize>() + size_of::<Self>()
@@ -23,7 +18,7 @@ fn cell_end_max(nanos: u64) -> u64 {
 }
 
 fn recorded(times: &[u64]) -> Gateway {
-    let mut histograms = Gateway::new();
+    let mut histograms = Gateway::default();
     times.iter().for_each(|&nanos| histograms.record(GatewayInterval::Total, nanos));
     histograms
 }
@@ -63,10 +58,10 @@ fn intervals_follow_one_another_and_bear_the_name_of_their_end() {
 
 #[test]
 fn a_gateway_and_a_node_in_one_process_stay_below_256_kib() {
-    let mut histograms = Gateway::new();
+    let mut histograms = Gateway::default();
     let before = histograms.memory_bytes();
     assert_eq!(before / 1024, 110);
-    let both = before + StageHistograms::<NodeInterval>::new().memory_bytes();
+    let both = before + StageHistograms::<NodeInterval>::default().memory_bytes();
     assert!(both < 256 * 1024, "{both} bytes");
     (0..64).for_each(|shift| histograms.record(GatewayInterval::Sent, 1 << shift));
     assert_eq!(histograms.memory_bytes(), before, "it does not grow");
@@ -74,7 +69,7 @@ fn a_gateway_and_a_node_in_one_process_stay_below_256_kib() {
 
 #[test]
 fn each_interval_has_its_own_histogram() {
-    let mut histograms = StageHistograms::<NodeInterval>::new();
+    let mut histograms = StageHistograms::<NodeInterval>::default();
     for (i, interval) in NodeInterval::ALL.into_iter().enumerate() {
         histograms.record_n(interval, 1_000_000, i as u64);
     }
@@ -110,7 +105,7 @@ fn times_at_the_ends_of_the_range_are_kept_and_longer_ones_count_as_the_longest(
 
 #[test]
 fn counts_beyond_64_bits_saturate() {
-    let mut histograms = Gateway::new();
+    let mut histograms = Gateway::default();
     let total = GatewayInterval::Total;
     for nanos in [5, 1_000_000, u64::MAX] {
         histograms.record_n(total, nanos, u64::MAX - 1);
@@ -119,6 +114,17 @@ fn counts_beyond_64_bits_saturate() {
     assert_eq!((histograms.count(total), histograms.sum_nanos(total)), (u64::MAX, u64::MAX));
     assert!(histograms.quantile(total, 0.99) < 1_000);
     assert_eq!(histograms.cumulative(total), [u64::MAX; BUCKETS]);
+}
+
+#[test]
+fn a_share_that_is_none_gives_some_time() {
+    let histograms = recorded(&[1_000_000, 2_000_000]);
+    for q in [-1.0, 0.0, f64::NAN, f64::NEG_INFINITY] {
+        assert!(histograms.quantile(GatewayInterval::Total, q) <= cell_end_max(1_000_000), "{q}");
+    }
+    for q in [1.0, 1.5, f64::INFINITY] {
+        assert!(histograms.quantile(GatewayInterval::Total, q) >= 2_000_000, "{q}");
+    }
 }
 
 #[test]
@@ -165,7 +171,7 @@ proptest! {
 
 #[test]
 fn a_recorder_gives_what_histograms_would_have() {
-    let (mut recorder, mut plain) = (StageRecorder::<NodeInterval>::new(), StageHistograms::new());
+    let (mut recorder, mut plain) = (StageRecorder::<NodeInterval>::default(), StageHistograms::default());
     for (nanos, count) in [(0, 1), (0, 3), (5_000, 1), (5_000, 2), (0, 1), (9_000_000, 4)] {
         recorder.record_n(NodeInterval::Total, nanos, count);
         plain.record_n(NodeInterval::Total, nanos, count);

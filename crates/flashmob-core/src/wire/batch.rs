@@ -1,8 +1,8 @@
 //! A batch: the pieces that travel to a node in one frame.
 //!
-//! Consecutive pieces of one kind form a group and share its header. Addresses are packed: the group
-//! has a base, each piece only the bytes that its distance from the base needs; lengths likewise, and
-//! equal lengths take no bytes at all. A hundred 1-byte reads of a 10 GB extent take 5.44 bytes each.
+//! Consecutive pieces of one kind form a group with one header. Addresses are packed: the group has a base, and each piece takes only
+//! the bytes that its distance from the base needs; lengths likewise, and equal lengths take no bytes at all. A hundred 1-byte reads
+//! of a 10 GB extent take 5.44 bytes each.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame};
 use super::{BATCH_PIECES_MAX, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX};
@@ -10,34 +10,34 @@ use crate::op::{Op, OpFlags};
 
 /// Bytes before the first group: sequence number, count of groups.
 pub const BATCH_HEADER_BYTES: usize = 6;
-/// Set in the count of groups: answer all of the batch in one frame.
+/// Flag in the count of groups: answer the whole batch in one frame.
 const TOGETHER: u16 = 0x8000;
-/// Set in the count of groups: which pieces are followed stands behind the groups ([`super::trace`]).
+/// Flag in the count of groups: the followed pieces are listed behind the groups ([`super::trace`]).
 pub(super) const FOLLOWED: u16 = 0x4000;
 /// Bytes of a group's header.
 pub const GROUP_HEADER_BYTES: usize = 18;
 
-/// One piece as it travels: what, where in the extent, how much.
+/// A piece on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WirePiece {
-    /// What is asked.
+    /// The operation.
     pub op: Op,
     /// Modifiers.
     pub flags: OpFlags,
     /// First byte of the extent.
     pub offset_bytes: u64,
-    /// How many bytes; 0 for a flush.
+    /// Length in bytes; 0 for a flush.
     pub len_bytes: u32,
 }
 
 impl WirePiece {
-    /// Bytes of payload that it brings to the node.
+    /// Bytes of payload that it sends to the node.
     #[must_use]
     pub fn payload_bytes(&self) -> u32 {
         if self.op == Op::Write { self.len_bytes } else { 0 }
     }
 
-    /// Bytes of payload that its answer brings back.
+    /// Bytes of payload of its answer.
     #[must_use]
     pub fn reply_bytes(&self) -> u32 {
         if self.op == Op::Read { self.len_bytes } else { 0 }
@@ -52,7 +52,7 @@ fn width(value: u64) -> usize {
 /// Appends a column of numbers, the low `width` bytes of each.
 fn put_column(out: &mut Vec<u8>, width: usize, values: impl ExactSizeIterator<Item = u64>) {
     let (mut at, end) = (out.len(), out.len() + values.len() * width);
-    // Each is written with all of its eight bytes; those that are too many are overwritten by the next, or cut off.
+    // Each is written with all of its eight bytes; the excess is overwritten by the next, or cut off.
     out.resize(end + 8, 0);
     for value in values {
         out[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -97,7 +97,7 @@ pub fn encode_batch(out: &mut Vec<u8>, seq: u32, pieces: &[WirePiece], payload: 
     encode_frame(out, FrameKind::Batch, |meta| put_groups(meta, seq, pieces, |piece| *piece), payload);
 }
 
-/// Appends the meta of a batch frame; `wire` says how a piece travels. A batch has 1 to [`BATCH_PIECES_MAX`] pieces.
+/// Appends the meta of a batch frame; `wire` gives a piece's form on the wire. A batch has 1 to [`BATCH_PIECES_MAX`] pieces.
 pub fn put_groups<P>(meta: &mut Vec<u8>, seq: u32, pieces: &[P], wire: impl Fn(&P) -> WirePiece + Copy) {
     meta.extend_from_slice(&seq.to_le_bytes());
     let count_at = meta.len();
@@ -110,14 +110,14 @@ pub fn put_groups<P>(meta: &mut Vec<u8>, seq: u32, pieces: &[P], wire: impl Fn(&
     meta[count_at..count_at + 2].copy_from_slice(&groups.to_le_bytes());
 }
 
-/// Asks, in a finished meta, that all pieces be answered together, in one frame if they fit one.
+/// Sets the flag in a finished meta that all pieces are to be answered together, in one frame if they fit one.
 pub fn ask_together(meta: &mut [u8]) {
     if let Some(high) = meta.get_mut(5) {
         *high |= (TOGETHER >> 8) as u8;
     }
 }
 
-/// Whether a batch's meta asks for that.
+/// Whether a batch's meta has this flag.
 #[must_use]
 pub fn is_together(meta: &[u8]) -> bool {
     meta.get(5).is_some_and(|high| high & (TOGETHER >> 8) as u8 != 0)
@@ -151,9 +151,8 @@ fn put_group<P>(meta: &mut Vec<u8>, group: &[P], wire: impl Fn(&P) -> WirePiece 
 
 /// Decodes a batch's meta into `pieces` (cleared first) and returns its sequence number.
 ///
-/// Checks everything that can be checked without knowing the extent: known operations and flags, lengths
-/// within limits, no address beyond 2^63, payload exactly as long as the writes say, and no more asked for than
-/// one reply's payload may carry.
+/// Checks everything that does not depend on the extent: known operations and flags, lengths within limits, no address beyond 2^63,
+/// a payload as long as the writes, and reads that fit one reply's payload.
 pub fn decode_batch(meta: &[u8], payload_len: usize, pieces: &mut Vec<WirePiece>) -> Result<u32, WireError> {
     pieces.clear();
     let mut fields = Fields::new(meta, "batch");

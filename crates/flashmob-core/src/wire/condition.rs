@@ -1,6 +1,6 @@
-//! Frames of staying alive: how a node's device is, and a frame that says nothing so that a radio stays awake.
+//! Condition frames report a node's device; alive frames keep a radio awake or probe a link.
 //!
-//! They go only where both ends said in hello and welcome that they know them.
+//! They are sent only where hello and welcome said that both ends know them.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
 use crate::condition::{Condition, Crossed, LastPause, Network, THERMAL_STATUS_MAX};
@@ -20,14 +20,14 @@ const NETWORK: u16 = 1 << 8;
 const FREE: u16 = 1 << 9;
 const UNALLOCATED: u16 = 1 << 10;
 const ALL_KNOWN: u16 = (1 << 11) - 1;
-/// The fields that are yes or no.
+/// The fields that are booleans.
 const ANSWERS: u16 = CHARGING | SCREEN | POWER_SAVE | DOZE | EXEMPT;
 
 const LOW_BATTERY: u8 = 1;
 const HOT: u8 = 1 << 1;
 const LITTLE_SPACE: u8 = 1 << 2;
 
-/// Appends a frame that tells a condition.
+/// Appends a condition frame.
 pub fn put_condition(out: &mut Vec<u8>, condition: &Condition) {
     let c = condition;
     let known = |is_known: bool, bit: u16| if is_known { bit } else { 0 };
@@ -116,12 +116,12 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
     })
 }
 
-/// Appends a frame that keeps a link alive; with `wants_answer` the other end shows that it is there.
+/// Appends an alive frame; with `wants_answer` the other end answers.
 pub fn put_alive(out: &mut Vec<u8>, wants_answer: bool) {
     encode_frame(out, FrameKind::Alive, |meta| meta.push(u8::from(wants_answer)), |_| ());
 }
 
-/// Decodes the meta of a frame that keeps a link alive: whether an answer is wanted.
+/// Decodes the meta of an alive frame: whether an answer is wanted.
 pub fn decode_alive(meta: &[u8]) -> Result<bool, WireError> {
     match meta {
         [0] => Ok(false),

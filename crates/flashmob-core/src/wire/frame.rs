@@ -1,42 +1,42 @@
-//! A frame's header: where it starts, how long it is, whether it arrived undamaged.
+//! Frames: the header with lengths and checksums, and helpers to encode and decode meta.
 
 use super::{HEADER_BYTES, MAGIC, META_BYTES_MAX, PAYLOAD_BYTES_MAX, VERSION};
 use crate::checksum::{checksum, checksum_of_two};
 use crate::enums::listed;
 
 listed! {
-    /// What a frame is.
+    /// The kind of a frame.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(u8)]
     pub enum FrameKind {
-        /// Gateway to node, first on a link: who I am and what I expect.
+        /// Gateway to node, first on a link: the gateway's identity and what it expects.
         Hello = 1,
-        /// Node to gateway: the answer to a hello that is accepted.
+        /// Node to gateway: accepts a hello.
         Welcome = 2,
-        /// Node to gateway: the answer to a hello that is not, with the reason; the link ends.
+        /// Node to gateway: refuses a hello, with the reason; the link ends.
         Refuse = 3,
         /// Gateway to node: pieces to serve.
         Batch = 4,
-        /// Node to gateway: pieces that were served.
+        /// Node to gateway: answers to pieces.
         Replies = 5,
-        /// Either way: what was wrong with your bytes, as text; the link ends.
+        /// Either way: an error about received bytes, as text; the link ends.
         Error = 6,
-        /// Node to gateway: when followed pieces passed the node's stages.
+        /// Node to gateway: the times at which followed pieces passed the node's stages.
         Times = 7,
-        /// Node to gateway: how its device is.
+        /// Node to gateway: the condition of its device.
         Condition = 8,
-        /// Either way: nothing, so that a radio stays awake, or to show that one is there.
+        /// Either way: keeps a radio awake, or probes the link, or answers a probe.
         Alive = 9,
     }
 }
 
-/// Why bytes from a peer are not a frame, or not one that makes sense. The link cannot go on.
+/// Why bytes from a peer are not a valid frame. The link cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The peer does not speak this protocol at all.
+    /// The peer speaks another protocol.
     #[error("not a flashmob frame (starts with {0:#06x}, expected {MAGIC:#06x}); is this the right port?")]
     Magic(u16),
-    /// The peer speaks another version of it.
+    /// The peer speaks another version of the protocol.
     #[error(
         "the peer speaks version {0} of the batch protocol, this end version {VERSION}; run the same release on both"
     )]
@@ -53,28 +53,28 @@ pub enum WireError {
     /// The payload arrived damaged.
     #[error("the frame's payload is damaged (checksum)")]
     PayloadChecksum,
-    /// Undamaged, but without meaning.
+    /// The frame is undamaged but invalid.
     #[error("malformed {0}")]
     Malformed(&'static str),
 }
 
-/// A whole frame, borrowed from where it was received.
+/// A complete frame, borrowed from the receive buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: FrameKind,
-    /// What is asked or answered.
+    /// Requests or answers.
     pub meta: &'a [u8],
     /// Bytes of the volume.
     pub payload: &'a [u8],
 }
 
-/// What the bytes at hand amount to.
+/// The result of decoding.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// Not yet a frame: at least so many bytes are wanted in all.
+    /// The frame is incomplete: at least this many bytes are needed in all.
     NeedMore(usize),
-    /// A frame, and how many bytes it takes.
+    /// A frame, and its length in bytes.
     Frame(Frame<'a>, usize),
 }
 
@@ -86,8 +86,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Decodes the frame at the start of `data`. A wrong header is reported as soon as it is there, before
-/// anything is waited for that it announces.
+/// Decodes the frame at the start of `data`. An invalid header is reported at once, without waiting for the rest of the frame.
 pub fn decode_frame(data: &[u8]) -> Result<Decoded<'_>, WireError> {
     if data.len() < HEADER_BYTES {
         if data.len() >= 2 && u16_at(data, 0) != MAGIC {
@@ -122,8 +121,8 @@ pub fn decode_frame(data: &[u8]) -> Result<Decoded<'_>, WireError> {
     Ok(Decoded::Frame(Frame { kind, meta, payload }, total))
 }
 
-/// Appends a frame to `out`: `meta` and then `payload` append their bytes, the header is filled in after.
-/// The caller keeps to the limits; exceeding them is a bug and panics in debug builds.
+/// Appends a frame to `out`: `meta` and then `payload` append their bytes, then the header is filled in. Exceeding the limits is a bug
+/// of the caller and panics in debug builds.
 pub fn encode_frame(
     out: &mut Vec<u8>,
     kind: FrameKind,
@@ -138,13 +137,13 @@ pub fn encode_frame(
     seal_frame(&mut out[start..], kind, payload_at - start - HEADER_BYTES);
 }
 
-/// Bytes of a frame with so much meta and payload.
+/// The length of a frame.
 #[must_use]
 pub fn frame_bytes(meta_len: usize, payload_len: usize) -> usize {
     HEADER_BYTES + meta_len + payload_len
 }
 
-/// Writes a frame into `room`, which has exactly [`frame_bytes`]; `payload` fills the slice for the payload.
+/// Writes a frame into `room`, which has exactly [`frame_bytes`]; `payload` fills the slice of the payload.
 pub fn put_frame(room: &mut [u8], kind: FrameKind, meta: &[u8], payload: impl FnOnce(&mut [u8])) {
     let payload_at = HEADER_BYTES + meta.len();
     room[HEADER_BYTES..payload_at].copy_from_slice(meta);
@@ -152,8 +151,7 @@ pub fn put_frame(room: &mut [u8], kind: FrameKind, meta: &[u8], payload: impl Fn
     seal_frame(room, kind, meta.len());
 }
 
-/// Fills in the header of a frame that lies ready in `frame`: [`HEADER_BYTES`] of room, `meta_len` bytes of
-/// meta, and payload to the end.
+/// Fills in the header of `frame`, which consists of [`HEADER_BYTES`] of room, `meta_len` bytes of meta, and the payload.
 pub fn seal_frame(frame: &mut [u8], kind: FrameKind, meta_len: usize) {
     let payload_at = HEADER_BYTES + meta_len;
     let payload_len = frame.len() - payload_at;
@@ -175,13 +173,13 @@ pub fn seal_frame(frame: &mut [u8], kind: FrameKind, meta_len: usize) {
 /// Most bytes of an error frame's text.
 const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
-/// Appends an [`FrameKind::Error`] frame with a text for people, cut to 1,024 bytes.
+/// Appends an [`FrameKind::Error`] frame with a text, cut to 1,024 bytes.
 pub fn encode_error(out: &mut Vec<u8>, text: &str) {
     let text = &text[..text.floor_char_boundary(ERROR_TEXT_BYTES_MAX)];
     encode_frame(out, FrameKind::Error, |meta| meta.extend_from_slice(text.as_bytes()), |_| ());
 }
 
-/// The text of an error frame, fit for one line of a log.
+/// The text of an error frame, without control characters, for one line of a log.
 #[must_use]
 pub fn error_text(meta: &[u8]) -> String {
     let text = String::from_utf8_lossy(&meta[..meta.len().min(ERROR_TEXT_BYTES_MAX)]);
@@ -228,7 +226,7 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A text with a two-byte length before it.
+    /// A text behind its two-byte length.
     pub(crate) fn text(&mut self) -> Result<String, WireError> {
         let len = self.u16()?;
         let bytes = self.bytes(usize::from(len))?;
@@ -244,13 +242,13 @@ impl<'a> Fields<'a> {
         self.rest.len()
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     pub(crate) fn end(self) -> Result<(), WireError> {
         if self.rest.is_empty() { Ok(()) } else { Err(WireError::Malformed(self.what)) }
     }
 }
 
-/// Appends a text with a two-byte length before it, cut to 255 bytes at a character boundary.
+/// Appends a text behind its two-byte length, cut to 255 bytes at a character boundary.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     let text = &text[..text.floor_char_boundary(255)];
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());

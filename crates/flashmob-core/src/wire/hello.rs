@@ -1,56 +1,55 @@
-//! The first frames of a link: a gateway says who it is and what it expects, a node agrees or says why not.
+//! The first frames of a link: the gateway's hello, and the node's welcome or refusal.
 //!
-//! They also fence. A node that answers a hello with a welcome has finished, or dropped for good,
-//! everything that came over an earlier link with the same gateway, session and number, and over all links
-//! of that gateway's earlier sessions. Only so may the gateway send a write again.
+//! They also fence: a node that sends a welcome has finished, or dropped, everything that came over earlier links with the same
+//! gateway, session and number, and over all links of that gateway's earlier sessions. Only then may the gateway resend a write.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame, put_text};
 use crate::enums::listed;
 
-/// What a gateway says first on every link.
+/// The first frame of a gateway on every link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// Which gateway, across its restarts.
+    /// Identity of the gateway, the same after a restart.
     pub gateway_id: [u8; 16],
-    /// Which start of it; a later start has a larger number.
+    /// Number of the gateway's start; a later start has a larger one.
     pub session: u64,
-    /// Which of the gateway's links to this node, at most [`LINK_NUMBER_MAX`].
+    /// Number of the link among the gateway's links to this node, at most [`LINK_NUMBER_MAX`].
     pub link: u16,
-    /// The gateway knows frames that keep a link alive and tell a condition. On the wire it is the highest bit of the link's
-    /// number, so that a node from before them takes it for a number and goes on.
+    /// The gateway knows alive and condition frames. On the wire it is the highest bit of the link's number, so that an older node takes
+    /// it for a number.
     pub keeps_alive: bool,
-    /// Which attempt at this link; a later one has a larger number.
+    /// Number of the attempt at this link; a later one has a larger number.
     pub attempt: u32,
     /// The volume's identity.
     pub volume_id: String,
-    /// Which of the volume's extents this node is to be.
+    /// The number of the node's extent in the volume.
     pub extent: u32,
     /// How many extents the volume has.
     pub extents: u32,
     /// The volume's layout, as [`LayoutKind`](crate::layout::LayoutKind) is displayed.
     pub layout: String,
-    /// Size that the extent must have, in bytes; 0 if the gateway takes what there is.
+    /// Required size of the extent, in bytes; 0 for any.
     pub size_bytes: u64,
 }
 
-/// A node's agreement.
+/// A node accepts a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome {
-    /// Which extent this is, for ever.
+    /// The extent's permanent identity.
     pub extent_id: [u8; 16],
-    /// Which start of the node's operating system; when it changes, unflushed writes are gone.
+    /// Identity of the start of the node's operating system; when it changes, unflushed writes are lost.
     pub boot_id: [u8; 16],
     /// Size of the extent in bytes.
     pub size_bytes: u64,
-    /// The node answers without touching its store (P1's no-I/O mode); what it returns is not data.
+    /// The node answers without I/O (P1's no-I/O mode), not with data.
     pub no_io: bool,
-    /// The node answers as slowly as a modelled flash would; what it returns is data.
+    /// The node answers at the speed of a modelled flash, with data.
     pub modelled: bool,
-    /// The node knows frames that keep a link alive, and will tell its condition. Only said to a gateway that knows them.
+    /// The node knows alive frames and will report its condition. Only set for a gateway that knows them.
     pub keeps_alive: bool,
-    /// The node's clock, in nanoseconds: read after the hello had come. See [`crate::clocks`].
+    /// The node's clock in nanoseconds, read after the hello had arrived. See [`crate::clocks`].
     pub hello_received_ns: u64,
-    /// The same, read before this welcome went.
+    /// The same, read before this welcome was sent.
     pub welcome_sent_ns: u64,
 }
 
@@ -59,13 +58,13 @@ listed! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     #[repr(u8)]
     pub enum RefuseReason {
-        /// Its extent belongs to another volume, or to another place in this one.
+        /// Its extent belongs to another volume, or has another number in this one.
         Identity = 1,
         /// Its extent has another size.
         Size = 2,
-        /// A later session or attempt of the same gateway is here already.
+        /// A later session or attempt of the same gateway is linked already.
         Superseded = 3,
-        /// It has as many links as it allows.
+        /// It has reached its limit of links.
         Busy = 4,
         /// Its store failed.
         Store = 5,
@@ -75,7 +74,7 @@ listed! {
 }
 
 impl RefuseReason {
-    /// Whether only a person can help, so that trying again soon is of no use.
+    /// Whether somebody has to intervene, so that an early retry is useless.
     #[must_use]
     pub fn is_permanent(self) -> bool {
         matches!(self, RefuseReason::Identity | RefuseReason::Size)
@@ -87,7 +86,7 @@ impl RefuseReason {
 pub struct Refuse {
     /// The kind of reason.
     pub reason: RefuseReason,
-    /// What does not fit, for people.
+    /// An explanation.
     pub text: String,
 }
 
@@ -148,13 +147,9 @@ impl Welcome {
             meta.extend_from_slice(&self.extent_id);
             meta.extend_from_slice(&self.boot_id);
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
-            let flag = |is_set, flag| if is_set { flag } else { 0 };
-            let flags = [
-                flag(self.no_io, WELCOME_NO_IO),
-                flag(self.modelled, WELCOME_MODELLED),
-                flag(self.keeps_alive, WELCOME_KEEPS_ALIVE),
-            ];
-            meta.push(flags.iter().sum());
+            let flag = |is_set: bool, flag| u8::from(is_set) * flag;
+            let (no_io, modelled) = (flag(self.no_io, WELCOME_NO_IO), flag(self.modelled, WELCOME_MODELLED));
+            meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE));
             meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
             meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
         };

@@ -1,9 +1,8 @@
-//! The batch protocol between a gateway and a node: frames, and what is in them.
+//! The batch protocol between a gateway and a node: frames and their contents.
 //!
-//! docs/wire-protocol.md has the byte tables. All integers are little-endian. A frame is a fixed
-//! header, `meta` (what is asked or answered) and `payload` (bytes of the volume); the header's checksum
-//! covers header and meta, the payload has its own. Decoding never allocates more than its limits and
-//! never panics, whatever the bytes.
+//! docs/wire-protocol.md has the byte tables. All integers are little-endian. A frame is a fixed header, `meta` (requests or answers)
+//! and `payload` (bytes of the volume); the header's checksum covers header and meta, the payload has its own. Decoding never
+//! allocates more than its limits and never panics, whatever the bytes.
 
 pub mod batch;
 pub mod condition;
@@ -16,7 +15,7 @@ pub use frame::{Decoded, Frame, FrameKind, WireError, decode_frame};
 
 /// First two bytes of every frame: "FM".
 pub const MAGIC: u16 = u16::from_le_bytes(*b"FM");
-/// Version of the protocol that this code speaks. A peer of another version is refused by name.
+/// Version of the protocol. A peer with another version is refused; the error names both.
 pub const VERSION: u8 = 1;
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 20;
@@ -26,8 +25,8 @@ pub const META_BYTES_MAX: usize = 128 * 1024;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// Most pieces in one batch.
 pub const BATCH_PIECES_MAX: usize = 4096;
-/// Most bytes that one piece of a read or write may have. Larger requests are cut, so that one of them
-/// neither fills a frame nor holds up what travels behind it for long.
+/// Most bytes of one piece of a read or write. Larger requests are cut, so that one of them neither fills a frame nor delays the
+/// frames behind it for long.
 pub const PIECE_BYTES_MAX: u32 = 256 * 1024;
 
 const _: () = assert!(PIECE_BYTES_MAX as usize <= PAYLOAD_BYTES_MAX);

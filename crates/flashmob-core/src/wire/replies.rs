@@ -1,25 +1,25 @@
-//! Replies: what became of the pieces of one or several batches.
+//! Replies: the results of pieces of one or several batches.
 //!
-//! Pieces that ended alike and lie near each other in their batch share a run: consecutive ones take no
-//! bytes of their own, scattered ones a bit each. The bytes that were read follow as payload, in the order of
-//! runs and of the pieces in them; how many belong to each piece the gateway knows from what it asked.
+//! Pieces with the same result that are close to each other in their batch share a run: consecutive ones take no bytes of their own,
+//! scattered ones a bit each. The bytes that were read follow as payload, in the order of runs and of the pieces in them; the gateway
+//! knows the length of each piece.
 
 use super::frame::{Fields, WireError};
 use super::{BATCH_PIECES_MAX, META_BYTES_MAX};
 use crate::op::Failure;
 
-/// Bytes before the first run: their number.
+/// Bytes before the first run: the number of runs.
 pub const RUNS_HEADER_BYTES: usize = 2;
 /// Bytes of a run without its bitmap.
 pub const RUN_BYTES: usize = 13;
 /// Most runs in one frame.
 pub const RUNS_MAX: usize = 4096;
-/// Set in a run's status byte: a bitmap says which of the pieces it means.
+/// Flag in a run's status byte: a bitmap selects its pieces.
 const BITMAP: u8 = 0x80;
 
 const _: () = assert!(2 + RUNS_MAX * RUN_BYTES + BATCH_PIECES_MAX.div_ceil(8) <= META_BYTES_MAX);
 
-/// Pieces of one batch that ended alike.
+/// Pieces of one batch with the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run<'a> {
     /// The batch's sequence number.
@@ -28,30 +28,30 @@ pub struct Run<'a> {
     pub first: u16,
     /// How many indices the run spans.
     pub span: u16,
-    /// How they ended.
+    /// Their result.
     pub outcome: Result<(), Failure>,
-    /// How long the oldest of them was at the node, in microseconds, from batch received to reply made.
+    /// How long the oldest of them was at the node, in microseconds: batch received until reply made.
     pub node_time_us: u32,
-    /// Which of the span are meant, one bit each, lowest first; empty for all.
+    /// Selects the pieces of the span, one bit each, lowest first; empty for all.
     bitmap: &'a [u8],
 }
 
 impl Run<'_> {
-    /// The indices that it means, ascending.
+    /// The selected indices, ascending.
     pub fn indices(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.span)
             .filter(|&i| self.bitmap.is_empty() || self.bitmap[usize::from(i / 8)] & (1 << (i % 8)) != 0)
             .map(|i| self.first + i)
     }
 
-    /// Whether it means every index of its span, so that it need not be looked through.
+    /// Whether every index of the span is selected.
     #[must_use]
     pub fn is_dense(&self) -> bool {
         self.bitmap.is_empty()
     }
 }
 
-/// Builds the meta of a replies frame from pieces handed in ascending order within each batch.
+/// Encodes the meta of a replies frame; pieces are added in ascending order within each batch.
 #[derive(Debug, Default)]
 pub struct RepliesEncoder {
     meta: Vec<u8>,
@@ -59,22 +59,22 @@ pub struct RepliesEncoder {
 }
 
 impl RepliesEncoder {
-    /// Starts a frame, keeping memory.
+    /// Starts a frame and keeps the memory.
     pub fn clear(&mut self) {
         self.meta.clear();
         self.meta.extend_from_slice(&[0; RUNS_HEADER_BYTES]);
         self.runs = 0;
     }
 
-    /// Whether as many more pieces of one batch as `pieces` surely fit.
+    /// Whether `pieces` more pieces of one batch certainly fit.
     #[must_use]
     pub fn has_room_for(&self, pieces: usize) -> bool {
         usize::from(self.runs) + pieces <= RUNS_MAX
             && self.meta.len() + pieces * RUN_BYTES + BATCH_PIECES_MAX / 8 <= META_BYTES_MAX
     }
 
-    /// Adds pieces of batch `seq` that ended alike. `indices` ascend strictly and are not empty.
-    /// Writes runs or one bitmap, whichever is shorter.
+    /// Adds pieces of batch `seq` with the same result, as runs or one bitmap, whichever is shorter. `indices` ascend strictly and are not
+    /// empty.
     pub fn push(&mut self, seq: u32, indices: &[u16], outcome: Result<(), Failure>, node_time_us: u32) {
         let (Some(&first), Some(&last)) = (indices.first(), indices.last()) else { return };
         let status = outcome.err().map_or(0, |f| f as u8);
@@ -118,7 +118,7 @@ impl RepliesEncoder {
     }
 }
 
-/// Decodes the runs of a replies frame one by one; each is checked before it is given out.
+/// Decodes and checks the runs of a replies frame one by one.
 #[derive(Debug)]
 pub struct RepliesDecoder<'a> {
     fields: Fields<'a>,

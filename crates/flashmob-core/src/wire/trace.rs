@@ -1,7 +1,7 @@
-//! Followed pieces: how a gateway marks them in a batch, and how a node tells what became of them and when.
+//! Followed pieces: a gateway marks them in a batch, and their node reports their times.
 //!
-//! The mark stands behind the groups of a batch ([`mark`]); the times come in a frame of their own behind the answer
-//! ([`put_times`]), which nobody waits for.
+//! The marks are behind the groups of a batch ([`mark`]); the times are in a frame of their own behind the answer ([`put_times`]),
+//! for which no request waits.
 
 use super::BATCH_PIECES_MAX;
 use super::batch::FOLLOWED;
@@ -10,12 +10,12 @@ use crate::enums::listed;
 
 /// Most followed pieces of one batch.
 pub const FOLLOWED_MAX: usize = 64;
-/// Most pieces of which one frame tells.
+/// Most pieces of a times frame.
 pub const TIMES_MAX: usize = 64;
-/// Bytes that tell of one piece.
+/// Bytes per piece in a times frame.
 pub const TIMES_BYTES: usize = 60;
 
-/// Marks pieces of a batch, in its finished meta: `indices` ascend, are at least one and at most [`FOLLOWED_MAX`].
+/// Marks pieces in a batch's finished meta: 1 to [`FOLLOWED_MAX`] `indices`, ascending.
 pub fn mark(meta: &mut Vec<u8>, indices: &[u16]) {
     let indices = &indices[..indices.len().min(FOLLOWED_MAX)];
     if indices.is_empty() || meta.len() < 6 {
@@ -34,7 +34,7 @@ pub fn is_followed(meta: &[u8]) -> bool {
     meta.get(5).is_some_and(|high| high & (FOLLOWED >> 8) as u8 != 0)
 }
 
-/// The marked pieces of a batch whose meta was decoded, ascending.
+/// The marked pieces of a checked batch, ascending.
 pub fn followed(meta: &[u8]) -> impl Iterator<Item = u16> + '_ {
     let column = match meta.split_last() {
         Some((&count, rest)) if is_followed(meta) => &rest[rest.len().saturating_sub(2 * usize::from(count))..],
@@ -43,7 +43,7 @@ pub fn followed(meta: &[u8]) -> impl Iterator<Item = u16> + '_ {
     column.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
 }
 
-/// Reads the marks of a batch with so many pieces to their end.
+/// Checks the marks of a batch with `pieces` pieces, to the end of its meta.
 pub(super) fn check_marks(fields: &mut Fields<'_>, pieces: usize) -> Result<(), WireError> {
     let malformed = WireError::Malformed("batch: followed pieces");
     let (mut count, mut last) = (0, None);
@@ -58,20 +58,20 @@ pub(super) fn check_marks(fields: &mut Fields<'_>, pieces: usize) -> Result<(), 
 }
 
 listed! {
-    /// How a node came by its answer.
+    /// How a node got an answer.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     #[repr(u8)]
     pub enum Way {
-        /// Out of memory, without waiting: the page cache, or no I/O at all.
+        /// Without waiting: from the page cache, or without I/O.
         AtOnce = 1,
-        /// By the elevator and the store.
+        /// Through the elevator and the store.
         Store = 2,
-        /// Refused before it came to either.
+        /// Refused before either.
         Refused = 3,
     }
 }
 
-/// When a piece passed the node's stages, by the node's clock, which all processes of its device share.
+/// When a piece passed the node's stages, by the monotonic clock of the node's device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceTimes {
     /// The batch's sequence number.
@@ -80,19 +80,19 @@ pub struct PieceTimes {
     pub index: u16,
     /// How it was answered.
     pub way: Way,
-    /// The batch was read whole, in nanoseconds. Read after the last byte had come.
+    /// When the batch was completely read, in nanoseconds. The clock was read after the last byte had arrived.
     pub received_ns: u64,
-    /// Then the piece stood in the elevator, or was about to be tried at once.
+    /// When the piece was in the elevator, or was about to be tried at once.
     pub scheduled_ns: u64,
-    /// Then the store began with it.
+    /// When the store began.
     pub started_ns: u64,
-    /// Then the store was done.
+    /// When the store had finished.
     pub finished_ns: u64,
-    /// Then the answer stood ready. Read before its first byte went.
+    /// When the answer was ready. The clock was read before its first byte was sent.
     pub replied_ns: u64,
-    /// The operation of the store that it was part of: first byte of the extent, and how many.
+    /// First byte, in the extent, of the store's operation that it was part of.
     pub op_offset_bytes: u64,
-    /// See above.
+    /// Length of that operation in bytes.
     pub op_bytes: u32,
 }
 
@@ -121,7 +121,7 @@ pub fn put_times(out: &mut Vec<u8>, pieces: &[PieceTimes]) {
     encode_frame(out, FrameKind::Times, put, |_| ());
 }
 
-/// Decodes the times of pieces one by one; each is checked before it is given out.
+/// Decodes and checks the times of pieces one by one.
 #[derive(Debug)]
 pub struct TimesDecoder<'a> {
     fields: Fields<'a>,

@@ -337,7 +337,7 @@ impl World {
                 Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
                 Action::CloseClient(id, None) => self.gateway.closing.push(id),
                 Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
-                Action::Tell(Told::NodeAils(name, text)) if text.contains("another device") => {
+                Action::Tell(Told::NodeWarning(name, text)) if text.contains("another device") => {
                     // A device that restarted must not be taken for two.
                     let has_copy = self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::Copy(..)));
                     if !has_copy {

@@ -70,8 +70,8 @@ fn tell(event: &Event) {
         Event::NodeDown(name, reason) => {
             log::warn!("node {name}: no link: {}; requests are queued, retrying", harmless(reason))
         }
-        Event::NodeAils(name, text) => log::warn!("node {name}: {text}"),
-        Event::NodeWell(name) => log::info!("node {name}: all limits are met again"),
+        Event::NodeWarning(name, text) => log::warn!("node {name}: {text}"),
+        Event::NodeRecovered(name) => log::info!("node {name}: all limits are met again"),
         Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(

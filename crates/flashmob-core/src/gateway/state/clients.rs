@@ -1,4 +1,4 @@
-//! All clients: who they are, what they hold, which of them have bytes to write, and who asks for little.
+//! All clients: what they hold, which of them have bytes to write, and which are modest.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use crate::gateway::NativeCall;
 use crate::nbd;
 use crate::units::Time;
 
-/// Names a client; a later client in the same place has another serial.
+/// Identifies a client. A later client in the same slot has another serial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId {
-    /// Its place.
+    /// Its slot.
     pub index: usize,
-    /// Which client in that place.
+    /// Distinguishes the clients of a slot.
     pub serial: u32,
 }
 
@@ -28,27 +28,27 @@ pub struct Client {
     pub volume: Option<usize>,
     /// Requests not yet answered.
     pub in_hand: usize,
-    /// What its requests and unwritten answers hold of the budget.
+    /// Bytes of the budget that its requests and unwritten answers hold.
     pub held_bytes: u64,
-    /// Its answers that are not wholly written: where in all bytes to it each ends, and what it holds of the budget.
-    /// Small neighbours share an entry.
+    /// Its answers that are not completely written: where each ends, counted in [`Client::written_bytes`], and what it holds of the
+    /// budget. Small neighbours share an entry.
     pub unwritten: VecDeque<(u64, u64)>,
     /// Bytes written to it since it connected.
     pub written_bytes: u64,
-    /// Losses of acknowledged changes that it was told of.
+    /// The volume's losses of acknowledged changes that it has got an error for.
     pub losses_told: u64,
     /// Held back by a limit.
     pub blocked: bool,
-    /// It had its part of the turn and has more that is decoded in the next.
+    /// It has used up its part of the turn and has more to decode.
     pub paused: bool,
-    /// That limit is the memory of all.
+    /// That limit is the gateway's memory.
     pub is_short: bool,
     pub closing: bool,
     /// Until when it must have chosen a volume.
     pub handshake_until: Option<Time>,
     /// In the gateway's list of clients with something to write.
     pub is_dirty: bool,
-    /// The most that it asked for at once, lately.
+    /// Its recent demand.
     pub demand: Demand,
 }
 
@@ -65,11 +65,11 @@ pub struct NbdClient {
     pub rx: RxBuf,
 }
 
-/// Answers that hold up to this together share an entry of [`Client::unwritten`].
+/// Most bytes of the budget that one entry of [`Client::unwritten`] holds for several answers.
 const UNWRITTEN_SHARED_BYTES: u64 = 64 * 1024;
 
 impl Client {
-    /// An answer that holds `reserved_bytes` stands at the end of what is to be written.
+    /// An answer that holds `reserved_bytes` was appended to the bytes to write.
     pub fn answer_queued(&mut self, reserved_bytes: u64) {
         let ClientKind::Nbd(nbd) = &self.kind else { return };
         let end = self.written_bytes + nbd.session.out().len() as u64;
@@ -100,16 +100,16 @@ impl Client {
 pub struct Clients {
     slots: Slab<Client>,
     next_serial: u32,
-    /// How many have more to decode that nothing holds up.
+    /// How many are paused.
     paused: usize,
-    /// Those that have bytes to write since they were last asked for.
+    /// Those that got bytes to write since the last [`Clients::take_dirty`].
     dirty: Vec<ClientId>,
-    /// Who asks for little beside others.
+    /// The modest client, if there is one.
     pub modest: Modest,
 }
 
 impl Clients {
-    /// A client of a volume, or an NBD client that has to choose one until then.
+    /// Adds a client of a volume, or an NBD client that has to choose one until `handshake_until`.
     pub fn insert(
         &mut self,
         kind: ClientKind,
@@ -159,7 +159,7 @@ impl Clients {
         self.slots.get_mut(id.index).filter(|c| c.serial == id.serial)
     }
 
-    /// A client, and the list that it goes on when something is to be written to it.
+    /// A client, and the list of clients with bytes to write.
     #[inline]
     pub fn get_with_dirty(&mut self, id: ClientId) -> Option<(&mut Client, &mut Vec<ClientId>)> {
         let client = self.slots.get_mut(id.index).filter(|c| c.serial == id.serial)?;
@@ -170,7 +170,7 @@ impl Clients {
         self.slots.iter().map(|(index, client)| (ClientId { index, serial: client.serial }, client))
     }
 
-    /// Whether a limit holds one of them back.
+    /// Whether a limit holds a client back.
     pub fn has_blocked(&self) -> bool {
         self.slots.iter().any(|(_, client)| client.blocked)
     }
@@ -188,7 +188,7 @@ impl Clients {
         }
     }
 
-    /// Something is to be written to it.
+    /// The client has bytes to write.
     pub fn mark(&mut self, id: ClientId) {
         if let Some((client, dirty)) = self.get_with_dirty(id)
             && !client.is_dirty
@@ -198,7 +198,7 @@ impl Clients {
         }
     }
 
-    /// Those that were marked since this was last asked.
+    /// The clients that were marked since the last call.
     pub fn take_dirty(&mut self, into: &mut Vec<ClientId>) {
         into.clear();
         std::mem::swap(&mut self.dirty, into);
@@ -209,7 +209,7 @@ impl Clients {
         }
     }
 
-    /// A client has just brought `requests`: takes note of how much it asks for.
+    /// Records the demand of a client that has just sent `requests`.
     pub fn note_demand(&mut self, now: Time, id: ClientId, requests: u64) {
         let Some(client) = self.slots.get_mut(id.index).filter(|c| c.serial == id.serial && requests > 0) else {
             return;
@@ -219,7 +219,7 @@ impl Clients {
         self.modest.note(now, id, client.demand);
     }
 
-    /// When the next of them will have taken too long to choose an export.
+    /// When the next client will have taken too long to choose an export.
     pub fn next_handshake_deadline(&self) -> Option<Time> {
         self.slots.iter().filter(|(_, c)| !c.closing).filter_map(|(_, c)| c.handshake_until).min()
     }

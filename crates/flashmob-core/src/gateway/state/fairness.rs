@@ -1,8 +1,8 @@
-//! How much of a turn and of a batch one client may have, while another asks for little.
+//! How much of a turn and of a batch one client may use beside a modest one.
 //!
-//! Whoever asks for much waits for its own requests anyway, and large batches are cheap: among equals nothing is
-//! bounded further. A client with few requests outstanding waits for what others have in the same turn and in the batches
-//! before its own. So while such a client is there, those are kept small.
+//! A client with many requests outstanding waits for its own anyway, and large batches are cheap, so nothing is bounded among equals.
+//! A *modest* client, with few requests outstanding, waits for those of others in the same turn and in the batches before its own. So
+//! while there is one, turns and batches are kept small.
 
 use std::time::Duration;
 
@@ -11,51 +11,48 @@ use super::queue::BatchLimits;
 use crate::planted::{self, Bug};
 use crate::units::Time;
 
-/// What is taken of one client in one turn: what others wait for at most, and about what the caches of a small
-/// processor hold.
+/// What one client may bring in one turn, for which others wait; about the size of a small processor's caches.
 const PART: Part = Part { requests: 128, bytes: 512 * 1024 };
-/// The same while another client asks for little.
+/// The same beside a modest client.
 const PART_BESIDE_MODEST: Part = Part { requests: 64, bytes: 256 * 1024 };
-/// The most in a batch meanwhile, where the way to the node and back takes next to nothing. On a longer way a batch
-/// may hold as much for each of these times: there the way is what a client waits for, and few small batches at a
-/// time would leave it empty.
+/// The limits of a batch beside a modest client, for each [`SHORT_WAY`] of the round trip: on a long way a client waits for the round
+/// trip, and a few small batches would leave the link empty.
 const SHORT_WAY: Duration = Duration::from_micros(250);
 const BATCH_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 32, bytes: 128 * 1024 };
-/// A longer way than this, two kernels and a switch do not take: there is air between, where a frame costs about as much as a hundred
-/// small answers.
+/// A round trip longer than this is not wired: on Wi-Fi a frame costs about as much as a hundred small answers.
 const WAY_OF_DEAR_FRAMES: Duration = Duration::from_micros(150);
-/// What a lane of a node's queue gives in one turn. Among equals it is long: then answers for one client come together, and
-/// cost fewer writes and wake-ups.
+/// A lane's turn in a node's queue. Among equals it is long, so that answers for one client come together, with fewer writes and
+/// wake-ups.
 const LANE_TURN: BatchLimits = BatchLimits { pieces: 128, bytes: 512 * 1024 };
 const LANE_TURN_BESIDE_MODEST: BatchLimits = BatchLimits { pieces: 8, bytes: 32 * 1024 };
-/// A client that never has more than this outstanding asks for little: requests, and what they hold of the memory.
+/// The most that a modest client has outstanding: requests, and the memory that they hold.
 const MODEST_REQUESTS: u64 = 8;
 const MODEST_BYTES: u64 = 256 * 1024;
-/// The shortest and the longest time that a link with a batch out waits for another to gather.
+/// Limits of the time that a link with a batch out waits for another to gather; the last where frames are expensive.
 const HOLD_MIN: Duration = Duration::from_millis(1);
 const HOLD_MAX: Duration = Duration::from_millis(10);
 const HOLD_DEAR_MAX: Duration = Duration::from_millis(50);
-/// For how long the shortest way is remembered, and as long again.
+/// The shortest round trip is that of the current and the previous period of this length.
 const WAY_FOR: Duration = Duration::from_secs(5);
-/// How long a client counts as what it was last: some round trips.
+/// How long a client's last demand counts: some round trips.
 const LATELY: Duration = Duration::from_millis(10);
 
-/// What one client may bring in one turn; it ends with the request that reaches either.
+/// What one client may bring in one turn, which ends with the request that reaches either limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     pub requests: u64,
     pub bytes: u64,
 }
 
-/// Requests outstanding at once, and what they hold of the memory.
+/// Requests outstanding at once, and the memory that they hold.
 #[derive(Debug, Clone, Copy, Default)]
 struct Most {
     requests: u64,
     bytes: u64,
 }
 
-/// The most that a client asked for at once, lately: in this while and in the one before, so that a client of many
-/// requests does not look modest in the moment in which it has just been answered.
+/// The most that a client had outstanding in the current and the previous period, so that a client of many requests does not look
+/// modest when it has just been answered.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Demand {
     most: Most,
@@ -77,19 +74,18 @@ impl Demand {
     }
 }
 
-/// How long the way to a node and back takes when nothing holds an answer up: the shortest of some seconds. Of what is
-/// longer nobody can tell whether it was the way or the load.
+/// The round trip to a node without load: the shortest of some seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
     shortest: Option<Duration>,
     before: Option<Duration>,
     since: Time,
-    /// How long batches lately took until all was answered, smoothed.
+    /// How long recent batches took to be answered, smoothed.
     batch_took: Duration,
 }
 
 impl Way {
-    /// An answer came after `took`, the time at the node not counted.
+    /// An answer came after `took`, without the time at the node.
     pub fn note(&mut self, now: Time, took: Duration) {
         if now - self.since >= WAY_FOR {
             (self.shortest, self.before, self.since) = (None, self.shortest, now);
@@ -102,13 +98,13 @@ impl Way {
         self.batch_took = (7 * self.batch_took + took) / 8;
     }
 
-    /// Whether a frame costs so much that it pays to wait for more.
+    /// Whether frames are so expensive that waiting for more pieces pays.
     pub fn has_dear_frames(&self) -> bool {
         self.shortest() > WAY_OF_DEAR_FRAMES
     }
 
-    /// How long a link that is busy may wait for more to gather: twice the way, within bounds. Where frames are dear a part of
-    /// what the batch that is out will take: the node has work until then.
+    /// How long a busy link may wait for more pieces: twice the round trip, within limits; where frames are expensive, half of the time
+    /// that the batch that is out will take, as the node has work until then.
     pub fn hold_time(&self) -> Duration {
         let by_way = (2 * self.shortest()).clamp(HOLD_MIN, HOLD_MAX);
         if self.has_dear_frames() { (self.batch_took / 2).clamp(by_way, HOLD_DEAR_MAX) } else { by_way }
@@ -119,7 +115,7 @@ impl Way {
     }
 }
 
-/// The client that asked for little last, and when.
+/// The last modest client, and when it was seen.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Modest {
     last: Option<(ClientId, Time)>,
@@ -135,7 +131,7 @@ impl Modest {
         }
     }
 
-    /// What this client may bring in this turn.
+    /// This client's part of the turn.
     pub fn part_of_turn(&self, now: Time, id: ClientId) -> Part {
         if planted::is(Bug::FairnessOff) {
             return Part { requests: u64::MAX, bytes: u64::MAX };
@@ -143,12 +139,12 @@ impl Modest {
         if self.is_beside(now, id) { PART_BESIDE_MODEST } else { PART }
     }
 
-    /// What a lane gives in one turn now.
+    /// A lane's turn now.
     pub fn lane_turn(&self, now: Time) -> BatchLimits {
         if self.is_there(now) { LANE_TURN_BESIDE_MODEST } else { LANE_TURN }
     }
 
-    /// How much a batch on this way may hold now; `limits` is what one ever may.
+    /// The limits of a batch on this way now; `limits` are those without a modest client.
     pub fn batch_limits(&self, now: Time, limits: BatchLimits, way: &Way) -> BatchLimits {
         if !self.is_there(now) {
             return limits;

@@ -1,5 +1,4 @@
-//! All links: where each is in its life, what is out on it, which of them have bytes to write, and which wants to be looked at
-//! first.
+//! All links: the state of each, the batches out on it, which of them have bytes to write, and the next deadline.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -13,31 +12,30 @@ use crate::counters::counters;
 use crate::units::{KIB, MIB, Time};
 use crate::wire::hello::Welcome;
 
-/// Names a link, counted over all nodes.
+/// The number of a link, counted over all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub usize);
 
-/// A link with batches out that says nothing for so long is stuck. More than a node holds answers back for each other
-/// ([`crate::node`]), and than TCP needs to repeat what was lost three times running.
+/// A link with batches out that is silent for this long is stuck. Longer than a node holds answers back ([`crate::node`]), and than
+/// TCP takes for three retransmissions.
 const STUCK_FOR: Duration = Duration::from_secs(2);
 
-/// Bytes of sent frames that all links together keep for the next ones, and the least that each may keep.
+/// Bytes of drained segments that all links together keep, and the least for each.
 const LINK_SPARES_BYTES: usize = 8 * MIB as usize;
 const LINK_SPARES_BYTES_MIN: usize = 256 * KIB as usize;
 
-/// Where a link is in its life.
+/// The state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Not connected; the next attempt begins then.
+    /// Not connected; when the next attempt begins.
     Waiting(Time),
-    /// The shell is connecting, until then at most.
+    /// The shell is connecting; the deadline.
     Connecting(Time),
-    /// The hello was sent, the welcome is awaited, until then at most.
+    /// The hello was sent; the deadline of the welcome.
     Greeting(Time),
-    /// The welcome came from another start of the node than the one that its other links lead to. They show whether they live, until then
-    /// at most.
+    /// The welcome came from another start of the node than its other links lead to, which are being probed; the deadline.
     Held(Time),
-    /// Batches travel.
+    /// Carrying batches.
     Ready,
 }
 
@@ -53,12 +51,13 @@ pub struct SentBatch {
     pub seq: u32,
     pub pieces: Vec<Piece>,
     pub left: usize,
-    /// When it was made, and once it is written, when that was.
+    /// When it was made, or, once it is written, when that was.
     pub sent: Time,
     pub written: bool,
 }
 
-/// What keeps one link alive; `gateway/alive.rs` decides when frames go. A lost link forgets it: the next welcome says what its node knows.
+/// The state of keeping one link alive, for `gateway/alive.rs`. A lost link drops it: the next welcome says whether its node knows such
+/// frames.
 #[derive(Debug, Default)]
 pub struct Alive {
     /// The node knows such frames.
@@ -87,7 +86,7 @@ pub struct Batches {
 #[derive(Debug, Default)]
 pub struct Link {
     pub node: usize,
-    /// Which of its node's links.
+    /// Its number among its node's links.
     pub number: u16,
     pub state: State,
     pub rx: RxBuf,
@@ -95,19 +94,19 @@ pub struct Link {
     pub out: OutQueue,
     /// Batches out, oldest first.
     pub sent: VecDeque<SentBatch>,
-    /// Changes that were out when the link broke. They wait for the next welcome, which says that they are over.
+    /// Changes that were out when the link broke. They wait for the next welcome, which confirms that they are over.
     pub unresolved: Vec<Piece>,
-    /// Attempts at this link so far, which the hello carries.
+    /// Attempts at this link so far, for the hello.
     pub attempt: u32,
     /// Failed attempts since it was last ready.
     pub failures: u32,
     /// When the last attempt began.
     pub begun: Option<Time>,
     pub alive: Alive,
-    /// The welcome that is held.
+    /// The held welcome.
     pub held: Option<Box<Welcome>>,
     pub next_seq: u32,
-    /// When something was last heard, or the first batch after silence sent.
+    /// When bytes were last received, or the first batch was sent on an idle link.
     pub progress: Time,
     /// When pieces were last answered.
     pub answered: Time,
@@ -118,7 +117,7 @@ pub struct Link {
 }
 
 counters! {
-    /// What a link has carried since the gateway's start.
+    /// Counters of a link since the gateway's start.
     pub struct LinkCounters {
         batches: "Batches sent",
         batches_together: "Batches sent to be answered together",
@@ -142,7 +141,7 @@ impl Link {
         Link { node, number, ..Link::default() }
     }
 
-    /// When it wants to be looked at again; a ready link with batches out is looked at by the caller's sweep.
+    /// Its next deadline; that of the batches of a ready link is checked by the caller's sweep.
     pub fn deadline(&self, draining: bool) -> Option<Time> {
         match self.state {
             State::Waiting(_) if draining => None,
@@ -151,12 +150,12 @@ impl Link {
         }
     }
 
-    /// Whether it has answered nothing for so long.
+    /// Whether it has answered nothing for `patience`.
     pub fn is_unanswering(&self, now: Time, patience: Duration) -> bool {
         now - self.answered >= patience
     }
 
-    /// Whether it was lost so long ago, or nothing was heard for so long although batches are out.
+    /// Whether it was lost `lost_for` ago, or has batches out and was silent `unheard_for`.
     pub fn is_silent(&self, now: Time, lost_for: Duration, unheard_for: Duration) -> bool {
         match self.state {
             State::Ready => !self.sent.is_empty() && now - self.progress >= unheard_for,
@@ -164,17 +163,17 @@ impl Link {
         }
     }
 
-    /// From when on it counts as stuck if nothing is heard until then; `None` while no batch is out.
+    /// When it will count as stuck if it stays silent; `None` while no batch is out.
     pub fn stuck_from(&self) -> Option<Time> {
         (!self.sent.is_empty()).then(|| self.progress + STUCK_FOR)
     }
 
-    /// The requests whose pieces were out when it broke and wait for its return.
+    /// The requests of [`Link::unresolved`].
     pub fn unresolved_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
         self.unresolved.iter().map(|piece| piece.request)
     }
 
-    /// The requests whose pieces are out and not answered.
+    /// The requests with unanswered pieces on it.
     pub fn sent_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
         self.sent.iter().flat_map(|batch| &batch.pieces).filter(|piece| !piece.answered).map(|piece| piece.request)
     }
@@ -183,12 +182,12 @@ impl Link {
         matches!(self.state, State::Greeting(_) | State::Held(_) | State::Ready)
     }
 
-    /// When it last carried what somebody asked for.
+    /// When it last carried a batch or an answer.
     pub fn used(&self) -> Time {
         self.sent.back().map_or(self.answered, |batch| batch.sent.max(self.answered))
     }
 
-    /// When something last moved on it, in either direction.
+    /// When it last carried anything, in either direction.
     pub fn moved(&self) -> Time {
         self.used().max(self.progress).max(self.alive.sent)
     }
@@ -198,13 +197,13 @@ impl Link {
 #[derive(Debug)]
 pub struct Links {
     all: Vec<Link>,
-    /// Those on which a welcome is awaited.
+    /// How many wait for a welcome.
     pub greeting: usize,
-    /// No link that is not ready wants to be looked at before: a turn must not cost more for every link that there is.
+    /// No deadline is earlier than this, so that a turn need not check every link.
     due: Option<Time>,
-    /// Those that have bytes to write since they were last asked for.
+    /// Those that got bytes to write since the last [`Links::take_dirty`].
     dirty: Vec<LinkId>,
-    /// Where the jitter of reconnects comes from.
+    /// State of the generator of jitter.
     random: u64,
 }
 
@@ -219,13 +218,13 @@ impl Links {
         self.all.len()
     }
 
-    /// Those of a node.
+    /// The links of a node.
     #[inline]
     pub fn of(&self, node: &Node) -> &[Link] {
         &self.all[node.links.clone()]
     }
 
-    /// Something is to be written on it.
+    /// The link has bytes to write.
     #[inline]
     pub fn mark(&mut self, id: LinkId) {
         let link = &mut self.all[id.0];
@@ -235,7 +234,7 @@ impl Links {
         }
     }
 
-    /// Those that were marked since this was last asked.
+    /// The links that were marked since the last call.
     pub fn take_dirty(&mut self, into: &mut Vec<LinkId>) {
         into.clear();
         std::mem::swap(&mut self.dirty, into);
@@ -244,23 +243,23 @@ impl Links {
         }
     }
 
-    /// A link wants to be looked at then.
+    /// A link has a deadline at `at`.
     pub fn look_at(&mut self, at: Time) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// When the first of them wants to be looked at, or before.
+    /// The first deadline, or an earlier time.
     pub fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// Finds out which wants to be looked at first. While draining no link is connected anew, so its turn to do so never comes.
+    /// Finds the first deadline. While draining, links do not reconnect, so they have none for that.
     pub fn find_due(&mut self, draining: bool) {
         self.due = self.all.iter().filter_map(|link| link.deadline(draining)).min();
     }
 
-    /// The pause before the next attempt: doubling from the shortest to the longest, less up to a half at
-    /// random, so that the links of many nodes do not all come at once.
+    /// The pause before the next attempt: doubling from the shortest to the longest, less up to a half at random, so that the links of
+    /// many nodes do not all reconnect at once.
     pub fn backoff(&mut self, id: LinkId, (min, max): (Duration, Duration)) -> Duration {
         let doubled = min.saturating_mul(1 << self[id].failures.min(16)).min(max);
         let part = 512 + self.next_random() % 512;

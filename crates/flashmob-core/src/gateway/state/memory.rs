@@ -1,4 +1,4 @@
-//! What is held in memory, and who is next for it.
+//! The memory budget, and which client is next for it.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use super::clients::{ClientId, Clients};
 use crate::buffers::{Budget, BufferPool};
 use crate::units::{MIB, Time};
 
-/// How long a client that finds too little memory keeps others from taking any.
+/// How long a client that waits for memory keeps others from reserving any.
 const FIRST_IN_LINE_FOR: Duration = Duration::from_secs(1);
-/// Most bytes of buffers for reads of several pieces that are kept for the next ones, over all clients.
+/// Most bytes of unused buffers for reads of several pieces that are kept.
 const JOINED_BYTES_KEPT: usize = 8 * MIB as usize;
 
 /// The memory of a gateway.
 #[derive(Debug)]
 pub struct Memory {
     pub budget: Budget,
-    /// Where the parts of reads are put together.
+    /// Buffers in which the parts of reads are joined.
     pub buffers: BufferPool,
-    /// A client that was held back has read what it owed to read.
+    /// A client that was held back has read answers.
     pub retry_blocked: bool,
-    /// The client whose turn for memory it is, and until when at the longest.
+    /// The client that is first for memory, and until when at most.
     first_in_line: Option<(ClientId, Time)>,
-    /// What was taken of it when held-back clients were last looked at.
+    /// Bytes that were reserved when held-back clients were last resumed.
     used_bytes_at_turn: u64,
-    /// Which blocked client came first last time.
+    /// The slot of the blocked client that came first last time.
     turn_first: usize,
 }
 
@@ -39,10 +39,10 @@ impl Memory {
         }
     }
 
-    /// The clients that a limit holds back, in the order in which they are gone on with.
+    /// The clients that a limit holds back, in the order in which they are resumed.
     ///
-    /// It begins behind the client that came first last time. Who is first and still finds too little memory keeps its
-    /// turn for a while, and nobody else takes any: else a large request would wait for ever beside small ones.
+    /// It begins behind the client that came first last time. A first client that still finds too little memory keeps its turn for a
+    /// while, and no other reserves any: otherwise a large request would wait for ever beside small ones.
     pub fn line_up(&mut self, now: Time, clients: &Clients) -> Vec<ClientId> {
         let mut blocked: Vec<ClientId> = clients.iter().filter(|(_, c)| c.blocked).map(|(id, _)| id).collect();
         let Some(last) = blocked.last() else { return blocked };
@@ -60,13 +60,12 @@ impl Memory {
         blocked
     }
 
-    /// Held-back clients were looked at.
+    /// Held-back clients were resumed.
     pub fn end_turn(&mut self) {
         self.used_bytes_at_turn = self.budget.used_bytes();
     }
 
-    /// Whether a client that was held back may go on: memory was freed since it was last looked at, or it has read what it owed
-    /// to read.
+    /// Whether held-back clients may go on: memory was freed since they were last resumed, or one of them has read answers.
     pub fn may_go_on(&self) -> bool {
         self.retry_blocked || self.budget.used_bytes() < self.used_bytes_at_turn
     }
@@ -77,7 +76,7 @@ impl Memory {
             .is_some_and(|(first, _)| first != id && clients.get(first).is_some_and(|c| c.blocked && c.is_short))
     }
 
-    /// What one of so many clients may hold: one that does not read its answers must not hold all of it.
+    /// The most that one of `clients` may hold: one that does not read its answers must not hold all of the memory.
     pub fn share_bytes(&self, clients: usize) -> u64 {
         self.budget.limit_bytes() / (clients as u64).clamp(2, 16)
     }

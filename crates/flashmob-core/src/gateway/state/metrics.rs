@@ -1,11 +1,11 @@
-//! What is counted and followed.
+//! Counters, histograms and samples.
 
 use super::samples::Samples;
 use crate::counters::counters;
 use crate::stages::{GatewayInterval, StageRecorder};
 
 counters! {
-    /// What a gateway has counted since its start, besides requests.
+    /// Counters of a gateway since its start, besides requests.
     pub struct GatewayCounters {
         failures: "Requests that failed",
         timeouts: "Requests that failed by timeout",
@@ -16,7 +16,7 @@ counters! {
     }
 }
 
-/// Counters, times between stages, and followed requests.
+/// Counters, times between stages, and sampled requests.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests accepted, by the operation's wire number.

@@ -1,21 +1,19 @@
-//! What a gateway holds, by owner. Each file here owns its fields and what is done with them alone.
+//! The state of a gateway. Each file owns some fields and the operations on them alone.
 //!
-//! Nothing here knows the gateway: the files beside this folder have requests pass from one of these to the next. Among
-//! themselves they look downwards:
+//! Nothing here knows the gateway: the files of the folder above move requests from one part to the next. The parts:
 //!
 //! ```text
-//!  clients     who asks, what each holds, who has bytes to write
-//!  memory      the budget, and who is next for it                      sees clients
+//!  clients     what each holds, which have bytes to write
+//!  memory      the budget, and which client is next for it             sees clients
 //!  requests    requests in hand: how many of their pieces are left     names clients
 //!  volume      the layout, and whether the volume can be used
-//!  queues      the queue of each node, and which to look at            holds queue
-//!  node        which node it is, what it told, how far away it is
-//!  links       where each link is in its life, what is out on it       holds queue's pieces
+//!  queues      the queue of each node, and which have got pieces       holds queue
+//!  node        its identity, reports and round trip
+//!  links       the state of each link, the batches out on it           holds queue's pieces
 //!  metrics     counters, stages, samples
 //! ```
 //!
-//! A request knows its pieces only by their number, a queue knows requests only by their keys: what lies between the two, where a
-//! piece gets its node and where its end is told to its request, is `pieces.rs` and `complete.rs`.
+//! A request knows only the number of its pieces, a queue only the keys of requests; `pieces.rs` and `complete.rs` connect the two.
 
 mod clients;
 pub mod fairness;

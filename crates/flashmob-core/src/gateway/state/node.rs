@@ -1,4 +1,4 @@
-//! A node as the gateway sees it: which it is, what it told of itself, and how far away it is. Its queue is in `queues.rs`.
+//! A node as the gateway sees it. Its queue is in `queues.rs`.
 
 use super::fairness::Way;
 use super::queue::BatchLimits;
@@ -11,32 +11,32 @@ use crate::units::Time;
 #[derive(Debug, Default)]
 pub struct Node {
     pub volume: usize,
-    /// Which of the volume's extents.
+    /// Its extent's number in the volume.
     pub extent: u32,
     pub name: String,
     pub links: std::ops::Range<usize>,
-    /// Where the search for a free link begins.
+    /// The link with which the search for a free one begins.
     pub next_link: usize,
     pub limits: BatchLimits,
     pub way: Way,
-    /// Known beforehand, or since the first welcome.
+    /// From the configuration or the first welcome.
     pub extent_id: Option<[u8; 16]>,
     pub boot_id: Option<[u8; 16]>,
     pub no_io: bool,
     pub modelled: bool,
     pub is_local: bool,
     pub refusal: Option<String>,
-    /// Why it was last not reached, while it has no link.
+    /// Why it could not be reached, while it has no link.
     pub trouble: Option<String>,
     pub links_up: usize,
-    /// What it told of its device, and when.
+    /// The last reported condition of its device, and when it came.
     pub condition: Option<(Condition, Time)>,
-    /// How its clock stands to ours.
+    /// The offset of its clock.
     pub clock: ClockRelation,
 }
 
 impl Node {
-    /// A node that nobody has heard of since the start, and the links that lead to it.
+    /// A node that was not connected yet.
     pub fn new(place: (usize, u32), spec: &ExtentSpec, links: std::ops::Range<usize>, limits: BatchLimits) -> Node {
         Node {
             volume: place.0,

@@ -1,9 +1,8 @@
 //! One node's queue: pieces wait here until a link has room for a batch (P1's per-slave queue).
 //!
-//! It also keeps the order that matters. A change (write, trim, write zeroes) is not sent while another one
-//! that overlaps it is on its way, so that sending a change again after a lost link can never undo a
-//! later one; and a flush is not sent before every change that was queued earlier has ended. Reads pass freely: each
-//! client's wait in a lane of their own, changes and flushes in one for all, and batches take from the lanes in turn.
+//! It also keeps order. A change (write, trim, write zeroes) is not sent while an overlapping one is in flight, so that resending a
+//! change after a lost link never undoes a later one. A flush is not sent before every earlier change has ended. Reads pass freely:
+//! those of each client wait in a lane of their own, changes and flushes in one for all, and batches take from the lanes in turn.
 
 mod lanes;
 mod ranges;
@@ -18,31 +17,31 @@ use crate::wire::batch::WirePiece;
 use lanes::{Lanes, Room};
 use ranges::Ranges;
 
-/// The part of a request that one node serves, while the gateway has it.
+/// A piece: the part of a request that one node serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     pub request: RequestKey,
-    /// The place of the client that asked for it: which lane it waits in.
+    /// The slot of its client, which is also that of its lane.
     pub client: u32,
-    /// Its place among all pieces that were ever queued for this node.
+    /// Its number among all pieces ever queued for this node.
     pub serial: u64,
     pub op: Op,
     pub flags: OpFlags,
     /// First byte of the extent.
     pub offset_bytes: u64,
     pub len_bytes: u32,
-    /// Where its bytes lie in the request's buffer.
+    /// Its offset in the request's buffer.
     pub buffer_at: u32,
     /// When its request was received.
     pub received: Time,
-    /// Answered already; kept in its batch until the rest is.
+    /// Answered already; it stays in its batch until the rest is.
     pub answered: bool,
-    /// Under which number its request is followed; 0: it is not.
+    /// The slot of its request's sample, from 1; 0 without one.
     pub sample: u8,
 }
 
 impl Piece {
-    /// What travels of it.
+    /// Its form on the wire.
     #[inline]
     pub fn wire(&self) -> WirePiece {
         let Piece { op, flags, offset_bytes, len_bytes, .. } = *self;
@@ -61,25 +60,25 @@ pub struct BatchLimits {
 /// The queue of one node.
 #[derive(Debug, Default)]
 pub struct NodeQueue {
-    /// Reads that may go, in lanes.
+    /// Reads, in lanes.
     reads: Lanes,
-    /// Changes and flushes that may go once the rules above are kept, in the order of their serials.
+    /// Changes and flushes, by serial. A batch takes those that the rules above allow and holds the others.
     ordered: VecDeque<Piece>,
-    /// A lane of reads has its turn next, not changes and flushes.
+    /// The next turn is a lane of reads, not changes and flushes.
     is_turn_of_reads: bool,
-    /// Changes that wait for another one that they overlap, in the order of their serials.
+    /// Changes that wait for an overlapping one, by serial.
     held: VecDeque<Piece>,
     held_ranges: Ranges,
     /// Flushes that wait for earlier changes.
     held_flushes: VecDeque<Piece>,
-    /// Changes that were sent and whose fate is open, even if their request is gone.
+    /// Changes that were sent and have not ended, even if their request is gone.
     open_ranges: Ranges,
-    /// Serials of the changes that have left `ordered` once and neither ended nor were dropped.
+    /// Serials of the changes that have left `ordered` and neither ended nor were dropped.
     unfinished: BTreeSet<u64>,
     next_serial: u64,
     /// Serial of the last change queued.
     last_change: u64,
-    /// Every change with a smaller serial is on the flash.
+    /// Every change with a smaller serial is permanent.
     clean_before: u64,
 }
 
@@ -98,18 +97,18 @@ impl NodeQueue {
         self.ordered.push_back(piece);
     }
 
-    /// Pieces that wait, held ones included.
+    /// Pieces in the queue, held ones included.
     pub fn len(&self) -> usize {
         self.ready_len() + self.held.len() + self.held_flushes.len()
     }
 
-    /// The requests whose pieces wait here.
+    /// The requests of these pieces.
     pub fn waiting_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
         let reads = self.reads.iter();
         reads.chain(&self.ordered).chain(&self.held).chain(&self.held_flushes).map(|piece| piece.request)
     }
 
-    /// Those of them that wait for the end of a change that was sent.
+    /// The requests of held pieces.
     pub fn held_requests(&self) -> impl Iterator<Item = RequestKey> + '_ {
         self.held.iter().chain(&self.held_flushes).map(|piece| piece.request)
     }
@@ -124,7 +123,7 @@ impl NodeQueue {
         !self.reads.is_empty() || !self.ordered.is_empty()
     }
 
-    /// Moves what fits one batch into `batch`, from each lane in turn; `turn` bounds one turn while several wait.
+    /// Moves pieces for one batch into `batch`, from each lane in turn; `turn` limits one turn while several wait.
     pub fn take_batch(&mut self, limits: BatchLimits, turn: BatchLimits, batch: &mut Vec<Piece>) {
         let mut room = Room::new(limits, turn);
         while self.has_ready() {
@@ -136,7 +135,7 @@ impl NodeQueue {
             if !self.is_turn_of_reads {
                 let before = batch.len();
                 let is_full = self.take_ordered(&mut room, batch);
-                // Who found no room at all has its turn in the next batch.
+                // A lane that found no room at all has its turn in the next batch.
                 self.is_turn_of_reads = !is_full || batch.len() > before;
                 if is_full {
                     return;
@@ -152,7 +151,7 @@ impl NodeQueue {
         }
     }
 
-    /// A turn of changes and flushes. True if the next of them finds no room in the batch.
+    /// The turn of changes and flushes. True if the next of them does not fit the batch.
     fn take_ordered(&mut self, room: &mut Room, batch: &mut Vec<Piece>) -> bool {
         room.begin_turn(!self.reads.is_empty());
         while let Some(&piece) = self.ordered.front() {
@@ -171,13 +170,13 @@ impl NodeQueue {
         false
     }
 
-    /// Whether a piece may be sent now. If not it is held until what it waits for has ended.
+    /// Whether a change or flush may be sent now. If not, it is held until those before it have ended.
     fn may_go(&mut self, piece: Piece) -> bool {
         if piece.op.mutates() {
             self.unfinished.insert(piece.serial);
             if self.open_ranges.overlaps(&piece) || self.overlaps_held(&piece) {
                 self.held_ranges.insert(&piece);
-                // One that was let go and comes back has its old place.
+                // One that was released before returns to its old place.
                 let at = self.held.partition_point(|held| held.serial < piece.serial);
                 self.held.insert(at, piece);
                 return false;
@@ -190,7 +189,7 @@ impl NodeQueue {
         true
     }
 
-    /// Whether a change that is held and came before this one overlaps it.
+    /// Whether an earlier held change overlaps this one.
     fn overlaps_held(&self, piece: &Piece) -> bool {
         let has_earlier = self.held.front().is_some_and(|held| held.serial < piece.serial);
         has_earlier && self.held_ranges.overlaps_earlier(piece)
@@ -200,14 +199,14 @@ impl NodeQueue {
         self.unfinished.first().is_some_and(|&serial| serial < flush.serial) && !planted::is(Bug::FlushOvertakesWrite)
     }
 
-    /// A change has ended, or is known never to be executed: what waited for it may go on.
+    /// A change has ended, or will never be executed: releases those that waited for it.
     pub fn change_ended(&mut self, piece: &Piece) {
         self.open_ranges.remove(piece);
         self.release_overlapping(piece);
         self.forget(piece);
     }
 
-    /// A change is over, in whatever way: flushes need not wait for it.
+    /// A change is over: flushes need not wait for it.
     fn forget(&mut self, piece: &Piece) {
         if self.unfinished.remove(&piece.serial) {
             self.release_flushes();
@@ -223,14 +222,13 @@ impl NodeQueue {
         }
     }
 
-    /// Puts a piece that was held back in its place. What was let go before may still wait there: two changes that overlap
-    /// and waited for different ends must not change places.
+    /// Returns a held piece to its place in `ordered`, where earlier ones may still wait: overlapping changes must keep their order.
     fn put_in_order(&mut self, piece: Piece) {
         let at = self.ordered.partition_point(|other| other.serial < piece.serial);
         self.ordered.insert(at, piece);
     }
 
-    /// Lets go the held changes that overlap `ended` and nothing else that is open or held and came before them.
+    /// Releases the held changes that overlap `ended`, but no other change that is open or held before them.
     fn release_overlapping(&mut self, ended: &Piece) {
         if self.held.is_empty() || !self.held_ranges.overlaps(ended) {
             return;
@@ -251,14 +249,13 @@ impl NodeQueue {
                 self.put_in_order(piece);
             }
             if piece.offset_bytes <= ended.offset_bytes && end >= ended_end {
-                // Whatever else overlaps waits for this one.
+                // All others that overlap `ended` wait for this one.
                 break;
             }
         }
     }
 
-    /// Drops pieces whose request is gone, so that they do not pile up while their node is away. What waited for
-    /// them may go on.
+    /// Drops pieces whose request is gone, so that they do not pile up while their node is away. Releases those that waited for them.
     pub fn drop_dead(&mut self, is_live: impl Fn(&Piece) -> bool) {
         self.reads.retain(&is_live);
         let mut dropped = Vec::new();
@@ -285,14 +282,14 @@ impl NodeQueue {
         self.clean_before = self.clean_before.max(piece.serial);
     }
 
-    /// Puts pieces back, in their old order, to be sent again. Changes among them must be known not
-    /// to be executed any more by whoever had them. They stay unfinished: no flush passes them.
+    /// Returns pieces in their old order, to be sent again. The earlier attempts at changes among them must be over. They stay
+    /// unfinished: no flush passes them.
     pub fn requeue(&mut self, mut pieces: Vec<Piece>) {
         pieces.sort_unstable_by_key(|p| p.serial);
         for piece in pieces.iter().filter(|p| p.op.mutates()) {
             self.open_ranges.remove(piece);
         }
-        // What was held must stay behind what it waited for.
+        // Held pieces must stay behind those that they waited for.
         self.release_all_held();
         for mut piece in pieces.into_iter().rev() {
             piece.answered = false;
@@ -305,7 +302,7 @@ impl NodeQueue {
         self.sort_ordered();
     }
 
-    /// Lets every held change be looked at again, before anything that came later.
+    /// Returns every held change to `ordered`.
     fn release_all_held(&mut self) {
         self.held_ranges.clear();
         while let Some(piece) = self.held.pop_back() {
@@ -314,24 +311,23 @@ impl NodeQueue {
         self.sort_ordered();
     }
 
-    /// After pieces were put in front that may belong further back. They are few runs, each in order, which is what this
-    /// sort is fast at.
+    /// Restores the order after pieces were put in front. It consists of few sorted runs, which this sort merges fast.
     fn sort_ordered(&mut self) {
         self.ordered.make_contiguous().sort_by_key(|piece| piece.serial);
     }
 
-    /// Whether the node may hold changes that are not on its flash yet.
+    /// Whether the node may have changes that are not permanent yet.
     pub fn is_dirty(&self) -> bool {
         self.last_change >= self.clean_before
     }
 
-    /// Whether a change was ever queued here and not flushed since.
+    /// Whether a change was queued here and not flushed since.
     pub fn has_unflushed_changes(&self) -> bool {
         self.last_change > 0 && self.is_dirty()
     }
 }
 
-/// The bytes that a piece adds to its batch's payload, or to that of the answer.
+/// The bytes that a piece adds to the payload of its batch or of the answer.
 fn payload_bytes(piece: &Piece) -> u64 {
     if matches!(piece.op, Op::Read | Op::Write) { u64::from(piece.len_bytes) } else { 0 }
 }

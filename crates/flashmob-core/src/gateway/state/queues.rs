@@ -1,8 +1,4 @@
-//! The queues of all nodes, and which of them are to be looked at: those that got something this turn, and those that wait
-//! for more to gather.
-//!
-//! This is all that a node knows of requests: pieces come in by [`Queues::give`], leave in batches, and come back by
-//! [`Queues::requeue`].
+//! The queues of all nodes, and which of them to check: those that got pieces this turn, and those that wait for more to gather.
 
 use std::ops::{Index, IndexMut};
 
@@ -23,9 +19,9 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Queues {
     places: Vec<Place>,
-    /// Nodes whose queue got something this turn.
+    /// Nodes whose queue got pieces this turn.
     fed: Vec<usize>,
-    /// Nodes whose queue waits for more to gather, and when the first of them need not any longer.
+    /// Nodes whose queue waits for more pieces, and when the first of these waits ends.
     held: Vec<usize>,
     hold_end: Option<Time>,
 }
@@ -35,7 +31,7 @@ impl Queues {
         Queues { places: (0..nodes).map(|_| Place::default()).collect(), ..Queues::default() }
     }
 
-    /// A node gets a piece. It goes with the next batch that has room for it.
+    /// Queues a piece for a node.
     #[inline]
     pub fn give(&mut self, node: usize, piece: Piece) {
         let place = &mut self.places[node];
@@ -46,13 +42,13 @@ impl Queues {
         }
     }
 
-    /// Pieces that a link had out stand in their old places again.
+    /// Returns pieces of a lost link to their old places.
     pub fn requeue(&mut self, node: usize, pieces: Vec<Piece>) {
         self.places[node].queue.requeue(pieces);
         self.feed(node);
     }
 
-    /// Marks a node whose queue may have something for its links.
+    /// Marks a node whose queue may have pieces for its links.
     #[inline]
     pub fn feed(&mut self, node: usize) {
         let place = &mut self.places[node];
@@ -62,7 +58,7 @@ impl Queues {
         }
     }
 
-    /// The same, if its queue has something that may go.
+    /// The same, if its queue has pieces that a batch could take.
     #[inline]
     pub fn feed_if_ready(&mut self, node: usize) {
         if self.places[node].queue.has_ready() {
@@ -70,17 +66,17 @@ impl Queues {
         }
     }
 
-    /// Whether a queue got something since its links were last looked at.
+    /// Whether a queue got pieces since its links were last checked.
     pub fn is_any_fed(&self) -> bool {
         !self.fed.is_empty()
     }
 
-    /// The nodes whose queues got something. Say [`Queues::begin`] of each in turn, and hand the list back: its memory is used again.
+    /// The nodes whose queues got pieces. Call [`Queues::begin`] for each, and return the list with [`Queues::end_round`] for reuse.
     pub fn begin_round(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.fed)
     }
 
-    /// This node's links are looked at now.
+    /// This node's links are being checked.
     #[inline]
     pub fn begin(&mut self, node: usize) {
         self.places[node].is_fed = false;
@@ -90,7 +86,7 @@ impl Queues {
         self.fed = list;
     }
 
-    /// Has a node looked at again then, when its links have waited long enough for more.
+    /// Has a node checked again at `end`, when its links have waited long enough for more pieces.
     pub fn hold(&mut self, node: usize, end: Time) {
         self.hold_end = Some(self.hold_end.map_or(end, |first| first.min(end)));
         let place = &mut self.places[node];
@@ -100,12 +96,12 @@ impl Queues {
         }
     }
 
-    /// When the first node has waited long enough.
+    /// When the first of these waits ends.
     pub fn hold_end(&self) -> Option<Time> {
         self.hold_end
     }
 
-    /// Has those that waited looked at, if the first of them waited long enough.
+    /// Marks the waiting nodes, once the first wait has ended.
     pub fn release(&mut self, now: Time) {
         if self.hold_end.is_some_and(|end| now >= end) {
             self.hold_end = None;
@@ -116,7 +112,7 @@ impl Queues {
         }
     }
 
-    /// Drops the pieces whose request is gone from all queues.
+    /// Drops the pieces from all queues whose request is gone.
     pub fn drop_dead(&mut self, is_live: impl Fn(&Piece) -> bool) {
         for node in 0..self.places.len() {
             let queue = &mut self.places[node].queue;

@@ -6,7 +6,7 @@ use super::clients::ClientId;
 use crate::op::{Failure, Op};
 use crate::units::Time;
 
-/// Names a request in hand; a later request in the same place has another serial.
+/// Identifies a request in hand. A later request in the same slot has another serial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct RequestKey {
     pub index: u32,
@@ -27,22 +27,13 @@ pub struct InHand {
     pub pieces_left: u32,
     /// The first failure of a piece.
     pub failure: Option<Failure>,
-    /// A write's bytes; or where the pieces of a read are put together, if there are several.
+    /// A write's bytes, or the buffer of a read with several pieces.
     pub buffer: Vec<u8>,
-    /// What it holds of the budget.
+    /// Bytes of the budget that it holds.
     pub reserved_bytes: u64,
     pub received: Time,
-    /// Under which number it is followed; 0: it is not.
+    /// The slot of its sample, from 1; 0 without one.
     pub sample: u8,
-}
-
-impl InHand {
-    /// So many of its pieces have ended, in whatever way. True if those were the last.
-    #[inline]
-    pub fn pieces_ended(&mut self, count: u32) -> bool {
-        self.pieces_left -= count;
-        self.pieces_left == 0
-    }
 }
 
 /// All requests in hand.

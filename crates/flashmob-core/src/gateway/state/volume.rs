@@ -1,4 +1,4 @@
-//! A volume: its layout over extents, and whether it can be used yet.
+//! A volume: its layout over extents, and whether it is ready.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use crate::gateway::{BatchMode, VolumeSpec};
 use crate::layout::{Layout, LayoutError};
 use crate::nbd::{ExportInfo, Exports, FindError};
 
-/// A volume as the gateway runs it.
+/// A volume.
 #[derive(Debug)]
 pub struct Volume {
     pub spec: VolumeSpec,
     /// Its first node; the others follow.
     pub first_node: usize,
-    /// Known once every extent's size is.
+    /// Known once the sizes of all extents are.
     pub layout: Option<Layout>,
-    /// Sizes of the extents, as far as they are known.
+    /// Sizes of the extents, where known.
     pub sizes_bytes: Vec<Option<u64>>,
     /// Some of its extents are in this process.
     pub has_local: bool,
-    /// Every node had a link once since the start.
+    /// Every node has had a link since the start.
     pub was_linked: bool,
-    /// The nodes that cannot be used until a person helps: which extent, and why.
+    /// Nodes that are refused: extent and reason.
     pub refusals: BTreeMap<usize, String>,
-    /// How often a device lost changes that were acknowledged but not flushed.
+    /// How often a device lost changes that were acknowledged and not flushed.
     pub losses: u64,
-    /// The last of those that some client was told of.
+    /// The last of these losses for which a client has got an error.
     pub losses_told: u64,
 }
 
@@ -47,9 +47,9 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Takes an extent's size, unless no layout can have it. True if the layout just became known.
+    /// Sets an extent's size, unless no layout can have it. True if the layout became known.
     pub fn learn_size(&mut self, extent: usize, size_bytes: u64) -> Result<bool, LayoutError> {
-        // One extent alone tells whether this one is to blame, whichever comes last.
+        // A layout of this extent alone shows whether it is the invalid one.
         Layout::new(self.spec.layout, &[size_bytes]).map_err(|error| match error {
             LayoutError::ExtentBelowStripe { size_bytes, stripe_bytes, .. } => {
                 LayoutError::ExtentBelowStripe { extent, size_bytes, stripe_bytes }
@@ -60,7 +60,7 @@ impl Volume {
         self.settle_layout().inspect_err(|_| self.sizes_bytes[extent] = before)
     }
 
-    /// Makes the layout if every size is known now. True if it just became known.
+    /// Computes the layout if every size is known. True if it became known.
     fn settle_layout(&mut self) -> Result<bool, LayoutError> {
         let known: Option<Vec<u64>> = self.sizes_bytes.iter().copied().collect();
         match known {
@@ -88,8 +88,7 @@ impl Volume {
         self.first_node + extent as usize
     }
 
-    /// Why it cannot be opened; `None` if it can. A volume that was whole once stays open to new clients when it loses
-    /// a node: the rest of it goes on.
+    /// Why it cannot be opened; `None` if it can. A volume that was complete once stays open to new clients when it loses a node.
     fn obstacle(&self) -> Option<String> {
         match self.refusals.iter().next() {
             Some((&extent, why)) if !self.was_linked => {

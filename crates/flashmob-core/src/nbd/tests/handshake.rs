@@ -23,7 +23,7 @@ fn refused(server: &mut Server, number: u32, data: &[u8], kind: u32) {
 
 #[test]
 fn the_greeting_is_that_of_fixed_newstyle() {
-    let mut session = Session::new();
+    let mut session = Session::default();
     assert_eq!(session.out_mut().take_all(), b"NBDMAGICIHAVEOPT\x00\x03");
     assert!(!session.is_open());
 }

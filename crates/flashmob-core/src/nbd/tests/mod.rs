@@ -49,7 +49,7 @@ struct Server {
 impl Server {
     /// One that has said nothing but its greeting, which is taken away.
     fn new() -> Server {
-        let mut session = Session::new();
+        let mut session = Session::default();
         assert_eq!(session.out_mut().take_all().len(), GREETING_BYTES);
         Server { session, rx: RxBuf::new(), budget: Budget::new(1 << 30) }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 /// Lets both halves talk until the export is open or one of them refuses.
 fn connect(name: &str, structured: bool) -> (Server, Result<Connected, ClientError>) {
-    let mut server = Server { session: Session::new(), rx: RxBuf::new(), budget: Budget::new(1 << 30) };
+    let mut server = Server { session: Session::default(), rx: RxBuf::new(), budget: Budget::new(1 << 30) };
     let mut client = ClientHandshake::new(name, structured).unwrap();
     let (mut rx, mut out) = (RxBuf::new(), OutQueue::new());
     loop {

@@ -16,7 +16,7 @@ pub(super) struct Heard {
 /// Feeds the stream in pieces of these lengths, over and over; answers requests at once and sends at once. Every
 /// request is made to wait once for the budget.
 pub(super) fn hear(stream: &[u8], cuts: &[usize]) -> Heard {
-    let mut session = Session::new();
+    let mut session = Session::default();
     let (mut rx, mut budget) = (RxBuf::new(), Budget::new(1));
     let mut heard = Heard { requests: Vec::new(), opened: None, end: None, sent: Vec::new() };
     let mut rest = stream;

@@ -1,26 +1,26 @@
-//! Lanes: the reads of each client that wait for a node, and turns to take them.
+//! Lanes: the waiting reads of each client, which batches take in turns.
 //!
-//! A turn is a few pieces. However many one client has waiting, another waits for one turn of it (and of each further
-//! client), not for all of them. A client that waits alone has no turns: a batch takes what fits.
+//! A turn is a few pieces. A client waits for one turn of each other client, not for all that the others have queued. A client that
+//! waits alone has no turns: a batch takes all that fits.
 
 use std::collections::VecDeque;
 
 use super::{BatchLimits, Piece, payload_bytes};
 use crate::planted::{self, Bug};
 
-/// Memory of lanes that is kept to be used again: so many, and each for at most so many pieces.
+/// How many empty lanes are kept for reuse, and for how many pieces each at most.
 const SPARE_LANES: usize = 4;
 const SPARE_PIECES: usize = 1024;
 
-/// What a batch has taken, as far as it has room.
+/// The size of a batch so far, and its limits.
 #[derive(Debug)]
 pub(super) struct Room {
     limits: BatchLimits,
     pieces: usize,
     bytes: u64,
-    /// What a lane gives in one turn while others wait. A turn ends with the piece that reaches either.
+    /// The limits of one turn while others wait. It ends with the piece that reaches either.
     turn: BatchLimits,
-    /// Where in pieces and bytes this turn ends.
+    /// The totals at which this turn ends.
     turn_end: BatchLimits,
 }
 
@@ -29,7 +29,7 @@ impl Room {
         Room { limits, pieces: 0, bytes: 0, turn, turn_end: limits }
     }
 
-    /// Another lane has its turn, which ends only if others wait.
+    /// The turn of another lane begins; it is limited only if others wait.
     pub fn begin_turn(&mut self, is_shared: bool) {
         self.turn_end = if is_shared {
             BatchLimits { pieces: self.pieces + self.turn.pieces, bytes: self.bytes + self.turn.bytes }
@@ -42,7 +42,7 @@ impl Room {
         self.pieces >= self.turn_end.pieces || self.bytes >= self.turn_end.bytes
     }
 
-    /// Whether a piece has to wait for the next batch. One always fits.
+    /// Whether a piece has to wait for the next batch. The first always fits.
     pub fn is_full_for(&self, piece: &Piece) -> bool {
         let is_over = self.bytes + payload_bytes(piece) > self.limits.bytes && self.pieces > 0;
         is_over || self.pieces >= self.limits.pieces
@@ -69,13 +69,13 @@ struct Lane {
     pieces: VecDeque<Piece>,
 }
 
-/// The lanes of one node's queue. None is empty, but that an only one may be, so that a client alone makes and drops none.
+/// The lanes of one node's queue. No lane is empty, except that an only one may be, so that a single client keeps its lane.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Whose turn is next.
+    /// The lane whose turn is next.
     next: usize,
-    /// Which one was found last: pieces of one client come one after the other.
+    /// The lane that was found last: consecutive pieces often belong to one client.
     found: usize,
     spare: Vec<VecDeque<Piece>>,
 }
@@ -100,7 +100,7 @@ impl Lanes {
         &mut self.lanes[self.found].pieces
     }
 
-    /// Where a client's lane is; made if there is none.
+    /// The index of a client's lane, which is created if there is none.
     #[cold]
     fn find(&mut self, client: u32) -> usize {
         if let Some(at) = self.lanes.iter().position(|lane| lane.client == client) {
@@ -138,7 +138,7 @@ impl Lanes {
         };
         room.begin_turn(is_shared || count > 1);
         let before = batch.len();
-        // Every piece is a read here, so that its length is what it adds; the sums stay in registers.
+        // Every piece is a read here, so its length counts; the sums stay in registers.
         let (mut pieces, mut bytes) = (room.pieces, room.bytes);
         let pieces_end = room.limits.pieces.min(room.turn_end.pieces);
         while let Some(piece) = lane.pieces.front()
@@ -156,7 +156,7 @@ impl Lanes {
         if lane.pieces.is_empty() && count > 1 {
             self.remove(at);
         } else if batch.len() > before {
-            // Who found no room at all keeps its turn for the next batch.
+            // A lane that found no room at all keeps its turn for the next batch.
             self.next += 1;
         }
         let is_round_over = self.next >= self.lanes.len();

@@ -1,13 +1,13 @@
-//! Ranges of an extent that changes concern, and which of them overlap.
+//! Ranges of changes, and which of them overlap.
 
 use std::collections::BTreeMap;
 
 use super::Piece;
 
-/// Ranges longer than this are kept apart, so that the search for overlaps among the others looks back no further.
+/// Longer ranges are kept apart, so that the search for overlaps among the others looks back no further than this.
 const LONG_BYTES: u32 = 1 << 20;
 
-/// Ranges of the extent, to be asked for overlaps.
+/// A set of ranges of an extent.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     /// (first byte, serial) to length, up to [`LONG_BYTES`].

@@ -1,8 +1,8 @@
-//! Samples: one request in so many is followed through all stages, at the gateway and at the nodes.
+//! Samples: every nth request is followed through all stages, at the gateway and at the nodes.
 //!
-//! A counter decides which, no chance. What is kept is bounded: so many in flight, the last ones that ended. A sample ends when its request
-//! has ended and each of its nodes has told its times; one that cannot end so is counted and dropped, and none is kept for ever. A request
-//! that is not followed pays for a counter, and for nothing else: whatever more is done here is done while something is in flight.
+//! Memory is bounded: a limited number of samples in flight, and the last finished ones. A sample ends when its request has ended and
+//! each of its nodes has reported its times; one that cannot end so is counted and dropped. A request that is not sampled costs only a
+//! counter: everything else here happens while a sample is in flight.
 
 mod sample;
 
@@ -21,26 +21,26 @@ use crate::wire::trace::{FOLLOWED_MAX, PieceTimes};
 use sample::Outlook;
 pub use sample::{AtOnce, Placed, Sample, SampledPiece};
 
-/// Most samples in flight; who would be one more is not followed.
+/// Most samples in flight; further requests are not sampled.
 pub const IN_FLIGHT_MAX: usize = 64;
-/// How many of those that ended are kept.
+/// How many finished samples are kept.
 pub const FINISHED_MAX: usize = 256;
-/// Most pieces of a sample that are followed; of a call with many parts the first ones.
+/// Most followed pieces of a sample: the first ones of a call with many parts.
 pub const SAMPLED_PIECES_MAX: usize = 16;
-/// How long a node may take to tell its times after its answers. They travel right behind these.
+/// How long a node may take to report its times, which it sends right behind its answers.
 const TELL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How requests are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampling {
-    /// One request in so many is followed; 0: none.
+    /// One request in this many is sampled; 0: none.
     pub one_in: u64,
-    /// What the clock that all processes of this device share said at time zero, in nanoseconds.
+    /// The device's monotonic clock at time zero, in nanoseconds.
     pub clock_start_ns: u64,
 }
 
 counters! {
-    /// What became of samples, since the start.
+    /// Counters of samples since the start.
     pub struct SampleCounters {
         begun: "Begun",
         finished: "Ended with all their times known",
@@ -60,18 +60,18 @@ struct InFlight {
     ended: Option<Time>,
 }
 
-/// All samples of a gateway.
+/// The samples of a gateway.
 #[derive(Debug)]
 pub struct Samples {
     pub sampling: Sampling,
     /// Requests until the next sample.
     until_next: u64,
-    /// Numbered from 1, so that 0 in a piece means that it is not followed.
+    /// Numbered from 1: a piece with 0 is not followed.
     slots: Vec<Option<InFlight>>,
     in_flight: usize,
     finished: VecDeque<Sample>,
     pub counters: SampleCounters,
-    // Memory that is used again.
+    // Reused memory.
     marked: Vec<u16>,
 }
 
@@ -90,18 +90,18 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// From the next request on.
+    /// Applies from the next request on.
     pub fn set(&mut self, sampling: Sampling) {
         self.sampling = sampling;
         self.until_next = if sampling.one_in == 0 { u64::MAX } else { 1 };
     }
 
-    /// A time of this gateway's on the clock that all processes of its device share.
+    /// A time of this gateway on its device's monotonic clock.
     pub fn clock_ns(&self, time: Time) -> u64 {
         self.sampling.clock_start_ns.saturating_add(time.as_nanos())
     }
 
-    /// Whether the request that comes now is one to follow. Asked once for each.
+    /// Whether the current request is to be sampled. Called once for each request.
     #[inline]
     pub fn is_due(&mut self) -> bool {
         self.until_next -= 1;
@@ -114,7 +114,7 @@ impl Samples {
         self.sampling.one_in != 0
     }
 
-    /// Whether anything is in flight. While nothing is, nothing else here need be called.
+    /// Whether a sample is in flight. Otherwise no other method need be called.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.in_flight > 0
@@ -128,7 +128,7 @@ impl Samples {
         self.finished.iter()
     }
 
-    /// Follows a request from now on. Returns what its pieces are to bear: 0 if there is no room.
+    /// Begins a sample. Returns its slot, for the request and its pieces: 0 if there is no room.
     pub fn begin(&mut self, key: RequestKey, mut sample: Sample) -> u8 {
         if self.in_flight >= IN_FLIGHT_MAX {
             self.counters.crowded_out += 1;
@@ -147,7 +147,7 @@ impl Samples {
         free as u8 + 1
     }
 
-    /// A read that was answered where it was decoded.
+    /// A sample of a read that was answered at once.
     pub fn answered_at_once(&mut self, mut sample: Sample) {
         self.counters.begun += 1;
         sample.number = self.counters.begun;
@@ -159,7 +159,7 @@ impl Samples {
         (entry.key == key).then_some(&mut entry.sample)
     }
 
-    /// A piece of a followed request stands in its node's queue.
+    /// A piece of a sampled request was queued.
     #[cold]
     #[inline(never)]
     pub fn queued(&mut self, (slot, key): (u8, RequestKey), node: usize, offset_bytes: u64, len_bytes: u32) {
@@ -171,14 +171,14 @@ impl Samples {
         }
     }
 
-    /// Local extents have answered parts of a native call at once.
+    /// Local extents have answered parts of a native read at once.
     pub fn read_parts(&mut self, slot: u8, key: RequestKey, at_once: AtOnce) {
         if let Some(sample) = self.of(slot, key) {
             sample.at_once = Some(at_once);
         }
     }
 
-    /// Pieces leave in a batch. Returns the indices of those that are to be marked.
+    /// A batch is being made. Returns the indices of the pieces to mark.
     pub fn batched(&mut self, now: Time, link: LinkId, seq: u32, node: usize, pieces: &[Piece]) -> &[u16] {
         let mut marked = std::mem::take(&mut self.marked);
         marked.clear();
@@ -187,7 +187,7 @@ impl Samples {
             let is_it = |p: &&mut SampledPiece| p.link.is_none() && p.is_at(node, piece.offset_bytes, piece.len_bytes);
             if let Some(followed) = sample.pieces.iter_mut().find(is_it) {
                 if marked.len() == FOLLOWED_MAX {
-                    // One mark too many for a batch: nothing will be told of it.
+                    // One mark too many for a batch: its times will not be reported.
                     followed.is_untold = true;
                     continue;
                 }
@@ -206,14 +206,14 @@ impl Samples {
         samples.filter(move |piece| piece.link == Some(link))
     }
 
-    /// The socket has taken everything that was queued on a link.
+    /// Everything queued on a link was written.
     pub fn written(&mut self, now: Time, link: LinkId) {
         for piece in self.pieces_on(link).filter(|p| p.sent.is_none() && p.returned.is_none()) {
             piece.sent = Some(now);
         }
     }
 
-    /// An answer has come.
+    /// An answer has arrived.
     pub fn returned(&mut self, now: Time, link: LinkId, run: &Run<'_>) {
         for piece in self.pieces_on(link).filter(|p| p.seq == run.seq && p.returned.is_none()) {
             if run.indices().any(|index| index == piece.index) {
@@ -235,7 +235,7 @@ impl Samples {
         }
     }
 
-    /// A request's client is gone, and with it the request.
+    /// A request was dropped with its client.
     pub fn forgotten(&mut self, key: RequestKey) {
         for slot in &mut self.slots {
             if slot.as_ref().is_some_and(|entry| entry.key == key) {
@@ -246,7 +246,7 @@ impl Samples {
         }
     }
 
-    /// A link is gone. What was out on it is sent anew; what a node had not told of it never comes.
+    /// A link is lost. Its unanswered pieces will be resent; the times of answered ones that are missing will not come.
     pub fn link_broken(&mut self, link: LinkId) {
         for piece in self.pieces_on(link) {
             if piece.returned.is_none() {
@@ -258,14 +258,14 @@ impl Samples {
         (0..self.slots.len()).for_each(|slot| self.settle(slot));
     }
 
-    /// A node tells the times of a piece. What nobody waits for any more is passed over.
+    /// A node reports the times of a piece; ignored if no sample waits for them.
     pub fn told(&mut self, link: LinkId, times: PieceTimes, clock: &mut ClockRelation) {
         let start_ns = self.sampling.clock_start_ns;
         let ns = |time: Time| start_ns.saturating_add(time.as_nanos());
         let is_it = |p: &&mut SampledPiece| p.seq == times.seq && p.index == times.index && p.times.is_none();
         let Some(piece) = self.pieces_on(link).find(is_it) else { return };
         let Some(returned) = piece.returned else { return };
-        // It was made before it was sent: a time that is surely not too late.
+        // A batch is made before it is sent, so this time is certainly not too late.
         clock.note(Exchange {
             sent_ns: ns(piece.batched),
             received_there_ns: times.received_ns,
@@ -277,7 +277,7 @@ impl Samples {
         (0..self.slots.len()).for_each(|slot| self.settle(slot));
     }
 
-    /// Drops those whose nodes say nothing.
+    /// Gives up waiting for nodes that do not report.
     pub fn sweep(&mut self, now: Time) {
         for slot in 0..self.slots.len() {
             let Some(entry) = &mut self.slots[slot] else { continue };
@@ -288,7 +288,7 @@ impl Samples {
         }
     }
 
-    /// Ends a sample that has nothing more to wait for.
+    /// Ends a sample that waits for nothing more.
     fn settle(&mut self, slot: usize) {
         let Some(entry) = self.slots[slot].as_ref().filter(|entry| entry.ended.is_some()) else { return };
         let outlook = entry.sample.outlook();

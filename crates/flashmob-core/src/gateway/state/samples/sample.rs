@@ -1,4 +1,4 @@
-//! One followed request and its pieces: their times, and what is told of them.
+//! A sampled request and its pieces.
 
 use super::super::links::LinkId;
 use crate::clocks::ClockOffset;
@@ -6,43 +6,43 @@ use crate::op::{Failure, Op};
 use crate::units::Time;
 use crate::wire::trace::PieceTimes;
 
-/// A request that was followed.
+/// A sampled request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// Counted from 1 in the order of their begins.
+    /// Its number, from 1 in the order in which samples begin.
     pub number: u64,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// Of which volume.
+    /// The volume.
     pub volume: usize,
-    /// First byte of the volume; of a call with several parts that of the first.
+    /// First byte in the volume, of the first part.
     pub offset_bytes: u64,
-    /// Bytes asked for, all parts together.
+    /// Length in bytes, all parts together.
     pub len_bytes: u64,
-    /// It was read whole.
+    /// When it was completely read.
     pub received: Time,
-    /// Its pieces stood in their queues.
+    /// When its pieces were queued.
     pub queued: Time,
-    /// Its answer was made.
+    /// When its answer was made.
     pub replied: Time,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
-    /// An extent in this process answered it, or parts of it, without a batch.
+    /// Set if an extent in this process answered it, or parts of it, without a batch.
     pub at_once: Option<AtOnce>,
     /// How many pieces it had.
     pub pieces_in_all: u32,
-    /// Those that were followed.
+    /// The followed ones.
     pub pieces: Vec<SampledPiece>,
 }
 
-/// Bytes that an extent in the gateway's own process had at once.
+/// A read that an extent in the gateway's process answered at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtOnce {
-    /// Which node, counted over all volumes; of several the first.
+    /// The node, counted over all volumes; the first of several.
     pub node: usize,
-    /// It was asked.
+    /// When the read began.
     pub started: Time,
-    /// It had answered.
+    /// When it ended.
     pub finished: Time,
 }
 
@@ -53,23 +53,23 @@ pub struct SampledPiece {
     pub node: usize,
     /// First byte of the extent.
     pub offset_bytes: u64,
-    /// How many.
+    /// Length in bytes.
     pub len_bytes: u32,
-    /// It became part of a batch; after a broken link, of the last one.
+    /// When its batch was made; after a broken link, the last one.
     pub batched: Time,
-    /// That batch had so many pieces.
+    /// Pieces of that batch.
     pub batch_pieces: u16,
-    /// The socket had taken all that was queued on the link.
+    /// When everything queued on the link was written.
     pub sent: Option<Time>,
-    /// Its answer had come; absent if none did.
+    /// When its answer had arrived, if it did.
     pub returned: Option<Time>,
-    /// How it ended.
+    /// The result.
     pub outcome: Result<(), Failure>,
-    /// How often it was sent again.
+    /// How often it was resent.
     pub retries: u32,
-    /// What its node told.
+    /// The times that its node reported.
     pub times: Option<PieceTimes>,
-    /// How far the node's clock was ahead then.
+    /// The offset of the node's clock then.
     pub clock: Option<ClockOffset>,
     pub(in crate::gateway) link: Option<LinkId>,
     pub(in crate::gateway) seq: u32,
@@ -77,14 +77,14 @@ pub struct SampledPiece {
     pub(in crate::gateway) is_untold: bool,
 }
 
-/// What may become of a sample whose request has ended.
+/// The state of a sample whose request has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gateway) enum Outlook {
-    /// Nodes have something to tell.
+    /// Reports of nodes are missing.
     Waits,
     /// Everything is known.
     Complete,
-    /// A node will not tell.
+    /// A report will not come.
     Untold,
 }
 
@@ -112,7 +112,7 @@ impl Sample {
     }
 
     pub(in crate::gateway) fn outlook(&self) -> Outlook {
-        // Of a request that failed early pieces may never be answered; nobody waits for them.
+        // If the request failed early, its unanswered pieces are not waited for.
         let is_open =
             |piece: &&SampledPiece| piece.times.is_none() && (self.failure.is_none() || piece.returned.is_some());
         match self.pieces.iter().filter(is_open).map(|piece| piece.is_untold).reduce(|a, b| a || b) {
@@ -122,7 +122,7 @@ impl Sample {
         }
     }
 
-    /// Puts times in order that were read in one turn but not in this order: no stage comes before the one that it follows.
+    /// Makes the times ascend: those of one turn may have been read in another order than that of the stages.
     pub(in crate::gateway) fn straighten(&mut self) {
         self.queued = self.queued.max(self.received);
         self.replied = self.replied.max(self.queued);
@@ -141,23 +141,23 @@ impl Sample {
     }
 }
 
-/// A piece's whole way on the gateway's clock.
+/// All times of a piece on the gateway's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
-    /// It left for its node.
+    /// When it was sent to its node.
     pub sent: Time,
-    /// When it passed the node's stages: received, scheduled, started, finished, replied. How long it took from one to the next is as the node
-    /// measured it; where all of that lies between [`Placed::sent`] and [`Placed::returned`] is known as well as the clocks are.
+    /// When it passed the node's stages: received, scheduled, started, finished, replied. The intervals are those that the node measured;
+    /// their place between [`Placed::sent`] and [`Placed::returned`] is as exact as the clock offset.
     pub at_node: [Time; 5],
-    /// Its answer had come.
+    /// When its answer had arrived.
     pub returned: Time,
 }
 
 impl SampledPiece {
-    /// Its way on the gateway's clock, if everything of it is known; `clock_start_ns` is that of [`Sampling`](super::Sampling).
+    /// Its times on the gateway's clock, if all are known; `clock_start_ns` is that of [`Sampling`](super::Sampling).
     ///
-    /// Both ends' intervals are measured, each with one clock; only how what is left divides into the way there and the way back comes out of the
-    /// relation of clocks. So all intervals together are the time from batched to returned, whatever that relation is worth.
+    /// Each end measures its intervals with one clock; the clock offset only divides the rest between the two directions. So all intervals
+    /// add up to the time from batched to returned, whatever the error of the offset.
     #[must_use]
     pub fn placed(&self, clock_start_ns: u64) -> Option<Placed> {
         let (times, returned) = (self.times?, self.returned?);
@@ -170,7 +170,7 @@ impl SampledPiece {
                 let told_ns = i128::from(times.received_ns) - i128::from(clock.offset_ns) - i128::from(clock_start_ns);
                 let told_ns = told_ns.clamp(first.as_nanos().into(), last.as_nanos().into());
                 let told = Time(u64::try_from(told_ns).unwrap_or_default());
-                // The socket took the queue's last byte perhaps when this piece had arrived long since: it left no later than it arrived.
+                // The queue may have been written long after this piece arrived: it was sent no later than it arrived.
                 (sent.min(told), told)
             }
             None => (sent, Time(sent.as_nanos().midpoint(last.as_nanos()))),

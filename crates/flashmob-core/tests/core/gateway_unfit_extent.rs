@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::testing::{GatewayBed, gateway_config, volume, welcome};
 use flashmob_core::gateway::{Action, Event, ExtentSpec, LinkId, LinkPhase, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
-use flashmob_core::testing::{GatewayBed, gateway_config, volume, welcome};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::Welcome;
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::frames::{answer, bytes_of, frames};
-use super::spec::{NOW, gateway_config, volume, welcome};
-use crate::gateway::{Action, ClientId, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall, NoLocal};
-use crate::op::{Op, OpFlags};
-use crate::units::Time;
-use crate::wire::frame::FrameKind;
-use crate::wire::hello::Welcome;
+use super::spec::NOW;
+use flashmob_core::gateway::{Action, ClientId, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall, NoLocal};
+use flashmob_core::op::{Op, OpFlags};
+use flashmob_core::units::Time;
+use flashmob_core::wire::frame::FrameKind;
+use flashmob_core::wire::hello::Welcome;
 
 /// A gateway, the time, and native calls.
 #[derive(Debug)]
@@ -25,14 +25,6 @@ impl GatewayBed {
     #[must_use]
     pub fn new(config: GatewayConfig) -> GatewayBed {
         GatewayBed { gateway: Gateway::new(config).expect("a layout"), now: NOW, cookie: 0 }
-    }
-
-    /// A gateway with one node of this size behind one ready link.
-    #[must_use]
-    pub fn linked(size_bytes: u64) -> GatewayBed {
-        let mut bed = GatewayBed::new(gateway_config(volume(&[size_bytes])));
-        bed.link(0, &welcome(size_bytes));
-        bed
     }
 
     /// A link is connected, and its node says this. What the gateway wanted before is forgotten.

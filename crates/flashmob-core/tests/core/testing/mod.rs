@@ -12,8 +12,8 @@ mod host;
 mod node;
 mod spec;
 
-pub use frames::{Frame, answer, bytes_of, frames};
+pub use frames::{answer, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};
 pub use node::{NodeBed, node_with_link};
-pub use spec::{NOW, extents, gateway_config, hello, node_config, volume, welcome};
+pub use spec::{NOW, gateway_config, hello, node_config, volume, welcome};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::node::{Host, TryRead};
-use crate::units::Time;
-use crate::wire::hello::{Hello, RefuseReason};
+use flashmob_core::node::{Host, TryRead};
+use flashmob_core::units::Time;
+use flashmob_core::wire::hello::{Hello, RefuseReason};
 
 /// What becomes of a read that must not block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

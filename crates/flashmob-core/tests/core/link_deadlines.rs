@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::testing::{gateway_config, volume};
 use flashmob_core::gateway::{Action, Gateway, LinkId, VolumeSpec};
-use flashmob_core::testing::{gateway_config, volume};
 use flashmob_core::units::{MIB, Time};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

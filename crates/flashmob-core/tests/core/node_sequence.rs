@@ -1,7 +1,7 @@
 //! A gateway that numbers its batches wrongly is dropped, before its answers can be confused with each other.
 
+use crate::testing::{NodeBed, Reads, bytes_of, node_config};
 use flashmob_core::op::{Op, OpFlags};
-use flashmob_core::testing::{NodeBed, Reads, bytes_of, node_config};
 use flashmob_core::wire::BATCH_PIECES_MAX;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 

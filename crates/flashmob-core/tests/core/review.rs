@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::testing::{self, GatewayBed, NodeBed, Reads, bytes_of, gateway_config, node_config, volume};
 use flashmob_core::gateway::*;
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::node::NodeConfig;
 use flashmob_core::op::{Op, OpFlags};
-use flashmob_core::testing::{self, GatewayBed, NodeBed, Reads, bytes_of, gateway_config, node_config, volume};
 use flashmob_core::units::{GIB, MIB};
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::hello::Welcome;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::testing::{FakeHost, Reads, gateway_config, node_config, node_with_link, volume};
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::{Action, ClientId, Gateway, LinkId, NoLocal, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
@@ -12,7 +13,6 @@ use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
 use flashmob_core::nbd::protocol::CMD_READ;
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::node::{Node, NodeConfig};
-use flashmob_core::testing::{FakeHost, Reads, gateway_config, node_config, node_with_link, volume};
 use flashmob_core::units::{GIB, KIB, Time};
 use flashmob_core::wire::frame::{Decoded, decode_frame};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::testing::{GatewayBed, gateway_config, volume, welcome};
 use flashmob_core::gateway::{ClientId, LinkId, VolumeSpec};
 use flashmob_core::op::Op;
-use flashmob_core::testing::{GatewayBed, gateway_config, volume, welcome};
 
 const SIZE_BYTES: u64 = 1 << 30;
 /// There and back: longer than where frames are cheap.

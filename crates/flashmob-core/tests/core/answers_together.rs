@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::testing::{NodeBed, Reads, bytes_of, node_config};
 use flashmob_core::node::NodeConfig;
 use flashmob_core::op::{Op, OpFlags};
-use flashmob_core::testing::{NodeBed, Reads, bytes_of, node_config};
 use flashmob_core::units::Time;
 use flashmob_core::wire::batch::{WirePiece, ask_together, put_groups};
 use flashmob_core::wire::frame::{FrameKind, encode_frame};

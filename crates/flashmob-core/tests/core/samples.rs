@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::testing::{FakeHost, Reads, gateway_config, node_config, node_with_link, volume};
 use flashmob_core::gateway::{ClientId, Gateway, IN_FLIGHT_MAX, LinkId, NativeCall, NoLocal, Sample, Sampling};
 use flashmob_core::node::{Node, NodeConfig, StoreDone};
 use flashmob_core::op::{Failure, Op, OpFlags};
-use flashmob_core::testing::{FakeHost, Reads, gateway_config, node_config, node_with_link, volume};
 use flashmob_core::units::{MIB, Time};
 use flashmob_core::wire::trace::Way;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::testing::{NOW, NodeBed, Reads, bytes_of, hello, node_config};
 use flashmob_core::condition::Condition;
 use flashmob_core::node::{LinkId, TELL_EVERY};
-use flashmob_core::testing::{NOW, NodeBed, Reads, bytes_of, hello, node_config};
 use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::hello::{Hello, Welcome};

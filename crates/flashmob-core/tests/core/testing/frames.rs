@@ -1,8 +1,8 @@
 //! Frames as values, and answers to batches.
 
-use crate::wire::batch::decode_batch;
-use crate::wire::frame::{Decoded, FrameKind, decode_frame, encode_frame};
-use crate::wire::replies::RepliesEncoder;
+use flashmob_core::wire::batch::decode_batch;
+use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame, encode_frame};
+use flashmob_core::wire::replies::RepliesEncoder;
 
 /// A frame apart from the bytes that it came in.
 #[derive(Debug, Clone, PartialEq, Eq)]

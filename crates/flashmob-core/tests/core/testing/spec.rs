@@ -1,9 +1,9 @@
 //! Configurations and greetings in which everything is the usual. Tests change what they are about by struct update.
 
-use crate::gateway::{ExtentSpec, GatewayConfig, VolumeSpec};
-use crate::node::NodeConfig;
-use crate::units::Time;
-use crate::wire::hello::{Hello, Welcome};
+use flashmob_core::gateway::{ExtentSpec, GatewayConfig, VolumeSpec};
+use flashmob_core::node::NodeConfig;
+use flashmob_core::units::Time;
+use flashmob_core::wire::hello::{Hello, Welcome};
 
 /// When a bed begins. Not zero, which stands for "never" in places.
 pub const NOW: Time = Time(1);

@@ -7,7 +7,7 @@ use flashmob_core::wire::{Decoded, Frame, FrameKind, decode_frame};
 
 /// The bytes of the example that the document calls `name`: two-digit numbers up to the remark on each line.
 fn example(name: &str) -> Vec<u8> {
-    let document = include_str!("../../../docs/wire-protocol.md");
+    let document = include_str!("../../../../docs/wire-protocol.md");
     let (_, rest) = document.split_once(&format!("```hex {name}\n")).expect("the document has the example");
     let (block, _) = rest.split_once("```").expect("the example ends");
     let numbers = block.lines().flat_map(|line| line.split("   ").next().unwrap_or_default().split_whitespace());

@@ -3,9 +3,9 @@
 use super::frames::{Frame, bytes_of, frames};
 use super::host::{FakeHost, Reads};
 use super::spec::{NOW, hello};
-use crate::node::{LinkId, Node, NodeConfig, NodeEvent, StoreDone, StoreOp};
-use crate::units::Time;
-use crate::wire::hello::Hello;
+use flashmob_core::node::{LinkId, Node, NodeConfig, NodeEvent, StoreDone, StoreOp};
+use flashmob_core::units::Time;
+use flashmob_core::wire::hello::Hello;
 
 /// A node with one link that is welcome.
 #[derive(Debug)]

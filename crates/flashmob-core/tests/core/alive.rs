@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use crate::testing::{NOW, answer, bytes_of, frames, gateway_config, native_call, volume, welcome, welcome_link};
 use flashmob_core::condition::{Condition, Crossed, LastPause};
 use flashmob_core::gateway::{
     Action, ClientId, Event, ExtentSpec, Gateway, LinkId, LinkPhase, NoLocal, USED_FOR, VolumeSpec,
 };
 use flashmob_core::op::{Failure, Op};
-use flashmob_core::testing::{
-    NOW, answer, bytes_of, frames, gateway_config, native_call, volume, welcome, welcome_link,
-};
 use flashmob_core::units::Time;
 use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
 use flashmob_core::wire::frame::FrameKind;
@@ -328,7 +326,7 @@ fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
     tell(&mut bed, &low);
     tell(&mut bed, &Condition { battery_percent: Some(8), ..low.clone() });
     assert!(
-        matches!(&bed.events[..], [Event::NodeAils(name, text)] if name == "n" && text.contains("9 %")),
+        matches!(&bed.events[..], [Event::NodeWarning(name, text)] if name == "n" && text.contains("9 %")),
         "{:?}",
         bed.events
     );
@@ -336,7 +334,8 @@ fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
     let last_pause = Some(LastPause { lasted_ms: 60_000, reason: "the device slept".to_string() });
     tell(&mut bed, &Condition { pauses: 1, last_pause: last_pause.clone(), ..well.clone() });
     tell(&mut bed, &Condition { pauses: 1, last_pause, battery_percent: Some(79), ..well });
-    let expected = [Event::NodeWell("n".into()), Event::NodePaused("n".into(), "paused 60 s: the device slept".into())];
+    let expected =
+        [Event::NodeRecovered("n".into()), Event::NodePaused("n".into(), "paused 60 s: the device slept".into())];
     assert_eq!(bed.events, expected);
     assert_eq!(battery_percent(&bed), Some(Some(79)));
     // A node that did not say that it knows such frames must not send one.
@@ -348,7 +347,7 @@ fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
 const OTHER: LinkId = LinkId(1);
 
 fn is_told_of_two_devices(bed: &Bed) -> bool {
-    bed.events.iter().any(|event| matches!(event, Event::NodeAils(_, text) if text.contains("another device")))
+    bed.events.iter().any(|event| matches!(event, Event::NodeWarning(_, text) if text.contains("another device")))
 }
 
 fn is_lost(bed: &Bed) -> bool {
@@ -368,7 +367,7 @@ fn a_second_device_with_a_copy_of_an_extent_is_refused_while_the_first_lives() {
         bed.pass(Duration::from_secs(3));
         assert!(!bed.connects.is_empty(), "it is tried again");
     }
-    let told = bed.events.iter().filter(|event| matches!(event, Event::NodeAils(..))).count();
+    let told = bed.events.iter().filter(|event| matches!(event, Event::NodeWarning(..))).count();
     assert_eq!(told, 1, "now and then is enough");
 }
 

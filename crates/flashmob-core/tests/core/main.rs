@@ -1,0 +1,14 @@
+//! Tests of the state machines from outside, in one program.
+
+mod alive;
+mod answers_together;
+mod fairness;
+mod gateway_unfit_extent;
+mod link_deadlines;
+mod node_sequence;
+mod one_way;
+mod review;
+mod samples;
+mod testing;
+mod told;
+mod wire_document;
