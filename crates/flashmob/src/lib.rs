@@ -2,5 +2,5 @@
 //! [`flashmob_server`].
 
 pub mod commands;
-mod lab;
+pub mod lab;
 mod process;
