@@ -55,7 +55,16 @@ pub fn table<P>(points: &[P], columns: &[(&'static str, impl Fn(&P) -> String)],
     flashmob_text::aligned(&rows, words, "  ", 80)
 }
 
-/// The forms of a result.
+/// The forms of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// The forms of a result that takes a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// A table.

@@ -19,7 +19,7 @@ use flashmob_bench::{Load, LoadResult, Uri, load};
 
 use super::record::record;
 use super::table;
-use crate::commands::tell::{self, STATUS_ERRORS, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Form, STATUS_ERRORS, STATUS_INTERRUPTED};
 
 /// Bytes were wrong.
 const STATUS_WRONG_BYTES: u8 = 4;
@@ -101,7 +101,7 @@ pub struct NbdArgs {
     timeout: Duration,
     /// Output format: a table, or JSON (schema/bench-nbd-1.json).
     #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    output: Form,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -110,12 +110,6 @@ enum PatternArg {
     Random,
     /// One block after the other; each connection has its own part of the range.
     Sequential,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    Table,
-    Json,
 }
 
 /// Bytes of an export; without an end, up to the export's.
@@ -187,8 +181,8 @@ pub fn run(args: &NbdArgs) -> anyhow::Result<ExitCode> {
     drop(line);
     let interrupted = cancel.load(Ordering::Relaxed);
     let text = match args.output {
-        Output::Table => table::render(&args.uri, &load, &result, interrupted),
-        Output::Json => tell::json(&record(&args.uri, &load, &result, interrupted))?,
+        Form::Table => table::render(&args.uri, &load, &result, interrupted),
+        Form::Json => tell::json(&record(&args.uri, &load, &result, interrupted))?,
     };
     // A reader that has seen enough (`| head`) is an error to report, not a panic.
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;

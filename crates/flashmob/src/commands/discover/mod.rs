@@ -14,9 +14,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use self::search::Search;
+use crate::commands::tell::Form;
 use flashmob_server::discovery::DISCOVER_PORT;
 use flashmob_server::discovery::here::addresses;
 use flashmob_server::discovery::join::URL_PREFIX;
@@ -65,13 +66,7 @@ pub struct DiscoverArgs {
     qr: bool,
     /// Output format: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
-    output: OutputArg,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OutputArg {
-    Table,
-    Json,
+    output: Form,
 }
 
 pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
@@ -82,7 +77,7 @@ pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
     let join = join_address(search.listens_at());
     tell_where_to_join(args, join);
     if args.watch {
-        return watch::watch(&mut search, args.output == OutputArg::Json, join);
+        return watch::watch(&mut search, args.output == Form::Json, join);
     }
     let until = Instant::now() + args.wait.unwrap_or(if args.qr { WAIT_FOR_SCAN } else { WAIT });
     let is_enough = |count: usize| args.nodes.is_some_and(|wanted| count >= wanted);
@@ -92,8 +87,8 @@ pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
     search.try_all();
     let notes = advice::notes(&search, join);
     match args.output {
-        OutputArg::Table => print!("{}", listing::table(&search.found)),
-        OutputArg::Json => println!("{}", listing::document(&search, join, &notes)?),
+        Form::Table => print!("{}", listing::table(&search.found)),
+        Form::Json => println!("{}", listing::document(&search, join, &notes)?),
     }
     notes.iter().for_each(|note| log::warn!("{note}"));
     if let Some(path) = &args.write {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flashmob_doctor::checks;
 
+use crate::commands::tell::Form;
 use crate::commands::time_in;
 
 /// Where `flashmob bench net --server` and iperf3 listen.
@@ -61,7 +62,7 @@ pub struct DoctorArgs {
     pub all: bool,
     /// Output format: text, or JSON (schema/diagnosis-1.json).
     #[arg(long, value_enum, default_value = "table")]
-    pub output: Output,
+    pub output: Form,
     /// Apply the fixes that can be applied, asking before each. Needs root.
     #[arg(long, conflicts_with_all = ["root", "undo"])]
     pub fix: bool,
@@ -77,15 +78,6 @@ pub struct DoctorArgs {
     /// File for the previous values. [default: /var/lib/flashmob/doctor-undo.json for root, else in $XDG_STATE_HOME/flashmob]
     #[arg(long, value_name = "FILE")]
     pub undo_file: Option<PathBuf>,
-}
-
-/// The forms of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
 }
 
 /// A device as the user named it.

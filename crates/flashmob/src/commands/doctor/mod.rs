@@ -21,9 +21,9 @@ use flashmob_doctor::view::{Rate, Target, View};
 use flashmob_results::diagnosis::{Diagnosis, Outcome};
 
 pub use args::DoctorArgs;
-use args::{Output, Peer};
+use args::Peer;
 
-use super::tell::{harmless, json, print};
+use super::tell::{Form, harmless, json, print};
 
 /// Something is wrong. Not 1, which says that it could not look, nor 2, which says that the arguments mean nothing.
 const STATUS_WRONG: u8 = 3;
@@ -37,7 +37,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut view = view(args)?;
     let found = look_at(&view, args);
     let mut left = is_wrong(&found.diagnosis);
-    if args.output == Output::Table {
+    if args.output == Form::Table {
         print(&text::render(&found.diagnosis, args.all))?;
     }
     if args.fix {
@@ -47,10 +47,10 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         }
         let now = look_at(&view, args);
         left = is_wrong(&now.diagnosis);
-        if args.output == Output::Json {
+        if args.output == Form::Json {
             print(&json(&now.diagnosis)?)?;
         }
-    } else if args.output == Output::Json {
+    } else if args.output == Form::Json {
         print(&json(&found.diagnosis)?)?;
     }
     Ok(if left { ExitCode::from(STATUS_WRONG) } else { ExitCode::SUCCESS })

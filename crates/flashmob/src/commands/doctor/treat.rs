@@ -12,8 +12,8 @@ use flashmob_doctor::undo::journal::{Journal, JournalError};
 use flashmob_host as host;
 
 use super::STATUS_WRONG;
-use super::args::{DoctorArgs, Output};
-use crate::commands::tell::{harmless, print};
+use super::args::DoctorArgs;
+use crate::commands::tell::{Form, harmless, print};
 
 /// What can be said before anything is looked at.
 pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
@@ -138,7 +138,7 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// What is done is told on stdout where people read, and beside it where a program does.
 fn tell(args: &DoctorArgs, text: &str) -> anyhow::Result<()> {
-    if args.output == Output::Table {
+    if args.output == Form::Table {
         return print(text);
     }
     let _ = io::stderr().write_all(text.as_bytes());

@@ -8,7 +8,7 @@ mod text;
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_core::gateway::BatchMode;
 use flashmob_core::units::{Bytes, MIB};
@@ -17,7 +17,7 @@ use flashmob_lab::cluster::{Cost, Settings};
 use flashmob_lab::plan;
 
 use super::cluster_args::{self, LoadArgs, ModelArgs};
-use super::tell;
+use super::tell::{self, Form};
 
 /// Simulated requests have real bytes, in several simulations at once: so many may be outstanding.
 const BYTES_MAX: u64 = 256 * MIB;
@@ -61,16 +61,7 @@ pub struct PlanArgs {
     outstanding_total: Option<u32>,
     /// Output format: text, or JSON (schema/plan-1.json).
     #[arg(long, value_enum, default_value = "table")]
-    output: Output,
-}
-
-/// The forms of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
+    output: Form,
 }
 
 impl PlanArgs {
@@ -167,8 +158,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     );
     let record = record::of(&settings, &answer)?;
     let text = match args.output {
-        Output::Table => text::render(&record),
-        Output::Json => tell::json(&record)?,
+        Form::Table => text::render(&record),
+        Form::Json => tell::json(&record)?,
     };
     tell::print(&text)
 }

@@ -3,7 +3,7 @@
 //! On the device: the program at FOLDER/flashmob, and what it leaves in FOLDER/flashmob.d.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -128,12 +128,11 @@ impl Session {
     fn copy(&self, binary: &Binary) -> anyhow::Result<()> {
         let there = format!("{}/flashmob.new", self.folder);
         let mut command = self.adb.command(["-s", &self.device.serial, "push"]);
-        command.arg(&binary.path).arg(&there).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.adb.spawn(&mut command)?;
+        command.arg(&binary.path).arg(&there);
         let limit = ANSWER_TIMEOUT + Duration::from_secs(binary.size_bytes / COPY_BYTES_PER_S_MIN);
         let mut line = ProgressLine::new(&format!("copying to {}", self.name()));
         let mut asked = Instant::now();
-        let ended = self.wait_for(&mut child, limit, || {
+        let outcome = self.transfer(command, limit, || {
             use std::io::IsTerminal;
             if asked.elapsed() >= PROGRESS_AGAIN && std::io::stderr().is_terminal() {
                 asked = Instant::now();
@@ -146,23 +145,23 @@ impl Session {
             }
         });
         drop(line);
-        if ended.is_err() {
-            // Half a binary is of no use; a device that is gone cannot be asked.
+        if outcome.is_err() {
+            // Half a binary is of no use, and in the way where there is no space; a device that is gone cannot be asked.
             let _ = self.try_shell(&format!("rm -f {}", quoted(&there)));
         }
-        let output = child.wait_with_output()?;
-        ended?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        // Where there is no space even the half of it is in the way.
-        let _ = self.try_shell(&format!("rm -f {}", quoted(&there)));
-        Err(anyhow::Error::from(trouble(&said)).context(self.name()))
+        outcome
     }
 
-    /// Waits for a program of adb; ends it when the time is up or it is asked to.
-    fn wait_for(&self, child: &mut Child, limit: Duration, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
+    /// Brings a file from the device.
+    pub fn fetch(&self, there: &str, here: &Path) -> anyhow::Result<()> {
+        let mut command = self.adb.command(["-s", &self.device.serial, "pull", there]);
+        command.arg(here);
+        self.transfer(command, ANSWER_TIMEOUT, || {})
+    }
+
+    /// Runs a command of adb that copies; ends it when the time is up or it is asked to.
+    fn transfer(&self, mut command: Command, limit: Duration, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
+        let mut child = self.adb.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         let deadline = Instant::now() + limit;
         while child.try_wait()?.is_none() {
             if self.stopping() || Instant::now() >= deadline {
@@ -178,18 +177,12 @@ impl Session {
             meanwhile();
             std::thread::sleep(LOOK_AGAIN);
         }
-        Ok(())
-    }
-
-    /// Brings a file from the device.
-    pub fn fetch(&self, there: &str, here: &Path) -> anyhow::Result<()> {
-        let mut command = self.adb.command(["-s", &self.device.serial, "pull", there]);
-        let mut child = self.adb.spawn(command.arg(here).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-        let ended = self.wait_for(&mut child, ANSWER_TIMEOUT, || {});
         let output = child.wait_with_output()?;
-        ended?;
+        if output.status.success() {
+            return Ok(());
+        }
         let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if output.status.success() { Ok(()) } else { Err(anyhow::Error::from(trouble(&said)).context(self.name())) }
+        Err(anyhow::Error::from(trouble(&said)).context(self.name()))
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flashmob_report::Report;
 use tempfile::TempDir;
 
 use super::verdicts;
 use crate::commands::own_runs;
-use crate::commands::tell::{self, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Form, STATUS_INTERRUPTED};
 use crate::commands::whole_file;
 
 /// Options of all papers.
@@ -26,14 +26,7 @@ pub struct OutputArgs {
     pub o: PathBuf,
     /// Output format of the claims: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
-    pub output: Output,
-}
-
-/// The claims on standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    Table,
-    Json,
+    pub output: Form,
 }
 
 /// What was measured, for [`OutputArgs::tell`].
@@ -84,8 +77,8 @@ impl OutputArgs {
         let names: Vec<String> = report.entries().iter().map(|entry| entry.name.clone()).collect();
         let lines = verdicts::lines(&claims, &names);
         let text = match self.output {
-            Output::Table => format!("{paper} {how}:\n{}", verdicts::table(&lines)),
-            Output::Json => {
+            Form::Table => format!("{paper} {how}:\n{}", verdicts::table(&lines)),
+            Form::Json => {
                 settings["paper"] = paper.to_lowercase().into();
                 settings["interrupted"] = interrupted.into();
                 settings["report"] = page.clone().into();

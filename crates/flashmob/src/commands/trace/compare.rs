@@ -10,9 +10,9 @@ use flashmob_report::{Input, Report};
 use flashmob_results::read;
 use flashmob_results::trace::Layer;
 
-use super::outputs::Form;
 use super::table::{aligned, fold, number, shortened};
-use crate::commands::{tell, whole_file};
+use crate::commands::tell::{self, Form};
+use crate::commands::whole_file;
 
 /// Characters of a column's heading: eight of them fit.
 const NAME_MAX: usize = 18;

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flashmob_host::{device, emulation};
 use flashmob_report::{Input, Report, standalone};
 use flashmob_results::trace::{Run, Timeline, Trace};
@@ -12,7 +12,7 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 use flashmob_trace::export;
 
-use crate::commands::tell::{self, Begun};
+use crate::commands::tell::{self, Begun, Form};
 use crate::commands::whole_file::{self, WholeFile};
 
 /// What to write, and where.
@@ -43,15 +43,6 @@ pub struct OutputArgs {
     /// Output format: a summary, or the result as JSON.
     #[arg(long, value_enum, default_value = "table")]
     pub output: Form,
-}
-
-/// The forms of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// For people.
-    Table,
-    /// The result.
-    Json,
 }
 
 impl OutputArgs {

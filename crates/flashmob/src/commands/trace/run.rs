@@ -19,11 +19,11 @@ use flashmob_trace::capture::{Capture, Event, Scope, Session, Wanted};
 use flashmob_trace::surroundings::{NamedFile, Surroundings};
 use flashmob_trace::view::{self, RunParts};
 
-use super::outputs::{Form, OutputArgs};
+use super::outputs::OutputArgs;
 use super::surroundings::{self, Below, kernel_number};
 use super::text;
 use crate::commands::size;
-use crate::commands::tell::{self, Begun};
+use crate::commands::tell::{self, Begun, Form};
 use child::{Child, Ended, NotStarted};
 
 /// Run a command and trace its I/O in every layer: system calls, file system, page cache, block layer, driver.

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use flashmob_flows::Limits;
 
-use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, Form, STATUS_INTERRUPTED};
 
 /// Analyze captured packets: what limited each TCP connection.
 ///
@@ -62,16 +62,7 @@ pub struct AnalyzeArgs {
     save: Option<PathBuf>,
     /// Output format: a table, or the result as JSON.
     #[arg(long, value_enum, default_value = "table")]
-    output: Output,
-}
-
-/// The forms of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A table.
-    Table,
-    /// The result.
-    Json,
+    output: Form,
 }
 
 /// What was read or heard, before it is made a document.
@@ -104,8 +95,8 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         tell::save(&document, path)?;
     }
     let text = match args.output {
-        Output::Table => text::render(&document),
-        Output::Json => tell::json(&document)?,
+        Form::Table => text::render(&document),
+        Form::Json => tell::json(&document)?,
     };
     tell::print(&text)?;
     Ok(if is_interrupted && !is_live { ExitCode::from(STATUS_INTERRUPTED) } else { ExitCode::SUCCESS })

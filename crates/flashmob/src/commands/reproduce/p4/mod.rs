@@ -169,14 +169,17 @@ impl Files {
     }
 }
 
-/// Measures all runs; what was measured before a stop or a failure is kept. Returns the result of all loads, and each capture with its file.
+/// Captures, each with its file.
+type Captures = Vec<(PathBuf, Document)>;
+
+/// Measures all runs; what was measured before a stop or a failure is kept. Returns the result of all loads, and the captures.
 fn measure(
     runs: &[Run],
     setup: &Setup,
     files: &Files,
     folder: &Path,
     stop: &AtomicBool,
-) -> anyhow::Result<(Option<Document>, Vec<(PathBuf, Document)>)> {
+) -> anyhow::Result<(Option<Document>, Captures)> {
     let capture_of = |run: &Run| {
         run.capture.map(|name| Capture {
             seconds: setup.time_s + setup.omit_s + CAPTURE_MORE_S,

@@ -14,9 +14,9 @@ use flashmob_results::trace::{Layer, Source, System, Timeline, Workload};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_trace::view::{self, RunParts};
 
-use super::outputs::{Form, OutputArgs};
+use super::outputs::OutputArgs;
 use super::text;
-use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, Form, STATUS_INTERRUPTED};
 use blocks::{Blocks, Lower};
 use flashmob_server::status::trace::TraceReport;
 use gather::{Gathered, gather};

@@ -13,9 +13,9 @@ use clap::Args;
 use flashmob_sqlite::{JournalMode, Synchronous};
 
 use super::loop_fs::Kind;
-use super::outputs::{Form, OutputArgs};
+use super::outputs::OutputArgs;
 use super::text;
-use crate::commands::tell::{self, Begun, STATUS_INTERRUPTED};
+use crate::commands::tell::{self, Begun, Form, STATUS_INTERRUPTED};
 use measure::{Measure, Setting};
 use progress::Progress;
 use worker::{Place, Shared};
