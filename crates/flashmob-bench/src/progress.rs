@@ -1,37 +1,36 @@
-//! A progress line for people who wait: on stderr, only if that is a terminal, and only once the work
-//! has taken two seconds. Never a byte into a file or a pipe.
+//! A progress line: on stderr, only if that is a terminal, and only after two seconds. Nothing is written to files or pipes.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use flashmob_core::units::Bytes;
 
-/// Work that takes less shows no line.
+/// Shorter work shows no line.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
-/// The line is not written more often than this.
+/// Least interval between updates.
 const REDRAWN_AFTER: Duration = Duration::from_millis(200);
 
-/// What [`Progress`] counts in.
+/// The unit of [`Progress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
     Bytes,
     /// Requests.
     Requests,
-    /// Milliseconds of a time that was set beforehand.
+    /// Milliseconds of a fixed time.
     Milliseconds,
-    /// Parts of work that nothing else counts.
+    /// Parts of other work.
     Parts,
 }
 
-/// How far some work is.
+/// The progress of some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// So much is done.
+    /// The completed amount.
     pub done: u64,
-    /// Of so much.
+    /// The total amount.
     pub total: u64,
-    /// In this unit.
+    /// The unit of both.
     pub unit: Unit,
 }
 
@@ -55,7 +54,7 @@ impl ProgressLine {
 }
 
 impl<W: Write> ProgressLine<W> {
-    /// Shows how far the work is, if it is time to.
+    /// Shows the progress, if an update is due.
     pub fn show(&mut self, progress: &Progress) {
         self.show_at(progress, Instant::now());
     }
@@ -67,7 +66,7 @@ impl<W: Write> ProgressLine<W> {
             return;
         }
         if let Some(out) = &mut self.out {
-            // Return, the line, erase to its end. A terminal that went away is no reason to stop.
+            // Carriage return, the line, erase to its end. Errors of the terminal are ignored.
             let _ = write!(out, "\r{}: {}\x1b[K", self.label, describe(progress, elapsed));
             let _ = out.flush();
             self.drawn = Some(now);
@@ -84,7 +83,7 @@ impl<W: Write> Drop for ProgressLine<W> {
     }
 }
 
-/// `progress` after `elapsed`, in words.
+/// The text of `progress` after `elapsed`.
 fn describe(progress: &Progress, elapsed: Duration) -> String {
     let Progress { done, total, unit } = *progress;
     let percent = if total == 0 { 100.0 } else { 100.0 * done as f64 / total as f64 };
@@ -97,7 +96,7 @@ fn describe(progress: &Progress, elapsed: Duration) -> String {
     };
     let left = total.saturating_sub(done) as f64;
     let left_s = if unit == Unit::Milliseconds { left / 1000.0 } else { left / rate };
-    // Nothing done yet says nothing about the rest.
+    // Without progress there is no estimate.
     let left = if done > 0 && left_s.is_finite() { format!(", {} left", human_time(left_s)) } else { String::new() };
     format!("{percent:.0} % ({amount}{left})")
 }

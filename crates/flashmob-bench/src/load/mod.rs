@@ -1,7 +1,7 @@
 //! Loads on NBD exports: parameters, threads and results.
 //!
-//! [`run()`] opens all connections, divides them among threads, and gathers what each thread measured.
-//! A server's error is counted and the load goes on; a connection that breaks ends the load.
+//! [`run()`] opens all connections, divides them among threads, and adds up their counts.
+//! Errors of a server are counted and the load continues; a broken connection ends the load.
 
 mod measure;
 pub mod offsets;
@@ -49,9 +49,9 @@ pub struct Load {
     pub block_bytes: u32,
     /// Order of the offsets.
     pub pattern: Pattern,
-    /// Which offsets there are.
+    /// Alignment of the offsets.
     pub alignment: Alignment,
-    /// The bytes of the export that requests may touch; `None` for all.
+    /// The range of the export for requests; `None` for all.
     pub range_bytes: Option<Range<u64>>,
     /// Fraction of the requests that are reads, 0 to 1; the others are writes.
     pub read_fraction: f64,
@@ -62,7 +62,7 @@ pub struct Load {
     /// Expected contents: every byte read is compared with it, every byte written is taken from it. Without it nothing is compared, and
     /// writes carry [`PatternReference`] of the seed.
     pub verify: Option<Verifier>,
-    /// Compare one answer of so many, chosen at random; 1 for all.
+    /// Verify one answer of this many, chosen at random; 1 for all.
     pub verify_one_of: u32,
     /// Ask for structured replies.
     pub structured_replies: bool,
@@ -70,7 +70,7 @@ pub struct Load {
     /// answers one by one wakes it for each, which takes most of the processor time. Adds to the latency of those answers: leave it at
     /// zero unless throughput matters; 50 us suffice.
     pub rest: Duration,
-    /// Longest silence of the server before the load is given up.
+    /// Longest silence of the server before the load fails.
     pub timeout: Duration,
     /// Ends the load early when set.
     pub cancel: Option<Arc<AtomicBool>>,
@@ -79,7 +79,7 @@ pub struct Load {
 /// An export that a load runs on.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Where it is.
+    /// Its URI.
     pub uri: Uri,
     /// Expected contents, in place of [`Load::verify`].
     pub verify: Option<Verifier>,
@@ -122,7 +122,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// What offsets are multiples of.
+    /// The unit of offsets.
     #[must_use]
     pub fn unit_bytes(&self) -> u64 {
         match self.alignment {
@@ -166,7 +166,7 @@ pub struct LoadResult {
     pub cpu: Duration,
     /// Random seed of the offsets; 0 for a sequential load.
     pub seed: u64,
-    /// The export that it ran on.
+    /// The export of the load.
     pub export: Export,
 }
 

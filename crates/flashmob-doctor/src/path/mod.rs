@@ -47,7 +47,7 @@ pub enum Answer {
 /// The findings about a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// What was asked.
+    /// The question.
     pub asked: Asked,
     /// Its answer.
     pub answer: Answer,

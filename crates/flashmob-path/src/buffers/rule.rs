@@ -31,7 +31,7 @@ pub struct Seen {
     pub is_set: bool,
 }
 
-/// How far a buffer may grow.
+/// Limits of a buffer's growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Limit of autotuning; `None`: not known.

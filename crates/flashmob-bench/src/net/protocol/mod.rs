@@ -111,7 +111,7 @@ impl State {
 pub struct Cookie([u8; COOKIE_BYTES]);
 
 impl Cookie {
-    /// Of 36 random bytes.
+    /// A cookie from 36 random bytes.
     #[must_use]
     pub fn new(random: [u8; COOKIE_BYTES - 1]) -> Cookie {
         let mut bytes = [0; COOKIE_BYTES];
@@ -133,7 +133,7 @@ impl Cookie {
         if is_cookie { Ok(Cookie(bytes)) } else { Err(Malformed("no cookie of iperf3".into())) }
     }
 
-    /// As it is sent.
+    /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; COOKIE_BYTES] {
         &self.0

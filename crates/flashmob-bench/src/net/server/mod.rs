@@ -67,12 +67,12 @@ pub struct Server {
 /// The current test.
 struct Active {
     cookie: Cookie,
-    /// It waits for data connections.
+    /// It accepts data connections.
     wants_streams: bool,
     streams: Sender<(u64, TcpStream)>,
 }
 
-/// What all threads of the server share.
+/// State shared by the threads of the server.
 struct Desk {
     active: Mutex<Option<Active>>,
     greeted: AtomicUsize,
