@@ -65,7 +65,7 @@ stop long INT
 check 'Ctrl-C keeps what was measured' jq -e '.interrupted and (.measurement.points | length == 1) and .measurement.points[0].repetitions[0].requests > 0' "$DIR/part.json"
 
 refused 'writes without permission' '--allow-writes' "$FLASHMOB" bench cluster --config "$CONFIG" --read-percent 50 --time 0.2
-refused 'more nodes than there are' "has 3; give at most that" "$FLASHMOB" bench cluster --config "$CONFIG" --nodes 1,4
+refused 'more nodes than there are' "has 3; give at most 3" "$FLASHMOB" bench cluster --config "$CONFIG" --nodes 1,4
 refused 'no configuration' '--config FILE' "$FLASHMOB" bench cluster
 refused 'a configuration that is not there' 'nowhere.toml' "$FLASHMOB" bench cluster --config "$DIR/nowhere.toml"
 refused 'a volume that is not there' "no volume 'pond'; it has pool" "$FLASHMOB" bench cluster --config "$CONFIG" --volume pond

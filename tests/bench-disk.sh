@@ -75,7 +75,7 @@ refused "a write to somebody's file" 'allow-overwrite' "$FLASHMOB" bench disk "$
 cmp -s "$DIR/letter" "$DIR/copy" || fail 'the letter was changed'
 pass 'and it is as it was'
 # Where results go: never over what is measured, never in the place of a device.
-refused 'a result in the place of the file' 'that is the file to measure' "$FLASHMOB" bench disk "$FILE" --reads 1 --save "$FILE"
+refused 'a result in the place of the file' 'it is the file to measure' "$FLASHMOB" bench disk "$FILE" --reads 1 --save "$FILE"
 mkfifo "$DIR/pipe"
 cat "$DIR/pipe" >"$DIR/piped.json" &
 CAT=$!

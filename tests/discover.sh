@@ -65,7 +65,7 @@ pass "8 nodes in 8 namespaces are found by two"
 check 'both see the same: name, size, address, by multicast DNS, and that it answers' jq -e --arg host "$HOST" '
     (.nodes | length == 8) and ([.nodes[].name] == [range(1; 9) | "tab\(.)"]) and
     all(.nodes[]; .size_bytes == 1048576 and .answers and .found_by == ["mdns"] and .volume == null and (.address | startswith($host + ".")))' "$DIR/first.json"
-refused 'a configuration that is there is not replaced' '\-\-force replaces it' ip netns exec "$NET-$GATEWAY" "$FLASHMOB" discover --wait 1s --write "$DIR/cluster.toml"
+refused 'a configuration that is there is not replaced' 'use \-\-force to replace it' ip netns exec "$NET-$GATEWAY" "$FLASHMOB" discover --wait 1s --write "$DIR/cluster.toml"
 
 # A gateway with what was written.
 sed -i "1i listen = \"unix:$DIR/gateway.sock\"" "$DIR/cluster.toml"
@@ -160,7 +160,7 @@ extent=$(jq -r '.nodes[0].extent' "$DIR/first.json")
 tell() { in_net $GATEWAY curl -sS -H 'Content-Type: application/json' --data "$1" http://127.0.0.1:7410/join; }
 [ "$(tell "{\"extent\":\"$extent\",\"address\":\"$HOST.6:7411\",\"size_bytes\":1048576}")" = '{"known":true}' ] || fail 'a known extent is not known'
 [ "$(tell "{\"extent\":\"$(printf '0f%.0s' $(seq 16))\",\"address\":\":1\",\"size_bytes\":1}")" = '{"known":false}' ] || fail 'an unknown extent is known'
-tell 'nonsense' | grep -q 'not taken' || fail 'nonsense is taken'
+tell 'nonsense' | grep -q 'does not have the form' || fail 'nonsense is taken'
 same 'a false announcement changes no byte'
 
 # Another extent at a configured address is refused.

@@ -115,7 +115,7 @@ head -c 8M /dev/urandom >"$DIR/in.img"
 check 'in over the cable' nbdcopy --flush "$DIR/in.img" "$URI"
 check 'out over the cable' nbdcopy "$URI" "$DIR/out.img"
 check 'what came out is what went in' cmp "$DIR/in.img" "$DIR/out.img"
-refused 'a second node there' 'a node runs already' "$DIR/push" node --listen 127.0.0.1:0
+refused 'a second node there' 'a node is already running' "$DIR/push" node --listen 127.0.0.1:0
 check 'the list shows it' grep -q ' runs$' <(push list)
 pid=$(cat "$(there tablet)/flashmob.d/node.pid")
 stop node INT

@@ -36,7 +36,7 @@ holds "$RESULT" 'steps are what addresses say' '[.measurement.points[1].commands
     | .address_bytes - ($l[$i - 1] | .address_bytes + .bytes) == .step_bytes] | length > 20 and all'
 check 'the page has the claims' grep -q 'id="C13"' "$DIR/p3.html"
 check 'flashmob report reads what was kept' "$FLASHMOB" report "$RESULT" -o "$DIR/again.html"
-check 'the table shows steps upward and downward apart' grep -Eq 'random +mq-deadline .* [0-9.]+%' <("$FLASHMOB" --quiet bench disk --model nexus7-emmc --block-size 1 --threads 16 --scheduler none,mq-deadline --reads 300 --repeat 1 --commands | sed '1,/commands of the device/d')
+check 'the table shows steps upward and downward apart' grep -Eq 'random +mq-deadline .* [0-9.]+%' <("$FLASHMOB" --quiet bench disk --model nexus7-emmc --block-size 1 --threads 16 --scheduler none,mq-deadline --reads 300 --repeat 1 --commands | sed '1,/device commands by address step/d')
 
 # This machine's own disk, whatever it is: judged by its own figures, or said to be unseen.
 mkdir "$DIR/data"

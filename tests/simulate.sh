@@ -78,7 +78,7 @@ refused 'a flash that there is not' "no modelled device 'emcc'.*did you mean 'em
 refused 'no nodes' "invalid value '0' for '--nodes" "$FLASHMOB" simulate --nodes 0
 refused 'too many nodes' '1..=1000' "$FLASHMOB" simulate --nodes 1001
 refused 'more cells than nodes' 'no more than nodes' "$FLASHMOB" simulate --nodes 2 --cells 3
-refused 'several cells and a wireless gateway' 'needs a wired gateway' "$FLASHMOB" simulate --cells 2 --gateway wireless
+refused 'several cells and a wireless gateway' 'must be 1 with a wireless gateway' "$FLASHMOB" simulate --cells 2 --gateway wireless
 refused 'a batch of none' 'must be auto, or a number' "$FLASHMOB" simulate --batch 0
 refused 'no time' 'give more than 0' "$FLASHMOB" simulate --time 0
 refused 'a block that fits in no extent' 'size of a request' "$FLASHMOB" simulate --extent 1KiB -b 4KiB
