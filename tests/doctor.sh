@@ -260,7 +260,7 @@ set_net net.ipv4.tcp_rmem='4096 87380 7000000'
 status=0
 in_net "${doctor[@]}" --undo >"$DIR/left.out" || status=$?
 check 'what others have set since is left and named, with status 3' \
-    sh -c "[ $status -eq 3 ] && grep -q \"LEFT.*tcp_rmem.*'4096 87380 7000000'\" '$DIR/left.out' && grep -q 'restored.*tcp_wmem' '$DIR/left.out'"
+    sh -c "[ $status -eq 3 ] && grep -q \"LEFT.*tcp_rmem.*'4096 87380 7000000'\" '$DIR/left.out' && grep -q 'back.*tcp_wmem' '$DIR/left.out'"
 check 'it is what they have set' [ "$(in_net sysctl -n net.ipv4.tcp_rmem | tr '\t' ' ')" = '4096 87380 7000000' ]
 check '--undo --force puts that back too' in_net "${doctor[@]}" --undo --force
 values >"$DIR/after"

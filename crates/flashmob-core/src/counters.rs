@@ -19,7 +19,6 @@ macro_rules! counters {
     }) => {
         $(#[$attribute])*
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        #[serde(default)]
         pub struct $name {
             $(#[doc = $help] $(#[$of_field])* pub $field: u64,)*
         }

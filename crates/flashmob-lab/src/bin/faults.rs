@@ -186,7 +186,9 @@ fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
         let used_s = processor_seconds();
         let is_hung = |(_, begun_s): &&(u64, f64)| used_s - begun_s > limit_s;
         if let Some((seed, _)) = running.iter().flatten().find(is_hung) {
-            println!("\nseed {seed} failed: it takes more than {SEED_SECONDS_MAX} s of processor time, probably within one event");
+            println!(
+                "\nseed {seed} failed: it takes more than {SEED_SECONDS_MAX} s of processor time, probably within one event"
+            );
             println!("reproduce with: faults --seed {seed} --trace");
             println!("{} passed, 1 failed", shared.passed.load(Ordering::Relaxed));
             std::process::exit(1);

@@ -13,7 +13,7 @@ use crate::net::fetch::{FetchError, post};
 /// The prefix of the address in a QR code.
 pub const URL_PREFIX: &str = "flashmob://join/";
 /// Timeout of connecting, and of the rest.
-const TIMEOUT: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(6);
 /// The first pause after a failure; it doubles.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest pause: the same as between successful announcements.

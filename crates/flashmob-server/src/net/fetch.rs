@@ -9,15 +9,18 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ureq::config::Config;
 use ureq::http::header::{ACCEPT, CONTENT_TYPE, HOST};
-use ureq::http::{Request, Response};
+use ureq::http::{Request, Response, Uri};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, Timeout};
 
 /// The largest head of an answer.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The largest report accepted. One of a thousand nodes with eight links each takes about 6 MiB.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
-/// A connection is made within this, and all of the answer has arrived within this again.
+/// The whole answer arrives within this.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no report.
@@ -75,7 +78,7 @@ pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
     exchange(target, "/trace", None, TIMEOUT)
 }
 
-/// Sends JSON to `http://TARGET PATH` and returns the answer's body. Connecting takes at most `timeout`, and the rest as long again.
+/// Sends JSON to `http://TARGET PATH` and returns the answer's body. All of it takes at most `timeout` for each address.
 ///
 /// # Errors
 /// See [`FetchError`].
@@ -86,7 +89,6 @@ pub fn post(target: &str, path: &str, body: &[u8], timeout: Duration) -> Result<
 fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) -> Result<Vec<u8>, FetchError> {
     let authority = authority(target).ok_or_else(|| FetchError::Target(target.to_string()))?;
     let asked = Asked { authority, path, sent, timeout };
-    // Not by ureq: on a device without a name service the system's resolver would wait for one.
     let addrs = flashmob_host::addresses_of_authority(authority)
         .map_err(|source| FetchError::Resolve { target: authority.to_string(), source })?;
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
@@ -94,7 +96,8 @@ fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) ->
         match asked.ask(addr) {
             Ok(response) => return asked.body_of(response),
             Err(ureq::Error::Timeout(Timeout::Connect)) => last = ErrorKind::TimedOut.into(),
-            Err(ureq::Error::Io(e)) if is_of_connecting(&e) => last = e,
+            // No connection came about: another address of the same name may do.
+            Err(ureq::Error::Io(e)) if !is_of_connection(&e) => last = e,
             Err(error) => return Err(asked.failed(error)),
         }
     }
@@ -105,13 +108,22 @@ fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) ->
     })
 }
 
-/// Whether connecting failed, so that another address of the same name may work.
-fn is_of_connecting(error: &io::Error) -> bool {
-    use ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
-    matches!(
-        error.kind(),
-        ConnectionRefused | HostUnreachable | NetworkUnreachable | AddrNotAvailable | PermissionDenied
-    )
+/// Whether a connection that existed failed.
+fn is_of_connection(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
+}
+
+/// An address that is known already. The system's resolver waits where no name service is, and ureq's starts a thread for it.
+#[derive(Debug)]
+struct Known(SocketAddr);
+
+impl Resolver for Known {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addrs = self.empty();
+        addrs.push(self.0);
+        Ok(addrs)
+    }
 }
 
 /// One request.
@@ -127,17 +139,17 @@ impl Asked<'_> {
     fn ask(&self, addr: SocketAddr) -> Result<Response<Body>, ureq::Error> {
         let config = Agent::config_builder()
             .timeout_connect(Some(self.timeout))
-            .timeout_global(Some(self.timeout * 2))
-            .timeout_recv_response(Some(self.timeout))
-            .timeout_recv_body(Some(self.timeout))
+            .timeout_global(Some(self.timeout))
             .max_response_header_size(HEAD_BYTES_MAX)
             .max_redirects(0)
             .http_status_as_error(false)
             .proxy(None)
-            .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")));
-        let agent: Agent = config.build().into();
+            .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let agent = Agent::with_parts(config, DefaultConnector::default(), Known(addr));
+        // The name is not looked up, and an address with a scope is none that a URI may have.
         let request = Request::builder()
-            .uri(format!("http://{addr}{}", self.path))
+            .uri(format!("http://flashmob{}", self.path))
             .header(HOST, self.authority)
             .header(ACCEPT, "application/json");
         match self.sent {

@@ -182,7 +182,7 @@ impl PathWatch {
                 }
                 let (had, option) = (seen.buffer_bytes, buffer.autotuning_name());
                 log::info!(
-                    "{name}: a buffer of {had} bytes limited the link ({:.1} ms, {:.1} MB/s); enlarged to {has_bytes}, the maximum that {option} allows",
+                    "{name}: a buffer of {had} bytes limited the link ({:.1} ms, {:.1} MB/s); {option} lets the kernel grow it no further, so it was set to {has_bytes}",
                     seen.min_rtt_s * 1e3,
                     seen.bytes_per_second / 1e6
                 );

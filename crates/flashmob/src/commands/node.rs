@@ -76,7 +76,7 @@ pub struct NodeArgs {
     /// Congestion control for data that the node sends, such as cubic or bbr; must be available in this kernel.
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// How link buffers are sized: auto (by the kernel, and by the node where the kernel's maximum is too small for the path), or by the kernel alone.
+    /// How link buffers are sized: path (by the kernel, and by the node where the kernel's maximum is too small for the path), or kernel (by the kernel alone).
     #[arg(long, value_enum, default_value = "path")]
     buffers: BuffersArg,
     /// Address and port for /metrics (Prometheus) and /status (JSON).

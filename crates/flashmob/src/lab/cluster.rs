@@ -64,7 +64,10 @@ impl<'lab> Cluster<'lab> {
         let mut command = Command::new(program);
         command.args(args).env("PATH", path_with_this_binary()).env(SOCKET_VARIABLE, socket);
         let nodes: Vec<String> = (0..self.plan.nodes).map(|n| address::ip(address::node(n)).to_string()).collect();
-        command.env("FLASHMOB_NODES", nodes.join(" ")).env(command_line::VARIABLE, command_line::recorded());
+        command.env("FLASHMOB_NODES", nodes.join(" "));
+        if let Some(line) = &self.plan.command_line {
+            command.env(command_line::VARIABLE, line);
+        }
         command.env(CONFIG_VARIABLE, self.config_path());
         if self.plan.has_gateway {
             command

@@ -37,6 +37,8 @@ pub struct Plan {
     pub has_gateway: bool,
     /// What runs in the gateway's host, and its arguments.
     pub command: Vec<OsString>,
+    /// The command line that results of that command record; `None` in a shell, where each records its own.
+    pub command_line: Option<String>,
 }
 
 impl Plan {

@@ -120,6 +120,7 @@ counters! {
     /// Counters of a link since the gateway's start.
     pub struct LinkCounters {
         batches: "Batches sent",
+        #[serde(default)]
         batches_together: "Batches sent to be answered together",
         pieces: "Pieces sent",
         reply_frames: "Reply frames received",
@@ -130,8 +131,11 @@ counters! {
         node_nanos as "": "Time that completed pieces spent at the node, in nanoseconds",
         resent as "resent_pieces": "Pieces resent after a break",
         breaks: "Times that the link broke or could not be established",
+        #[serde(default)]
         failures as "failed_pieces": "Pieces that failed at the node",
+        #[serde(default)]
         alive_frames: "Frames that kept the link's radio awake",
+        #[serde(default)]
         welcomes: "Times that the node welcomed the link",
     }
 }

@@ -111,7 +111,7 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         let (what, old) = (entry.place.words(), &entry.old);
         left += usize::from(!outcome.is_done());
         let line = match outcome {
-            PutBack::Back => format!("restored {what}: '{old}'"),
+            PutBack::Back => format!("back    {what}: '{old}'"),
             PutBack::Already => format!("was     {what}: '{old}' already"),
             PutBack::Gone => format!("gone    {what}: it no longer exists, or this device has restarted since"),
             PutBack::Changed(now) => format!(

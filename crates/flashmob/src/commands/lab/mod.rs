@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use flashmob_core::gateway::BatchMode;
 
 use super::cluster_args::{ModelArgs, batch};
+use super::command_line;
 use crate::lab::{self, NODES_MAX, Plan};
 
 /// Run real processes and real TCP over a modelled air on this machine.
@@ -119,6 +120,7 @@ impl LabOptions {
             has_gateway: !self.no_gateway && (self.with_gateway || self.node_command.is_none()),
             node_command: self.node_command,
             command,
+            command_line: Some(command_line::recorded()),
         })
     }
 }
@@ -139,7 +141,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
         LabCommand::Run(args) => args.lab.plan(args.command)?,
         LabCommand::Shell(args) => {
             let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-            let plan = args.lab.plan(vec![shell])?;
+            let plan = Plan { command_line: None, ..args.lab.plan(vec![shell])? };
             log::info!(
                 "{} nodes behind the modelled air {}; 'exit' ends the lab; 'flashmob lab shell --help' lists commands to try",
                 plan.nodes,

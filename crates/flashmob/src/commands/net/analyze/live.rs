@@ -3,7 +3,8 @@
 //! It sends none, and keeps no more of a packet than its headers.
 
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{AnalyzeArgs, Heard};
 use crate::commands::tell;
 use crate::commands::whole_file::WholeFile;
+use crate::process::end_with_parent;
 
 /// Bytes kept of a packet: headers of Ethernet, IPv6 and TCP with all their options, and some extension headers.
 const KEPT_BYTES: u32 = 160;
@@ -34,19 +36,19 @@ pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> any
     let cancel = tell::on_signal()?;
     let mut keeper = args.write.as_deref().map(Keeper::begin).transpose()?;
     let mut child = start(interface)?;
-    let (mut said, mut words) = (BufReader::new(child.stderr.take().context("no stderr")?), String::new());
+    let (mut said, mut words) = (BufReader::new(child.stderr.take().context("no stderr")?), Vec::new());
     // It says that it listens, or why it cannot.
-    while !words.contains("listening on") {
-        if said.read_line(&mut words)? == 0 {
-            child.wait()?;
-            return Err(refused(interface, &words));
+    while !String::from_utf8_lossy(&words).contains("listening on") {
+        if said.read_until(b'\n', &mut words)? == 0 {
+            let status = child.wait()?;
+            return Err(refused(interface, &String::from_utf8_lossy(&words), status));
         }
     }
     log::info!("capturing on {interface}; Ctrl-C ends it");
     let said = std::thread::spawn(move || {
-        let mut rest = String::new();
-        let _ = said.read_to_string(&mut rest);
-        rest
+        let mut rest = Vec::new();
+        let _ = said.read_to_end(&mut rest);
+        String::from_utf8_lossy(&rest).into_owned()
     });
     let mut analyzer = Analyzer::new(limits);
     analyzer.only_port(args.filter_port);
@@ -105,6 +107,9 @@ fn start(interface: &str) -> anyhow::Result<Child> {
         // A lab's namespace has no other user to change to.
         command.args(["-Z", "root"]);
     }
+    // Ctrl-C is for this program, which then ends the capture in order; and nothing outlives this program.
+    command.process_group(0);
+    end_with_parent(&mut command);
     spawn(&mut command)
 }
 
@@ -120,8 +125,13 @@ fn spawn(tcpdump: &mut Command) -> anyhow::Result<Child> {
 }
 
 /// Why tcpdump does not listen, with a remedy.
-fn refused(interface: &str, said: &str) -> anyhow::Error {
+fn refused(interface: &str, said: &str, status: ExitStatus) -> anyhow::Error {
     let said = said.trim().replace('\n', " ");
+    if said.contains("Couldn't change to") {
+        return anyhow!(
+            "tcpdump cannot change its user in the lab of an ordinary user; run the lab with sudo, or capture outside of it ({said})"
+        );
+    }
     if said.contains("permission") || said.contains("not permitted") {
         return anyhow!(
             "capturing on {interface} needs root or CAP_NET_RAW; run it with sudo, or: \
@@ -139,7 +149,7 @@ fn refused(interface: &str, said: &str) -> anyhow::Error {
             names.join(", ")
         );
     }
-    anyhow!("cannot capture on {interface}: {said}")
+    anyhow!("cannot capture on {interface}: tcpdump ended with {status}: {said}")
 }
 
 /// Reads what it captures with `read`, and interrupts it after `time` or on a signal.
@@ -231,9 +241,12 @@ mod tests {
 
     #[test]
     fn refusals_have_remedies_and_losses_are_read() {
+        let refused = |interface, said| refused(interface, said, ExitStatus::default());
         let not_permitted =
             refused("lo", "tcpdump: lo: You don't have permission to perform this capture on that device\n");
         assert!(not_permitted.to_string().contains("sudo tcpdump -i lo"), "{not_permitted}");
+        let in_lab = refused("air0", "tcpdump: Couldn't change to 'root' uid=0 gid=0: Operation not permitted\n");
+        assert!(in_lab.to_string().contains("run the lab with sudo"), "{in_lab}");
         let absent = refused("absent0", "tcpdump: absent0: No such device exists\n(No such device exists)\n");
         assert!(absent.to_string().starts_with("no interface 'absent0'; the interfaces are: "), "{absent}");
         assert_eq!(

@@ -124,7 +124,8 @@ pub fn run(args: &P1Args) -> anyhow::Result<ExitCode> {
     let runs = plan::runs(args.quick, args.full);
     let document = measure(&runs, &setup, &stop, kept.clone(), one)?;
     let Some(document) = document else { return Ok(nothing_measured()) };
-    let interrupted = document.interrupted;
+    // A part that ended by an error is a warning of the document, not a stop.
+    let interrupted = stop.load(Ordering::Relaxed);
     let void = document.cluster().into_iter().flat_map(|c| &c.points).flat_map(|p| &p.repetitions);
     let void = void.filter(|repetition| repetition.is_void).count();
     let result = kept.as_ref().map(|path| path.display().to_string());

@@ -120,8 +120,6 @@ impl Setup {
     }
 }
 
-impl Run {}
-
 impl super::super::runs::Run for Run {
     type Setup = Setup;
 

@@ -67,8 +67,8 @@ public class ScreenshotTest {
         }
         return new Snapshot(1, Supervisor.Phase.SERVING, null, "", 0, 0, new NodeStatus(8000, 16L << 30, 2, 9, 9, 9, ""),
                 new Rates(1240, 5_080_000, 61_000), history, Arrays.asList(
-                        "09:14:02  extent.bin: made, 16 GiB",
-                        "09:14:02  this is extent 8c3d66c5ff70dea57d00675f6ba5dc70 from now on",
+                        "09:14:02  extent.bin: created, 16 GiB",
+                        "09:14:02  extent.bin.flashmob: assigned extent identity 8c3d66c5ff70dea57d00675f6ba5dc70",
                         "09:14:02  ready, listening on 0.0.0.0:7411",
                         "09:14:09  192.168.1.5:40332: the gateway of volume pool is here, 4 links"));
     }
