@@ -78,6 +78,17 @@ impl Scene {
         self.rig.store.medium.mapped().expect("mapped")
     }
 
+    /// Evicts the file, until this page of it is gone.
+    fn evict(&self, page: u64) {
+        crate::store::tests::evict(&self.path, || {
+            let mut pages = [0];
+            let is_known = self.mapped().memory.resident(page * self.page(), &mut pages);
+            // Mapped pages are not evicted by advice: their page tables go first, as they do when memory is short.
+            self.mapped().memory.drop_page_tables();
+            is_known && pages[0] & 1 == 0
+        });
+    }
+
     fn page(&self) -> u64 {
         rustix::param::page_size() as u64
     }
@@ -225,9 +236,7 @@ fn an_evicted_page_goes_the_old_way() {
     let mut scene = Scene::new(4 * REGION_BYTES);
     scene.warm(0);
     let file = File::open(&scene.path).unwrap();
-    // Mapped pages are not evicted by advice: their page tables go first, as they do when memory is short.
-    scene.mapped().memory.drop_page_tables();
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    scene.evict(5);
     // Bring a part of it back, and let the answer grow old. Readahead brings more than that.
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
     rustix::io::pread(&file, &mut vec![0; 100_000], 0).unwrap();
@@ -254,11 +263,7 @@ fn a_page_evicted_behind_our_back_is_read_right_and_followed_by_a_pause() {
     let mut scene = Scene::new(4 * REGION_BYTES);
     scene.warm(0);
     // Evicted right after the kernel was asked, which no answer can foresee.
-    scene.mapped().memory.drop_page_tables();
-    let file = File::open(&scene.path).unwrap();
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let mut pages = [0];
-    assert!(scene.mapped().memory.resident(5 * scene.page(), &mut pages) && pages[0] & 1 == 0, "evicted");
+    scene.evict(5);
     for _ in 0..20 {
         assert!(scene.read(5 * scene.page(), 512), "believed to be there, and waited for");
     }

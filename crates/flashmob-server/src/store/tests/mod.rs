@@ -6,6 +6,7 @@
 //! ignored: `cargo test -p flashmob store -- --ignored`.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -46,6 +47,19 @@ pub(super) fn variants() -> Vec<Variant> {
 /// A configuration of that kind.
 pub(super) fn config(path: &Path, size_bytes: u64, (engine, direct): Variant) -> StoreConfig {
     StoreConfig { size_bytes: Some(size_bytes), engine, direct, ..StoreConfig::new(path) }
+}
+
+/// Evicts the pages of a file. The kernel leaves those out that somebody else has hold of at the moment, so it may take more than one call.
+pub(super) fn evict(path: &Path, mut is_evicted: impl FnMut() -> bool) {
+    let (file, begun) = (File::open(path).unwrap(), Instant::now());
+    loop {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        if is_evicted() {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "the kernel keeps the pages of {}", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A store with an event loop as simple as can be.
