@@ -108,13 +108,14 @@ fn exchange(target: &str, path: &str, sent: Option<&[u8]>, timeout: Duration) ->
     })
 }
 
-/// Whether a connection that existed failed.
+/// Whether the error is that of an established connection.
 fn is_of_connection(error: &io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
 }
 
-/// An address that is known already. The system's resolver waits where no name service is, and ureq's starts a thread for it.
+/// Resolves to one address, whatever the URI. The system's resolver blocks where there is no name service, and ureq's default one starts a
+/// thread for it.
 #[derive(Debug)]
 struct Known(SocketAddr);
 
@@ -147,7 +148,7 @@ impl Asked<'_> {
             .user_agent(concat!("flashmob/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = Agent::with_parts(config, DefaultConnector::default(), Known(addr));
-        // The name is not looked up, and an address with a scope is none that a URI may have.
+        // The host is a placeholder: the resolver has the address, and a URI cannot hold an IPv6 address with a scope.
         let request = Request::builder()
             .uri(format!("http://flashmob{}", self.path))
             .header(HOST, self.authority)
