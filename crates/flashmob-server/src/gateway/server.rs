@@ -77,8 +77,6 @@ pub struct GatewayServer {
     dirty_links: Vec<LinkId>,
     /// Where each client's connection is, by the client's place in the gateway.
     conn_of_client: Vec<usize>,
-    /// Listeners whose last accept failed, perhaps for lack of descriptors.
-    accept_again: Vec<usize>,
     /// Kept by a gateway that has a configuration file.
     pub(super) memory: Option<ExtentMemory>,
     surplus: Surplus,
@@ -178,7 +176,6 @@ impl GatewayServer {
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
             conn_of_client: Vec::new(),
-            accept_again: Vec::new(),
             memory,
             surplus: Surplus::default(),
             next_look: Time::default(),
@@ -262,8 +259,9 @@ impl GatewayServer {
         if self.links.has_local_work(&self.gateway) || (resident.is_some() && !self.gateway.completions().is_empty()) {
             return Some(Duration::ZERO);
         }
-        let closing =
-            draining || !self.accept_again.is_empty() || self.clients.iter().any(|(_, c)| c.closing.is_some());
+        let closing = draining
+            || self.listeners.iter().any(Listener::must_retry)
+            || self.clients.iter().any(|(_, c)| c.closing.is_some());
         let soon = closing.then_some(Duration::from_millis(20));
         let surplus = self.surplus.due(self.gateway.memory_used_bytes());
         let due = self.gateway.next_timeout().into_iter().chain(surplus).min().map(|at| self.clock.until(at));
@@ -274,8 +272,10 @@ impl GatewayServer {
     fn turn(&mut self, events: &Events, resident: Option<&mut (dyn Resident + '_)>) {
         let now = self.clock.now();
         self.note_events(events);
-        for listener in std::mem::take(&mut self.accept_again) {
-            self.accept_all(listener);
+        for listener in 0..self.listeners.len() {
+            if self.listeners[listener].must_retry() {
+                self.accept_all(listener);
+            }
         }
         while let Ok(sighting) = self.sightings.try_recv() {
             self.take_sighting(now, sighting);
@@ -345,18 +345,8 @@ impl GatewayServer {
 
     fn accept_all(&mut self, listener: usize) {
         let socket = SocketOptions { keepalive: Some(KEEPALIVE), ..SocketOptions::default() };
-        self.accept_again.retain(|&again| again != listener);
-        loop {
-            match self.listeners[listener].accept(&socket) {
-                Ok(Some(stream)) => self.add_client(stream),
-                Ok(None) => return,
-                Err(error) => {
-                    // There is no further event for connections that wait already.
-                    log::warn!("cannot accept a client: {error}; retrying");
-                    self.accept_again.push(listener);
-                    return;
-                }
-            }
+        while let Some(stream) = self.listeners[listener].accept(&socket) {
+            self.add_client(stream);
         }
     }
 

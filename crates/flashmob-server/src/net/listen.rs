@@ -32,61 +32,72 @@ impl fmt::Display for ListenAddr {
 
 /// A socket that takes connections. A unix socket's file is removed with it.
 #[derive(Debug)]
-pub enum Listener {
-    /// Over TCP.
+pub struct Listener {
+    socket: Socket,
+    must_retry: bool,
+}
+
+#[derive(Debug)]
+enum Socket {
     Tcp(TcpListener),
-    /// Over a unix socket at this path.
     Unix(UnixListener, PathBuf),
 }
 
 impl Listener {
     /// Listens. A stale unix socket is replaced.
     pub fn bind(addr: &ListenAddr) -> io::Result<Listener> {
-        match addr {
-            ListenAddr::Tcp(addr) => Ok(Listener::Tcp(TcpListener::bind(*addr)?)),
+        let socket = match addr {
+            ListenAddr::Tcp(addr) => Socket::Tcp(TcpListener::bind(*addr)?),
             ListenAddr::Unix(path) => {
                 remove_stale(path)?;
-                Ok(Listener::Unix(UnixListener::bind(path)?, path.clone()))
+                Socket::Unix(UnixListener::bind(path)?, path.clone())
             }
-        }
+        };
+        Ok(Listener { socket, must_retry: false })
     }
 
     /// The address that it listens on, with the port that the kernel chose.
     pub fn local_addr(&self) -> io::Result<ListenAddr> {
-        match self {
-            Listener::Tcp(listener) => Ok(ListenAddr::Tcp(listener.local_addr()?)),
-            Listener::Unix(_, path) => Ok(ListenAddr::Unix(path.clone())),
+        match &self.socket {
+            Socket::Tcp(listener) => Ok(ListenAddr::Tcp(listener.local_addr()?)),
+            Socket::Unix(_, path) => Ok(ListenAddr::Unix(path.clone())),
         }
     }
 
-    /// The next connection; `None` if there is none now.
-    pub fn accept(&self, options: &SocketOptions) -> io::Result<Option<Stream>> {
-        let stream = match self {
-            Listener::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
+    /// The next connection; `None` if there is none now. A failure is logged.
+    pub fn accept(&mut self, options: &SocketOptions) -> Option<Stream> {
+        let stream = match &self.socket {
+            Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 configure(&SockRef::from(&stream), options)?;
                 Ok(Stream::Tcp(stream))
             }),
-            Listener::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
         };
-        match stream {
-            Ok(stream) => Ok(Some(stream)),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(e) => Err(e),
+        self.must_retry = stream.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock);
+        if let (Err(error), true) = (&stream, self.must_retry) {
+            log::warn!("cannot accept a connection: {error}; retrying");
         }
+        stream.ok()
+    }
+
+    /// The last accept failed, perhaps for lack of descriptors: there is no further event for connections that wait already.
+    #[must_use]
+    pub fn must_retry(&self) -> bool {
+        self.must_retry
     }
 
     /// Asks for events under `token`.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        match self {
-            Listener::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
-            Listener::Unix(listener, _) => registry.register(listener, token, Interest::READABLE),
+        match &mut self.socket {
+            Socket::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
+            Socket::Unix(listener, _) => registry.register(listener, token, Interest::READABLE),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
+        if let Socket::Unix(_, path) = &self.socket {
             // If that fails, the next start replaces the stale socket.
             let _ = std::fs::remove_file(path);
         }

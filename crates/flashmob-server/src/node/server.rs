@@ -78,8 +78,6 @@ pub struct NodeServer {
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     stop: Arc<AtomicBool>,
-    /// A connection could not be accepted, for want of descriptors perhaps.
-    accept_again: bool,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
     /// When a condition that was held back is sent to gateways.
@@ -120,7 +118,6 @@ impl NodeServer {
             reporter,
             questions,
             stop,
-            accept_again: false,
             next_look: Time::default(),
             tell_again: None,
             last_linked: None,
@@ -168,7 +165,7 @@ impl NodeServer {
             let busy = self.extent.node.wants_turn()
                 || self.conns.iter().any(|(_, c)| c.readiness.is_readable() && self.extent.node.wants_bytes(c.link));
             let busy = busy && drain_until.is_none();
-            let closing = self.accept_again || self.conns.iter().any(|(_, c)| c.closing.is_some());
+            let closing = self.listener.must_retry() || self.conns.iter().any(|(_, c)| c.closing.is_some());
             let timeout = match (busy, closing || drain_until.is_some()) {
                 (true, _) => Some(Duration::ZERO),
                 (false, true) => Some(Duration::from_millis(50)),
@@ -183,7 +180,7 @@ impl NodeServer {
                 _ => {}
             }
             self.note_events(&events);
-            if self.accept_again {
+            if self.listener.must_retry() {
                 self.accept_all();
             }
             if drain_until.is_none() {
@@ -235,20 +232,10 @@ impl NodeServer {
     }
 
     fn accept_all(&mut self) {
-        self.accept_again = false;
         let congestion = self.options.congestion.clone();
         let socket = SocketOptions { keepalive: Some(KEEPALIVE), congestion, ..SocketOptions::default() };
-        loop {
-            match self.listener.accept(&socket) {
-                Ok(Some(stream)) => self.add_conn(stream),
-                Ok(None) => return,
-                Err(error) => {
-                    // There is no further event for connections that wait already.
-                    log::warn!("cannot accept a connection: {error}; retrying");
-                    self.accept_again = true;
-                    return;
-                }
-            }
+        while let Some(stream) = self.listener.accept(&socket) {
+            self.add_conn(stream);
         }
     }
 

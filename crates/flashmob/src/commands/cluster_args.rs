@@ -6,6 +6,15 @@ use clap::{Args, ValueEnum};
 use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
 
+/// How long a repetition takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Before anything counts.
+    pub warmup: Duration,
+    /// What counts.
+    pub time: Duration,
+}
+
 /// The cluster that is modelled.
 #[derive(Clone, Debug, Args)]
 pub struct ModelArgs {
@@ -103,10 +112,10 @@ impl LoadArgs {
         self.outstanding_total.unwrap_or_else(|| nodes * self.outstanding.unwrap_or_else(|| held.max(256)))
     }
 
-    /// Time before anything counts.
+    /// How long each repetition takes.
     #[must_use]
-    pub fn warmup(&self) -> Duration {
-        self.warmup.unwrap_or_else(|| flashmob_lab::load::warmup_for(self.time))
+    pub fn times(&self) -> Times {
+        Times { warmup: self.warmup.unwrap_or_else(|| flashmob_lab::load::warmup_for(self.time)), time: self.time }
     }
 }
 

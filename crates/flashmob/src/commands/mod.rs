@@ -21,6 +21,7 @@ mod push;
 mod report;
 #[cfg(target_os = "linux")]
 mod reproduce;
+mod result_args;
 mod simulate;
 mod status;
 mod tell;

@@ -14,37 +14,13 @@ pub mod table;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use std::path::PathBuf;
-
-use clap::Args;
-
-use super::tell::{self, Begun, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
+use super::result_args::ResultArgs;
+use super::tell::{Begun, STATUS_ERRORS, STATUS_INTERRUPTED};
 pub use record::Subject;
 pub use sweep::{Runner, Sweep};
 
 /// Some point has nothing but void repetitions.
 pub const STATUS_VOID: u8 = 5;
-
-/// Where the result goes.
-#[derive(Clone, Debug, Args)]
-pub struct ResultArgs {
-    /// Name of this cluster in reports.
-    #[arg(long, value_name = "NAME")]
-    pub label: Option<String>,
-    /// Save the result as JSON (schema/result-1.json), for `flashmob report`.
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Output format: a table, the result as JSON, or one JSON line per event (schema/event-1.json).
-    #[arg(long, value_enum, default_value = "table")]
-    pub output: Output,
-}
-
-impl ResultArgs {
-    /// Fails now rather than after an hour.
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.save.as_deref().map_or(Ok(()), |path| tell::check_writable(path, None))
-    }
-}
 
 /// Measures all of `sweep` with `runner`, prints and saves the result as `args` say, and gives the exit status. `subject` is asked
 /// for once everything was measured.
@@ -56,7 +32,7 @@ pub fn measure(
     subject: impl FnOnce() -> anyhow::Result<Subject>,
 ) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
-    let mut teller = Teller::new(args.output, table::render);
+    let mut teller = args.teller(table::render);
     teller.begin(sweep.points.len(), sweep.repeat, sweep.seed);
     let swept = sweep::run_sweep(runner, sweep, begun.at, cancel, &mut |told| teller.cluster(told))?;
     let (interrupted, failure) = (swept.interrupted, swept.failure);
@@ -65,9 +41,7 @@ pub fn measure(
         subject.warnings.push(record::cut_short(error));
     }
     let document = record::document(subject, swept.points, sweep, begun, interrupted || failure.is_some(), args);
-    if let Some(path) = &args.save {
-        tell::save(&document, path)?;
-    }
+    args.save(&document)?;
     teller.end(&document)?;
     if let Some(failure) = failure {
         return Err(failure);

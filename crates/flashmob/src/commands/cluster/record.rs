@@ -6,7 +6,8 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 
 use super::super::tell::Begun;
-use super::{ResultArgs, Sweep};
+use super::Sweep;
+use crate::commands::result_args::ResultArgs;
 
 /// Distance of the fastest and the slowest repetition, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;

@@ -3,16 +3,16 @@
 //! Each round measures every point once, so that whatever changes with time touches all of them alike.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flashmob_core::gateway::BatchMode;
 use flashmob_results::cluster::{Batch, Parameters, Repetition};
 
-use super::super::cluster_args::LoadArgs;
+use super::super::cluster_args::{LoadArgs, Times};
 
 /// Measures one point once.
 pub trait Runner {
-    /// Runs with these parameters: `warmup` before anything counts, then `time`; where things are left to chance, by `seed`.
+    /// Runs with these parameters for these times; where things are left to chance, by `seed`.
     ///
     /// `cancel` ends it early: then the repetition holds what was measured until then, and is void. `progress` is told now and then
     /// how much of it is done, from 0 to 1. The repetition's `begin_s` is filled in by the caller.
@@ -22,8 +22,7 @@ pub trait Runner {
     fn run(
         &mut self,
         parameters: &Parameters,
-        warmup: Duration,
-        time: Duration,
+        times: Times,
         seed: u64,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
@@ -37,10 +36,8 @@ pub struct Sweep {
     pub points: Vec<Parameters>,
     /// Repetitions of each.
     pub repeat: u32,
-    /// Before anything counts.
-    pub warmup: Duration,
-    /// What counts of each repetition.
-    pub time: Duration,
+    /// Of each repetition.
+    pub times: Times,
     /// Where chance comes from; each round has its own, equal for all of its points.
     pub seed: u64,
 }
@@ -94,7 +91,7 @@ impl Sweep {
                 }
             }
         }
-        Sweep { points, repeat: load.repeat, warmup: load.warmup(), time: load.time, seed }
+        Sweep { points, repeat: load.repeat, times: load.times(), seed }
     }
 }
 
@@ -138,7 +135,7 @@ pub fn run_sweep(
             let begin_s = begun.elapsed().as_secs_f64();
             let seed = sweep.seed.wrapping_add(u64::from(round));
             let mut progress = |fraction: f64| tell(Told::Progress((done + fraction.clamp(0.0, 1.0)) / all));
-            let repetition = match runner.run(parameters, sweep.warmup, sweep.time, seed, cancel, &mut progress) {
+            let repetition = match runner.run(parameters, sweep.times, seed, cancel, &mut progress) {
                 Ok(repetition) => Repetition { begin_s, ..repetition },
                 // What was measured until then is worth keeping.
                 Err(error) if done > 0.0 => {

@@ -7,7 +7,8 @@ use flashmob_results::warning::Code;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::super::cluster_args::LoadArgs;
+use super::super::cluster_args::{LoadArgs, Times};
+use super::super::tell::Output;
 use super::*;
 
 #[derive(clap::Parser)]
@@ -61,8 +62,7 @@ impl Runner for Scripted {
     fn run(
         &mut self,
         parameters: &Parameters,
-        _: Duration,
-        _: Duration,
+        _: Times,
         seed: u64,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
@@ -112,7 +112,10 @@ fn a_sweep_is_every_combination_and_knows_how_many_requests_each_needs() {
         (point(1, 1, Batch::Fixed(1)), point(8, 4, Batch::Fixed(100)), point(8, 1, Batch::Auto)),
         (256, 6400, 2048)
     );
-    assert_eq!((sweep.repeat, sweep.time, sweep.warmup), (2, Duration::from_secs(3), Duration::from_millis(1500)));
+    assert_eq!(
+        (sweep.repeat, sweep.times.time, sweep.times.warmup),
+        (2, Duration::from_secs(3), Duration::from_millis(1500))
+    );
     for mode in [BatchMode::Auto, BatchMode::Fixed(10)] {
         assert_eq!(sweep::mode_of(sweep::batch_of(mode)), mode);
     }

@@ -10,8 +10,9 @@ use flashmob_lab::air::Attachment as Modelled;
 use flashmob_lab::cluster::{NODES_MAX, OUTSTANDING_BYTES_MAX};
 use flashmob_results::cluster::{AirModel, Attachment, Setting};
 
-use super::cluster::{self, ResultArgs, Subject, Sweep, figures};
+use super::cluster::{self, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
+use super::result_args::ResultArgs;
 use super::tell;
 use runner::Simulator;
 
@@ -48,7 +49,7 @@ pub struct SimulateArgs {
 
 /// Simulates everything that was asked for.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
-    args.result.check()?;
+    args.result.check(None)?;
     let sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
     let mut simulator = Simulator::new(&args.parts, args.cells);
     for point in &sweep.points {
@@ -60,7 +61,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
             Bytes(point.block_bytes.into()),
             Bytes(OUTSTANDING_BYTES_MAX)
         );
-        simulator.settings(point, sweep.warmup, sweep.time, sweep.seed).check()?;
+        simulator.settings(point, sweep.times, sweep.seed).check()?;
     }
     let cancel = tell::on_signal()?;
     cluster::measure(&mut simulator, &sweep, &args.result, &cancel, || subject(args, &sweep))

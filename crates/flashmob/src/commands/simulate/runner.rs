@@ -9,7 +9,7 @@ use flashmob_results::latency::Latency;
 
 use super::super::cluster::Runner;
 use super::super::cluster::sweep::mode_of;
-use super::super::cluster_args::PartsArgs;
+use super::super::cluster_args::{PartsArgs, Times};
 
 /// How much virtual time passes between two looks at whether to go on.
 const STEP: Duration = Duration::from_millis(250);
@@ -27,7 +27,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// The cluster and its load for one point.
-    pub fn settings(&self, point: &Parameters, warmup: Duration, time: Duration, seed: u64) -> Settings {
+    pub fn settings(&self, point: &Parameters, times: Times, seed: u64) -> Settings {
         Settings {
             nodes: point.nodes,
             loaded_nodes: point.nodes,
@@ -41,8 +41,8 @@ impl<'a> Simulator<'a> {
             block_bytes: point.block_bytes,
             read_percent: point.read_percent,
             outstanding: point.outstanding,
-            warmup,
-            time,
+            warmup: times.warmup,
+            time: times.time,
             seed,
             gateway_cost: Cost::COMPUTER,
             node_cost: Cost::TABLET,
@@ -54,13 +54,12 @@ impl Runner for Simulator<'_> {
     fn run(
         &mut self,
         parameters: &Parameters,
-        warmup: Duration,
-        time: Duration,
+        times: Times,
         seed: u64,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
     ) -> anyhow::Result<Repetition> {
-        let settings = self.settings(parameters, warmup, time, seed);
+        let settings = self.settings(parameters, times, seed);
         let mut go_on = |fraction: f64| {
             progress(fraction);
             !cancel.load(Ordering::Relaxed)

@@ -2,7 +2,7 @@
 
 mod cluster;
 mod compare;
-mod loop_fs;
+pub mod loop_fs;
 mod outputs;
 mod run;
 mod sqlite;

@@ -12,6 +12,7 @@ use flashmob_lab::load::{Master, Plan, Tally};
 use flashmob_results::cluster::{Batches, Packets};
 
 use super::volume::{LOOKS_EVERY, READY_TIMEOUT, missing, not_ready};
+use crate::commands::cluster_args::Times;
 use crate::lab::status::{self as lab, LabStatus};
 use flashmob_server::gateway::{Inside, Resident};
 
@@ -66,15 +67,6 @@ enum Phase {
         until: Instant,
     },
     Over,
-}
-
-/// How it is to be done.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    /// Before anything counts.
-    pub warmup: Duration,
-    /// What counts.
-    pub time: Duration,
 }
 
 /// The load.

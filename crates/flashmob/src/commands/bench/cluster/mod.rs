@@ -17,8 +17,9 @@ use flashmob_lab::flash::Profile;
 use flashmob_results::cluster::{Parameters, Setting};
 use flashmob_results::warning::{Code, Warning};
 
-use crate::commands::cluster::{self, ResultArgs, Subject, Sweep, figures};
+use crate::commands::cluster::{self, Subject, Sweep, figures};
 use crate::commands::cluster_args::LoadArgs;
+use crate::commands::result_args::ResultArgs;
 use crate::commands::tell;
 use crate::lab::status::{self as lab, CONFIG_VARIABLE};
 use runner::GatewayRunner;
@@ -82,7 +83,7 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
         config.volumes[0].name
     );
     anyhow::ensure!(!writes || !config.volumes[0].read_only, "volume '{}' is read-only", config.volumes[0].name);
-    args.result.check()?;
+    args.result.check(None)?;
     let cancel = tell::on_signal()?;
     let asked = nodes.iter().copied().max().unwrap_or(1) as usize;
     let Some(facts) = volume::learn(&config, asked, &cancel)? else {

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use flashmob_lab::load::Plan;
 use flashmob_results::cluster::{AirUse, Batch, Batches, Packets, Parameters, Repetition};
 use flashmob_results::latency::{Latency, histogram};
 
-use super::load::{Load, Look, Seen, Times};
+use super::load::{Load, Look, Seen};
 use super::volume::Facts;
 use crate::commands::cluster::Runner;
 use crate::commands::cluster::sweep::mode_of;
+use crate::commands::cluster_args::Times;
 use crate::lab::status::LabStatus;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::GatewayServer;
@@ -50,8 +50,7 @@ impl Runner for GatewayRunner {
     fn run(
         &mut self,
         parameters: &Parameters,
-        warmup: Duration,
-        time: Duration,
+        times: Times,
         seed: u64,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
@@ -64,7 +63,6 @@ impl Runner for GatewayRunner {
             outstanding: parameters.outstanding,
             seed,
         };
-        let times = Times { warmup, time };
         let mut load = Load::new(plan, nodes, times, self.lab.as_deref(), cancel, progress);
         GatewayServer::open_native(&self.config_for(parameters))?.run_with(&mut load)?;
         let seen = load.outcome()?;

@@ -1,6 +1,6 @@
 //! What two looks come to.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flashmob_lab::load::Master;
 use flashmob_results::cluster::{AirModel, Attachment, Lateness};

@@ -21,7 +21,8 @@ use preset::Preset;
 pub use preset::scale;
 use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
-use crate::commands::tell::{self, Begun, Output, STATUS_ERRORS, STATUS_INTERRUPTED, Teller};
+use crate::commands::result_args::ResultArgs;
+use crate::commands::tell::{self, Begun, STATUS_ERRORS, STATUS_INTERRUPTED};
 
 /// Measure one device: read or write a file on it, in any order, size and number of threads.
 ///
@@ -67,21 +68,14 @@ pub struct DiskArgs {
     /// times (P3, Fig 4). For a disk this reads kernel events and needs root and tracefs.
     #[arg(long)]
     commands: bool,
-    /// Name of this device in reports.
-    #[arg(long, value_name = "NAME")]
-    label: Option<String>,
     /// Allow --write to overwrite a file that this benchmark did not create.
     #[arg(long)]
     allow_overwrite: bool,
     /// Remove the file at the end, if the benchmark created it.
     #[arg(long)]
     remove: bool,
-    /// Save the result as JSON (schema/result-1.json), for `flashmob report`.
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Output format: a table, the result as JSON, or one JSON line per event (schema/event-1.json).
-    #[arg(long, value_enum, default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// All settings, from every source.
@@ -108,7 +102,7 @@ impl DiskArgs {
         let preset = self.preset.map_or_else(Settings::default, |preset| preset.settings(self.scale, model.is_some()));
         let settings = self.settings.clone().over(job.settings).over(preset.clone());
         let changed = if self.preset.is_some() { settings.differing(&preset) } else { Vec::new() };
-        Ok(Job { file, model, label: self.label.clone().or(job.label), settings, changed })
+        Ok(Job { file, model, label: self.result.label.clone().or(job.label), settings, changed })
     }
 }
 
@@ -117,11 +111,9 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     let job = args.job()?;
     let grid = job.settings.grid()?;
-    if let Some(path) = &args.save {
-        tell::check_writable(path, job.file.as_deref())?;
-    }
+    args.result.check(job.file.as_deref())?;
     let cancel = tell::on_signal()?;
-    let mut teller = Teller::new(args.output, table::render);
+    let mut teller = args.result.teller(table::render);
     let seed = job.settings.seed();
 
     let size_bytes = job.settings.size;
@@ -183,9 +175,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         ..begun.document(device::describe(), Measurement::Disk(measured), swept.warnings)
     };
     whole::add_warnings(&mut document, job.changed, job.settings.size);
-    if let Some(path) = &args.save {
-        tell::save(&document, path)?;
-    }
+    args.result.save(&document)?;
     teller.end(&document)?;
     if let Some(failure) = swept.failure {
         return Err(failure.into());

@@ -1,7 +1,6 @@
 //! The arguments, and the points that lists of them make.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
@@ -10,7 +9,7 @@ use flashmob_bench::net::protocol::{BLOCK_BYTES_MAX, DATAGRAM_BYTES_MAX, DATAGRA
 use flashmob_bench::net::{Length, Plan};
 use flashmob_results::net::{Direction, Messages, Parameters, Path, Protocol};
 
-use crate::commands::tell::Output;
+use crate::commands::result_args::ResultArgs;
 use crate::commands::time;
 
 /// What datagrams are sent at unless a rate is given, as iperf3 does: 1 Mbit/s.
@@ -69,15 +68,8 @@ pub struct NetArgs {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub path: super::path_args::PathArgs,
-    /// Name of this path in reports.
-    #[arg(long, value_name = "NAME")]
-    pub label: Option<String>,
-    /// Save the result as JSON (schema/result-1.json).
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// Output format: lines and a table, the result as JSON, or one JSON line per event (schema/event-1.json).
-    #[arg(long, value_enum, default_value = "table")]
-    pub output: Output,
+    #[command(flatten)]
+    pub result: ResultArgs,
 }
 
 /// What is sent. Lists make a sweep over all combinations.

@@ -11,7 +11,7 @@ use super::args::{LoadArgs, NetArgs};
 use super::measure::status;
 use super::table;
 use crate::commands::own_runs;
-use crate::commands::tell::{self, STATUS_INTERRUPTED, Teller};
+use crate::commands::tell::{self, STATUS_INTERRUPTED};
 use crate::commands::words;
 
 /// Measures over each path of the arguments.
@@ -19,15 +19,13 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     for name in &args.load.congestion {
         check_congestion(name)?;
     }
-    if let Some(path) = &args.save {
-        tell::check_writable(path, None)?;
-    }
+    args.result.check(None)?;
     let paths = args.path.paths();
     let points = args.load.points(None)?.len() * paths.len();
     let folder = own_runs::scratch("bench-net")?;
     let stop = tell::on_signal()?;
     let load = words_of(&args.load, args.repeat);
-    let mut teller = Teller::new(args.output, table::render);
+    let mut teller = args.result.teller(table::render);
     teller.begin(points, args.repeat, args.path.seed);
     let (mut parts, mut failed): (Vec<Document>, bool) = (Vec::new(), false);
     for (done, path) in paths.iter().enumerate() {
@@ -52,12 +50,10 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     }
     let measured = parts.len();
     let mut document = merge::nets(parts)?;
-    document.label.clone_from(&args.label);
+    document.label.clone_from(&args.result.label);
     document.interrupted |= interrupted || failed;
     document.warnings.extend(missing(measured, paths.len()));
-    if let Some(path) = &args.save {
-        tell::save(&document, path)?;
-    }
+    args.result.save(&document)?;
     teller.end(&document)?;
     if failed && !interrupted {
         return Ok(ExitCode::FAILURE);

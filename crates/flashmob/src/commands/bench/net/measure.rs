@@ -28,9 +28,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     for name in &args.load.congestion {
         check_congestion(name)?;
     }
-    if let Some(path) = &args.save {
-        tell::check_writable(path, None)?;
-    }
+    args.result.check(None)?;
     let lab = lab::socket();
     let path = lab
         .as_deref()
@@ -48,7 +46,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
         lab: lab.clone(),
         rows: points.into_iter().map(|p| (p, Vec::new())).collect(),
     };
-    let mut teller = Teller::new(args.output, table::render);
+    let mut teller = args.result.teller(table::render);
     teller.begin(sweep.rows.len(), args.repeat, 0);
     let failure = sweep.run(begun.at, &cancel, &mut teller)?;
     let interrupted = cancel.load(Ordering::Relaxed);
@@ -56,16 +54,14 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     let subject = Subject {
         setting: if lab.is_some() { Setting::Lab } else { Setting::Network },
         server,
-        label: args.label.clone(),
+        label: args.result.label.clone(),
         begun,
         interrupted,
     };
     sweep.rows.retain(|(_, repetitions)| !repetitions.is_empty());
     let document = record::document(subject, sweep.rows, failure.as_ref());
-    if let Some(path) = &args.save {
-        tell::save(&document, path)?;
-    }
-    if is_single && args.output == Output::Table {
+    args.result.save(&document)?;
+    if is_single && args.result.output == Output::Table {
         // The lines have said it all, but what makes it doubtful.
         say(&table::doubts(&document));
     } else {
@@ -110,7 +106,7 @@ impl Sweep<'_> {
 
     /// Measures every point in every round. An error that comes after something was measured is given back beside it.
     fn run(&mut self, begun: Instant, cancel: &AtomicBool, teller: &mut Teller) -> anyhow::Result<Option<NetError>> {
-        let tells_lines = self.is_single() && self.args.output == Output::Table;
+        let tells_lines = self.is_single() && self.args.result.output == Output::Table;
         let all = f64::from(self.args.repeat) * self.rows.len() as f64;
         let mut done = 0.0;
         for round in 0..self.args.repeat {

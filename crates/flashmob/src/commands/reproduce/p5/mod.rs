@@ -14,8 +14,9 @@ use flashmob_results::Document;
 
 use super::page::{Outcome, OutputArgs, nothing_measured};
 use super::runs::{self, Part};
+use crate::commands::trace::loop_fs::Kind;
 use crate::commands::words;
-use plan::{Place, Run, Setup, System};
+use plan::{Place, Run, Setup};
 
 /// INSERTs of a setting and pairs of runs, for figures and for a first look. P5 made 10,000.
 const THOROUGH: (u64, u64) = (10_000, 3);
@@ -44,7 +45,7 @@ Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 err
 pub struct P5Args {
     /// File systems to create on loop devices; the first is the one the others are compared with [default: all]. Needs root.
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', conflicts_with = "folder")]
-    systems: Vec<System>,
+    systems: Vec<Kind>,
     /// Measure the file system of this directory, unchanged.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -77,7 +78,7 @@ impl P5Args {
             return vec![Place::Folder(folder.clone())];
         }
         if rustix::process::geteuid().is_root() || !self.systems.is_empty() {
-            let systems = if self.systems.is_empty() { System::ALL.to_vec() } else { self.systems.clone() };
+            let systems = if self.systems.is_empty() { Kind::ALL.to_vec() } else { self.systems.clone() };
             return systems.into_iter().map(Place::Loop).collect();
         }
         let folder = std::env::temp_dir();

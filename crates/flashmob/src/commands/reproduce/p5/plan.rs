@@ -2,50 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
-/// A file system to measure on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum System {
-    /// ext4 with its journal.
-    #[value(name = "ext4")]
-    Ext4,
-    /// ext4 without one.
-    #[value(name = "ext4-nojournal")]
-    Ext4NoJournal,
-    /// XFS.
-    #[value(name = "xfs")]
-    Xfs,
-    /// F2FS, made for flash.
-    #[value(name = "f2fs")]
-    F2fs,
-}
-
-impl System {
-    /// All of them; the first is what the others are compared with.
-    pub const ALL: [System; 4] = [System::Ext4, System::Ext4NoJournal, System::Xfs, System::F2fs];
-
-    /// Its name on command lines.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
-    }
-
-    /// On the page.
-    fn label(self) -> &'static str {
-        match self {
-            System::Ext4 => "ext4",
-            System::Ext4NoJournal => "ext4 without journal",
-            System::Xfs => "xfs",
-            System::F2fs => "f2fs",
-        }
-    }
-}
+use crate::commands::trace::loop_fs::Kind;
 
 /// Where INSERTs are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On a loop device with a file system of its own.
-    Loop(System),
+    Loop(Kind),
     /// In a directory.
     Folder(PathBuf),
 }
@@ -82,6 +45,14 @@ const SCHEDULER: &str = "mq-deadline";
 const SETTING_S: f64 = 0.7;
 const INSERT_S: f64 = 0.001;
 
+/// A file system's name on the page.
+fn label(system: Kind) -> &'static str {
+    match system {
+        Kind::Ext4NoJournal => "ext4 without journal",
+        _ => system.filesystem(),
+    }
+}
+
 /// Synchronous levels are swept on the first system alone: what they leave out is SQLite's doing, not the file system's.
 pub fn runs(places: Vec<Place>) -> Vec<Run> {
     places.into_iter().enumerate().map(|(nth, place)| Run { place, all_levels: nth == 0 }).collect()
@@ -101,7 +72,7 @@ impl Run {
         let mut words = vec!["trace".to_string(), "sqlite".into()];
         match &self.place {
             Place::Loop(system) => words.extend(
-                ["--loop", &system.name(), "--scheduler", SCHEDULER, "--label", system.label()].map(String::from),
+                ["--loop", &system.name(), "--scheduler", SCHEDULER, "--label", label(*system)].map(String::from),
             ),
             Place::Folder(path) => words.push(path.display().to_string()),
         }
@@ -122,7 +93,7 @@ impl super::super::runs::Run for Run {
 
     fn words(&self) -> String {
         match &self.place {
-            Place::Loop(system) => system.label().to_string(),
+            Place::Loop(system) => label(*system).to_string(),
             Place::Folder(path) => format!("INSERTs in {}", path.display()),
         }
     }
@@ -142,7 +113,7 @@ mod tests {
     #[test]
     fn runs_are_what_the_tracer_takes() {
         let setup = Setup { inserts: 300, pairs: 1, modes: MODES.into(), levels: LEVELS.into() };
-        let all = runs(System::ALL.map(Place::Loop).to_vec());
+        let all = runs(Kind::ALL.map(Place::Loop).to_vec());
         assert_eq!(
             all[0].arguments(&setup).join(" "),
             "trace sqlite --loop ext4 --scheduler mq-deadline --label ext4 --journal DELETE,TRUNCATE,PERSIST,WAL \

@@ -38,6 +38,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::Ext4, Kind::Ext4NoJournal, Kind::Xfs, Kind::F2fs];
+
+    /// Its name on command lines.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
+    }
+
     /// What the kernel calls it.
     #[must_use]
     pub fn filesystem(self) -> &'static str {
