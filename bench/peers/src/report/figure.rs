@@ -56,8 +56,8 @@ pub fn svg(report: &Report) -> anyhow::Result<Option<String>> {
         }
         let header = &report.header;
         let how = format!(
-            "{} x {}, Linux {}; medians of {} rounds, thin lines from least to greatest; requests per second",
-            header.cpus, header.cpu, header.kernel, header.rounds
+            "{}, {} cores, Linux {}; medians of {} rounds, thin lines from least to greatest; requests per second",
+            header.cpu, header.cpus, header.kernel, header.rounds
         );
         area.draw(&Text::new(how, (MARGIN_PX, top + STEP_PX / 2), style(11, HPos::Left)))?;
         area.present()?;

@@ -36,10 +36,10 @@ fn header(header: &Header) -> String {
     let mut text = String::from("# flashmob beside other servers\n\n");
     let _ = writeln!(
         text,
-        "{} x {}, Linux {}, {} available. Files of {} in the page cache ({}), client and servers on the same cores.\n\
+        "{}, {} cores, Linux {}, {} available. Files of {} in the page cache ({}), client and servers on the same cores.\n\
          {} rounds over all rows, {} s each; medians, ratios within each round.{}\n",
-        header.cpus,
         header.cpu,
+        header.cpus,
         header.kernel,
         Bytes(header.memory_available_bytes),
         Bytes(header.file_bytes),
@@ -164,9 +164,9 @@ pub fn readme(report: &Report) -> String {
     let header = &report.header;
     let _ = writeln!(
         text,
-        "\n{} x {}, Linux {}, a page-cached file of {}, 64 outstanding per connection, all on the same cores; medians of {} rounds.",
-        header.cpus,
+        "\n{}, {} cores, Linux {}, a page-cached file of {}, 64 outstanding per connection, all on the same cores; medians of {} rounds.",
         header.cpu,
+        header.cpus,
         header.kernel,
         Bytes(header.file_bytes),
         header.rounds

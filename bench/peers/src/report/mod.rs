@@ -230,8 +230,8 @@ impl Results {
         let ours = |path: Path| rows.iter().filter(move |row| row.class == Class::Ours && row.path == path);
         let gateway = ours(Path::TwoHops).map(|row| row.front_rss_anon_bytes).max();
         let node = ours(Path::TwoHops).chain(ours(Path::Native)).map(|row| row.back_rss_anon_bytes).max();
-        reports.push(memory("gateway, of 192 MiB", gateway, GATEWAY_BYTES_MAX));
-        reports.push(memory("the largest node, of 64 MiB", node, NODE_BYTES_MAX));
+        reports.push(memory("gateway, as a fraction of 192 MiB", gateway, GATEWAY_BYTES_MAX));
+        reports.push(memory("the largest node, as a fraction of 64 MiB", node, NODE_BYTES_MAX));
         reports
     }
 }
