@@ -36,6 +36,7 @@ use crate::wire::replies::RepliesEncoder;
 
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
+pub use serve::LIGHT_BYTES_MAX;
 use serve::{Batch, PieceRef};
 pub use status::{NodeCounters, NodeStatus};
 pub use told::TELL_EVERY;

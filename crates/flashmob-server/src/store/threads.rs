@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use flashmob_core::node::LIGHT_BYTES_MAX;
 use flashmob_core::op::{Failure, Op};
 
 use super::completions::{Completions, lock};
@@ -26,8 +27,6 @@ use super::{StoreDone, StoreOp};
 pub(super) const THREADS_MAX: usize = 64;
 /// Stack of a thread in bytes: system calls and a log line need little, and there may be many threads.
 pub(super) const STACK_BYTES: usize = 256 * 1024;
-/// Plain writes of at most this many bytes are light.
-const LIGHT_BYTES_MAX: u32 = 64 * 1024;
 /// Pages of the page cache have at least this many bytes.
 const PAGE_BYTES: u64 = 4096;
 /// After this many light operations in a row a thread takes one of the others, if any wait.

@@ -31,7 +31,7 @@ pub(super) fn tcp(entries: &[Entry]) -> Section {
 pub(super) fn udp(entries: &[Entry]) -> Section {
     Section {
         heading: "UDP over the round-trip time",
-        words: "P4, figure 8: datagrams wait for nobody.",
+        words: "P4, figure 8: datagrams do not wait for acknowledgements.",
         figures: drawn(both_ways(entries, Protocol::Udp, 8), &AXIS),
         command: COMMAND,
     }
