@@ -12,6 +12,8 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, EMULATED};
 
 use crate::Input;
+use crate::groups::grouped;
+use crate::stats::usable;
 use crate::words::{plain, time_ns};
 
 /// Longest name in tables and figures; longer labels are cut.
@@ -101,55 +103,46 @@ fn is_virtual(place: &Place) -> bool {
 
 impl Entry {
     /// True for a measurement of one device.
-    #[must_use]
     pub fn is_device(&self) -> bool {
         self.document.disk().is_some()
     }
 
     /// The measurement of a cluster, if it is one.
-    #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         self.document.cluster()
     }
 
     /// The measurement of a network, if it is one.
-    #[must_use]
     pub fn net(&self) -> Option<&Net> {
         self.document.net()
     }
 
     /// The analysis of captured packets, if it is one.
-    #[must_use]
     pub fn capture(&self) -> Option<&Capture> {
         self.document.capture()
     }
 
     /// The trace, if it is one.
-    #[must_use]
     pub fn trace(&self) -> Option<&Trace> {
         self.document.trace()
     }
 
     /// True for a measured or a captured network.
-    #[must_use]
     pub fn is_network(&self) -> bool {
         self.net().is_some() || self.capture().is_some()
     }
 
     /// The points of a device; empty for all other kinds of results.
-    #[must_use]
     pub fn points(&self) -> &[Point] {
         self.document.disk().map_or(&[], |disk| &disk.points)
     }
 
     /// The measured file, unless the device was modelled.
-    #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.document.disk()?.file.as_ref()
     }
 
     /// The model that replaced the device, if there was one.
-    #[must_use]
     pub fn model(&self) -> Option<&Model> {
         self.document.disk()?.model.as_ref()
     }
@@ -171,7 +164,6 @@ impl Entry {
     }
 
     /// The medium as reported by the kernel, or that of the model. Unknown for virtual disks: virtio reports every disk as rotating.
-    #[must_use]
     pub fn medium(&self) -> Medium {
         if let Some(model) = self.model() {
             return if model.profile == "hdd" { Medium::Rotational } else { Medium::Flash };
@@ -184,7 +176,6 @@ impl Entry {
     }
 
     /// True for a virtual disk.
-    #[must_use]
     pub fn is_virtual(&self) -> bool {
         self.file().is_some_and(|file| is_virtual(&file.place))
     }
@@ -209,16 +200,9 @@ impl Entry {
     }
 
     /// Random reads, in groups within which only block size and threads differ; each sorted by block size and threads.
-    #[must_use]
     pub fn random_reads(&self) -> Vec<(Setting, Vec<&Point>)> {
-        let mut groups: Vec<(Setting, Vec<&Point>)> = Vec::new();
-        for point in self.reads().filter(|point| point.parameters.pattern == Pattern::Random) {
-            let setting = Setting::of(&point.parameters);
-            match groups.iter_mut().find(|group| group.0 == setting) {
-                Some((_, points)) => points.push(point),
-                None => groups.push((setting, vec![point])),
-            }
-        }
+        let random = self.reads().filter(|point| point.parameters.pattern == Pattern::Random);
+        let mut groups = grouped(random, |point| Setting::of(&point.parameters));
         for (_, points) in &mut groups {
             points.sort_by_key(|p| (p.parameters.block_bytes, p.parameters.threads));
             // Measured twice: the first counts.
@@ -230,13 +214,11 @@ impl Entry {
 
 impl Setting {
     /// Of these parameters.
-    #[must_use]
     pub fn of(p: &Parameters) -> Setting {
         Setting { cache: p.cache, scheduler: p.scheduler.clone(), range_bytes: p.range_bytes }
     }
 
     /// In words, to tell groups of one entry apart.
-    #[must_use]
     pub fn words(&self) -> String {
         let mut text = match self.cache {
             Cache::Direct => "direct".to_string(),
@@ -257,10 +239,7 @@ pub(crate) fn half_and_slowest(point: &Point) -> Option<String> {
 
 /// It has a rate that is a number above zero.
 pub(crate) fn has_rate(point: &Point) -> bool {
-    let spread = point.summary.requests_per_second;
-    point.summary.repetitions > 0
-        && [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite())
-        && spread.median > 0.0
+    point.summary.repetitions > 0 && usable(&point.summary.requests_per_second)
 }
 
 /// What makes its rate doubtful. Few samples make its percentiles doubtful only, and that it is modelled, emulated or shortened is said of the whole.
@@ -269,8 +248,7 @@ pub(crate) fn doubts(warnings: &[Warning]) -> impl Iterator<Item = Code> + '_ {
     codes.filter(|code| !matches!(code, Code::FewSamples | Code::Modelled | Code::Emulated | Code::Scaled))
 }
 
-/// Its rate is doubtful.
-#[must_use]
-pub fn is_doubtful(point: &Point) -> bool {
-    doubts(&point.warnings).next().is_some()
+/// True if these warnings make a point's rate doubtful.
+pub(crate) fn is_doubtful(warnings: &[Warning]) -> bool {
+    doubts(warnings).next().is_some()
 }

@@ -19,7 +19,6 @@ pub struct CapturedWay<'a> {
 
 impl CapturedWay<'_> {
     /// Who sent, and who received.
-    #[must_use]
     pub fn ends(&self) -> (&str, &str) {
         match self.direction {
             Direction::Down => (&self.flow.server, &self.flow.client),
@@ -29,7 +28,6 @@ impl CapturedWay<'_> {
 }
 
 /// Every way of a connection that carried more than a few packets of data, those with most data first.
-#[must_use]
 pub fn ways(capture: &Capture) -> Vec<CapturedWay<'_>> {
     let both = capture.flows.iter().flat_map(|flow| {
         [(Direction::Up, &flow.up), (Direction::Down, &flow.down)].map(|(direction, way)| CapturedWay {
@@ -45,13 +43,11 @@ pub fn ways(capture: &Capture) -> Vec<CapturedWay<'_>> {
 }
 
 /// The one with most data.
-#[must_use]
 pub fn main(capture: &Capture) -> Option<CapturedWay<'_>> {
     ways(capture).into_iter().next()
 }
 
 /// A cause in words.
-#[must_use]
 pub fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::ReceiverLimited => "receiver-limited",

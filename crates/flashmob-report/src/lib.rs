@@ -3,11 +3,13 @@
 //! It does no I/O: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] return text.
 //! The page needs no network and no other file, and a script only to zoom into timelines of traces. Everything that comes out of a document is escaped.
 //!
-//! - [`entry`]: a result under a unique name, and its points in groups that may be compared
-//! - [`claims`]: what P1, P3 and P4 say, each with its criterion, judged for each device, cluster and network
+//! - [`Entry`]: a result under a unique name, and its points in groups that may be compared
+//! - [`claims`]: the claims of P1, P3, P4 and P5 with their criteria, judged for each device, cluster, network and trace
 //! - [`comparison`]: traced runs side by side
-//! - [`sweep`]: a cluster's points over nodes, links and batches
-//! - [`ways`]: a network's points over round-trip times; [`flows`]: captured connections
+//! - `inserts`: what a traced INSERT costs
+//! - `sweep`: a cluster's points over nodes, links and batches
+//! - `ways`: a network's points over round-trip times; `flows`: captured connections
+//! - `groups`: items grouped by a key
 //! - `figure`: SVG with axes, in colours that follow the reader's light or dark
 //! - [`standalone`]: the same figures in a file of their own
 //! - `page`: the sections of the page
@@ -18,23 +20,24 @@
 pub mod claims;
 pub mod comparison;
 mod csv;
-pub mod entry;
+mod entry;
 mod figure;
-pub mod flows;
-pub mod inserts;
+mod flows;
+mod groups;
+mod inserts;
 mod page;
 mod plots;
 pub mod standalone;
 mod stats;
-pub mod sweep;
-pub mod ways;
+mod sweep;
+mod ways;
 mod words;
 
 use std::path::PathBuf;
 
 use flashmob_results::Document;
 
-use entry::Entry;
+pub use entry::Entry;
 
 /// A document and the file that it came from.
 #[derive(Clone, Debug)]

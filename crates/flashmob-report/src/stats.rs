@@ -1,6 +1,6 @@
 //! Tells a difference between two points from noise.
 
-use flashmob_results::disk::{Point, Repetition};
+use flashmob_results::disk::{Point, Repetition, Spread};
 
 /// Minimum difference of medians: two runs of one benchmark may differ by less.
 pub const DIFFERENCE_MIN: f64 = 0.10;
@@ -8,6 +8,11 @@ pub const DIFFERENCE_MIN: f64 = 0.10;
 const RANK_TEST_REPETITIONS_MIN: usize = 4;
 /// |z| above which ranks differ at p < 0.05, both sides.
 const Z_LIMIT: f64 = 1.96;
+
+/// True if all of it is finite and the median above zero.
+pub fn usable(spread: &Spread) -> bool {
+    [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite()) && spread.median > 0.0
+}
 
 /// Requests each second of the repetitions that count.
 pub fn rates(point: &Point) -> Vec<f64> {

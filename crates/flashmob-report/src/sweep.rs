@@ -5,6 +5,8 @@
 
 use flashmob_results::cluster::{Batch, Cluster, Parameters, Point, Repetition};
 
+use crate::groups::grouped;
+use crate::stats::usable;
 use crate::words;
 
 /// Points that differ in nodes, links and batches alone.
@@ -23,31 +25,18 @@ pub struct Sweep<'a> {
 }
 
 /// All sweeps of a cluster, in the order of their first points.
-#[must_use]
 pub fn sweeps(cluster: &Cluster) -> Vec<Sweep<'_>> {
-    let mut sweeps: Vec<Sweep> = Vec::new();
-    for point in cluster.points.iter().filter(|p| counts(p)) {
-        let p = &point.parameters;
-        let same = |s: &&mut Sweep| {
-            s.block_bytes == p.block_bytes && s.read_percent.total_cmp(&p.read_percent).is_eq() && s.no_io == p.no_io
-        };
-        match sweeps.iter_mut().find(same) {
-            Some(sweep) => sweep.points.push(point),
-            None => sweeps.push(Sweep {
-                block_bytes: p.block_bytes,
-                read_percent: p.read_percent,
-                no_io: p.no_io,
-                limit: cluster.flash_limit(p.block_bytes, p.read_percent).filter(|limit| *limit > 0.0),
-                points: vec![point],
-            }),
-        }
-    }
-    for sweep in &mut sweeps {
+    let key = |p: &Parameters| (p.block_bytes, p.read_percent.to_bits(), p.no_io);
+    let groups = grouped(cluster.points.iter().filter(|p| counts(p)), |point| key(&point.parameters));
+    let sweep = |((block_bytes, read_bits, no_io), mut points): (_, Vec<_>)| {
         let place = |p: &Point| (p.parameters.nodes, order(p.parameters.batch), p.parameters.links);
-        sweep.points.sort_by_key(|p| (place(p), std::cmp::Reverse(p.parameters.outstanding)));
-        sweep.points.dedup_by_key(|p| place(p));
-    }
-    sweeps
+        points.sort_by_key(|p: &&Point| (place(p), std::cmp::Reverse(p.parameters.outstanding)));
+        points.dedup_by_key(|p| place(p));
+        let read_percent = f64::from_bits(read_bits);
+        let limit = cluster.flash_limit(block_bytes, read_percent).filter(|limit| *limit > 0.0);
+        Sweep { block_bytes, read_percent, no_io, limit, points }
+    };
+    groups.into_iter().map(sweep).collect()
 }
 
 /// The repetitions that are not void.
@@ -56,15 +45,11 @@ pub fn valid(point: &Point) -> impl Iterator<Item = &Repetition> {
 }
 
 /// It was measured, and something was answered.
-#[must_use]
 pub fn counts(point: &Point) -> bool {
-    let spread = point.summary.requests_per_second;
-    let numbers = [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite());
-    valid(point).next().is_some() && numbers && spread.median > 0.0
+    valid(point).next().is_some() && usable(&point.summary.requests_per_second)
 }
 
 /// Median of the requests each second.
-#[must_use]
 pub fn rate(point: &Point) -> f64 {
     point.summary.requests_per_second.median
 }
@@ -75,7 +60,6 @@ pub fn fastest<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<&'a Po
 }
 
 /// Fixed batches by their size, then those that clock themselves.
-#[must_use]
 pub fn order(batch: Batch) -> u32 {
     match batch {
         Batch::Fixed(k) => u32::from(k),
@@ -85,13 +69,11 @@ pub fn order(batch: Batch) -> u32 {
 
 impl<'a> Sweep<'a> {
     /// Every request read.
-    #[must_use]
     pub fn reads_only(&self) -> bool {
         self.read_percent >= 100.0
     }
 
     /// The point of this combination.
-    #[must_use]
     pub fn at(&self, nodes: u32, links: u32, batch: Batch) -> Option<&'a Point> {
         let wanted = |p: &Parameters| (p.nodes, p.links, p.batch) == (nodes, links, batch);
         self.points.iter().copied().find(|p| wanted(&p.parameters))
@@ -103,25 +85,21 @@ impl<'a> Sweep<'a> {
     }
 
     /// The fastest over links.
-    #[must_use]
     pub fn best(&self, nodes: u32, batch: Batch) -> Option<&'a Point> {
         fastest(self.over_links(nodes, batch))
     }
 
     /// The numbers of nodes that were measured with such batches, in order.
-    #[must_use]
     pub fn nodes(&self, batch: Batch) -> Vec<u32> {
         distinct(self.points.iter().filter(|p| p.parameters.batch == batch).map(|p| p.parameters.nodes))
     }
 
     /// All numbers of nodes, in order.
-    #[must_use]
     pub fn all_nodes(&self) -> Vec<u32> {
         distinct(self.points.iter().map(|p| p.parameters.nodes))
     }
 
     /// All batches, fixed ones first.
-    #[must_use]
     pub fn batches(&self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = self.points.iter().map(|p| p.parameters.batch).collect();
         batches.sort_by_key(|batch| order(*batch));
@@ -130,7 +108,6 @@ impl<'a> Sweep<'a> {
     }
 
     /// What tells it from others of one cluster: `1 B`, `4 KiB, read 50 %`.
-    #[must_use]
     pub fn words(&self) -> String {
         let part =
             if self.reads_only() { String::new() } else { format!(", read {} %", words::number(self.read_percent)) };
@@ -146,7 +123,6 @@ fn distinct(values: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 /// Frames on the air for each request where the air is modelled, and TCP packets where it is not.
-#[must_use]
 pub fn frames_per_request(point: &Point) -> Option<f64> {
     let frames = point.summary.frames_per_request.map(|s| s.median);
     frames.or_else(|| packets_per_request(point)).filter(|v| v.is_finite() && *v > 0.0)
@@ -157,7 +133,6 @@ fn packets_per_request(point: &Point) -> Option<f64> {
 }
 
 /// The part of the time that the air was busy, mean over the repetitions that count.
-#[must_use]
 pub fn air_busy(point: &Point) -> Option<f64> {
     let busy: Vec<f64> = valid(point).filter_map(|r| r.air.map(|air| air.busy_fraction)).collect();
     (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)

@@ -7,6 +7,7 @@ use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Messages, Net, Parameters, Point, Protocol, Repetition, Stream, TcpEnd};
 
 use crate::entry::Entry;
+use crate::stats::usable;
 use crate::words;
 
 /// What Linux lets receive buffers grow to unless told otherwise: the third value of `tcp_rmem` on most machines.
@@ -66,7 +67,6 @@ pub struct RttSeries<'a> {
 }
 
 /// All ways of all results, in the order of their first points.
-#[must_use]
 pub fn all(entries: &[Entry]) -> Vec<RttSeries<'_>> {
     entries.iter().enumerate().filter_map(|(at, e)| Some(of(at, e.net()?))).flatten().collect()
 }
@@ -101,7 +101,6 @@ pub fn valid(point: &Point) -> impl Iterator<Item = &Repetition> {
 }
 
 /// What arrived this way, if anything did.
-#[must_use]
 pub fn rate(point: &Point, direction: Direction) -> Option<Spread> {
     let spread = match direction {
         Direction::Up => point.summary.up_bits_per_second,
@@ -109,12 +108,6 @@ pub fn rate(point: &Point, direction: Direction) -> Option<Spread> {
         Direction::Both => None,
     };
     spread.filter(usable)
-}
-
-/// It is a number above zero.
-#[must_use]
-pub fn usable(spread: &Spread) -> bool {
-    [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite()) && spread.median > 0.0
 }
 
 impl Setting {
@@ -137,7 +130,6 @@ impl Setting {
     }
 
     /// What receive buffers grow to at most where this way ends.
-    #[must_use]
     pub fn receive_max_bytes(&self) -> u64 {
         let chosen = match self.direction {
             Direction::Down => self.client_receive_max_bytes,
@@ -147,7 +139,6 @@ impl Setting {
     }
 
     /// Nothing but the way differs, and which host has which receive maximum.
-    #[must_use]
     pub fn alike(&self, other: &Setting) -> bool {
         let bare = |s: &Setting| Setting {
             direction: Direction::Up,
@@ -159,7 +150,6 @@ impl Setting {
     }
 
     /// One TCP connection in one direction that sends as fast as it can: what P4 measured.
-    #[must_use]
     pub fn is_one_stream(&self) -> bool {
         self.protocol == Protocol::Tcp
             && self.streams == 1
@@ -169,13 +159,11 @@ impl Setting {
     }
 
     /// Congestion control as it is called on the page.
-    #[must_use]
     pub fn congestion_words(&self) -> String {
         self.congestion.as_ref().map_or_else(|| "the system's".into(), |name| words::plain(name, 24))
     }
 
     /// `receive maxima 32 KiB (client), 320 KiB (server)`; empty if both were left to the systems.
-    #[must_use]
     pub fn maxima_words(&self) -> String {
         if self.client_receive_max_bytes.is_none() && self.server_receive_max_bytes.is_none() {
             return String::new();
@@ -191,27 +179,23 @@ impl Setting {
 
 impl<'a> RttSeries<'a> {
     /// At the least round-trip time and at the greatest, if there are several.
-    #[must_use]
     pub fn ends(&self) -> Option<(RttPoint<'a>, RttPoint<'a>)> {
         let (first, last) = (self.places.first()?, self.places.last()?);
         (first.rtt_ms? < last.rtt_ms?).then_some((*first, *last))
     }
 
     /// At this round-trip time.
-    #[must_use]
     pub fn at(&self, rtt_ms: f64) -> Option<RttPoint<'a>> {
         self.places.iter().copied().find(|p| p.rtt_ms == Some(rtt_ms))
     }
 
     /// The window that the receiver offered at most, all streams together, whenever it was looked at.
-    #[must_use]
     pub fn window_bytes(&self, place: &RttPoint) -> Option<f64> {
         window_bytes(place.point, self.setting.direction)
     }
 }
 
 /// The same of a point.
-#[must_use]
 pub fn window_bytes(point: &Point, direction: Direction) -> Option<f64> {
     let of_stream = |s: &Stream| {
         let sent = s.sender.as_ref().map_or(0, |end| end.send_window_max_bytes);
@@ -228,7 +212,6 @@ pub fn window_bytes(point: &Point, direction: Direction) -> Option<f64> {
 }
 
 /// What the senders' TCP says at the end, this way or both: median over the repetitions of the mean over the streams. Zero is what a kernel does not say.
-#[must_use]
 pub fn at_senders(point: &Point, direction: Option<Direction>, of: impl Fn(&TcpEnd) -> f64) -> Option<f64> {
     let of_repetition = |r: &Repetition| {
         let streams = r.streams.iter().filter(|s| direction.is_none_or(|way| s.direction == way));
@@ -241,19 +224,16 @@ pub fn at_senders(point: &Point, direction: Option<Direction>, of: impl Fn(&TcpE
 }
 
 /// The round-trip time that the senders' TCP measured, in milliseconds.
-#[must_use]
 pub fn measured_rtt_ms(point: &Point, direction: Direction) -> Option<f64> {
     at_senders(point, Some(direction), |end| end.rtt_ms)
 }
 
 /// What a window lets through each second at a round-trip time; absent where there is none to wait for.
-#[must_use]
 pub fn bound_bits_per_second(window_bytes: f64, rtt_ms: f64) -> Option<f64> {
     (rtt_ms > 0.0).then(|| window_bytes * 8.0 * 1_000.0 / rtt_ms).filter(|bound| bound.is_finite())
 }
 
 /// Bits each second of the repetitions that count.
-#[must_use]
 pub fn rates(point: &Point, direction: Direction) -> Vec<f64> {
     let flows = valid(point).filter_map(|r| r.flows.iter().find(|f| f.direction == direction));
     flows.map(|f| f.received_bits_per_second).filter(|v| v.is_finite()).collect()

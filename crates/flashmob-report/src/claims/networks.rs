@@ -6,7 +6,7 @@ use flashmob_results::net::Point;
 
 use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
-use crate::ways::{self, RttPoint, RttSeries, Setting};
+use crate::ways::{self, RttPoint, RttSeries};
 use crate::words;
 
 /// P4's packets were captured at this round-trip time; below it a small window hardly matters.
@@ -67,22 +67,6 @@ pub(super) fn common_rtts(ways: &[&RttSeries]) -> Vec<f64> {
     let Some((first, rest)) = ways.split_first() else { return Vec::new() };
     let rtts = first.places.iter().filter_map(|p| p.rtt_ms);
     rtts.filter(|rtt| rest.iter().all(|way| way.at(*rtt).is_some())).collect()
-}
-
-/// Groups of ways that are equal but for what is made equal here.
-pub(super) fn grouped<'a, 'b>(
-    ways: &[&'b RttSeries<'a>],
-    bare: impl Fn(&Setting) -> Setting,
-) -> Vec<(Setting, Vec<&'b RttSeries<'a>>)> {
-    let mut groups: Vec<(Setting, Vec<&RttSeries>)> = Vec::new();
-    for way in ways {
-        let key = bare(&way.setting);
-        match groups.iter_mut().find(|g| g.0 == key) {
-            Some(group) => group.1.push(way),
-            None => groups.push((key, vec![way])),
-        }
-    }
-    groups
 }
 
 /// One of these maxima is so much smaller than the other that it is another buffer.

@@ -83,7 +83,6 @@ pub fn hue(layer: Layer) -> usize {
 
 impl TimelineFigure {
     /// Draws it; `nth` is no other figure's of the page.
-    #[must_use]
     pub fn draw(&self, nth: usize) -> Figure {
         let duration_us = if self.duration_us.is_finite() && self.duration_us > 0.0 { self.duration_us } else { 1.0 };
         let layers = self.layers();

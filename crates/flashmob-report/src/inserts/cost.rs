@@ -17,7 +17,6 @@ pub enum Kind {
 
 impl Kind {
     /// By the name of a system call, or of SQLite's own; nothing if it changes nothing.
-    #[must_use]
     pub fn of(work: &str) -> Option<Kind> {
         let work = work.to_ascii_lowercase();
         let bare = work.trim_start_matches(['p', 'x']);
@@ -52,7 +51,6 @@ pub struct Cost {
 
 impl Cost {
     /// Of this run; nothing without inserts.
-    #[must_use]
     pub fn of(run: &Run) -> Option<Cost> {
         let inserts = run.operations.count;
         if inserts == 0 {
@@ -96,19 +94,16 @@ impl Cost {
     }
 
     /// All calls of this kind.
-    #[must_use]
     pub fn total(&self, kind: Kind) -> f64 {
         self.calls.iter().filter(|call| call.0 == kind).fold(0.0, |sum, call| sum + call.2)
     }
 
     /// Calls of this kind to files of this role.
-    #[must_use]
     pub fn calls(&self, kind: Kind, role: Role) -> f64 {
         self.calls.iter().filter(|call| (call.0, call.1) == (kind, role)).fold(0.0, |sum, call| sum + call.2)
     }
 
     /// All commands of the driver but flushes.
-    #[must_use]
     pub fn all_commands(&self) -> Option<f64> {
         self.commands.as_ref().map(|commands| commands.iter().fold(0.0, |sum, command| sum + command.1))
     }

@@ -20,7 +20,6 @@ pub const LEVEL: &str = "FULL";
 const NAME_CHARACTERS_MAX: usize = 60;
 
 /// INSERTs each second: without tracing where that was measured, one for each pair, else the traced run's own.
-#[must_use]
 pub fn rates(run: &Run) -> Vec<f64> {
     let untraced = run.overhead.as_ref().map(|overhead| overhead.untraced_per_second.as_slice()).unwrap_or_default();
     let untraced: Vec<f64> = untraced.iter().copied().filter(|rate| rate.is_finite() && *rate > 0.0).collect();
@@ -28,13 +27,11 @@ pub fn rates(run: &Run) -> Vec<f64> {
 }
 
 /// The median of [`rates`].
-#[must_use]
 pub fn rate(run: &Run) -> f64 {
     Spread::of(rates(run)).median
 }
 
 /// What it ran on: `ext4, no journal`. Of its options only those that bear on writes.
-#[must_use]
 pub fn system(run: &Run) -> String {
     let system = &run.system;
     let options = system.filesystem_options.as_deref().unwrap_or_default().split(',').map(str::trim);
@@ -45,7 +42,6 @@ pub fn system(run: &Run) -> String {
 }
 
 /// Journal mode and synchronous level; nothing if it is no run of INSERTs.
-#[must_use]
 pub fn setting(run: &Run) -> Option<(&str, &str)> {
     match &run.workload {
         Workload::Sqlite { journal_mode, synchronous, .. } => Some((journal_mode, synchronous)),
@@ -60,14 +56,12 @@ pub fn runs(entry: &Entry) -> impl Iterator<Item = &Run> {
 }
 
 /// The run with this journal mode and level.
-#[must_use]
 pub fn find<'a>(entry: &'a Entry, mode: &str, level: &str) -> Option<&'a Run> {
     runs(entry)
         .find(|run| setting(run).is_some_and(|(m, l)| m.eq_ignore_ascii_case(mode) && l.eq_ignore_ascii_case(level)))
 }
 
 /// A call that writes: `pwrite64`, `write`, `xWrite`.
-#[must_use]
 pub fn is_write(work: &str) -> bool {
     Kind::of(work) == Some(Kind::Write)
 }

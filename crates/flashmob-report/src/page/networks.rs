@@ -80,7 +80,7 @@ fn best(net: &Net, protocol: Protocol, way: Direction) -> Option<(f64, &Point)> 
 
 fn fastest(net: &Net) -> Option<(f64, &Point)> {
     let all = net.points.iter().filter(|p| ways::valid(p).next().is_some());
-    let rates = all.filter_map(|p| Some((p.summary.requests_per_second.filter(ways::usable)?.median, p)));
+    let rates = all.filter_map(|p| Some((p.summary.requests_per_second.filter(crate::stats::usable)?.median, p)));
     rates.reduce(|best, next| if next.0 > best.0 { next } else { best })
 }
 

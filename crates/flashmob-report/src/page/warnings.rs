@@ -4,6 +4,7 @@ use flashmob_results::warning::Warning;
 use maud::{Markup, html};
 
 use crate::entry::Entry;
+use crate::groups::grouped;
 use crate::{sweep, ways, words};
 
 /// With more than this they are folded up.
@@ -50,15 +51,7 @@ fn void(entry: &Entry) -> Vec<(String, String)> {
 
 /// Those of points, by what kind they are: many points tend to have the same doubt.
 fn by_code(entry: &Entry) -> Vec<(String, Vec<(String, &Warning)>)> {
-    let mut groups: Vec<(String, Vec<(String, &Warning)>)> = Vec::new();
-    for (point, warning) in entry.point_warnings() {
-        let code = code(warning);
-        match groups.iter_mut().find(|group| group.0 == code) {
-            Some(group) => group.1.push((point, warning)),
-            None => groups.push((code, vec![(point, warning)])),
-        }
-    }
-    groups
+    grouped(entry.point_warnings(), |(_, warning)| code(warning))
 }
 
 fn text(warning: &Warning) -> Markup {
@@ -67,5 +60,5 @@ fn text(warning: &Warning) -> Markup {
 
 /// As in the results: `small_file`.
 fn code(warning: &Warning) -> String {
-    crate::words::snake(&format!("{:?}", warning.code))
+    words::snake(&format!("{:?}", warning.code))
 }

@@ -107,7 +107,7 @@ fn how_many(counts: impl Iterator<Item = u32> + Clone) -> String {
 
 /// The place that something is about, for captions.
 fn hollow(points: &[&Point]) -> &'static str {
-    if points.iter().any(|p| crate::entry::is_doubtful(p)) { " Hollow or ⚠: doubtful, see the warnings." } else { "" }
+    if points.iter().any(|p| crate::entry::is_doubtful(&p.warnings)) { " Hollow or ⚠: doubtful, see the warnings." } else { "" }
 }
 
 /// A rate of bytes that can be drawn on a logarithmic scale.

@@ -143,7 +143,7 @@ fn drawn(sets: &[Set], measure: Measure) -> Figures {
                     median,
                     range: (min, max),
                     values: measure.values(point),
-                    doubtful: is_doubtful(point),
+                    doubtful: is_doubtful(&point.warnings),
                 }
             })
             .collect();

@@ -122,7 +122,7 @@ impl Grid<'_> {
             x: common.across.part(p.parameters.threads),
             y: of(p).median * unit,
             range: Some((of(p).min * unit, of(p).max * unit)),
-            doubtful: is_doubtful(p),
+            doubtful: is_doubtful(&p.warnings),
         };
         let blocks: Vec<&[&Point]> =
             self.points.chunk_by(|a, b| a.parameters.block_bytes == b.parameters.block_bytes).collect();

@@ -11,10 +11,10 @@ use flashmob_results::disk::Spread;
 
 use super::Section;
 use super::drawing::{Axis, Drawing, Line, drawn};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::Mark;
 use crate::sweep::{self, Sweep};
-use crate::ways::usable;
+use crate::stats::usable;
 
 const COMMAND: &str = "flashmob reproduce p1";
 
@@ -56,6 +56,6 @@ fn look(batch: Batch) -> usize {
 }
 
 fn mark(x: f64, spread: Spread, point: &Point) -> Mark {
-    let doubtful = doubts(&point.warnings).next().is_some();
+    let doubtful = is_doubtful(&point.warnings);
     Mark { x, y: spread.median, range: Some((spread.min, spread.max)), doubtful }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use flashmob_results::net::{Direction, Parameters, Point, Protocol};
 
 use super::{COMMAND, MEGABIT, Section};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
 use crate::plots::Figures;
 use crate::plots::{how_many, linear_scales};
@@ -105,6 +105,6 @@ fn bar(name: &str, way: Direction, point: &Point) -> Option<Bar> {
         median: rate.median / MEGABIT,
         range: (rate.min / MEGABIT, rate.max / MEGABIT),
         values: ways::rates(point, way).into_iter().map(|v| v / MEGABIT).collect(),
-        doubtful: doubts(&point.warnings).next().is_some(),
+        doubtful: is_doubtful(&point.warnings),
     })
 }

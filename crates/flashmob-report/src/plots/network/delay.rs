@@ -6,8 +6,9 @@ use flashmob_results::net::{Direction, Protocol};
 
 use super::axis::RttAxis;
 use super::{COMMAND, MEGABIT, Section};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::{Limit, Mark};
+use crate::groups::grouped;
 use crate::plots::drawing::{Axis, Drawing, Line, drawn};
 use crate::ways::{self, RttSeries, Setting, bound_bits_per_second};
 use crate::words;
@@ -40,7 +41,7 @@ pub(super) fn udp(entries: &[Entry]) -> Section {
 pub(super) fn congestion(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp: Vec<&RttSeries> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
-    let groups = grouped(&tcp, |s| Setting { congestion: None, ..s.clone() });
+    let groups = similar(&tcp, |s| Setting { congestion: None, ..s.clone() });
     let mut several: Vec<Vec<&RttSeries>> = groups.into_iter().filter(|group| group.len() > 1).collect();
     for group in &mut several {
         // The system's own is one of those that were chosen, where there are several.
@@ -76,7 +77,7 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
     // Whatever the sender's own maximum is.
     let bare = |s: &Setting| Setting { client_receive_max_bytes: None, server_receive_max_bytes: None, ..s.clone() };
     let mut drawings: Vec<Drawing> = Vec::new();
-    for mut group in grouped(&tcp, bare) {
+    for mut group in similar(&tcp, bare) {
         group.sort_by_key(|w| w.setting.receive_max_bytes());
         group.dedup_by_key(|w| w.setting.receive_max_bytes());
         if group.len() < 2 {
@@ -110,7 +111,7 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
 fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing> {
     let all = ways::all(entries);
     let some = plain(&all, protocol);
-    let groups = grouped(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
+    let groups = similar(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
     let of = |group: &Vec<&RttSeries>| {
         let setting = &group[0].setting;
         let streams = match setting.streams {
@@ -147,17 +148,10 @@ fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSer
     kept
 }
 
-/// Ways of one result that are equal but for what is made equal here.
-fn grouped<'a, 'b>(ways: &[&'b RttSeries<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b RttSeries<'a>>> {
-    let mut groups: Vec<(usize, Setting, Vec<&RttSeries>)> = Vec::new();
-    for way in ways.iter().copied().filter(|w| w.ends().is_some()) {
-        let key = bare(&way.setting);
-        match groups.iter_mut().find(|g| g.0 == way.entry && g.1 == key) {
-            Some(group) => group.2.push(way),
-            None => groups.push((way.entry, key, vec![way])),
-        }
-    }
-    groups.into_iter().map(|(_, _, group)| group).collect()
+/// Series of one result with several round-trip times whose settings are equal after `bare`.
+fn similar<'a, 'b>(series: &[&'b RttSeries<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b RttSeries<'a>>> {
+    let several = series.iter().copied().filter(|s| s.ends().is_some());
+    grouped(several, |s| (s.entry, bare(&s.setting))).into_iter().map(|(_, group)| group).collect()
 }
 
 fn axis(group: &[&RttSeries]) -> RttAxis {
@@ -175,7 +169,7 @@ fn drawing(entries: &[Entry], lines: Vec<(usize, String, &RttSeries)>, parts: &[
         Line {
             name,
             look,
-            marks: marks.map(|(x, p)| mark(x, p.rate, doubts(&p.point.warnings).next().is_some())).collect(),
+            marks: marks.map(|(x, p)| mark(x, p.rate, is_doubtful(&p.point.warnings))).collect(),
             repetitions: way.places.iter().map(|p| p.point.summary.repetitions).collect(),
         }
     };
