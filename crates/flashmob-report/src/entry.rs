@@ -14,7 +14,7 @@ use flashmob_results::{Document, EMULATED};
 use crate::Input;
 use crate::groups::grouped;
 use crate::stats::usable;
-use crate::words::{plain, time_ns};
+use crate::words::plain;
 
 /// Longest name in tables and figures; longer labels are cut.
 const NAME_CHARACTERS_MAX: usize = 60;
@@ -229,12 +229,6 @@ impl Setting {
         }
         format!("{text}, range {}", crate::words::bytes(self.range_bytes))
     }
-}
-
-/// Its median and its 99th percentile, if there are any: `p50 1.9 ms, p99 2.5 ms`.
-pub(crate) fn half_and_slowest(point: &Point) -> Option<String> {
-    let at = |percent| point.summary.latency_ns.percentile_ns(percent).map(|ns| time_ns(ns as f64));
-    Some(format!("p50 {}, p99 {}", at(50.0)?, at(99.0)?))
 }
 
 /// It has a rate that is a number above zero.

@@ -2,6 +2,7 @@
 
 use flashmob_results::cluster::{self, Batch};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};
+use flashmob_results::latency::Latency;
 use flashmob_results::net::{self, Protocol};
 
 pub use flashmob_text::{bits_per_second, count, percent, sentence as number, short};
@@ -24,6 +25,26 @@ pub fn time_ms(ms: f64) -> String {
 /// Nanoseconds as `1.2 ms`.
 pub fn time_ns(ns: f64) -> String {
     flashmob_text::time(ns / 1e9)
+}
+
+/// A percentile as `1.2 ms`; `None` if it was not recorded.
+pub fn percentile(latency: &Latency, percent: f64) -> Option<String> {
+    latency.percentile_ns(percent).map(|ns| time_ns(ns as f64))
+}
+
+/// `p50 1.9 ms, p99 2.5 ms`.
+pub fn p50_and_p99(latency: &Latency) -> Option<String> {
+    Some(format!("p50 {}, p99 {}", percentile(latency, 50.0)?, percentile(latency, 99.0)?))
+}
+
+/// The text, or a dash for an unknown value.
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".into())
+}
+
+/// `a, b, c`; `None` without parts.
+pub fn joined(parts: impl IntoIterator<Item = String>) -> Option<String> {
+    Some(parts.into_iter().collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
 }
 
 /// `1 thread`, `4 threads`.

@@ -84,6 +84,12 @@ impl<'a> Canvas<'a> {
         self.add(&Circle::new(at, radius, colour(ink).mix(opacity).filled()));
     }
 
+    /// From `low` to `high`, with a cross bar of `half` to each side at both ends.
+    pub fn whisker(&mut self, x: i32, (low, high): (i32, i32), half: i32, ink: Ink) {
+        let corners = [(x - half, low), (x + half, low), (x, low), (x, high), (x - half, high), (x + half, high)];
+        self.path(&corners, ink, 1);
+    }
+
     /// The marker of a series: its shape goes with its number. Hollow: doubtful.
     pub fn marker(&mut self, (x, y): At, series: usize, hollow: bool) {
         let ink = Ink::Whole(series);

@@ -3,18 +3,17 @@
 use super::axes::Scale;
 use super::canvas::{About, Anchor, Canvas, TEXT_PX, draw, text_px};
 use super::colours::Ink;
+use super::frame::{Frame, LEFT, TOP};
 use super::legend::{Item, Legend, Sample};
 use super::{Figure, WIDTH};
 use crate::Error;
 
-const LEFT: i32 = 50;
 const RIGHT: i32 = 14;
 /// To the right of the plot where limits have their names there, and before a name.
 const RIGHT_NAMED: i32 = 50;
 const NAME_GAP: i32 = 3;
 /// So much is left to the plot whatever names limits have.
 const PLOT_WIDTH_MIN: i32 = 200;
-const TOP: i32 = 30;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
 
@@ -87,10 +86,13 @@ impl Lines {
         let height = TOP + PLOT_HEIGHT + BELOW + legend.height() + 6;
         let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
         draw(height, about, |canvas| {
-            self.axes(canvas);
-            self.limits(canvas);
+            let frame = Frame { right: self.right(), bottom: TOP + PLOT_HEIGHT, scale: self.scale };
+            frame.grid(canvas);
+            let ticks = self.x_ticks.iter().map(|(part, label)| (self.x(*part), label.as_str()));
+            frame.axes(canvas, ticks, &self.y_title, (&self.x_title, 33));
+            self.limits(canvas, &frame);
             for series in &self.series {
-                self.line(canvas, series);
+                self.line(canvas, &frame, series);
             }
             legend.draw(canvas, TOP + PLOT_HEIGHT + BELOW);
         })
@@ -108,55 +110,33 @@ impl Lines {
         LEFT + 10 + (part * f64::from(self.right() - LEFT - 20)).round() as i32
     }
 
-    fn y(&self, value: f64) -> i32 {
-        TOP + PLOT_HEIGHT - (self.scale.part(value) * f64::from(PLOT_HEIGHT)).round() as i32
-    }
-
-    fn axes(&self, canvas: &mut Canvas) {
-        for (value, label) in self.scale.ticks() {
-            let y = self.y(value);
-            canvas.path(&[(LEFT, y), (self.right(), y)], Ink::Grid, 1);
-            canvas.text(&label, (LEFT - 6, y), Anchor::Right, Ink::Muted);
-        }
-        let bottom = TOP + PLOT_HEIGHT;
-        canvas.path(&[(LEFT, bottom), (self.right(), bottom)], Ink::Axis, 1);
-        for (part, label) in &self.x_ticks {
-            let x = self.x(*part);
-            canvas.path(&[(x, bottom), (x, bottom + 4)], Ink::Axis, 1);
-            canvas.text(label, (x, bottom + 14), Anchor::Middle, Ink::Muted);
-        }
-        canvas.text(&self.y_title, (4, 12), Anchor::Left, Ink::Text);
-        canvas.text(&self.x_title, ((LEFT + self.right()) / 2, bottom + 33), Anchor::Middle, Ink::Text);
-    }
-
-    fn limits(&self, canvas: &mut Canvas) {
+    fn limits(&self, canvas: &mut Canvas, frame: &Frame) {
         let mut named: Vec<i32> = Vec::new();
         for limit in &self.limits {
-            let path: Vec<_> = limit.points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+            let path: Vec<_> = limit.points.iter().map(|(x, y)| (self.x(*x), frame.y(*y))).collect();
             let Some(&(_, end)) = path.last() else { continue };
             // A limit for all of the width takes all of it.
             let flat = path.iter().all(|(_, y)| *y == end);
-            let path = if flat { vec![(LEFT, end), (self.right(), end)] } else { path };
+            let path = if flat { vec![(LEFT, end), (frame.right, end)] } else { path };
             canvas.path(&path, Ink::Limit, 1);
             if named.iter().all(|y| (y - end).abs() >= TEXT_PX) {
-                canvas.text(&limit.name, (self.right() + NAME_GAP, end), Anchor::Left, Ink::Muted);
+                canvas.text(&limit.name, (frame.right + NAME_GAP, end), Anchor::Left, Ink::Muted);
                 named.push(end);
             }
         }
     }
 
-    fn line(&self, canvas: &mut Canvas, series: &Series) {
+    fn line(&self, canvas: &mut Canvas, frame: &Frame, series: &Series) {
         let n = series.look;
         for mark in &series.points {
             let Some((min, max)) = mark.range else { continue };
-            let (x, low, high) = (self.x(mark.x), self.y(min), self.y(max));
-            // What hides behind the marker need not be drawn.
+            let (low, high) = (frame.y(min), frame.y(max));
+            // The marker hides shorter ones.
             if low - high > 8 {
-                let whisker = [(x - 3, low), (x + 3, low), (x, low), (x, high), (x - 3, high), (x + 3, high)];
-                canvas.path(&whisker, Ink::Whole(n), 1);
+                canvas.whisker(self.x(mark.x), (low, high), 3, Ink::Whole(n));
             }
         }
-        let path: Vec<_> = series.points.iter().map(|m| (self.x(m.x), self.y(m.y))).collect();
+        let path: Vec<_> = series.points.iter().map(|m| (self.x(m.x), frame.y(m.y))).collect();
         if path.len() > 1 {
             canvas.path(&path, Ink::Series(n), 2);
         }

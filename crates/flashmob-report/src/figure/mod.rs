@@ -2,6 +2,7 @@
 //!
 //! - `canvas`: drawing, and what becomes of the drawing library's fixed colours
 //! - `axes`: scales and their ticks
+//! - `frame`: grid and axes of a plot
 //! - [`lines`]: rates over threads, and percentiles
 //! - [`bars`]: medians side by side with every repetition
 //! - [`traces`]: what happened from moment to moment or from byte to byte
@@ -14,6 +15,7 @@ pub mod axes;
 pub mod bars;
 mod canvas;
 mod colours;
+mod frame;
 mod legend;
 pub mod lines;
 pub mod stacks;

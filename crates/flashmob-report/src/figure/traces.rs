@@ -6,16 +6,15 @@
 use std::collections::BTreeSet;
 
 use super::axes::Scale;
-use super::canvas::{About, Anchor, At, Canvas, draw};
+use super::canvas::{About, At, Canvas, draw};
 use super::colours::Ink;
+use super::frame::{Frame, LEFT, TOP};
 use super::legend::{Item, Legend, Sample};
 use super::{Figure, WIDTH};
 use crate::Error;
 
-const LEFT: i32 = 50;
 /// Half of the last tick's label stands out of the plot.
 const RIGHT: i32 = 24;
-const TOP: i32 = 30;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
 /// Dots of one trace: each is an element of its own, and more would be a smear.
@@ -80,9 +79,13 @@ impl Traces {
         let height = TOP + PLOT_HEIGHT + BELOW + legend.height() + 6;
         let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
         draw(height, about, |canvas| {
-            self.axes(canvas);
+            let frame = Frame { right: WIDTH - RIGHT, bottom: TOP + PLOT_HEIGHT, scale: self.scale };
+            frame.grid(canvas);
+            let ticks = self.across.ticks();
+            let ticks = ticks.iter().map(|(value, label)| (self.x(*value), label.as_str()));
+            frame.axes(canvas, ticks, &self.y_title, (&self.x_title, 33));
             for trace in &self.traces {
-                let places: Vec<At> = trace.points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+                let places: Vec<At> = trace.points.iter().map(|(x, y)| (self.x(*x), frame.y(*y))).collect();
                 match trace.kind {
                     Kind::Dots => dots(canvas, &places, trace.look),
                     Kind::Line => {
@@ -99,27 +102,6 @@ impl Traces {
 
     fn x(&self, value: f64) -> i32 {
         LEFT + (self.across.part(value) * f64::from(WIDTH - RIGHT - LEFT)).round() as i32
-    }
-
-    fn y(&self, value: f64) -> i32 {
-        TOP + PLOT_HEIGHT - (self.scale.part(value) * f64::from(PLOT_HEIGHT)).round() as i32
-    }
-
-    fn axes(&self, canvas: &mut Canvas) {
-        for (value, label) in self.scale.ticks() {
-            let y = self.y(value);
-            canvas.path(&[(LEFT, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
-            canvas.text(&label, (LEFT - 6, y), Anchor::Right, Ink::Muted);
-        }
-        let bottom = TOP + PLOT_HEIGHT;
-        canvas.path(&[(LEFT, bottom), (WIDTH - RIGHT, bottom)], Ink::Axis, 1);
-        for (value, label) in self.across.ticks() {
-            let x = self.x(value);
-            canvas.path(&[(x, bottom), (x, bottom + 4)], Ink::Axis, 1);
-            canvas.text(&label, (x, bottom + 14), Anchor::Middle, Ink::Muted);
-        }
-        canvas.text(&self.y_title, (4, 12), Anchor::Left, Ink::Text);
-        canvas.text(&self.x_title, ((LEFT + WIDTH - RIGHT) / 2, bottom + 33), Anchor::Middle, Ink::Text);
     }
 }
 

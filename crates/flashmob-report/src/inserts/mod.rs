@@ -55,6 +55,11 @@ pub fn runs(entry: &Entry) -> impl Iterator<Item = &Run> {
     all.filter(|run| setting(run).is_some() && run.operations.count > 0 && rate(run).is_finite() && rate(run) > 0.0)
 }
 
+/// True if some result has runs of INSERTs.
+pub fn has_any(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| runs(entry).next().is_some())
+}
+
 /// The run with this journal mode and level.
 pub fn find<'a>(entry: &'a Entry, mode: &str, level: &str) -> Option<&'a Run> {
     runs(entry)

@@ -83,30 +83,20 @@ fn verdict(main: &CapturedWay, verdict: &Verdict) -> Markup {
 }
 
 fn table(ways: &[CapturedWay]) -> Markup {
-    html! {
-        table.dense.named {
-            thead {
-                tr {
-                    th { "from → to" } th { "held back by" } th { "bytes" } th { "throughput" } th { "packets" } th { "bytes/packet" }
-                    th { "sent again" } th { "out of order" } th { "dup. ACKs" } th { "packets/ACK" } th { "RTT p50" } th { "RTT p99" }
-                    th { "in flight p50" } th { "most" } th { "window" } th { "window full" } th { "window 0" }
-                }
-            }
-            tbody { @for main in ways.iter().take(ROWS_MAX) { (row(main)) } }
-        }
-    }
+    let columns = "from → to | held back by | bytes | throughput | packets | bytes/packet | sent again | out of order | \
+        dup. ACKs | packets/ACK | RTT p50 | RTT p99 | in flight p50 | most | window | window full | window 0";
+    super::table("dense named", columns, ways.iter().take(ROWS_MAX).map(row))
 }
 
 fn row(main: &CapturedWay) -> Markup {
     let way = main.way;
     let of = |q: Option<Quantiles>, part: fn(&Quantiles) -> f64| q.map(|q| part(&q)).filter(|v| v.is_finite());
-    let dash = || "–".to_string();
-    let bytes = |value: Option<f64>| value.map_or_else(dash, |v| words::bytes(v.max(0.0) as u64));
-    let time = |value: Option<f64>| value.map_or_else(dash, words::time_ms);
+    let bytes = |value: Option<f64>| words::or_dash(value.map(|v| words::bytes(v.max(0.0) as u64)));
+    let time = |value: Option<f64>| words::or_dash(value.map(words::time_ms));
     html! {
         tr {
             th { (ends(main)) }
-            td { (way.verdict.as_ref().map_or_else(dash, |v| flows::cause(v.cause).to_string())) }
+            td { (way.verdict.as_ref().map_or("–", |v| flows::cause(v.cause))) }
             td { (words::bytes(way.unique_bytes)) }
             td { (words::bits_per_second(way.bits_per_second)) }
             td { (words::count(way.data_packets)) }

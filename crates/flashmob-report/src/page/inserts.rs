@@ -21,11 +21,6 @@ const LAYERS: [Layer; 8] = [
     Layer::Processor,
 ];
 
-/// Some result has runs of INSERTs.
-pub fn has_any(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| inserts::runs(entry).next().is_some())
-}
-
 pub fn section(entries: &[Entry]) -> Markup {
     let of: Vec<&Entry> = entries.iter().filter(|entry| inserts::runs(entry).next().is_some()).collect();
     html! {
@@ -71,32 +66,20 @@ fn systems(entry: &Entry) -> Vec<String> {
 }
 
 fn table(entry: &Entry) -> Markup {
-    html! {
-        table.dense.named.settings {
-            thead {
-                tr {
-                    th { "journal, synchronous" } th { "inserts/s" } th { "p50" } th { "p99" }
-                    th { "writes: journal" } th { "database" } th { "log" } th { "syncs" } th { "removals" } th { "truncations" }
-                    th { "commands" } th { "file system's own" } th { "flushes" } th { "bytes" }
-                }
-            }
-            tbody { @for run in inserts::runs(entry) { (row(run)) } }
-        }
-    }
+    let columns = "journal, synchronous | inserts/s | p50 | p99 | writes: journal | database | log | syncs | \
+        removals | truncations | commands | file system's own | flushes | bytes";
+    super::table("dense named settings", columns, inserts::runs(entry).map(row))
 }
 
 fn row(run: &Run) -> Markup {
-    let dash = || "–".to_string();
     let cost = Cost::of(run).unwrap_or_default();
-    let time = |percent: f64| {
-        run.operations.latency_ns.percentile_ns(percent).map_or_else(dash, |ns| words::time_ns(ns as f64))
-    };
+    let time = |percent: f64| words::or_dash(words::percentile(&run.operations.latency_ns, percent));
     let writes = |role: Role| words::number(cost.calls(Kind::Write, role));
     let own = cost.commands.as_ref().map(|commands| {
         let of = |command: &&(Role, f64)| matches!(command.0, Role::FilesystemJournal | Role::Metadata);
         commands.iter().filter(of).fold(0.0, |sum, command| sum + command.1)
     });
-    let seen = |value: Option<f64>| value.map_or_else(dash, words::number);
+    let seen = |value: Option<f64>| words::or_dash(value.map(words::number));
     html! {
         tr {
             th { (words::plain(&run.name, 40)) }
@@ -112,7 +95,7 @@ fn row(run: &Run) -> Markup {
             td { (seen(cost.all_commands())) }
             td { (seen(own)) }
             td { (seen(cost.commands.as_ref().map(|_| cost.flushes))) }
-            td { (cost.commands.as_ref().map_or_else(dash, |_| words::bytes(cost.bytes.round() as u64))) }
+            td { (words::or_dash(cost.commands.as_ref().map(|_| words::bytes(cost.bytes.round() as u64)))) }
         }
     }
 }

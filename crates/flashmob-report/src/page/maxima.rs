@@ -77,7 +77,7 @@ fn ends(way: Option<&RttSeries>) -> Markup {
         None => w.places.iter().map(at).collect::<Vec<_>>().join(", "),
     });
     html! {
-        td { (window.map_or("–".to_string(), |bytes| words::bytes(bytes as u64))) }
-        td { (rates.unwrap_or_else(|| "–".into())) }
+        td { (words::or_dash(window.map(|bytes| words::bytes(bytes as u64)))) }
+        td { (words::or_dash(rates)) }
     }
 }

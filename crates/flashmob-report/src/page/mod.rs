@@ -56,7 +56,7 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     if has_captures {
         parts.push(("captures", "Captured connections", captures::section(entries)));
     }
-    if inserts::has_any(entries) {
+    if crate::inserts::has_any(entries) {
         parts.push(("inserts", "Which writes vanish, and what that buys", inserts::section(entries)));
     }
     if has_traces {
@@ -103,6 +103,16 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     Ok(page.into_string())
 }
 
+/// A table of rows under headings, which ` | ` separates.
+fn table(class: &str, headings: &str, rows: impl Iterator<Item = Markup>) -> Markup {
+    html! {
+        table class=[Some(class).filter(|class| !class.is_empty())] {
+            thead { tr { @for heading in headings.split(" | ") { th { (heading) } } } }
+            tbody { @for row in rows { (row) } }
+        }
+    }
+}
+
 /// A table in a box of its own that scrolls where the page is narrow; keyboards reach it.
 fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
@@ -145,6 +155,13 @@ fn folded(
             }
         }
     }
+}
+
+/// The machine that measured: its model or processor, and its kernel.
+fn host(entry: &Entry) -> Option<String> {
+    let device = &entry.document.device;
+    let parts = [device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()];
+    words::joined(parts.into_iter().flatten())
 }
 
 /// A mark that leads to the warnings of an entry.

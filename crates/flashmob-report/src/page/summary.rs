@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use flashmob_results::Measurement;
 use flashmob_results::cluster::{self, Batch, Cluster, Setting};
 use flashmob_results::disk::Point;
 use maud::{Markup, html};
 
 use super::claims::{Overall, overall};
-use super::tags;
+use super::{captures, networks, tags, traces};
 use crate::claims::Claim;
 use crate::entry::{self, Entry, Medium};
 use crate::sweep;
@@ -146,21 +147,20 @@ fn warnings(entry: &Entry) -> usize {
 
 /// What came of it: one thread's random reads, and the most of each kind of request.
 fn found(entry: &Entry) -> String {
-    if let Some(cluster) = entry.cluster() {
-        return found_of_cluster(cluster);
+    match &entry.document.measurement {
+        Measurement::Disk(_) => found_of_device(entry),
+        Measurement::Cluster(cluster) => found_of_cluster(cluster),
+        Measurement::Net(net) => networks::found(net),
+        Measurement::Capture(capture) => captures::found(capture),
+        Measurement::Trace(trace) => traces::found(trace),
     }
-    if let Some(net) = entry.net() {
-        return super::networks::found(net);
-    }
-    if let Some(capture) = entry.capture() {
-        return super::captures::found(capture);
-    }
-    if let Some(trace) = entry.trace() {
-        return super::traces::found(trace);
-    }
+}
+
+fn found_of_device(entry: &Entry) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(point) = entry.one_thread() {
-        let times = entry::half_and_slowest(point).map_or_else(String::new, |times| format!(" ({times})"));
+        let times =
+            words::p50_and_p99(&point.summary.latency_ns).map_or_else(String::new, |times| format!(" ({times})"));
         parts.push(format!("{} random 4 KiB reads/s with 1 thread{times}", words::number(rate(point))));
     }
     let mut best: Vec<&Point> = Vec::new();
@@ -210,18 +210,16 @@ fn rate(point: &Point) -> f64 {
 
 /// How that was measured, in a sentence.
 fn paragraph(entry: &Entry) -> Markup {
-    if let Some(cluster) = entry.cluster() {
-        return paragraph_of_cluster(entry, cluster);
+    match &entry.document.measurement {
+        Measurement::Disk(_) => paragraph_of_device(entry),
+        Measurement::Cluster(cluster) => paragraph_of_cluster(entry, cluster),
+        Measurement::Net(net) => networks::paragraph(entry, net),
+        Measurement::Capture(capture) => captures::paragraph(entry, capture),
+        Measurement::Trace(trace) => traces::paragraph(entry, trace),
     }
-    if let Some(net) = entry.net() {
-        return super::networks::paragraph(entry, net);
-    }
-    if let Some(capture) = entry.capture() {
-        return super::captures::paragraph(entry, capture);
-    }
-    if let Some(trace) = entry.trace() {
-        return super::traces::paragraph(entry, trace);
-    }
+}
+
+fn paragraph_of_device(entry: &Entry) -> Markup {
     let document = &entry.document;
     let points = entry.points();
     let repetitions: u64 = points.iter().map(|p| p.repetitions.len() as u64).sum();

@@ -4,7 +4,7 @@
 
 mod timeline;
 
-use flashmob_results::trace::{FileTotal, Layer, Operation, Run, System, Trace, Workload};
+use flashmob_results::trace::{FileTotal, Handover, Layer, Operation, Run, System, Trace, Workload};
 use maud::{Markup, PreEscaped, html};
 
 use super::scrolling;
@@ -168,22 +168,18 @@ fn of_what(run: &Run) -> &'static str {
 }
 
 fn handovers(run: &Run) -> Markup {
-    let table = html! {
-        table {
-            thead { tr { th { "from → to" } th { "count" } th { "us" } th { "us each" } th { "longest, us" } } }
-            tbody {
-                @for h in &run.handovers {
-                    tr {
-                        th { (h.from.name()) " → " (h.to.name()) }
-                        td { (words::number(each(run, h.count))) }
-                        td { (words::number(each(run, h.total_ns) / 1e3)) }
-                        td { (words::number(h.total_ns as f64 / h.count.max(1) as f64 / 1e3)) }
-                        td { (words::number(h.longest_ns as f64 / 1e3)) }
-                    }
-                }
+    let row = |h: &Handover| {
+        html! {
+            tr {
+                th { (h.from.name()) " → " (h.to.name()) }
+                td { (words::number(each(run, h.count))) }
+                td { (words::number(each(run, h.total_ns) / 1e3)) }
+                td { (words::number(h.total_ns as f64 / h.count.max(1) as f64 / 1e3)) }
+                td { (words::number(h.longest_ns as f64 / 1e3)) }
             }
         }
     };
+    let table = super::table("", "from → to | count | us | us each | longest, us", run.handovers.iter().map(row));
     html! {
         p.muted { (of_what(run)) ": between an event of one layer and the next event, if that is of another layer." }
         (scrolling(&format!("{}: hand-overs", words::plain(&run.name, 60)), table))
@@ -204,12 +200,8 @@ fn files(run: &Run) -> Markup {
             }
         }
     };
-    let table = html! {
-        table.named {
-            thead { tr { th { "file" } th { "layer" } th { "work" } th { "count" } th { "bytes" } th { "us" } } }
-            tbody { @for total in run.files.iter().take(FILES_MAX) { (row(total)) } }
-        }
-    };
+    let rows = run.files.iter().take(FILES_MAX).map(row);
+    let table = super::table("named", "file | layer | work | count | bytes | us", rows);
     html! {
         p.muted { (of_what(run)) @if !is_of_all(run) { ", on average" } "." }
         (scrolling(&format!("{}: files", words::plain(&run.name, 60)), table))

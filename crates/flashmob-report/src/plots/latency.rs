@@ -111,9 +111,7 @@ fn x(percent: f64) -> f64 {
 
 fn description(points: &[&Point]) -> String {
     let words = |p: &&Point| {
-        let at = |percent| {
-            p.summary.latency_ns.percentile_ns(percent).map_or("–".to_string(), |ns| words::time_ns(ns as f64))
-        };
+        let at = |percent| words::or_dash(words::percentile(&p.summary.latency_ns, percent));
         format!("{}: p50 {}, p99 {}", words::parameters(&p.parameters), at(50.0), at(99.0))
     };
     format!("{}.", points.iter().map(words).collect::<Vec<_>>().join("; "))

@@ -48,7 +48,7 @@ pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     }
     let traces = entries.iter().any(|entry| entry.trace().is_some());
     if traces {
-        if entries.iter().any(|entry| crate::inserts::runs(entry).next().is_some()) {
+        if crate::inserts::has_any(entries) {
             sections.push(inserts::rates(entries));
         }
         sections.extend(trace::sections(entries));
@@ -107,7 +107,11 @@ fn how_many(counts: impl Iterator<Item = u32> + Clone) -> String {
 
 /// The place that something is about, for captions.
 fn hollow(points: &[&Point]) -> &'static str {
-    if points.iter().any(|p| crate::entry::is_doubtful(&p.warnings)) { " Hollow or ⚠: doubtful, see the warnings." } else { "" }
+    if points.iter().any(|p| crate::entry::is_doubtful(&p.warnings)) {
+        " Hollow or ⚠: doubtful, see the warnings."
+    } else {
+        ""
+    }
 }
 
 /// A rate of bytes that can be drawn on a logarithmic scale.

@@ -13,8 +13,8 @@ use super::Section;
 use super::drawing::{Axis, Drawing, Line, drawn};
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::Mark;
-use crate::sweep::{self, Sweep};
 use crate::stats::usable;
+use crate::sweep::{self, Sweep};
 
 const COMMAND: &str = "flashmob reproduce p1";
 
