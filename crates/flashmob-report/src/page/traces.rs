@@ -28,7 +28,7 @@ const FIRST_NUMBER: usize = 100_000;
 /// What came of it.
 pub fn found(trace: &Trace) -> String {
     let of = |run: &Run| {
-        let p50 = run.operations.latency_ns.percentile_ns(50.0).map_or("–".into(), |ns| words::time_ns(ns as f64));
+        let p50 = words::or_dash(words::percentile(&run.operations.latency_ns, 50.0));
         let rate = words::number(run.operations.per_second);
         format!(
             "{} {rate} {}s/s while traced (p50 {p50})",
@@ -126,14 +126,13 @@ pub fn section(entries: &[Entry]) -> Markup {
 
 fn sentence(run: &Run) -> String {
     let operations = &run.operations;
-    let at = |percent| operations.latency_ns.percentile_ns(percent).map(|ns| words::time_ns(ns as f64));
     let name = words::plain(&operations.name, 30);
     let mut parts = vec![format!(
         "{}, {}/s while traced",
         words::plural(operations.count, &name),
         words::number(operations.per_second)
     )];
-    parts.extend(at(50.0).zip(at(99.0)).map(|(p50, p99)| format!("p50 {p50}, p99 {p99}")));
+    parts.extend(words::p50_and_p99(&operations.latency_ns));
     parts.push(format!(
         "{} unattributed",
         words::percent(operations.unattributed_ns as f64 / operations.total_ns.max(1) as f64)

@@ -6,7 +6,7 @@
 mod links;
 mod nodes;
 
-use flashmob_results::cluster::{Batch, Point};
+use flashmob_results::cluster::{Batch, Parameters, Point};
 use flashmob_results::disk::Spread;
 
 use super::Section;
@@ -15,6 +15,7 @@ use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::Mark;
 use crate::stats::usable;
 use crate::sweep::{self, Sweep};
+use crate::words;
 
 const COMMAND: &str = "flashmob reproduce p1";
 
@@ -55,7 +56,30 @@ fn look(batch: Batch) -> usize {
     }
 }
 
-fn mark(x: f64, spread: Spread, point: &Point) -> Mark {
-    let doubtful = is_doubtful(&point.warnings);
-    Mark { x, y: spread.median, range: Some((spread.min, spread.max)), doubtful }
+/// A batch's line over what `x` gives for each point; points without a usable value are left out.
+fn batch_line<'a>(
+    batch: Batch,
+    points: impl Iterator<Item = &'a Point>,
+    x: impl Fn(&Parameters) -> f64,
+    of: impl Fn(&Point) -> Option<Spread>,
+) -> Line {
+    line(words::batch(batch).trim_start_matches("k=").to_string(), look(batch), points, x, of)
+}
+
+fn line<'a>(
+    name: String,
+    look: usize,
+    points: impl Iterator<Item = &'a Point>,
+    x: impl Fn(&Parameters) -> f64,
+    of: impl Fn(&Point) -> Option<Spread>,
+) -> Line {
+    let mut line = Line { name, look, marks: Vec::new(), repetitions: Vec::new() };
+    for point in points {
+        if let Some(Spread { median, min, max }) = of(point).filter(usable) {
+            let (x, doubtful) = (x(&point.parameters), is_doubtful(&point.warnings));
+            line.marks.push(Mark { x, y: median, range: Some((min, max)), doubtful });
+            line.repetitions.push(point.summary.repetitions);
+        }
+    }
+    line
 }

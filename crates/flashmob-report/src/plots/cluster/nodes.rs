@@ -3,7 +3,7 @@
 use flashmob_results::cluster::{Batch, Point};
 use flashmob_results::disk::Spread;
 
-use super::{Axis, COMMAND, Drawing, Line, Section, drawn, look, mark, named, usable};
+use super::{Axis, COMMAND, Drawing, Section, batch_line, drawn, named};
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
 use crate::sweep::{Sweep, frames_per_request};
@@ -79,15 +79,8 @@ impl NodeAxis {
 fn over_nodes(name: &str, sweep: &Sweep, what: &str, of: impl Fn(&Point) -> Option<Spread>) -> Drawing {
     let axis = NodeAxis::of(sweep);
     let line = |batch: Batch| {
-        let label = words::batch(batch).trim_start_matches("k=").to_string();
-        let mut line = Line { name: label, look: look(batch), marks: Vec::new(), repetitions: Vec::new() };
-        for point in sweep.nodes(batch).into_iter().filter_map(|n| sweep.best(n, batch)) {
-            if let Some(spread) = of(point).filter(usable) {
-                line.marks.push(mark(axis.part(point.parameters.nodes), spread, point));
-                line.repetitions.push(point.summary.repetitions);
-            }
-        }
-        line
+        let points = sweep.nodes(batch).into_iter().filter_map(|n| sweep.best(n, batch));
+        batch_line(batch, points, |p| axis.part(p.nodes), &of)
     };
     Drawing {
         name: name.to_string(),
