@@ -1,7 +1,7 @@
-//! Results as one page: which claims hold, figures, tables, warnings, and how to repeat each measurement.
+//! Results as one page: verdicts on claims, figures, tables, warnings, and the commands that repeat each measurement.
 //!
 //! It does no I/O: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] return text.
-//! The page needs no network and no other file, and a script only to zoom into timelines of traces. Everything that comes out of a document is escaped.
+//! The page needs no network and no other file, and a script only to zoom into timelines of traces. Text from documents is escaped.
 //!
 //! - [`Entry`]: a result under a unique name, and its points in groups that may be compared
 //! - [`claims`]: the claims of P1, P3, P4 and P5 with their criteria, judged for each device, cluster, network and trace
@@ -10,8 +10,8 @@
 //! - `sweep`: a cluster's points over nodes, links and batches
 //! - `ways`: a network's points over round-trip times; `flows`: captured connections
 //! - `groups`: items grouped by a key
-//! - `figure`: SVG with axes, in colours that follow the reader's light or dark
-//! - [`standalone`]: the same figures in a file of their own
+//! - `figure`: SVG with axes, in light or dark colours as the reader prefers
+//! - [`standalone`]: figures as separate SVG files
 //! - `page`: the sections of the page
 //! - `csv`: one row for each repetition
 
@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of these results, in this order.
+    /// A report of these results, in this order.
     #[must_use]
     pub fn new(inputs: Vec<Input>) -> Report {
         Report { entries: entry::named(inputs) }

@@ -17,7 +17,7 @@ pub fn bytes_per_second(rate: f64) -> String {
     if rate >= 1e6 { format!("{} MB/s", number(rate / 1e6)) } else { format!("{} KB/s", number(rate / 1e3)) }
 }
 
-/// Milliseconds as `16 ms`, and never as less: it is the unit of the axes beside it.
+/// Milliseconds as `16 ms`, never in a smaller unit: the axes are in milliseconds.
 pub fn time_ms(ms: f64) -> String {
     if ms.abs() < 1_000.0 { format!("{} ms", number(ms)) } else { format!("{} s", number(ms / 1e3)) }
 }
@@ -66,7 +66,7 @@ pub fn list(parts: &[String]) -> String {
     }
 }
 
-/// With a capital letter at its beginning.
+/// With an initial capital.
 pub fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
@@ -136,10 +136,15 @@ pub fn crossing(p: &net::Parameters) -> String {
         parts.extend(path.rate_bits_per_second.map(|rate| format!("path {}", bits_per_second(rate as f64))));
     }
     if p.client_receive_max_bytes.is_some() || p.server_receive_max_bytes.is_some() {
-        let of = |max: Option<u64>| max.map_or_else(|| "the system's".to_string(), bytes);
-        parts.push(format!("receive maxima {}, {}", of(p.client_receive_max_bytes), of(p.server_receive_max_bytes)));
+        let [client, server] = [p.client_receive_max_bytes, p.server_receive_max_bytes].map(receive_max);
+        parts.push(format!("receive maxima {client}, {server}"));
     }
     parts.join(", ")
+}
+
+/// The maximum of receive buffers: `320 KiB`, or `the system's` if it was not set.
+pub fn receive_max(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "the system's".into(), self::bytes)
 }
 
 /// `k=10`, or `auto`.
@@ -162,7 +167,7 @@ pub fn snake(name: &str) -> String {
     text
 }
 
-/// Without control characters, and at most so many characters: what comes from a file goes into titles and figures.
+/// Text from a file for titles and figures: without control characters, and cut to `characters_max`.
 pub fn plain(text: &str, characters_max: usize) -> String {
     let mut clean =
         text.chars().map(|c| if c.is_control() || ('\u{fffe}'..='\u{ffff}').contains(&c) { ' ' } else { c });

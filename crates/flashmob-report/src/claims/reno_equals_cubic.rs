@@ -126,7 +126,7 @@ fn differ(a: &RttSeries, b: &RttSeries, rtt: f64) -> bool {
     ratio.max(ratio.recip()) > 1.0 + DIFFERENCE_MIN && apart(&rates(a, first.point), &rates(b, second.point))
 }
 
-/// What bbr does there.
+/// The throughput of bbr.
 fn third(group: &[&RttSeries], loss: f64, rtt: f64) -> String {
     let at = |loss: f64| named(group, "bbr", loss)?.at(rtt);
     match (at(0.0), at(loss)) {

@@ -1,4 +1,4 @@
-//! Bars: medians side by side, with least and most, and a dot for every repetition while they are few.
+//! Bars: medians side by side with minimum and maximum, and a dot per repetition unless there are many.
 
 use super::axes::Scale;
 use super::canvas::{About, Anchor, Canvas, draw};
@@ -11,48 +11,43 @@ const RIGHT: i32 = 14;
 const PLOT_HEIGHT: i32 = 190;
 const BELOW: i32 = 34;
 const BAR_MAX: i32 = 64;
-/// More repetitions than this are a smear, not dots.
+/// With more repetitions, dots would overlap.
 pub const DOTS_MAX: usize = 100;
 
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Below it.
     pub name: String,
-    /// Its height.
     pub median: f64,
-    /// Its whisker: least and most.
+    /// Minimum and maximum, drawn as a whisker.
     pub range: (f64, f64),
-    /// Every repetition.
+    /// The value of each repetition.
     pub values: Vec<f64>,
-    /// Drawn paler, with a mark.
+    /// Marked with ⚠.
     pub doubtful: bool,
 }
 
 /// A figure of bars.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// For those who cannot see it.
+    /// The accessible name.
     pub title: String,
-    /// What it shows, in a sentence with figures.
+    /// The accessible description: a sentence with figures.
     pub description: String,
-    /// Below it.
     pub caption: String,
-    /// What is up, with its unit.
+    /// Title of the vertical axis, with its unit.
     pub y_title: String,
-    /// What is across; empty if the bars' names say it.
+    /// Title of the horizontal axis; empty if the bars are named.
     pub x_title: String,
-    /// Vertical axis, from 0.
     pub scale: Scale,
-    /// The bars.
     pub bars: Vec<Bar>,
 }
 
 impl Bars {
-    /// Draws it; `nth` is no other figure's of the page.
+    /// Draws it; `nth` must be unique on the page.
     ///
     /// # Errors
-    /// The drawing library refused.
+    /// The drawing library failed.
     pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
         let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
         let below = if self.x_title.is_empty() { BELOW } else { BELOW + 16 };

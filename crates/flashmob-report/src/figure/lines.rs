@@ -9,10 +9,10 @@ use super::{Figure, WIDTH};
 use crate::Error;
 
 const RIGHT: i32 = 14;
-/// To the right of the plot where limits have their names there, and before a name.
+/// Right margin with the names of limits, and the gap before a name.
 const RIGHT_NAMED: i32 = 50;
 const NAME_GAP: i32 = 3;
-/// So much is left to the plot whatever names limits have.
+/// Minimum width of the plot, however long the names of limits are.
 const PLOT_WIDTH_MIN: i32 = 200;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
@@ -20,9 +20,9 @@ const BELOW: i32 = 48;
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// In the legend.
+    /// Its name in the legend.
     pub name: String,
-    /// Number of its colour, marker and dash: the same thing looks the same in every figure of a section.
+    /// Number of its colour, marker and dash.
     pub look: usize,
     /// From left to right.
     pub points: Vec<Mark>,
@@ -31,39 +31,38 @@ pub struct Series {
 /// One point of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// Where on the horizontal axis, between 0 and 1.
+    /// Position on the horizontal axis, from 0 to 1.
     pub x: f64,
     /// The value.
     pub y: f64,
-    /// Least and most over the repetitions.
+    /// Minimum and maximum over the repetitions.
     pub range: Option<(f64, f64)>,
-    /// Drawn hollow.
+    /// Drawn hollow: its value is doubtful.
     pub doubtful: bool,
 }
 
-/// A limit: a dashed line without markers, with its name at its right end.
+/// A dashed line without markers, with its name at the right end.
 #[derive(Clone, Debug)]
 pub struct Limit {
-    /// A few letters.
     pub name: String,
-    /// From left to right: where across (0 to 1), and the value.
+    /// From left to right: position (0 to 1) and value.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A figure of lines.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// For those who cannot see it.
+    /// The accessible name.
     pub title: String,
-    /// What it shows, in a sentence with figures.
+    /// The accessible description: a sentence with figures.
     pub description: String,
-    /// Below it.
+    /// The text below it.
     pub caption: String,
-    /// What is up, with its unit.
+    /// Title of the vertical axis, with its unit.
     pub y_title: String,
-    /// What is across, with its unit.
+    /// Title of the horizontal axis, with its unit.
     pub x_title: String,
-    /// What belongs to the legend as a whole, such as `block size`.
+    /// Title of the legend, such as `block size`.
     pub legend: String,
     /// Vertical axis.
     pub scale: Scale,
@@ -76,10 +75,10 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Draws it; `nth` is no other figure's of the page.
+    /// Draws it; `nth` must be unique on the page.
     ///
     /// # Errors
-    /// The drawing library refused.
+    /// The drawing library failed.
     pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
         let items = self.series.iter().map(|s| Item { name: &s.name, look: s.look, sample: Sample::Marked });
         let legend = Legend::new(&self.legend, items.collect());
@@ -106,7 +105,7 @@ impl Lines {
 
     fn x(&self, part: f64) -> i32 {
         let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
-        // Room to both sides, so that markers stay clear of the axis.
+        // Margins keep markers clear of the axis.
         LEFT + 10 + (part * f64::from(self.right() - LEFT - 20)).round() as i32
     }
 
@@ -115,7 +114,7 @@ impl Lines {
         for limit in &self.limits {
             let path: Vec<_> = limit.points.iter().map(|(x, y)| (self.x(*x), frame.y(*y))).collect();
             let Some(&(_, end)) = path.last() else { continue };
-            // A limit for all of the width takes all of it.
+            // A constant limit spans the whole width.
             let flat = path.iter().all(|(_, y)| *y == end);
             let path = if flat { vec![(LEFT, end), (frame.right, end)] } else { path };
             canvas.path(&path, Ink::Limit, 1);

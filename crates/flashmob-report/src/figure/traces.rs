@@ -1,7 +1,7 @@
-//! Traces: what happened from moment to moment, or from byte to byte. Many points, none of them marked by itself.
+//! Traces: values over time or over bytes, with too many points for markers.
 //!
-//! What falls on one pixel is drawn once, and of what falls on one column of pixels a line shows the least and the most: however long
-//! a trace is, its drawing has an end.
+//! Dots on one pixel are drawn once, and a line shows the minimum and maximum of each column of pixels: the size of a drawing is bounded,
+//! however long the trace.
 
 use std::collections::BTreeSet;
 
@@ -13,61 +13,55 @@ use super::legend::{Item, Legend, Sample};
 use super::{Figure, WIDTH};
 use crate::Error;
 
-/// Half of the last tick's label stands out of the plot.
+/// Half of the last tick's label extends beyond the plot.
 const RIGHT: i32 = 24;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
-/// Dots of one trace: each is an element of its own, and more would be a smear.
+/// Dots of one trace; more would overlap.
 const DOTS_MAX: usize = 500;
 
-/// How a trace is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A line through all points.
     Line,
-    /// A dot for each.
+    /// A dot per point.
     Dots,
 }
 
 /// One trace.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// In the legend; empty if an earlier one of the same look stands there.
+    /// Its name in the legend; empty if an earlier trace of the same look has one.
     pub name: String,
-    /// Number of its colour and dash.
     pub look: usize,
-    /// How it is drawn.
     pub kind: Kind,
-    /// Where across, and the value.
+    /// Position and value.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A figure of traces.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    /// For those who cannot see it.
+    /// The accessible name.
     pub title: String,
-    /// What it shows, in a sentence with figures.
+    /// The accessible description: a sentence with figures.
     pub description: String,
-    /// Below it.
     pub caption: String,
-    /// What is up, with its unit.
+    /// Title of the vertical axis, with its unit.
     pub y_title: String,
-    /// What is across, with its unit.
+    /// Title of the horizontal axis, with its unit.
     pub x_title: String,
     /// Horizontal axis, from 0.
     pub across: Scale,
     /// Vertical axis, from 0.
     pub scale: Scale,
-    /// Drawn one over the other.
     pub traces: Vec<Trace>,
 }
 
 impl Traces {
-    /// Draws it; `nth` is no other figure's of the page.
+    /// Draws it; `nth` must be unique on the page.
     ///
     /// # Errors
-    /// The drawing library refused.
+    /// The drawing library failed.
     pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
         let named = self.traces.iter().filter(|trace| !trace.name.is_empty());
         let items = named.map(|trace| Item {
@@ -113,7 +107,7 @@ fn dots(canvas: &mut Canvas, places: &[At], look: usize) {
     }
 }
 
-/// A path in which no column of pixels has more than four points: where it is entered and left, its least and its most.
+/// A path with at most four points per column of pixels: first, minimum, maximum, last.
 fn columns(places: &[At]) -> Vec<At> {
     let mut path: Vec<At> = Vec::new();
     let mut rest = places;

@@ -39,7 +39,7 @@ const ROWS: [Row; 12] = [
     ("Warnings", |e, _| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
 ];
 
-/// What stands behind the figures, in words.
+/// The real parts of the setting in words.
 pub fn setting(setting: Setting) -> &'static str {
     match setting {
         Setting::Network => "everything: devices over their own network",
@@ -93,7 +93,7 @@ fn row(at: usize, point: &Point) -> Markup {
             td { (counted) }
             td { (void) }
             @if counted == 0 {
-                // What only void repetitions say is not shown.
+                // Values of void repetitions are not shown.
                 @for _ in 0..10 { td { "–" } }
             } @else {
                 td { (words::number(rate.median)) }

@@ -38,7 +38,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     super::side_by_side("Devices side by side", &of, rows)
 }
 
-/// What the result is about; not what a model of it ran on.
+/// The measured device; `None` if it was modelled.
 fn device(entry: &Entry) -> Option<&Device> {
     (!entry.document.is_modelled()).then_some(&entry.document.device)
 }

@@ -1,4 +1,4 @@
-//! INSERTs side by side: what each costs in calls, commands and bytes, which of those vanish with another setting, and what that buys.
+//! INSERTs side by side: their cost in calls, commands and bytes, and the savings of other settings.
 
 use flashmob_results::trace::{Layer, Role, Run};
 use maud::{Markup, html};
@@ -25,14 +25,14 @@ pub fn section(entries: &[Entry]) -> Markup {
     let of: Vec<&Entry> = entries.iter().filter(|entry| inserts::runs(entry).next().is_some()).collect();
     html! {
         p {
-            "Counts are for each INSERT, which is a transaction of its own: calls to the system that change something, commands that the driver got because of them, whoever issued "
-            "those (the file system's journal has a thread of its own), and the share of an insert's time that belongs to each layer, the lowest that was at work (processor: ready, and waiting for one). Rates are those without tracing where that was measured."
+            "Counts are for each INSERT, which is a transaction of its own: calls to the system that change something, commands that the driver received because of them, from any issuer "
+            "(the file system's journal has a thread of its own), and the share of an insert's time in which each layer was the lowest active one (processor: ready, and waiting for one). Rates are those without tracing where that was measured."
         }
         @for entry in &of {
             h3 { (entry.name) (tags(entry)) }
             @for system in systems(entry) { p.muted { (system) } }
             (scrolling(&format!("{}: what each insert costs", entry.name), table(entry)))
-            (scrolling(&format!("{}: whose time it is", entry.name), times(entry)))
+            (scrolling(&format!("{}: time by layers", entry.name), times(entry)))
             ul.warnings { @for (name, text) in within(entry) { li { strong { (name) } ": " (text) } } }
             @for remark in missing(entry) { p.muted { (remark) } }
         }
@@ -45,7 +45,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     }
 }
 
-/// What lies below, each once.
+/// The systems, without duplicates.
 fn systems(entry: &Entry) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for run in inserts::runs(entry) {
@@ -100,7 +100,7 @@ fn row(run: &Run) -> Markup {
     }
 }
 
-/// Whose an insert's time is.
+/// Time of an insert by layers.
 fn times(entry: &Entry) -> Markup {
     let layers: Vec<Layer> =
         LAYERS.into_iter().filter(|layer| inserts::runs(entry).any(|run| share(run, *layer) > 0.0)).collect();
@@ -121,7 +121,7 @@ fn times(entry: &Entry) -> Markup {
     }
 }
 
-/// Of the inserts' time, what belongs to this layer.
+/// This layer's part of the inserts' time.
 fn share(run: &Run, layer: Layer) -> f64 {
     let time_ns = run.layers.iter().filter(|total| total.layer == layer).map(|total| total.time_ns as f64).sum::<f64>();
     time_ns / run.operations.total_ns.max(1) as f64
@@ -134,7 +134,7 @@ fn within(entry: &Entry) -> Vec<(String, String)> {
     for run in inserts::runs(entry) {
         let Some((mode, level)) = inserts::setting(run) else { continue };
         let (other_mode, other_level) = (!mode.eq_ignore_ascii_case(MODE), !level.eq_ignore_ascii_case(LEVEL));
-        // One step at a time: of what differs in both nobody could say what it came from.
+        // Runs that differ in both settings are not compared: the cause would be ambiguous.
         if other_mode != other_level {
             let (what, from) = if other_mode { (mode, MODE) } else { (level, LEVEL) };
             let name = format!("{} instead of {from}", words::plain(what, 20));
@@ -155,7 +155,7 @@ fn across(entries: &[&Entry]) -> Vec<(String, String)> {
     compared.collect()
 }
 
-/// What could not be seen, once for all runs.
+/// Missing sources, without duplicates.
 fn missing(entry: &Entry) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for source in inserts::runs(entry).flat_map(|run| &run.sources) {

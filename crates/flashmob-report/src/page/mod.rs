@@ -1,6 +1,6 @@
-//! The page: one HTML file, without scripts but for timelines that zoom, from the summary down to how each result can be measured again.
+//! The page: one HTML file, from the summary to the commands that repeat each measurement. Its only script zooms timelines.
 //!
-//! Whatever comes from a document goes through maud, which escapes it; only this crate's own CSS and finished figures go in as they are.
+//! Text from documents goes through maud, which escapes it; only this crate's CSS, script and figures are inserted verbatim.
 
 mod captures;
 mod claims;
@@ -40,7 +40,7 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     let has_devices =
         entries.iter().any(Entry::is_device) || !(has_clusters || has_networks || has_captures || has_traces);
     let mut parts: Vec<(&str, &str, Markup)> = Vec::new();
-    // No paper speaks of a traced command.
+    // No claim is about traced commands.
     if !judged.is_empty() {
         parts.push(("claims", "Claims", claims::section(entries, judged)));
     }
@@ -113,7 +113,7 @@ fn table(class: &str, headings: &str, rows: impl Iterator<Item = Markup>) -> Mar
     }
 }
 
-/// A table in a box of its own that scrolls where the page is narrow; keyboards reach it.
+/// A table in a box that scrolls on narrow pages and is reachable by keyboard.
 fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
@@ -137,7 +137,7 @@ fn side_by_side(
     scrolling(label, table)
 }
 
-/// A table of points for each result that has some, open while all of them together are short. `count`: points of a result; `None` if it has no table.
+/// A table of points for each result, open if all of them together are short. `count`: points of a result; `None` if it has no table.
 fn folded(
     entries: &[Entry],
     what: &str,
@@ -169,7 +169,7 @@ fn doubt(entry: usize) -> Markup {
     html! { " " a.doubt href=(format!("#w{entry}")) title="doubtful: see the warnings" { "⚠" span.hidden { " doubtful" } } }
 }
 
-/// What a result is besides measured. That it is modelled stands in its name.
+/// Marks of shortened and interrupted results. Modelled results are marked by their names.
 fn tags(entry: &Entry) -> Markup {
     let document = &entry.document;
     html! {

@@ -48,7 +48,7 @@ fn numbers(values: impl Iterator<Item = Option<f64>>, unit: &str) -> Option<Stri
     joined(values.into_iter().map(words::number)).map(|all| format!("{all} {unit}"))
 }
 
-/// What stands behind the figures, in words.
+/// The real parts of the setting in words.
 fn setting(setting: Setting) -> &'static str {
     match setting {
         Setting::Network => "everything: two devices and the network between them",
@@ -65,7 +65,7 @@ fn named(point: &Point) -> String {
     words::plain(&words::crossing(&point.parameters), 160)
 }
 
-/// The point at which most arrived this way.
+/// The point with the highest rate in this direction.
 fn best(net: &Net, protocol: Protocol, way: Direction) -> Option<(f64, &Point)> {
     let all = net.points.iter().filter(|p| p.parameters.protocol == protocol && ways::valid(p).next().is_some());
     let rates = all.filter_map(|p| Some((ways::rate(p, way)?.median, p)));
@@ -86,7 +86,7 @@ fn most(net: &Net, protocol: Protocol) -> Option<String> {
     joined([of(Direction::Up), of(Direction::Down)].into_iter().flatten())
 }
 
-/// What came of it.
+/// The main finding.
 pub fn found(net: &Net) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (protocol, name) in [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")] {
@@ -104,7 +104,7 @@ pub fn found(net: &Net) -> String {
     if parts.is_empty() { "nothing arrived".into() } else { parts.join("; ") }
 }
 
-/// How that was measured, in a sentence.
+/// The measurement in a sentence.
 pub fn paragraph(entry: &Entry, net: &Net) -> Markup {
     let document = &entry.document;
     let repetitions = net.points.iter().map(|p| p.repetitions.len() as u64).sum();
@@ -128,7 +128,7 @@ pub fn parameters(net: &Net) -> String {
     let parts = [
         joined(streams.iter().map(u32::to_string)).map(|all| format!("streams {all}")),
         joined(blocks.iter().map(|b| words::bytes(u64::from(*b)))).map(|all| format!("bytes of a write {all}")),
-        joined(controls.into_iter()).map(|all| format!("congestion control {all}")),
+        joined(controls).map(|all| format!("congestion control {all}")),
         numbers(all().map(|p| p.path.as_ref().map(|path| path.rtt_ms)), "ms").map(|all| format!("RTT {all}")),
         numbers(all().map(|p| p.path.as_ref().map(|path| path.loss_percent)), "%").map(|all| format!("loss {all}")),
         joined(repetitions.iter().map(usize::to_string)).map(|all| format!("repetitions {all}")),
@@ -157,7 +157,7 @@ pub fn points(entries: &[Entry]) -> Markup {
 
 fn table(at: usize, net: &Net) -> Markup {
     let rate = |p: &Point| p.parameters.path.as_ref().and_then(|path| path.rate_bits_per_second);
-    // What all paths carry stands in the other table.
+    // A rate that all paths share is in the other table.
     let is_shared = net.points.iter().all(|p| rate(p) == net.points.first().and_then(rate));
     let columns = "point | reps | void | Mbit/s up | min – max | Mbit/s down | min – max | sent again | lost | \
         jitter | RTT | cwnd | window | bytes/packet | requests/s | p50 | p99";
@@ -186,7 +186,7 @@ fn row(at: usize, point: &Point, is_shared: bool) -> Markup {
             td { (counted) }
             td { (void) }
             @if counted == 0 {
-                // What only void repetitions say is not shown.
+                // Values of void repetitions are not shown.
                 @for _ in 0..14 { td { "–" } }
             } @else {
                 (rate(summary.up_bits_per_second))
@@ -206,7 +206,7 @@ fn row(at: usize, point: &Point, is_shared: bool) -> Markup {
     }
 }
 
-/// The median, and from the least to the most, in Mbit/s: rows are to be compared.
+/// Median, minimum and maximum, all in Mbit/s so that rows are comparable.
 fn rate(spread: Option<Spread>) -> Markup {
     let of = |bits: f64| words::number(bits / 1e6);
     html! {

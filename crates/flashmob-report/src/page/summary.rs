@@ -1,22 +1,22 @@
-//! What was measured on what, in words, before any figure.
+//! The summary of all results in words.
 
 use std::collections::BTreeSet;
 
-use flashmob_results::Measurement;
 use flashmob_results::cluster::{self, Batch, Cluster, Setting};
 use flashmob_results::disk::Point;
+use flashmob_results::{Document, Measurement};
 use maud::{Markup, html};
 
-use super::claims::{Overall, overall};
+use super::claims::overall;
 use super::{captures, networks, tags, traces};
-use crate::claims::Claim;
+use crate::claims::{Claim, Finding};
 use crate::entry::{self, Entry, Medium};
 use crate::sweep;
 use crate::words::{self, capital, percent};
 
-/// Kinds of requests that are told of at the top.
+/// Kinds of requests in the summary of a result.
 const KINDS_MAX: usize = 4;
-/// More results than this would push the verdicts off the first screen: they follow, each in a line.
+/// More results than this follow the verdicts in a line each, so that these stay on the first screen.
 const WHOLE_MAX: usize = 3;
 
 /// Title of the page.
@@ -85,7 +85,7 @@ fn papers(claims: &[Claim]) -> String {
     format!("the {} {}", if names.len() == 1 { "paper" } else { "papers" }, words::list(&names))
 }
 
-/// What imitated processors, and of which kind.
+/// The emulators and the emulated processors.
 fn emulators(entries: &[Entry]) -> String {
     let emulated = entries.iter().filter(|e| e.document.is_emulated()).map(|e| &e.document.device);
     let parts: BTreeSet<String> = emulated
@@ -98,54 +98,45 @@ fn emulators(entries: &[Entry]) -> String {
     capital(&words::list(&parts.into_iter().collect::<Vec<_>>()))
 }
 
-/// What answered in the place of hardware.
+/// The modelled parts in words.
 fn what_was_modelled(entries: &[Entry]) -> String {
-    let devices = entries.iter().any(|e| e.model().is_some());
-    let has = |of: fn(&Cluster) -> bool| {
-        entries.iter().filter(|e| e.document.is_modelled()).filter_map(Entry::cluster).any(of)
-    };
-    let is = |of: fn(&Entry) -> bool| entries.iter().any(|e| e.document.is_modelled() && of(e));
-    let parts: Vec<String> = [
-        is(|e| e.net().is_some())
-            .then(|| "networks in the lab are real programs and TCP over a modelled path".to_string()),
-        is(|e| e.capture().is_some()).then(|| "captured packets crossed a modelled path".to_string()),
-        devices.then(|| "a model answered in the place of a device".to_string()),
-        has(|c| c.setting == Setting::Simulator).then(|| {
-            "simulated clusters are gateway and nodes as state machines in virtual time, all else modelled".to_string()
-        }),
-        has(|c| c.setting == Setting::Lab)
-            .then(|| "clusters in the lab are real processes over modelled air and flash".to_string()),
-        has(|c| c.setting == Setting::Network)
-            .then(|| "nodes on a real network answered as slowly as a modelled flash".to_string()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let modelled: Vec<&Entry> = entries.iter().filter(|e| e.document.is_modelled()).collect();
+    let has = |setting: Setting| modelled.iter().filter_map(|e| e.cluster()).any(|c| c.setting == setting);
+    let parts = [
+        (
+            modelled.iter().any(|e| e.net().is_some()),
+            "networks in the lab are real programs and TCP over a modelled path",
+        ),
+        (modelled.iter().any(|e| e.capture().is_some()), "captured packets crossed a modelled path"),
+        (entries.iter().any(|e| e.model().is_some()), "a model answered in the place of a device"),
+        (
+            has(Setting::Simulator),
+            "simulated clusters are gateway and nodes as state machines in virtual time, all else modelled",
+        ),
+        (has(Setting::Lab), "clusters in the lab are real processes over modelled air and flash"),
+        (has(Setting::Network), "nodes on a real network answered as slowly as a modelled flash"),
+    ];
+    let parts: Vec<String> = parts.iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_string()).collect();
     capital(&words::list(&parts))
 }
 
 fn badge(entries: &[Entry], claim: &Claim) -> Markup {
-    // Beside a verdict that rests on models alone nobody should have to look further up.
-    let modelled = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_modelled());
-    let of_models = claim.findings.iter().all(|f| f.entries.iter().any(modelled)) && !claim.findings.is_empty();
-    let emulated = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_emulated());
-    let of_emulated = claim.findings.iter().all(|f| f.entries.iter().any(emulated)) && !claim.findings.is_empty();
-    let (class, text) = match overall(claim) {
-        Overall::Holds => ("holds", "✓ holds".to_string()),
-        Overall::Fails => ("fails", "✗ does not hold".to_string()),
-        Overall::Open => ("open", "– not measured".to_string()),
-        Overall::Mixed { holding, all } => ("mixed", format!("± holds for {holding} of {all}")),
+    // A verdict that depends on models is marked beside it.
+    let rests_on = |is: fn(&Document) -> bool| {
+        let any = |finding: &Finding| finding.entries.iter().filter_map(|at| entries.get(*at)).any(|e| is(&e.document));
+        !claim.findings.is_empty() && claim.findings.iter().all(any)
     };
+    let (class, text) = overall(claim);
     let doubtful = claim.findings.iter().any(|f| !f.doubts.is_empty());
-    html! { span class=(format!("verdict {class}")) { (text) @if of_models { " (modelled)" } @if of_emulated { " (emulated)" } @if doubtful { " ⚠" } } }
+    html! { span class=(format!("verdict {class}")) { (text) @if rests_on(Document::is_modelled) { " (modelled)" } @if rests_on(Document::is_emulated) { " (emulated)" } @if doubtful { " ⚠" } } }
 }
 
-/// Of the document and of its points.
+/// Warnings of the document and of its points.
 fn warnings(entry: &Entry) -> usize {
     entry.document.warnings.len() + entry.point_warnings().len()
 }
 
-/// What came of it: one thread's random reads, and the most of each kind of request.
+/// The main finding.
 fn found(entry: &Entry) -> String {
     match &entry.document.measurement {
         Measurement::Disk(_) => found_of_device(entry),
@@ -183,7 +174,7 @@ fn found_of_device(entry: &Entry) -> String {
     if parts.is_empty() { "nothing was answered".into() } else { parts.join("; ") }
 }
 
-/// For each kind of load: the most of all, and the most without aggregation.
+/// For each kind of load: the maximum of all, and the maximum without aggregation.
 fn found_of_cluster(cluster: &Cluster) -> String {
     let mut parts: Vec<String> = Vec::new();
     for sweep in sweep::sweeps(cluster).iter().take(KINDS_MAX) {
@@ -208,7 +199,7 @@ fn rate(point: &Point) -> f64 {
     point.summary.requests_per_second.median
 }
 
-/// How that was measured, in a sentence.
+/// The measurement in a sentence.
 fn paragraph(entry: &Entry) -> Markup {
     match &entry.document.measurement {
         Measurement::Disk(_) => paragraph_of_device(entry),
@@ -255,7 +246,7 @@ fn paragraph_of_cluster(entry: &Entry, cluster: &Cluster) -> Markup {
     }
 }
 
-/// What lies below, in words.
+/// The medium in words.
 fn medium(entry: &Entry) -> String {
     if let Some(model) = entry.model() {
         return format!(

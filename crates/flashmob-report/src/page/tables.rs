@@ -1,4 +1,4 @@
-//! Every point: its rates, and its percentiles.
+//! Rates and percentiles of every point.
 
 use flashmob_results::disk::{Point, Spread};
 use flashmob_results::latency::PERCENTILES;
@@ -10,7 +10,7 @@ use crate::words;
 
 pub fn points(entries: &[Entry]) -> Markup {
     folded(entries, "points", count, |at, entry| {
-        // Models count it, real disks cannot.
+        // Only models count it.
         let upward = entry.points().iter().flat_map(|p| &p.repetitions).any(|r| r.upward_fraction.is_some());
         let columns = "point | range | reps | requests/s | min – max | KB/s | requests | errors | CPU, us each";
         let columns = if upward { format!("{columns} | upward") } else { columns.into() };

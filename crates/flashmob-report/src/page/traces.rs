@@ -1,6 +1,6 @@
-//! Traces: a comparison where there are several runs, and of each run its timeline, files, hand-overs, and what is missing.
+//! Traces: a comparison of several runs, and each run's timeline, files, hand-overs and missing sources.
 //!
-//! - `timeline`: which operations are drawn, and what is told of each span
+//! - `timeline`: the drawn operations and their spans
 
 mod timeline;
 
@@ -19,13 +19,13 @@ use timeline::{heading, shown};
 
 /// Rows of a run's table of files.
 const FILES_MAX: usize = 80;
-/// Operations of a run that are drawn, while there are few runs; else one.
+/// Drawn operations per run if there are few runs; else one.
 const TIMELINES_MAX: usize = 3;
 const RUNS_WITH_SEVERAL_MAX: usize = 3;
-/// Figures of timelines have numbers of their own, behind all others.
+/// Timelines are numbered from here, beyond all other figures.
 const FIRST_NUMBER: usize = 100_000;
 
-/// What came of it.
+/// The main finding.
 pub fn found(trace: &Trace) -> String {
     let of = |run: &Run| {
         let p50 = words::or_dash(words::percentile(&run.operations.latency_ns, 50.0));
@@ -43,7 +43,7 @@ pub fn found(trace: &Trace) -> String {
     if parts.is_empty() { "nothing was traced".into() } else { parts.join("; ") }
 }
 
-/// How it was traced, in a sentence.
+/// The measurement in a sentence.
 pub fn paragraph(entry: &Entry, trace: &Trace) -> Markup {
     html! {
         @if let Some(run) = trace.runs.first() {
@@ -153,7 +153,7 @@ fn drawn(run: &Run, operation: &Operation, figure: &Figure) -> Markup {
     }
 }
 
-/// Of an operation on average. A mean of a command's system calls, which are unlike each other, would say nothing of it: then of all.
+/// Average per operation. For a command's system calls, which are unlike each other, the sum.
 fn each(run: &Run, value: u64) -> f64 {
     if is_of_all(run) { value as f64 } else { value as f64 / run.operations.count.max(1) as f64 }
 }

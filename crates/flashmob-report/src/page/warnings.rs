@@ -1,4 +1,4 @@
-//! Every reason to doubt a figure.
+//! All warnings.
 
 use flashmob_results::warning::Warning;
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::groups::grouped;
 use crate::{sweep, ways, words};
 
-/// With more than this they are folded up.
+/// More warnings than this are folded.
 const OPEN_WARNINGS_MAX: usize = 12;
 
 pub fn section(entries: &[Entry]) -> Markup {
@@ -49,7 +49,7 @@ fn void(entry: &Entry) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Those of points, by what kind they are: many points tend to have the same doubt.
+/// Warnings of points by code: many points tend to have the same one.
 fn by_code(entry: &Entry) -> Vec<(String, Vec<(String, &Warning)>)> {
     grouped(entry.point_warnings(), |(_, warning)| code(warning))
 }

@@ -14,7 +14,7 @@ const NAME_CHARACTERS_MAX: usize = 14;
 /// More bars would be too narrow for their names.
 const BARS_MAX: usize = 6;
 
-/// What becomes one figure.
+/// One figure.
 struct Set<'a> {
     name: String,
     caption: String,

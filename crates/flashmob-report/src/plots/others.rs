@@ -1,4 +1,4 @@
-//! What the papers did not measure: writes, deeper queues, reads from a warm page cache. Bars over the depth, or else over the threads.
+//! Workloads that are not in the papers: writes, deeper queues, reads from a warm page cache. Bars over the depth, or else over the threads.
 
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters, Point, Spread};
 
@@ -12,7 +12,7 @@ use crate::words;
 
 /// Figures of one result; the tables have all points.
 const FIGURES_MAX: usize = 8;
-/// Bars that have room for their values.
+/// Maximum of bars; more have no room for their values.
 const BARS_MAX: usize = 7;
 
 pub(super) fn others(entries: &[Entry]) -> Section {
@@ -85,7 +85,7 @@ fn groups(entry: &Entry) -> Vec<Vec<&Point>> {
     groups
 }
 
-/// What is equal in all bars.
+/// The parameters that all bars share.
 fn what(p: &Parameters, by_depth: bool) -> String {
     let mut text = format!("{} {} {}", p.operation, p.pattern, words::bytes(p.block_bytes));
     if by_depth {

@@ -11,21 +11,21 @@ use crate::words;
 
 /// Lines that can be told apart in one figure.
 const LINES_MAX: usize = 10;
-/// Beyond this factor between highest and lowest, small values would lie on the axis.
+/// Beyond this factor between maximum and minimum, small values would lie on the axis.
 const LINEAR_RATIO_MAX: f64 = 20.0;
 const COMMAND: &str = "flashmob bench disk FILE --preset p1";
 
-/// What becomes one figure.
+/// One figure.
 struct Grid<'a> {
     name: String,
     /// Sorted by block size and threads.
     points: Vec<&'a Point>,
 }
 
-/// What the lines show.
+/// The value of the lines.
 struct Measure {
     y_title: &'static str,
-    /// Multiplied with `unit`.
+    /// In units of 1 / `unit`.
     of: fn(&Point) -> Spread,
     unit: f64,
     may_be_logarithmic: bool,
@@ -92,7 +92,7 @@ fn grids<'a>(entries: &'a [Entry], usable: impl Fn(&Point) -> bool) -> Vec<Grid<
     grids
 }
 
-/// At most so many of them, evenly spread, first and last included.
+/// At most `most` of them, evenly spread, first and last included.
 pub(super) fn spread_evenly<T>(mut all: Vec<T>, most: usize) -> Vec<T> {
     let have = all.len();
     if have > most {
@@ -170,7 +170,7 @@ impl Grid<'_> {
     }
 }
 
-/// What is equal in all figures of a section, so that they can be compared.
+/// Shared by all figures of a section, so that they are comparable.
 struct Common {
     across: Across,
     /// Sorted.
@@ -192,7 +192,7 @@ impl Common {
     }
 }
 
-/// The axis of threads or links: each doubling takes the same room.
+/// A logarithmic axis of threads or links.
 pub(super) struct Across {
     min: f64,
     max: f64,

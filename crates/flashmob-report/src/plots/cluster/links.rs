@@ -31,7 +31,7 @@ pub(super) fn rates(entries: &[Entry]) -> Section {
     }
 }
 
-/// One line for each number of nodes, and for each what its flash does.
+/// One line per number of nodes, with the limit of their flash.
 fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
     let across = across(sweep.points.iter().copied().filter(|p| p.parameters.batch == batch));
     let all = sweep.all_nodes();

@@ -1,7 +1,7 @@
 //! P1's figures 7 to 12 of clusters: over links, over nodes, and what crosses the air.
 //!
 //! - `links`: over the links to each node
-//! - `nodes`: over the nodes, with batches that clock themselves beside fixed ones
+//! - `nodes`: over the nodes, with automatic batches beside fixed ones
 
 mod links;
 mod nodes;
@@ -45,7 +45,7 @@ fn named(entries: &[Entry], no_io: bool) -> Vec<(String, Sweep<'_>)> {
     all
 }
 
-/// k = 1, 10, 100 and auto look the same everywhere.
+/// k = 1, 10, 100 and auto look the same in all figures.
 fn look(batch: Batch) -> usize {
     match batch {
         Batch::Fixed(1) => 0,
@@ -56,7 +56,7 @@ fn look(batch: Batch) -> usize {
     }
 }
 
-/// A batch's line over what `x` gives for each point; points without a usable value are left out.
+/// A batch's line at the positions `x`; points without a usable value are left out.
 fn batch_line<'a>(
     batch: Batch,
     points: impl Iterator<Item = &'a Point>,

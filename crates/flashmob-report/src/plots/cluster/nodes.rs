@@ -1,4 +1,4 @@
-//! Over the nodes, each k with the links that suit it best: batches that clock themselves beside P1's fixed ones.
+//! Over the nodes, each k with its best number of links: automatic batches beside P1's fixed ones.
 
 use flashmob_results::cluster::{Batch, Point};
 use flashmob_results::disk::Spread;
@@ -51,7 +51,7 @@ pub(super) fn frames(entries: &[Entry]) -> Section {
     }
 }
 
-/// Nodes across, each taking the same room, so that what is proportional is straight.
+/// A linear axis of nodes.
 struct NodeAxis {
     min: f64,
     max: f64,
@@ -69,7 +69,6 @@ impl NodeAxis {
         if self.max > self.min { (f64::from(nodes) - self.min) / (self.max - self.min) } else { 0.5 }
     }
 
-    /// Not so many that they touch.
     fn ticks(&self) -> Vec<(f64, String)> {
         let some = super::super::threads::spread_evenly(self.nodes.clone(), 8);
         some.into_iter().map(|n| (self.part(n), words::short(f64::from(n)))).collect()

@@ -32,7 +32,7 @@ pub(super) fn tcp(entries: &[Entry]) -> Section {
 pub(super) fn udp(entries: &[Entry]) -> Section {
     Section {
         heading: "UDP over the round-trip time",
-        words: "P4, figure 8: datagrams wait for nobody.",
+        words: "P4, figure 8: datagrams do not wait for acknowledgements.",
         figures: drawn(both_ways(entries, Protocol::Udp, 8), &AXIS),
         command: COMMAND,
     }
@@ -44,7 +44,7 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
     let groups = similar(&tcp, |s| Setting { congestion: None, ..s.clone() });
     let mut several: Vec<Vec<&RttSeries>> = groups.into_iter().filter(|group| group.len() > 1).collect();
     for group in &mut several {
-        // The system's own is one of those that were chosen, where there are several.
+        // The system's own equals one of several chosen ones.
         let chosen = group.iter().filter(|w| w.setting.congestion.is_some()).count();
         group.retain(|w| w.setting.congestion.is_some() || chosen < 2);
     }
@@ -74,7 +74,7 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
 pub(super) fn receiving(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp = plain(&all, Protocol::Tcp);
-    // Whatever the sender's own maximum is.
+    // The sender's maximum does not matter.
     let bare = |s: &Setting| Setting { client_receive_max_bytes: None, server_receive_max_bytes: None, ..s.clone() };
     let mut drawings: Vec<Drawing> = Vec::new();
     for mut group in similar(&tcp, bare) {
@@ -107,7 +107,7 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
     }
 }
 
-/// Both ways of each combination with the congestion control and the loss that stand for all.
+/// Both directions of each combination, with the congestion control and loss chosen by [`plain`].
 fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing> {
     let all = ways::all(entries);
     let some = plain(&all, protocol);
@@ -130,7 +130,7 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
     groups.iter().take(FIGURES_MAX).map(of).collect()
 }
 
-/// Ways over several round-trip times, with the least loss of their result, and with the congestion control that most of them have.
+/// Series over several round-trip times with the least loss of their result and its most frequent congestion control.
 fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSeries<'a>> {
     let like = |w: &&RttSeries| w.setting.protocol == protocol && w.ends().is_some();
     let mut kept = Vec::new();
@@ -140,7 +140,7 @@ fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSer
         let loss = own.iter().map(|w| w.setting.loss_percent).fold(f64::INFINITY, f64::min);
         let own: Vec<&RttSeries> = own.into_iter().filter(|w| w.setting.loss_percent <= loss).collect();
         let how_many = |name: &Option<String>| own.iter().filter(|w| w.setting.congestion == *name).count();
-        // Left to the system, then cubic, which is most systems' own, where several have equally many.
+        // Of equally frequent ones the system's own, then cubic, the default of most systems.
         let rank = |name: &Option<String>| (how_many(name), name.is_none(), name.as_deref() == Some("cubic"));
         let Some(most) = own.iter().map(|w| &w.setting.congestion).max_by_key(|name| rank(name)) else { continue };
         kept.extend(own.iter().copied().filter(|w| w.setting.congestion == *most));
@@ -191,7 +191,7 @@ fn highest(drawing: &Drawing) -> f64 {
     drawing.lines.iter().flat_map(|l| &l.marks).map(|m| m.range.map_or(m.y, |r| r.1)).fold(0.0, f64::max)
 }
 
-/// What the window lets through, from where that is no more than the highest that was measured.
+/// Window / RTT, from the round-trip time at which it falls to the measured maximum.
 fn limit(way: &RttSeries, axis: &RttAxis, top: f64) -> Option<Limit> {
     let (_, last) = way.ends()?;
     let window = way.window_bytes(&last)?;
@@ -210,7 +210,7 @@ fn congestion_of(setting: &Setting) -> String {
     setting.congestion.as_ref().map_or(String::new(), |_| setting.congestion_words())
 }
 
-/// reno, cubic and bbr look the same everywhere.
+/// reno, cubic and bbr look the same in all figures.
 fn look(name: &str, nth: usize) -> usize {
     ["reno", "cubic", "bbr"].iter().position(|known| *known == name).unwrap_or(3 + nth)
 }

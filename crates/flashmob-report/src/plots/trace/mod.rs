@@ -1,5 +1,5 @@
-//! Traces: how operations' time is made up (what vanishes shows side by side), how long operations took over time (P5's phases), and the
-//! driver's view of P3's figure 4, of traces and of measurements of disks alike.
+//! Traces: operations' time by layers, durations of operations over time (P5's phases), and the
+//! driver's view of P3's figure 4, for traces and for measurements of disks.
 //!
 //! - `driver`: steps of addresses against service times
 
