@@ -11,40 +11,40 @@ use crate::limits::Limits;
 use crate::packet::{self, LinkType, Packet, Segment};
 use crate::reader::Frame;
 
-/// This part of all connections is found at once when room is wanted.
+/// When space is needed, one in this many connections is selected for closing at once.
 const SILENT_PART: usize = 16;
 
-/// What was found.
+/// The result of an analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// What packets begin with.
+    /// Link types of the packets.
     pub link_types: Vec<String>,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Packets of TCP.
+    /// Number of TCP packets.
     pub tcp_packets: u64,
-    /// Packets that could not be understood.
+    /// Number of packets that could not be parsed.
     pub unreadable_packets: u64,
-    /// When the first was captured, in nanoseconds since 1970; 0 if there was none.
+    /// Time of the first packet in nanoseconds since 1970; 0 without packets.
     pub begin_ns: i64,
-    /// Between the earliest and the latest.
+    /// From the earliest to the latest packet.
     pub elapsed_ns: i64,
-    /// Connections that are not in `flows`.
+    /// Number of connections that are not in `flows`.
     pub left_out: u64,
-    /// Connections, those with most bytes first.
+    /// The connections, those with most bytes first.
     pub flows: Vec<Flow>,
 }
 
-/// Takes packets in the order in which they were captured.
+/// Analyzes packets in the order of their capture.
 #[derive(Debug, Default)]
 pub struct Analyzer {
     limits: Limits,
     port: Option<u16>,
-    /// Connections by their ends, the lesser first.
+    /// Open connections by their endpoints, the lesser one first.
     open: HashMap<(SocketAddr, SocketAddr), Connection>,
-    /// Of those the ones that were silent for the longest when that was last looked at, as they were then; the most silent is the last.
+    /// The longest idle ones of these at the last scan, with their state at that time; the longest idle one is last.
     silent: Vec<(i64, u64, (SocketAddr, SocketAddr))>,
-    /// Those that are over, by bytes; at most as many as are told.
+    /// Closed connections with their bytes; at most `limits.flows_told`.
     over: Vec<(u64, Flow)>,
     left_out: u64,
     next_number: u64,
@@ -59,26 +59,26 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Nothing yet.
+    /// An analyzer without packets.
     #[must_use]
     pub fn new(limits: Limits) -> Analyzer {
         Analyzer { limits, ..Analyzer::default() }
     }
 
-    /// From here on TCP packets that go neither from nor to `port` are left out.
+    /// Ignores further TCP packets that are neither from nor to `port`.
     pub fn only_port(&mut self, port: Option<u16>) {
         self.port = port;
     }
 
-    /// Packets so far.
+    /// The number of packets so far.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Takes a packet.
+    /// Analyzes the next packet.
     pub fn take(&mut self, frame: &Frame<'_>) {
-        // A packet without a time counts with the one before it.
+        // A packet without a time has that of the previous one.
         let now_ns = frame.time_ns.unwrap_or(self.now_ns);
         if self.begin_ns.is_none() {
             (self.begin_ns, self.first_ns, self.last_ns) = (Some(now_ns), now_ns, now_ns);
@@ -89,7 +89,7 @@ impl Analyzer {
         if self.links.len() < 64 {
             self.links.insert(frame.link);
         }
-        // Distances from the first packet: no sum of them comes near to what 64 bits hold.
+        // Relative to the first packet and clamped, so that no sum overflows 64 bits.
         let since_ns = now_ns.saturating_sub(self.begin_ns.unwrap_or(now_ns)).clamp(-(1 << 60), 1 << 60);
         match packet::read(frame, since_ns) {
             Packet::Tcp(segment) => {
@@ -122,7 +122,7 @@ impl Analyzer {
         self.open.insert(key, connection);
     }
 
-    /// Makes room. To look through all for each new one would take most of the time where there are many more than are kept.
+    /// Closes the longest idle connection. Scanning all of them for each new one would take most of the time if there are many more than the limit.
     fn close_most_silent(&mut self) {
         loop {
             let Some((last_ns, number, key)) = self.silent.pop() else {
@@ -134,7 +134,7 @@ impl Analyzer {
                 }
                 continue;
             };
-            // One that was heard of meanwhile is not silent any more.
+            // A connection with later packets is not idle any more.
             if self.open.get(&key).is_some_and(|c| (c.last_ns, c.number) == (last_ns, number))
                 && let Some(connection) = self.open.remove(&key)
             {
@@ -143,12 +143,12 @@ impl Analyzer {
         }
     }
 
-    /// A connection is over: it is told if it has more bytes than others.
+    /// Keeps a closed connection if it has more bytes than others.
     fn close(&mut self, connection: Connection) {
         let bytes = connection.bytes();
         if self.over.len() >= self.limits.flows_told {
             self.left_out += 1;
-            // Of equal ones the earlier stays.
+            // Of equal ones the earlier is kept.
             let least = self.over.iter().enumerate().min_by_key(|(_, (bytes, flow))| (*bytes, u64::MAX - flow.number));
             match least.map(|(at, (least, flow))| (at, *least, flow.number)) {
                 Some((at, least, number)) if (least, u64::MAX - number) < (bytes, u64::MAX - connection.number) => {
@@ -160,7 +160,7 @@ impl Analyzer {
         self.over.push((bytes, connection.finish(0)));
     }
 
-    /// What was found.
+    /// The result of an analysis.
     #[must_use]
     pub fn finish(mut self) -> Summary {
         let open: Vec<Connection> = self.open.drain().map(|(_, connection)| connection).collect();

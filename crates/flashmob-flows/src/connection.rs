@@ -1,4 +1,4 @@
-//! One TCP connection: two ends, and a way from each to the other.
+//! One TCP connection: two ends, and a direction from each to the other.
 
 use std::net::SocketAddr;
 
@@ -9,34 +9,34 @@ use crate::packet::Segment;
 use crate::sequence::Unwrapper;
 use crate::way::{Kind, Way};
 
-/// A packet that mends the gap which repeated acknowledgements told of comes within this time after the last of them.
+/// Maximum time from the last duplicate acknowledgement to the fast retransmission that it caused.
 const FAST_NS: i64 = 20_000_000;
-/// How long after the furthest data a packet counts as overtaken, if no opening told the round trip.
+/// Packets up to this time after the highest sequence number count as reordered, if the handshake did not show the round trip.
 const OVERTAKEN_NS: i64 = 3_000_000;
 
-/// What timestamps take in each packet.
+/// Size of the timestamps option in each packet.
 const STAMPS_BYTES: u32 = 12;
 
-/// One end, by what it sent.
+/// One end, as seen from its packets.
 #[derive(Clone, Debug, Default)]
 struct End {
     numbers: Unwrapper,
     first_number: Option<u32>,
-    /// The number behind all that it sent.
+    /// The sequence number after all data that it sent.
     next: Option<i64>,
-    /// When it sent that.
+    /// When it sent `next`.
     next_ns: i64,
     acknowledged: Option<i64>,
     acknowledged_ns: i64,
-    /// As it stood in its last packet, and what that means.
+    /// In its last packet: unscaled, and scaled.
     window: u16,
     window_bytes: i64,
     has_window: bool,
-    /// How often it has repeated itself.
+    /// Number of duplicates of its last acknowledgement.
     repeats: u32,
-    /// What its opening said of windows; `None` before that.
+    /// The window scale of its SYN; `None` if that was not captured.
     scale: Option<Option<u8>>,
-    /// Most data that it takes in a packet, by its opening; options of the other's packets are part of that.
+    /// The maximum segment size of its SYN, which includes options.
     largest_data_bytes: Option<u16>,
     was_keep_alive: bool,
     was_probe: bool,
@@ -50,7 +50,7 @@ pub struct Connection {
     server: SocketAddr,
     begin_ns: i64,
     pub last_ns: i64,
-    /// Of the client, and of the server.
+    /// The client and the server.
     ends: [End; 2],
     /// From the client, and from the server.
     ways: [Way; 2],
@@ -60,9 +60,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins with its first packet, which has yet to be taken.
+    /// Creates the connection of this first packet, which must be passed to [`Connection::take`] as well.
     pub fn new(number: u64, first: &Segment, limits: &Limits) -> Connection {
-        // Who answers an opening is the server.
+        // A SYN-ACK comes from the server.
         let is_from_server = first.is_syn && first.is_ack;
         let (client, server) = if is_from_server { (first.to, first.from) } else { (first.from, first.to) };
         Connection {
@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of data, both ways.
+    /// Bytes of data in both directions.
     pub fn bytes(&self) -> u64 {
         self.ways[0].counts.bytes + self.ways[1].counts.bytes
     }
@@ -87,7 +87,7 @@ impl Connection {
     /// True if this packet opens another connection between the same ports.
     pub fn is_over_with(&self, segment: &Segment) -> bool {
         let (from, _) = self.sides(segment);
-        // An end that sent something before, and not its opening, was there before the capture began.
+        // An end with packets but no captured SYN was open before the capture began.
         let is_other =
             self.ends[from].first_number.map_or(self.ways[from].counts.packets > 0, |first| first != segment.sequence);
         segment.is_syn && is_other
@@ -97,7 +97,7 @@ impl Connection {
         if segment.from == self.client { (0, 1) } else { (1, 0) }
     }
 
-    /// Takes its next packet.
+    /// Analyzes its next packet.
     pub fn take(&mut self, segment: &Segment, limits: &Limits) {
         let now_ns = segment.time_ns;
         let (from, to) = self.sides(segment);
@@ -126,7 +126,6 @@ impl Connection {
             self.ways[from].sent(segment, first, end, kind, since_s, limits);
         }
         if let Some(acknowledged) = acknowledged {
-            // Before the opening is over, its end counts as a number; the data before that is what matters.
             let window = scale.map(|_| window_bytes);
             self.ways[to].acknowledged(segment, acknowledged, window, since_s, limits);
         }
@@ -147,7 +146,7 @@ impl Connection {
         }
         (sender.window, sender.window_bytes, sender.has_window) = (segment.window, window_bytes, true);
         (sender.was_keep_alive, sender.was_probe) = (is_keep_alive, kind.is_probe);
-        // What nobody captured was sent all the same.
+        // Acknowledged data was sent even if it was not captured.
         if let Some(acknowledged) = acknowledged
             && near.is_none_or(|near| acknowledged > near)
         {
@@ -155,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// What the packets of the opening tell.
+    /// Evaluates the packets of the handshake.
     fn opening(&mut self, segment: &Segment, from: usize) {
         let now_ns = segment.time_ns;
         if segment.is_syn {
@@ -185,13 +184,13 @@ impl Connection {
         }
     }
 
-    /// By how much windows of an end are shifted; `None` if the opening was not captured.
+    /// The window scale of an end; `None` if the handshake was not captured.
     fn scale(&self, end: usize) -> Option<u8> {
         match (self.ends[end].scale, self.ends[1 - end].scale) {
             // Both have to offer it (RFC 7323, section 2.2).
             (Some(None), _) | (_, Some(None)) => Some(0),
             (Some(Some(own)), Some(Some(_))) => Some(own),
-            // An answer to an opening offers it only if the opening did.
+            // A SYN-ACK offers it only if the SYN did.
             (Some(Some(own)), None) if end == 1 => Some(own),
             _ => None,
         }
@@ -201,7 +200,7 @@ impl Connection {
         segment.data_bytes <= 1 && segment.is_plain() && self.ends[from].next == Some(begin + 1)
     }
 
-    /// What kind of packet with data it is.
+    /// Classifies a packet with data.
     fn kind(&self, segment: &Segment, from: usize, begin: i64, end: i64) -> Kind {
         let (sender, receiver) = (&self.ends[from], &self.ends[1 - from]);
         let mut kind = Kind::default();
@@ -236,7 +235,7 @@ impl Connection {
         kind
     }
 
-    /// Repeats its sender's last acknowledgement, window and number, and has no data.
+    /// True for a duplicate acknowledgement: no data, and its sender's last acknowledgement, window and sequence number.
     fn repeats(&self, segment: &Segment, from: usize, begin: i64, acknowledged: Option<i64>) -> bool {
         let (sender, receiver) = (&self.ends[from], &self.ends[1 - from]);
         segment.data_bytes == 0
@@ -247,11 +246,11 @@ impl Connection {
             && sender.next == Some(begin)
             && acknowledged.is_some()
             && acknowledged == sender.acknowledged
-            // It answers "are you there".
+            // Else it answers a keep-alive.
             && !receiver.was_keep_alive
     }
 
-    /// As results have it; times count from `capture_begin_ns`.
+    /// Converts it to the form of results, with times relative to `capture_begin_ns`.
     pub fn finish(self, capture_begin_ns: i64) -> capture::Flow {
         let known = [self.scale(1).is_some(), self.scale(0).is_some()];
         let [up, down] = self.ways;

@@ -1,14 +1,14 @@
-//! What TCP connections did, and what held them back, out of captured packets.
+//! Analyzes the TCP connections in captured packets, and what limited each of them.
 //!
-//! - [`reader`]: packets out of pcap and pcapng, from files larger than memory
-//! - [`packet`]: headers of one packet
-//! - [`Analyzer`]: connections, each with two ways; counts and series as results hold them ([`flashmob_results::capture`])
-//! - `way`: what one way did, packet by packet
-//! - `verdict`: what held it back, and on what that rests
-//! - [`writer`]: pcapng, for what is captured here
+//! - [`reader`]: packets from pcap and pcapng, also from files larger than memory
+//! - [`packet`]: the headers of one packet
+//! - [`Analyzer`]: connections with two directions each; counts and series in the form of results ([`flashmob_results::capture`])
+//! - `way`: one direction, packet by packet
+//! - `verdict`: the limiting cause and its evidence
+//! - [`writer`]: pcapng, for captures of our own
 //!
-//! Every structure has a limit ([`Limits`]): memory does not grow with the capture. Bytes come from anybody: nothing panics, whatever they are.
-//! It knows no command line and prints nothing.
+//! Every structure has a limit ([`Limits`]): memory does not grow with the capture. Input is untrusted: no bytes cause a panic.
+//! The crate has no command line and prints nothing.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,22 @@
-//! How much is kept, whatever the capture holds.
+//! Limits of memory, independent of the capture.
 
-/// Limits of an analysis. With the ones that are set by default a connection takes some 800 kB at the very most, if there are thousands of packets
-/// both ways, and mostly a tenth of that.
+/// Limits of an analysis. With the defaults a connection takes at most about 800 kB, if there are thousands of packets
+/// in both directions, and usually a tenth of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections that are looked at at once; of more, the one that was silent for the longest is closed.
+    /// Open connections; beyond these the longest idle one is closed.
     pub flows_at_once: usize,
-    /// Connections in the result; those with most bytes.
+    /// Connections in the result: those with most bytes.
     pub flows_told: usize,
-    /// Segments of a way that wait for their acknowledgement; of more, round trips are not measured.
+    /// Unacknowledged segments per direction; round trips of further ones are not measured.
     pub waiting_segments: usize,
-    /// Acknowledgements of a way that its sender, by its timestamps, has not seen yet; of more, the oldest counts as seen.
+    /// Acknowledgements per direction that its sender, by its timestamps, has not received yet; beyond these the oldest counts as received.
     pub unseen_acknowledgements: usize,
-    /// Gaps in a way's data; of more, the oldest counts as filled.
+    /// Gaps in the data of a direction; beyond these the oldest counts as filled.
     pub gaps: usize,
-    /// Values of which quantiles are taken; of more, every second, fourth, eighth and so on counts.
+    /// Samples for quantiles; beyond these every second, fourth, eighth and so on is kept.
     pub samples: usize,
-    /// Points of a series; where there are more, the least and the most of each stretch stay.
+    /// Points of a series; beyond these the minimum and maximum of each stretch are kept.
     pub points: usize,
 }
 

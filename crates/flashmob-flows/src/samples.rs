@@ -2,12 +2,12 @@
 
 use flashmob_results::capture::Quantiles;
 
-/// Values, of which every so many is kept. Count, mean, least and most are of all.
+/// Every n-th of a sequence of values. Count, mean, minimum and maximum are of all values.
 #[derive(Clone, Debug)]
 pub struct Samples {
     kept: Vec<f32>,
     limit: usize,
-    /// One of so many is kept.
+    /// One in this many is kept.
     stride: u64,
     count: u64,
     sum: f64,
@@ -16,7 +16,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// None yet; at most `limit` are kept.
+    /// Without values; at most `limit` are kept.
     pub fn new(limit: usize) -> Samples {
         Samples { kept: Vec::new(), limit: limit.max(2), stride: 1, count: 0, sum: 0.0, min: f64::MAX, max: f64::MIN }
     }
@@ -44,7 +44,7 @@ impl Samples {
         self.count
     }
 
-    /// The value that this part of them does not exceed; 0 if there are none.
+    /// The value that this part of them does not exceed; 0 without values.
     pub fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f32::total_cmp);
@@ -59,7 +59,7 @@ impl Samples {
         (self.count > 0).then_some(self.min)
     }
 
-    /// As results have them; absent if there are none.
+    /// The form of results; `None` without values.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f32::total_cmp);

@@ -1,20 +1,20 @@
-//! Sequence numbers that never wrap, and which of them were seen.
+//! Sequence numbers without wrapping, and the captured ones among them.
 
-/// Numbers of one way, continued beyond 32 bits.
+/// Extends the sequence numbers of one direction beyond 32 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwrapper {
     near: Option<i64>,
 }
 
 impl Unwrapper {
-    /// The number that `wrapped` stands for: the one nearest to the last that was noted.
+    /// The extended number of `wrapped`: the one nearest to the last noted number.
     pub fn unwrap(&mut self, wrapped: u32) -> i64 {
-        // Far enough from 0 that what came before the first packet is positive as well.
+        // Far enough from 0 that numbers before the first packet are positive.
         let near = *self.near.get_or_insert((1 << 32) + i64::from(wrapped));
         near + i64::from(wrapped.wrapping_sub(near as u32).cast_signed())
     }
 
-    /// From here on numbers are looked for around this one.
+    /// Sets the number near which others are expected.
     pub fn note(&mut self, number: i64) {
         self.near = Some(number);
     }
@@ -25,36 +25,36 @@ impl Unwrapper {
 struct Stretch {
     begin: i64,
     end: i64,
-    /// When its first data came: the gap before it is known since then.
+    /// Time of its first data, since which the gap before it is known.
     since_ns: i64,
 }
 
-/// Which bytes of a way were seen.
+/// The captured bytes of a direction.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// All from the first to here were.
+    /// Bytes from `begin` to `end` were captured without a gap.
     begin: Option<i64>,
     end: i64,
-    /// Ascending, apart from each other.
+    /// Ascending and disjoint.
     beyond: Vec<Stretch>,
 }
 
-/// What a packet's data added.
+/// The effect of a packet's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Bytes that nobody had seen.
+    /// Bytes that had not been captured before.
     pub new_bytes: u64,
-    /// It fills a gap that was known since then.
+    /// The data fill a gap that is known since this time.
     pub gap_since_ns: Option<i64>,
 }
 
 impl Seen {
-    /// Notes data from `begin` to `end`; keeps at most `gaps_max` gaps.
+    /// Adds data from `begin` to `end`; keeps at most `gaps_max` gaps.
     pub fn add(&mut self, begin: i64, end: i64, now_ns: i64, gaps_max: usize) -> Added {
         if self.begin.is_none() {
             (self.begin, self.end) = (Some(begin), begin);
         }
-        // What lies before all that was seen first was not captured when it was sent: it is old.
+        // Data before the first captured byte count as old.
         let (begin, end) = (begin.max(self.end), end.max(self.end));
         let mut added = Added { new_bytes: (end - begin).cast_unsigned(), gap_since_ns: None };
         if begin == end {

@@ -1,6 +1,6 @@
-//! A series of any length as some points that keep its shape.
+//! Reduces a series of any length to a number of points that keep its shape.
 
-/// So many values in a row, by their least and their most.
+/// Minimum and maximum of consecutive values.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     low: (f64, f64),
@@ -8,17 +8,17 @@ struct Stretch {
     count: u64,
 }
 
-/// Points in the order in which they came; where there are too many, the least and the most of each stretch stay.
+/// Points in order; beyond the limit, only the minimum and maximum of each stretch are kept.
 #[derive(Clone, Debug)]
 pub struct Thinned {
     stretches: Vec<Stretch>,
     limit: usize,
-    /// Values that a stretch takes.
+    /// Values per stretch.
     each: u64,
 }
 
 impl Thinned {
-    /// None yet; at most `points` stay.
+    /// Without points; at most `points` are kept.
     pub fn new(points: usize) -> Thinned {
         // A stretch has two points.
         Thinned { stretches: Vec::new(), limit: (points / 2).max(2), each: 1 }
@@ -42,7 +42,6 @@ impl Thinned {
         self.stretches.push(new);
     }
 
-    /// The points.
     pub fn points(&self) -> Vec<(f64, f64)> {
         let mut points = Vec::with_capacity(self.stretches.len() * 2);
         for stretch in &self.stretches {

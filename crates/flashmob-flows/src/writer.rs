@@ -1,4 +1,4 @@
-//! Pcapng, for packets that are captured here: one section, one interface, nanoseconds.
+//! Writes pcapng with one section, one interface and times in nanoseconds.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ pub struct CaptureWriter<W> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Begins a capture of one interface, of whose packets at most `kept_bytes` are kept.
+    /// Begins a capture of one interface that keeps at most `kept_bytes` of each packet.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Writing failed.
     pub fn begin(out: W, link: LinkType, interface: &str, kept_bytes: u32) -> io::Result<CaptureWriter<W>> {
         let mut writer = CaptureWriter { out };
         writer.block(&mut SectionHeaderBlock {
@@ -51,7 +51,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Writes a packet.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Writing failed.
     pub fn packet(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         let ticks = frame.time_ns.unwrap_or(0).cast_unsigned();
         let mut data = frame.data.to_vec();
@@ -70,10 +70,10 @@ impl<W: Write> CaptureWriter<W> {
         })
     }
 
-    /// Says how many packets were lost, and gives back what was written to.
+    /// Writes the number of lost packets, flushes, and returns the output.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Writing failed.
     pub fn end(mut self, lost_packets: u64, time_ns: i64) -> io::Result<W> {
         let ticks = time_ns.cast_unsigned();
         self.block(&mut InterfaceStatisticsBlock {
@@ -100,7 +100,7 @@ impl<W: Write> CaptureWriter<W> {
 }
 
 fn text(code: OptionCode, text: &str) -> PcapNGOption<'static> {
-    // A longer name than that has no place in a block.
+    // Longer names are truncated.
     let mut bytes = text.as_bytes()[..text.len().min(256)].to_vec();
     let len = bytes.len() as u16;
     bytes.resize(bytes.len().next_multiple_of(4), 0);

@@ -1,7 +1,7 @@
-//! Traced runs side by side: how fast, which work differs, and where the time does. Everything is for one operation, on average, so that
+//! Traced runs side by side: rates, differing work and differing time. All values are averages per operation, so that
 //! runs of different lengths can be compared.
 //!
-//! - `sentences`: which work is gone, which is new, and what that buys, in words
+//! - `sentences`: the differences in words
 
 mod sentences;
 
@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::inserts;
 use crate::words::plain;
 
-/// Runs that are compared; a table of more could not be read.
+/// Maximum of compared runs; a table of more is unreadable.
 pub const RUNS_MAX: usize = 8;
 
 /// Several runs beside each other.
@@ -22,28 +22,28 @@ pub const RUNS_MAX: usize = 8;
 pub struct Comparison {
     /// One for each run; the others are compared with the first.
     pub columns: Vec<Column>,
-    /// Time by layers, where it differs most first.
+    /// Time by layers, the largest difference first.
     pub layers: Vec<LayerRow>,
-    /// What was done to each file, in the order of roles and layers.
+    /// Work on each file, in the order of roles and layers.
     pub work: Vec<WorkRow>,
-    /// For each column but the first, what differs from the first, in words.
+    /// For each column but the first, its differences from the first in words.
     pub sentences: Vec<Vec<String>>,
-    /// Runs that were left out.
+    /// Number of runs beyond [`RUNS_MAX`].
     pub left_out: usize,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// What an operation is.
+    /// Name of its operations.
     pub operation: String,
-    /// How many there were.
+    /// Number of operations.
     pub operations: u64,
-    /// Operations each second, while they were traced.
+    /// Operations per second while traced.
     pub per_second: f64,
-    /// Operations each second without tracing, the median, where that was measured.
+    /// Median of the operations per second without tracing, if measured.
     pub untraced_per_second: Option<f64>,
     /// Mean duration.
     pub mean_us: f64,
@@ -51,7 +51,7 @@ pub struct Column {
     pub p50_us: Option<f64>,
     /// 99th percentile.
     pub p99_us: Option<f64>,
-    /// What tracing cost.
+    /// Cost of tracing.
     pub slowdown_percent: Option<f64>,
     /// Unattributed time.
     pub unattributed_percent: f64,
@@ -62,7 +62,7 @@ pub struct Column {
 /// Time of one layer in an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerRow {
-    /// The layer; absent for unattributed time.
+    /// The layer; `None` for unattributed time.
     pub layer: Option<Layer>,
     /// For each column.
     pub us: Vec<f64>,
@@ -73,22 +73,22 @@ pub struct LayerRow {
 /// One kind of work on one file, in an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkRow {
-    /// What the file is.
+    /// Role of the file.
     pub role: Role,
-    /// What to call it: its role, or its name if it has none.
+    /// Words for its role, or its name without a role.
     pub file: String,
     /// The layer that did it.
     pub layer: Layer,
-    /// What was done.
+    /// The kind of work.
     pub work: String,
-    /// How often, for each column.
+    /// Count, for each column.
     pub counts: Vec<f64>,
     /// Bytes, for each column.
     pub bytes: Vec<f64>,
 }
 
 impl WorkRow {
-    /// Columns do not have the same of it.
+    /// True if the columns differ in it.
     #[must_use]
     pub fn differs(&self) -> bool {
         let differ = |values: &[f64], by: f64| values.iter().any(|value| (value - values[0]).abs() >= by);
@@ -96,7 +96,7 @@ impl WorkRow {
     }
 }
 
-/// Less often than once in twenty operations is no difference: the first and the last of a run differ from the others.
+/// Smaller differences in counts per operation are ignored: the first and the last operation of a run differ from the others.
 const DIFFERENCE_MIN: f64 = 0.05;
 
 /// Compares the runs of all results that are traces; `None` if there are fewer than two.
@@ -111,7 +111,7 @@ pub fn compare(entries: &[Entry]) -> Option<Comparison> {
     Some(Comparison { left_out, ..of_runs(&runs) })
 }
 
-/// What differs between two runs, each with its name, in sentences.
+/// The differences between two named runs in sentences.
 #[must_use]
 pub fn difference(from: (&str, &Run), to: (&str, &Run)) -> String {
     of_runs(&[from, to].map(|(name, run)| (name.to_string(), run))).sentences.concat().join(" ")
@@ -124,7 +124,7 @@ fn of_runs(runs: &[(String, &Run)]) -> Comparison {
     Comparison { columns, layers, work, sentences, left_out: 0 }
 }
 
-/// Runs with operations, under names that tell them apart.
+/// Runs with operations, under unique names.
 fn named(entries: &[Entry]) -> Vec<(String, &Run)> {
     let traces: Vec<(&Entry, Vec<&Run>)> = entries
         .iter()
@@ -166,13 +166,13 @@ fn column(name: &str, run: &Run) -> Column {
     }
 }
 
-/// Of INSERTs. Of a command pairs tell how often the whole of it can be run.
+/// Known for INSERTs only: for a command, the untraced rate is that of whole executions.
 fn untraced(run: &Run) -> Option<f64> {
     let is_known = inserts::setting(run).is_some() && run.overhead.is_some();
     is_known.then(|| inserts::rate(run))
 }
 
-/// Of an operation.
+/// Average per operation.
 fn each(run: &Run, value: u64) -> f64 {
     value as f64 / run.operations.count.max(1) as f64
 }
@@ -195,7 +195,7 @@ fn layers(runs: &[(String, &Run)]) -> Vec<LayerRow> {
     rows
 }
 
-/// The word for what a file is. Files without one are known by their names.
+/// Words for a file's role; `None` for files that go by their names.
 pub fn role(role: Role) -> Option<&'static str> {
     Some(match role {
         Role::Database => "database",

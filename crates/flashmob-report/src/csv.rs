@@ -1,8 +1,8 @@
-//! One row for each repetition, with all its parameters: for spreadsheets and statistics. Units stand in the headings; unknown values are empty.
+//! One row per repetition with all its parameters, for spreadsheets and statistics. Headings contain units; unknown values are empty.
 //!
-//! Devices, clusters and networks have a table each: their columns have little in common, and most of a common table would be empty. Columns are
-//! fields of the result format, found by name in the document's own JSON; counts are as they were counted, and derived values stand beside them.
-//! `is_void` marks repetitions that do not count: leave them out of any computation.
+//! Devices, clusters and networks have a table each, because they share few columns. Columns are
+//! fields of the result format, found by name in the document's JSON; derived values are in columns of their own.
+//! `is_void` marks void repetitions: exclude them from any computation.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::Error;
 use crate::entry::Entry;
 use crate::words::snake;
 
-/// Columns that are fields of one object: the object's path in a row (as in RFC 6901), what the headings begin with, and the fields. A field
+/// Columns that are fields of one object: the object's path in a row (RFC 6901), the prefix of the headings, and the fields. A field
 /// `a=b` has the heading `a`.
 type Fields = (&'static str, &'static str, &'static str);
 
@@ -137,8 +137,8 @@ pub(crate) fn clusters(entries: &[Entry]) -> Result<String, Error> {
     table.finish()
 }
 
-/// The repetitions of networks, a row for each way, with a heading. TCP's values are those of the sending end at the end: means over the streams of
-/// that way, and sums of windows, buffers and packets. Latencies are those of messages.
+/// The repetitions of networks, a row per direction, with a heading. TCP's values are those of the sender at the end: means over the streams of
+/// that direction, and sums of windows, buffers and packets. Latencies are those of messages.
 pub(crate) fn networks(entries: &[Entry]) -> Result<String, Error> {
     let none = Latency::merged(std::iter::empty::<&Latency>());
     let mut table = Table::new(NETWORKS)?;
@@ -160,7 +160,7 @@ pub(crate) fn networks(entries: &[Entry]) -> Result<String, Error> {
     table.finish()
 }
 
-/// TCP at the sending ends of one way.
+/// TCP's values at the senders of one direction.
 fn senders(repetition: &net::Repetition, flow: &Flow) -> Value {
     let streams = repetition.streams.iter().filter(|stream| stream.direction == flow.direction);
     let ends: Vec<&TcpEnd> = streams.filter_map(|stream| stream.sender.as_ref()).collect();
@@ -185,10 +185,10 @@ fn senders(repetition: &net::Repetition, flow: &Flow) -> Value {
     })
 }
 
-/// A row without its point: the document's own fields.
+/// The columns of a row that come from the document itself.
 fn of_entry(entry: &Entry) -> Result<Value, Error> {
     let mut document = json(&entry.document)?;
-    // Rows have the points; each is the size of all other fields together.
+    // Each row would copy all points.
     document["measurement"]["points"] = Value::Null;
     Ok(json!({
         "name": entry.name,
@@ -215,7 +215,7 @@ fn json(value: &impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(value).map_err(failed)
 }
 
-/// Kinds of warnings, each once, separated by blanks.
+/// Codes of warnings, without duplicates, separated by blanks.
 fn codes(warnings: &[Warning]) -> String {
     let codes: BTreeSet<String> = warnings.iter().map(|warning| snake(&format!("{:?}", warning.code))).collect();
     codes.into_iter().collect::<Vec<_>>().join(" ")
@@ -225,15 +225,14 @@ fn failed(error: impl ToString) -> Error {
     Error::Csv(error.to_string())
 }
 
-/// A table as it is written.
 struct Table {
-    /// Where each column's value is in a row.
+    /// The path of each column's value in a row.
     paths: Vec<String>,
     writer: csv::Writer<Vec<u8>>,
 }
 
 impl Table {
-    /// With its heading. The percentiles follow the columns.
+    /// Writes the heading: the columns, then the percentiles.
     fn new(columns: &[Fields]) -> Result<Table, Error> {
         let (mut headings, mut paths) = (Vec::new(), Vec::new());
         for (path, prefix, fields) in columns {
@@ -253,7 +252,7 @@ impl Table {
         let values = self.paths.iter().map(|path| match row.pointer(path) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
-            // In the shortest form that reads back: 5 and not 5.0.
+            // The shortest form that round-trips: 5, not 5.0.
             Some(Value::Number(number)) if number.is_f64() => number.as_f64().unwrap_or(f64::NAN).to_string(),
             Some(value) => value.to_string(),
         });

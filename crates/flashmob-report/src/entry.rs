@@ -12,7 +12,9 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, EMULATED};
 
 use crate::Input;
-use crate::words::{plain, time_ns};
+use crate::groups::grouped;
+use crate::stats::usable;
+use crate::words::plain;
 
 /// Longest name in tables and figures; longer labels are cut.
 const NAME_CHARACTERS_MAX: usize = 60;
@@ -23,36 +25,31 @@ const MODELLED: [&str; 3] = [" (modelled)", " (lab, modelled)", " (simulated)"];
 const VIRTUAL_MODELS: [&str; 6] =
     ["qemu", "vbox", "vmware", "virtual disk", "persistentdisk", "amazon elastic block store"];
 
-/// One result.
+/// One result of a report.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Unique name on the page.
     pub name: String,
     /// The file that it came from, as given.
     pub file: String,
-    /// What is in it.
+    /// Its contents.
     pub document: Document,
 }
 
 /// The kind of storage medium, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// Flash, or another medium without moving parts.
     Flash,
-    /// A rotating disk.
     Rotational,
-    /// The kind is not known.
     Unknown,
 }
 
 /// Parameters that must be equal for rates to be compared over threads or block sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// State of the page cache.
     pub cache: Cache,
-    /// Scheduler, if one was set or modelled.
     pub scheduler: Option<String>,
-    /// Bytes that offsets were taken from.
+    /// Range of the file that offsets are drawn from.
     pub range_bytes: u64,
 }
 
@@ -100,57 +97,43 @@ fn is_virtual(place: &Place) -> bool {
 }
 
 impl Entry {
-    /// True for a measurement of one device.
-    #[must_use]
-    pub fn is_device(&self) -> bool {
+    pub(crate) fn is_device(&self) -> bool {
         self.document.disk().is_some()
     }
 
-    /// The measurement of a cluster, if it is one.
-    #[must_use]
-    pub fn cluster(&self) -> Option<&Cluster> {
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
         self.document.cluster()
     }
 
-    /// The measurement of a network, if it is one.
-    #[must_use]
-    pub fn net(&self) -> Option<&Net> {
+    pub(crate) fn net(&self) -> Option<&Net> {
         self.document.net()
     }
 
-    /// The analysis of captured packets, if it is one.
-    #[must_use]
-    pub fn capture(&self) -> Option<&Capture> {
+    pub(crate) fn capture(&self) -> Option<&Capture> {
         self.document.capture()
     }
 
-    /// The trace, if it is one.
-    #[must_use]
-    pub fn trace(&self) -> Option<&Trace> {
+    pub(crate) fn trace(&self) -> Option<&Trace> {
         self.document.trace()
     }
 
     /// True for a measured or a captured network.
-    #[must_use]
-    pub fn is_network(&self) -> bool {
+    pub(crate) fn is_network(&self) -> bool {
         self.net().is_some() || self.capture().is_some()
     }
 
     /// The points of a device; empty for all other kinds of results.
-    #[must_use]
-    pub fn points(&self) -> &[Point] {
+    pub(crate) fn points(&self) -> &[Point] {
         self.document.disk().map_or(&[], |disk| &disk.points)
     }
 
     /// The measured file, unless the device was modelled.
-    #[must_use]
-    pub fn file(&self) -> Option<&File> {
+    pub(crate) fn file(&self) -> Option<&File> {
         self.document.disk()?.file.as_ref()
     }
 
     /// The model that replaced the device, if there was one.
-    #[must_use]
-    pub fn model(&self) -> Option<&Model> {
+    pub(crate) fn model(&self) -> Option<&Model> {
         self.document.disk()?.model.as_ref()
     }
 
@@ -163,16 +146,12 @@ impl Entry {
         let of_net = of_net.map(|p| (crate::words::crossing(&p.parameters), &p.warnings));
         let of_trace = self.trace().into_iter().flat_map(|trace| &trace.runs);
         let of_trace = of_trace.map(|run| (run.name.clone(), &run.warnings));
-        let mut all = Vec::new();
-        for (name, warnings) in of_device.chain(of_cluster).chain(of_net).chain(of_trace) {
-            all.extend(warnings.iter().map(|warning| (plain(&name, 120), warning)));
-        }
-        all
+        let all = of_device.chain(of_cluster).chain(of_net).chain(of_trace);
+        all.flat_map(|(name, warnings)| warnings.iter().map(move |warning| (plain(&name, 120), warning))).collect()
     }
 
     /// The medium as reported by the kernel, or that of the model. Unknown for virtual disks: virtio reports every disk as rotating.
-    #[must_use]
-    pub fn medium(&self) -> Medium {
+    pub(crate) fn medium(&self) -> Medium {
         if let Some(model) = self.model() {
             return if model.profile == "hdd" { Medium::Rotational } else { Medium::Flash };
         }
@@ -183,15 +162,13 @@ impl Entry {
         }
     }
 
-    /// True for a virtual disk.
-    #[must_use]
-    pub fn is_virtual(&self) -> bool {
+    pub(crate) fn is_virtual(&self) -> bool {
         self.file().is_some_and(|file| is_virtual(&file.place))
     }
 
-    /// Reads of one request at a time for each thread, which had to reach the medium and did get answers:
-    /// the only ones that claims about flash may rest on.
-    pub fn reads(&self) -> impl Iterator<Item = &Point> {
+    /// Reads with one outstanding request per thread that had to reach the medium and were answered:
+    /// claims about flash use no others.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = &Point> {
         self.points().iter().filter(|point| {
             let p = &point.parameters;
             p.operation == Operation::Read
@@ -209,16 +186,9 @@ impl Entry {
     }
 
     /// Random reads, in groups within which only block size and threads differ; each sorted by block size and threads.
-    #[must_use]
-    pub fn random_reads(&self) -> Vec<(Setting, Vec<&Point>)> {
-        let mut groups: Vec<(Setting, Vec<&Point>)> = Vec::new();
-        for point in self.reads().filter(|point| point.parameters.pattern == Pattern::Random) {
-            let setting = Setting::of(&point.parameters);
-            match groups.iter_mut().find(|group| group.0 == setting) {
-                Some((_, points)) => points.push(point),
-                None => groups.push((setting, vec![point])),
-            }
-        }
+    pub(crate) fn random_reads(&self) -> Vec<(Setting, Vec<&Point>)> {
+        let random = self.reads().filter(|point| point.parameters.pattern == Pattern::Random);
+        let mut groups = grouped(random, |point| Setting::of(&point.parameters));
         for (_, points) in &mut groups {
             points.sort_by_key(|p| (p.parameters.block_bytes, p.parameters.threads));
             // Measured twice: the first counts.
@@ -229,14 +199,11 @@ impl Entry {
 }
 
 impl Setting {
-    /// Of these parameters.
-    #[must_use]
     pub fn of(p: &Parameters) -> Setting {
         Setting { cache: p.cache, scheduler: p.scheduler.clone(), range_bytes: p.range_bytes }
     }
 
     /// In words, to tell groups of one entry apart.
-    #[must_use]
     pub fn words(&self) -> String {
         let mut text = match self.cache {
             Cache::Direct => "direct".to_string(),
@@ -249,28 +216,18 @@ impl Setting {
     }
 }
 
-/// Its median and its 99th percentile, if there are any: `p50 1.9 ms, p99 2.5 ms`.
-pub(crate) fn half_and_slowest(point: &Point) -> Option<String> {
-    let at = |percent| point.summary.latency_ns.percentile_ns(percent).map(|ns| time_ns(ns as f64));
-    Some(format!("p50 {}, p99 {}", at(50.0)?, at(99.0)?))
-}
-
-/// It has a rate that is a number above zero.
+/// True if the point has a finite rate above zero.
 pub(crate) fn has_rate(point: &Point) -> bool {
-    let spread = point.summary.requests_per_second;
-    point.summary.repetitions > 0
-        && [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite())
-        && spread.median > 0.0
+    point.summary.repetitions > 0 && usable(&point.summary.requests_per_second)
 }
 
-/// What makes its rate doubtful. Few samples make its percentiles doubtful only, and that it is modelled, emulated or shortened is said of the whole.
+/// The warnings that make a rate doubtful. Few samples affect percentiles only; modelled, emulated and shortened apply to the whole result.
 pub(crate) fn doubts(warnings: &[Warning]) -> impl Iterator<Item = Code> + '_ {
     let codes = warnings.iter().map(|w| w.code);
     codes.filter(|code| !matches!(code, Code::FewSamples | Code::Modelled | Code::Emulated | Code::Scaled))
 }
 
-/// Its rate is doubtful.
-#[must_use]
-pub fn is_doubtful(point: &Point) -> bool {
-    doubts(&point.warnings).next().is_some()
+/// True if these warnings make a point's rate doubtful.
+pub(crate) fn is_doubtful(warnings: &[Warning]) -> bool {
+    doubts(warnings).next().is_some()
 }

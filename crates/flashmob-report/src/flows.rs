@@ -3,23 +3,19 @@
 use flashmob_results::capture::{Capture, Cause, Flow, Way};
 use flashmob_results::net::Direction;
 
-/// Packets with data that a way must have before it says anything.
+/// Directions with fewer data packets are ignored.
 const DATA_PACKETS_MIN: u64 = 10;
 
-/// One way of a connection.
+/// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedWay<'a> {
-    /// The connection.
     pub flow: &'a Flow,
-    /// Which way.
     pub direction: Direction,
-    /// What it was like.
     pub way: &'a Way,
 }
 
 impl CapturedWay<'_> {
-    /// Who sent, and who received.
-    #[must_use]
+    /// The sender and the receiver.
     pub fn ends(&self) -> (&str, &str) {
         match self.direction {
             Direction::Down => (&self.flow.server, &self.flow.client),
@@ -28,8 +24,7 @@ impl CapturedWay<'_> {
     }
 }
 
-/// Every way of a connection that carried more than a few packets of data, those with most data first.
-#[must_use]
+/// Every direction of a connection with at least [`DATA_PACKETS_MIN`] data packets, those with most data first.
 pub fn ways(capture: &Capture) -> Vec<CapturedWay<'_>> {
     let both = capture.flows.iter().flat_map(|flow| {
         [(Direction::Up, &flow.up), (Direction::Down, &flow.down)].map(|(direction, way)| CapturedWay {
@@ -39,19 +34,16 @@ pub fn ways(capture: &Capture) -> Vec<CapturedWay<'_>> {
         })
     });
     let mut all: Vec<CapturedWay> = both.filter(|m| m.way.data_packets >= DATA_PACKETS_MIN).collect();
-    // The sort is stable: of equal ones the first stays first.
+    // The sort is stable.
     all.sort_by_key(|m| std::cmp::Reverse(m.way.unique_bytes));
     all
 }
 
-/// The one with most data.
-#[must_use]
+/// The direction with most data.
 pub fn main(capture: &Capture) -> Option<CapturedWay<'_>> {
     ways(capture).into_iter().next()
 }
 
-/// A cause in words.
-#[must_use]
 pub fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::ReceiverLimited => "receiver-limited",

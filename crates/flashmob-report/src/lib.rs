@@ -1,15 +1,17 @@
-//! Results as one page: which claims hold, figures, tables, warnings, and how to repeat each measurement.
+//! Results as one page: verdicts on claims, figures, tables, warnings, and the commands that repeat each measurement.
 //!
 //! It does no I/O: [`Report::new`] takes documents, [`Report::html`] and [`Report::csv`] return text.
-//! The page needs no network and no other file, and a script only to zoom into timelines of traces. Everything that comes out of a document is escaped.
+//! The page needs no network and no other file, and a script only to zoom into timelines of traces. Text from documents is escaped.
 //!
-//! - [`entry`]: a result under a unique name, and its points in groups that may be compared
-//! - [`claims`]: what P1, P3 and P4 say, each with its criterion, judged for each device, cluster and network
+//! - [`Entry`]: a result under a unique name, and its points in groups that may be compared
+//! - [`claims`]: the claims of P1, P3, P4 and P5 with their criteria, judged for each device, cluster, network and trace
 //! - [`comparison`]: traced runs side by side
-//! - [`sweep`]: a cluster's points over nodes, links and batches
-//! - [`ways`]: a network's points over round-trip times; [`flows`]: captured connections
-//! - `figure`: SVG with axes, in colours that follow the reader's light or dark
-//! - [`standalone`]: the same figures in a file of their own
+//! - `inserts`: what a traced INSERT costs
+//! - `sweep`: a cluster's points over nodes, links and batches
+//! - `ways`: a network's points over round-trip times; `flows`: captured connections
+//! - `groups`: items grouped by a key
+//! - `figure`: SVG with axes, in light or dark colours as the reader prefers
+//! - [`standalone`]: figures as separate SVG files
 //! - `page`: the sections of the page
 //! - `csv`: one row for each repetition
 
@@ -18,23 +20,24 @@
 pub mod claims;
 pub mod comparison;
 mod csv;
-pub mod entry;
+mod entry;
 mod figure;
-pub mod flows;
-pub mod inserts;
+mod flows;
+mod groups;
+mod inserts;
 mod page;
 mod plots;
 pub mod standalone;
 mod stats;
-pub mod sweep;
-pub mod ways;
+mod sweep;
+mod ways;
 mod words;
 
 use std::path::PathBuf;
 
 use flashmob_results::Document;
 
-use entry::Entry;
+pub use entry::Entry;
 
 /// A document and the file that it came from.
 #[derive(Clone, Debug)]
@@ -63,7 +66,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of these results, in this order.
+    /// A report of these results, in this order.
     #[must_use]
     pub fn new(inputs: Vec<Input>) -> Report {
         Report { entries: entry::named(inputs) }

@@ -1,4 +1,4 @@
-//! Figures in a file of their own, for documents: what a page gives its figures, such as colours, comes along.
+//! Figures as separate SVG files, for documents: they include the page's colours.
 
 pub use crate::figure::axes::Scale;
 pub use crate::figure::lines::{Lines, Mark, Series};
@@ -11,10 +11,10 @@ use crate::figure::{CSS, WIDTH};
 /// Room between two figures.
 const GAP: i32 = 16;
 
-/// These figures in one SVG, so many beside each other. It follows the reader's choice of light or dark.
+/// The figures in one SVG with this number of columns. It is light or dark as the reader prefers.
 ///
 /// # Errors
-/// The drawing library refused.
+/// The drawing library failed.
 pub fn tiled(figures: &[Lines], columns: usize) -> Result<String, Error> {
     let columns = columns.max(1);
     let mut body = String::new();
@@ -25,7 +25,7 @@ pub fn tiled(figures: &[Lines], columns: usize) -> Result<String, Error> {
             let figure = lines.draw(row * columns + column)?;
             let left = GAP + column as i32 * (WIDTH + GAP);
             let height = figure.height;
-            // Its own element keeps its own coordinates.
+            // A nested element keeps its coordinates.
             let placed = format!("<svg x=\"{left}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" ");
             body.push_str(&figure.svg.replacen("<svg ", &placed, 1));
             tallest = tallest.max(height);
@@ -40,7 +40,7 @@ pub fn tiled(figures: &[Lines], columns: usize) -> Result<String, Error> {
     ))
 }
 
-/// The timeline of one operation that a run has in full, by its number, as one SVG. It follows the reader's choice of light or dark.
+/// The timeline of the operation with this number as one SVG, light or dark as the reader prefers; `None` if the run does not have it in full.
 #[must_use]
 pub fn timeline(run: &Run, operation: u64) -> Option<String> {
     let operation = run.timeline.operations.iter().find(|of| of.number == operation)?;

@@ -1,20 +1,25 @@
-//! Tells a difference between two points from noise.
+//! Distinguishes differences between points from noise.
 
-use flashmob_results::disk::{Point, Repetition};
+use flashmob_results::disk::{Point, Repetition, Spread};
 
 /// Minimum difference of medians: two runs of one benchmark may differ by less.
 pub const DIFFERENCE_MIN: f64 = 0.10;
-/// With so many repetitions on each side a rank test can say anything: with 3 and 3 its smallest p is 0.1.
+/// Repetitions per side that a rank test needs: with 3 and 3 its smallest p is 0.1.
 const RANK_TEST_REPETITIONS_MIN: usize = 4;
 /// |z| above which ranks differ at p < 0.05, both sides.
 const Z_LIMIT: f64 = 1.96;
 
-/// Requests each second of the repetitions that count.
+/// True if all of it is finite and the median above zero.
+pub fn usable(spread: &Spread) -> bool {
+    [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite()) && spread.median > 0.0
+}
+
+/// Requests per second of the complete repetitions, or of all if none is complete.
 pub fn rates(point: &Point) -> Vec<f64> {
     values(point, |r| r.requests_per_second)
 }
 
-/// Bytes each second of the repetitions that count.
+/// Bytes per second of the same repetitions.
 pub fn byte_rates(point: &Point) -> Vec<f64> {
     values(point, |r| r.bytes_per_second)
 }
@@ -24,30 +29,29 @@ fn values(point: &Point, of: impl Fn(&Repetition) -> f64) -> Vec<f64> {
     if whole.is_empty() { point.repetitions.iter().map(of).collect() } else { whole }
 }
 
-/// How the rates of two points lie to each other.
+/// The rates of two points compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The first's median over the second's.
+    /// Median of the first over that of the second.
     pub ratio: f64,
-    /// The medians differ by more than [`DIFFERENCE_MIN`], and the repetitions of one lie apart from the other's.
+    /// The medians differ by more than [`DIFFERENCE_MIN`], and the repetitions are [`apart`].
     pub differ: bool,
 }
 
 impl Comparison {
-    /// Of requests each second. Both medians must be above zero.
+    /// Compares requests per second. Both medians must be above zero.
     pub fn of(a: &Point, b: &Point) -> Comparison {
         let ratio = a.summary.requests_per_second.median / b.summary.requests_per_second.median;
         let far = ratio.max(ratio.recip()) > 1.0 + DIFFERENCE_MIN;
         Comparison { ratio, differ: far && apart(&rates(a), &rates(b)) }
     }
 
-    /// The first is the faster one.
     pub fn first_is_faster(self) -> bool {
         self.differ && self.ratio > 1.0
     }
 }
 
-/// By a rank test if there are enough repetitions, else if the ranges do not touch.
+/// True if a rank test says so, or, with few repetitions, if the ranges do not overlap.
 pub fn apart(a: &[f64], b: &[f64]) -> bool {
     if a.is_empty() || b.is_empty() {
         return false;

@@ -1,53 +1,40 @@
 //! Points of a cluster for claims and figures: over nodes, links and batches, all other parameters equal.
 //!
-//! A point of which every repetition is void is not here, nor is one that answered nothing. Where points differ in nothing but the
-//! requests outstanding, the one with the most counts: claims ask what a cluster can do, not what a short queue asks of it.
+//! Points with only void repetitions or without an answered request are left out. Of points that differ in the outstanding requests alone, the
+//! one with the most counts: claims are about what a cluster can do, not about short queues.
 
 use flashmob_results::cluster::{Batch, Cluster, Parameters, Point, Repetition};
 
+use crate::groups::grouped;
+use crate::stats::usable;
 use crate::words;
 
 /// Points that differ in nodes, links and batches alone.
 #[derive(Clone, Debug)]
 pub struct Sweep<'a> {
-    /// Bytes of each request.
     pub block_bytes: u32,
-    /// Of 100 requests so many read.
     pub read_percent: f64,
-    /// Nodes answered without reading or writing.
+    /// Nodes answer without reading or writing.
     pub no_io: bool,
-    /// What one node's flash alone does with such requests, each second; unknown for real devices.
+    /// Requests per second of one node's flash alone; unknown for real devices.
     pub limit: Option<f64>,
     /// Sorted by nodes, batches and links.
     pub points: Vec<&'a Point>,
 }
 
 /// All sweeps of a cluster, in the order of their first points.
-#[must_use]
 pub fn sweeps(cluster: &Cluster) -> Vec<Sweep<'_>> {
-    let mut sweeps: Vec<Sweep> = Vec::new();
-    for point in cluster.points.iter().filter(|p| counts(p)) {
-        let p = &point.parameters;
-        let same = |s: &&mut Sweep| {
-            s.block_bytes == p.block_bytes && s.read_percent.total_cmp(&p.read_percent).is_eq() && s.no_io == p.no_io
-        };
-        match sweeps.iter_mut().find(same) {
-            Some(sweep) => sweep.points.push(point),
-            None => sweeps.push(Sweep {
-                block_bytes: p.block_bytes,
-                read_percent: p.read_percent,
-                no_io: p.no_io,
-                limit: cluster.flash_limit(p.block_bytes, p.read_percent).filter(|limit| *limit > 0.0),
-                points: vec![point],
-            }),
-        }
-    }
-    for sweep in &mut sweeps {
+    let key = |p: &Parameters| (p.block_bytes, p.read_percent.to_bits(), p.no_io);
+    let groups = grouped(cluster.points.iter().filter(|p| counts(p)), |point| key(&point.parameters));
+    let sweep = |((block_bytes, read_bits, no_io), mut points): (_, Vec<_>)| {
         let place = |p: &Point| (p.parameters.nodes, order(p.parameters.batch), p.parameters.links);
-        sweep.points.sort_by_key(|p| (place(p), std::cmp::Reverse(p.parameters.outstanding)));
-        sweep.points.dedup_by_key(|p| place(p));
-    }
-    sweeps
+        points.sort_by_key(|p: &&Point| (place(p), std::cmp::Reverse(p.parameters.outstanding)));
+        points.dedup_by_key(|p| place(p));
+        let read_percent = f64::from_bits(read_bits);
+        let limit = cluster.flash_limit(block_bytes, read_percent).filter(|limit| *limit > 0.0);
+        Sweep { block_bytes, read_percent, no_io, limit, points }
+    };
+    groups.into_iter().map(sweep).collect()
 }
 
 /// The repetitions that are not void.
@@ -55,27 +42,22 @@ pub fn valid(point: &Point) -> impl Iterator<Item = &Repetition> {
     point.repetitions.iter().filter(|r| !r.is_void)
 }
 
-/// It was measured, and something was answered.
-#[must_use]
+/// True if a valid repetition exists and requests were answered.
 pub fn counts(point: &Point) -> bool {
-    let spread = point.summary.requests_per_second;
-    let numbers = [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite());
-    valid(point).next().is_some() && numbers && spread.median > 0.0
+    valid(point).next().is_some() && usable(&point.summary.requests_per_second)
 }
 
-/// Median of the requests each second.
-#[must_use]
+/// Median of the requests per second.
 pub fn rate(point: &Point) -> f64 {
     point.summary.requests_per_second.median
 }
 
-/// The one with the most requests each second; the first of equal ones.
+/// The point with the most requests per second; the first of equal ones.
 pub fn fastest<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<&'a Point> {
     points.into_iter().reduce(|best, point| if rate(point) > rate(best) { point } else { best })
 }
 
-/// Fixed batches by their size, then those that clock themselves.
-#[must_use]
+/// Sort key: fixed batches by size, then automatic ones.
 pub fn order(batch: Batch) -> u32 {
     match batch {
         Batch::Fixed(k) => u32::from(k),
@@ -84,44 +66,36 @@ pub fn order(batch: Batch) -> u32 {
 }
 
 impl<'a> Sweep<'a> {
-    /// Every request read.
-    #[must_use]
     pub fn reads_only(&self) -> bool {
         self.read_percent >= 100.0
     }
 
-    /// The point of this combination.
-    #[must_use]
     pub fn at(&self, nodes: u32, links: u32, batch: Batch) -> Option<&'a Point> {
         let wanted = |p: &Parameters| (p.nodes, p.links, p.batch) == (nodes, links, batch);
         self.points.iter().copied().find(|p| wanted(&p.parameters))
     }
 
-    /// Those of so many nodes and such batches, over links.
+    /// The points with this number of nodes and this batch, over links.
     pub fn over_links(&self, nodes: u32, batch: Batch) -> impl Iterator<Item = &'a Point> + '_ {
         self.points.iter().copied().filter(move |p| p.parameters.nodes == nodes && p.parameters.batch == batch)
     }
 
-    /// The fastest over links.
-    #[must_use]
+    /// The fastest point over all links.
     pub fn best(&self, nodes: u32, batch: Batch) -> Option<&'a Point> {
         fastest(self.over_links(nodes, batch))
     }
 
-    /// The numbers of nodes that were measured with such batches, in order.
-    #[must_use]
+    /// The numbers of nodes measured with this batch, ascending.
     pub fn nodes(&self, batch: Batch) -> Vec<u32> {
         distinct(self.points.iter().filter(|p| p.parameters.batch == batch).map(|p| p.parameters.nodes))
     }
 
-    /// All numbers of nodes, in order.
-    #[must_use]
+    /// All numbers of nodes, ascending.
     pub fn all_nodes(&self) -> Vec<u32> {
         distinct(self.points.iter().map(|p| p.parameters.nodes))
     }
 
     /// All batches, fixed ones first.
-    #[must_use]
     pub fn batches(&self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = self.points.iter().map(|p| p.parameters.batch).collect();
         batches.sort_by_key(|batch| order(*batch));
@@ -129,8 +103,7 @@ impl<'a> Sweep<'a> {
         batches
     }
 
-    /// What tells it from others of one cluster: `1 B`, `4 KiB, read 50 %`.
-    #[must_use]
+    /// Its name among the sweeps of a cluster: `1 B`, `4 KiB, read 50 %`.
     pub fn words(&self) -> String {
         let part =
             if self.reads_only() { String::new() } else { format!(", read {} %", words::number(self.read_percent)) };
@@ -145,8 +118,7 @@ fn distinct(values: impl Iterator<Item = u32>) -> Vec<u32> {
     values
 }
 
-/// Frames on the air for each request where the air is modelled, and TCP packets where it is not.
-#[must_use]
+/// Frames on the air per request if the air is modelled, else TCP packets per request.
 pub fn frames_per_request(point: &Point) -> Option<f64> {
     let frames = point.summary.frames_per_request.map(|s| s.median);
     frames.or_else(|| packets_per_request(point)).filter(|v| v.is_finite() && *v > 0.0)
@@ -156,8 +128,7 @@ fn packets_per_request(point: &Point) -> Option<f64> {
     point.summary.packets_per_second.map(|packets| packets.median / rate(point))
 }
 
-/// The part of the time that the air was busy, mean over the repetitions that count.
-#[must_use]
+/// The busy fraction of the air, mean over the valid repetitions.
 pub fn air_busy(point: &Point) -> Option<f64> {
     let busy: Vec<f64> = valid(point).filter_map(|r| r.air.map(|air| air.busy_fraction)).collect();
     (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)

@@ -1,72 +1,65 @@
 //! Points of a network for claims and figures: one direction of data over the added round-trip time, all other parameters equal.
 //!
-//! A point of which every repetition is void is not here, nor is a way that nothing arrived on. Where a combination was measured twice, the first
-//! counts. Paths that nobody modelled have no round-trip time that was added: their points are here with none, each alone.
+//! Points with only void repetitions are left out, as are directions in which nothing arrived. Of a combination that was measured twice, the first
+//! counts. Unmodelled paths have no added round-trip time: each of their points is a series of its own.
 
 use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Messages, Net, Parameters, Point, Protocol, Repetition, Stream, TcpEnd};
 
 use crate::entry::Entry;
+use crate::stats::usable;
 use crate::words;
 
-/// What Linux lets receive buffers grow to unless told otherwise: the third value of `tcp_rmem` on most machines.
+/// Linux's default maximum of a receive buffer: the third value of `tcp_rmem` on most machines.
 pub const SYSTEM_RECEIVE_MAX_BYTES: u64 = 6 << 20;
 
-/// What all points of a way have in common.
+/// The parameters that all points of a series share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// What was measured.
     pub protocol: Protocol,
-    /// Which way: `up` or `down`.
+    /// `up` or `down`.
     pub direction: Direction,
-    /// The other way was used at the same time.
+    /// Both directions carried data at the same time.
     pub both: bool,
-    /// Connections or flows of datagrams.
     pub streams: u32,
-    /// Congestion control, if it was chosen.
+    /// `None`: the system's own.
     pub congestion: Option<String>,
-    /// Each stream sends no faster.
+    /// Limit of each stream.
     pub rate_bits_per_second: Option<u64>,
-    /// Bytes of each write or datagram.
+    /// Size of each write or datagram.
     pub block_bytes: u32,
-    /// Socket buffers that were asked for.
+    /// Requested size of the socket buffers.
     pub window_bytes: Option<u64>,
-    /// Size and number of messages.
     pub messages: Option<Messages>,
-    /// Of 100 packets so many are lost, each way.
+    /// In each direction.
     pub loss_percent: f64,
-    /// What the path carries.
     pub path_bits_per_second: Option<u64>,
-    /// What receive buffers grow to at most in the client's host.
+    /// Maximum of receive buffers on the client's host; `None`: the system's default.
     pub client_receive_max_bytes: Option<u64>,
-    /// The same in the server's host.
     pub server_receive_max_bytes: Option<u64>,
 }
 
-/// One point of a way.
+/// One point of a series.
 #[derive(Clone, Copy, Debug)]
 pub struct RttPoint<'a> {
-    /// Round-trip time that was added; absent if nobody modelled the path.
+    /// Added round-trip time; `None` without a modelled path.
     pub rtt_ms: Option<f64>,
-    /// The point.
     pub point: &'a Point,
-    /// Bits each second that arrived.
+    /// Received bits per second.
     pub rate: Spread,
 }
 
-/// One way over the round-trip time.
+/// One direction over the round-trip time.
 #[derive(Clone, Debug)]
 pub struct RttSeries<'a> {
-    /// Which result it is from, as a position among the entries.
+    /// Index of its result among the entries.
     pub entry: usize,
-    /// What all points have in common.
     pub setting: Setting,
-    /// Sorted by round-trip time, each once.
+    /// Sorted by round-trip time, without duplicates.
     pub places: Vec<RttPoint<'a>>,
 }
 
-/// All ways of all results, in the order of their first points.
-#[must_use]
+/// All series of all results, in the order of their first points.
 pub fn all(entries: &[Entry]) -> Vec<RttSeries<'_>> {
     entries.iter().enumerate().filter_map(|(at, e)| Some(of(at, e.net()?))).flatten().collect()
 }
@@ -100,8 +93,7 @@ pub fn valid(point: &Point) -> impl Iterator<Item = &Repetition> {
     point.repetitions.iter().filter(|r| !r.is_void)
 }
 
-/// What arrived this way, if anything did.
-#[must_use]
+/// The received rate in this direction, if it is usable.
 pub fn rate(point: &Point, direction: Direction) -> Option<Spread> {
     let spread = match direction {
         Direction::Up => point.summary.up_bits_per_second,
@@ -109,12 +101,6 @@ pub fn rate(point: &Point, direction: Direction) -> Option<Spread> {
         Direction::Both => None,
     };
     spread.filter(usable)
-}
-
-/// It is a number above zero.
-#[must_use]
-pub fn usable(spread: &Spread) -> bool {
-    [spread.median, spread.min, spread.max].iter().all(|v| v.is_finite()) && spread.median > 0.0
 }
 
 impl Setting {
@@ -136,8 +122,7 @@ impl Setting {
         }
     }
 
-    /// What receive buffers grow to at most where this way ends.
-    #[must_use]
+    /// Maximum of receive buffers at the receiving end.
     pub fn receive_max_bytes(&self) -> u64 {
         let chosen = match self.direction {
             Direction::Down => self.client_receive_max_bytes,
@@ -146,8 +131,7 @@ impl Setting {
         chosen.unwrap_or(SYSTEM_RECEIVE_MAX_BYTES)
     }
 
-    /// Nothing but the way differs, and which host has which receive maximum.
-    #[must_use]
+    /// Equal but for the direction and the receive maxima.
     pub fn alike(&self, other: &Setting) -> bool {
         let bare = |s: &Setting| Setting {
             direction: Direction::Up,
@@ -158,8 +142,7 @@ impl Setting {
         bare(self) == bare(other)
     }
 
-    /// One TCP connection in one direction that sends as fast as it can: what P4 measured.
-    #[must_use]
+    /// One TCP connection in one direction at full speed, as P4 measured.
     pub fn is_one_stream(&self) -> bool {
         self.protocol == Protocol::Tcp
             && self.streams == 1
@@ -168,55 +151,44 @@ impl Setting {
             && self.window_bytes.is_none()
     }
 
-    /// Congestion control as it is called on the page.
-    #[must_use]
+    /// The congestion control's name on the page.
     pub fn congestion_words(&self) -> String {
         self.congestion.as_ref().map_or_else(|| "the system's".into(), |name| words::plain(name, 24))
     }
 
-    /// `receive maxima 32 KiB (client), 320 KiB (server)`; empty if both were left to the systems.
-    #[must_use]
+    /// `receive maxima 32 KiB (client), 320 KiB (server)`; empty if neither was set.
     pub fn maxima_words(&self) -> String {
         if self.client_receive_max_bytes.is_none() && self.server_receive_max_bytes.is_none() {
             return String::new();
         }
-        let of = |bytes: Option<u64>| bytes.map_or_else(|| "the system's".to_string(), words::bytes);
-        format!(
-            "receive maxima {} (client), {} (server)",
-            of(self.client_receive_max_bytes),
-            of(self.server_receive_max_bytes)
-        )
+        let [client, server] = [self.client_receive_max_bytes, self.server_receive_max_bytes].map(words::receive_max);
+        format!("receive maxima {client} (client), {server} (server)")
     }
 }
 
 impl<'a> RttSeries<'a> {
-    /// At the least round-trip time and at the greatest, if there are several.
-    #[must_use]
+    /// The points with the lowest and the highest round-trip time, if these differ.
     pub fn ends(&self) -> Option<(RttPoint<'a>, RttPoint<'a>)> {
         let (first, last) = (self.places.first()?, self.places.last()?);
         (first.rtt_ms? < last.rtt_ms?).then_some((*first, *last))
     }
 
-    /// At this round-trip time.
-    #[must_use]
     pub fn at(&self, rtt_ms: f64) -> Option<RttPoint<'a>> {
         self.places.iter().copied().find(|p| p.rtt_ms == Some(rtt_ms))
     }
 
-    /// The window that the receiver offered at most, all streams together, whenever it was looked at.
-    #[must_use]
+    /// The largest window that the receiver offered at any sample, summed over all streams.
     pub fn window_bytes(&self, place: &RttPoint) -> Option<f64> {
         window_bytes(place.point, self.setting.direction)
     }
 }
 
-/// The same of a point.
-#[must_use]
+/// The largest window that the receiver offered at any sample, summed over all streams.
 pub fn window_bytes(point: &Point, direction: Direction) -> Option<f64> {
     let of_stream = |s: &Stream| {
         let sent = s.sender.as_ref().map_or(0, |end| end.send_window_max_bytes);
         let offered = s.receiver.as_ref().map_or(0, |end| end.receive_window_bytes);
-        // What the sender saw holds it back; what the receiver says stands in where the sender's end says nothing.
+        // The window that the sender saw is what limits it; the receiver's own is the fallback.
         Some(if sent > 0 { sent } else { offered }).filter(|bytes| *bytes > 0).map(|bytes| bytes as f64)
     };
     let of_repetition = |r: &Repetition| -> Option<f64> {
@@ -227,8 +199,7 @@ pub fn window_bytes(point: &Point, direction: Direction) -> Option<f64> {
     valid(point).filter_map(of_repetition).reduce(f64::max)
 }
 
-/// What the senders' TCP says at the end, this way or both: median over the repetitions of the mean over the streams. Zero is what a kernel does not say.
-#[must_use]
+/// A value of the senders' TCP at the end, in one direction or both: the median over the repetitions of the mean over the streams. Zero means unknown.
 pub fn at_senders(point: &Point, direction: Option<Direction>, of: impl Fn(&TcpEnd) -> f64) -> Option<f64> {
     let of_repetition = |r: &Repetition| {
         let streams = r.streams.iter().filter(|s| direction.is_none_or(|way| s.direction == way));
@@ -241,19 +212,16 @@ pub fn at_senders(point: &Point, direction: Option<Direction>, of: impl Fn(&TcpE
 }
 
 /// The round-trip time that the senders' TCP measured, in milliseconds.
-#[must_use]
 pub fn measured_rtt_ms(point: &Point, direction: Direction) -> Option<f64> {
     at_senders(point, Some(direction), |end| end.rtt_ms)
 }
 
-/// What a window lets through each second at a round-trip time; absent where there is none to wait for.
-#[must_use]
+/// Window / RTT in bits per second; `None` for a round-trip time of 0.
 pub fn bound_bits_per_second(window_bytes: f64, rtt_ms: f64) -> Option<f64> {
     (rtt_ms > 0.0).then(|| window_bytes * 8.0 * 1_000.0 / rtt_ms).filter(|bound| bound.is_finite())
 }
 
-/// Bits each second of the repetitions that count.
-#[must_use]
+/// Received bits per second of each valid repetition.
 pub fn rates(point: &Point, direction: Direction) -> Vec<f64> {
     let flows = valid(point).filter_map(|r| r.flows.iter().find(|f| f.direction == direction));
     flows.map(|f| f.received_bits_per_second).filter(|v| v.is_finite()).collect()

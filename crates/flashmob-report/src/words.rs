@@ -2,6 +2,7 @@
 
 use flashmob_results::cluster::{self, Batch};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};
+use flashmob_results::latency::Latency;
 use flashmob_results::net::{self, Protocol};
 
 pub use flashmob_text::{bits_per_second, count, percent, sentence as number, short};
@@ -16,7 +17,7 @@ pub fn bytes_per_second(rate: f64) -> String {
     if rate >= 1e6 { format!("{} MB/s", number(rate / 1e6)) } else { format!("{} KB/s", number(rate / 1e3)) }
 }
 
-/// Milliseconds as `16 ms`, and never as less: it is the unit of the axes beside it.
+/// Milliseconds as `16 ms`, never in a smaller unit: the axes are in milliseconds.
 pub fn time_ms(ms: f64) -> String {
     if ms.abs() < 1_000.0 { format!("{} ms", number(ms)) } else { format!("{} s", number(ms / 1e3)) }
 }
@@ -24,6 +25,26 @@ pub fn time_ms(ms: f64) -> String {
 /// Nanoseconds as `1.2 ms`.
 pub fn time_ns(ns: f64) -> String {
     flashmob_text::time(ns / 1e9)
+}
+
+/// A percentile as `1.2 ms`; `None` if it was not recorded.
+pub fn percentile(latency: &Latency, percent: f64) -> Option<String> {
+    latency.percentile_ns(percent).map(|ns| time_ns(ns as f64))
+}
+
+/// `p50 1.9 ms, p99 2.5 ms`.
+pub fn p50_and_p99(latency: &Latency) -> Option<String> {
+    Some(format!("p50 {}, p99 {}", percentile(latency, 50.0)?, percentile(latency, 99.0)?))
+}
+
+/// The text, or a dash for an unknown value.
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".into())
+}
+
+/// `a, b, c`; `None` without parts.
+pub fn joined(parts: impl IntoIterator<Item = String>) -> Option<String> {
+    Some(parts.into_iter().collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
 }
 
 /// `1 thread`, `4 threads`.
@@ -45,7 +66,7 @@ pub fn list(parts: &[String]) -> String {
     }
 }
 
-/// With a capital letter at its beginning.
+/// With an initial capital.
 pub fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
@@ -115,10 +136,15 @@ pub fn crossing(p: &net::Parameters) -> String {
         parts.extend(path.rate_bits_per_second.map(|rate| format!("path {}", bits_per_second(rate as f64))));
     }
     if p.client_receive_max_bytes.is_some() || p.server_receive_max_bytes.is_some() {
-        let of = |max: Option<u64>| max.map_or_else(|| "the system's".to_string(), bytes);
-        parts.push(format!("receive maxima {}, {}", of(p.client_receive_max_bytes), of(p.server_receive_max_bytes)));
+        let [client, server] = [p.client_receive_max_bytes, p.server_receive_max_bytes].map(receive_max);
+        parts.push(format!("receive maxima {client}, {server}"));
     }
     parts.join(", ")
+}
+
+/// The maximum of receive buffers: `320 KiB`, or `the system's` if it was not set.
+pub fn receive_max(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "the system's".into(), self::bytes)
 }
 
 /// `k=10`, or `auto`.
@@ -141,7 +167,7 @@ pub fn snake(name: &str) -> String {
     text
 }
 
-/// Without control characters, and at most so many characters: what comes from a file goes into titles and figures.
+/// Text from a file for titles and figures: without control characters, and cut to `characters_max`.
 pub fn plain(text: &str, characters_max: usize) -> String {
     let mut clean =
         text.chars().map(|c| if c.is_control() || ('\u{fffe}'..='\u{ffff}').contains(&c) { ' ' } else { c });

@@ -1,33 +1,33 @@
-//! What packets begin with, depending on where they were captured.
+//! Link-layer headers.
 
-/// Ethernet's types that matter here.
+/// EtherTypes.
 const ETHER_IPV4: u16 = 0x0800;
 const ETHER_IPV6: u16 = 0x86dd;
-/// Tags of virtual networks, and of those inside them.
+/// EtherTypes of VLAN tags.
 const ETHER_TAGS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
-/// More tags than anybody stacks.
+/// Maximum of stacked tags.
 const TAGS_MAX: usize = 4;
 
 /// A number of the registry of link types (tcpdump.org/linktypes.html).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u32);
 
-/// What is behind the link's header.
+/// The network layer after the link's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
     Ipv4,
     Ipv6,
-    /// One of both.
+    /// IPv4 or IPv6.
     Ip,
     Other,
 }
 
 impl LinkType {
-    /// BSD's loopback.
+    /// Loopback of BSD.
     pub const NULL: LinkType = LinkType(0);
     /// Ethernet.
     pub const ETHERNET: LinkType = LinkType(1);
-    /// IP without anything before it.
+    /// IP without a link header.
     pub const RAW: LinkType = LinkType(101);
     /// Loopback of OpenBSD.
     pub const LOOP: LinkType = LinkType(108);
@@ -36,7 +36,7 @@ impl LinkType {
     /// `tcpdump -i any`.
     pub const LINUX_SLL2: LinkType = LinkType(276);
 
-    /// As results name it.
+    /// The name in results.
     #[must_use]
     pub fn name(self) -> String {
         match self.0 {
@@ -52,7 +52,7 @@ impl LinkType {
         }
     }
 
-    /// What is behind the link's header, and where; `None` if the link is unknown or its header cut off.
+    /// The network layer and its offset; `None` if the link type is unknown or the header is truncated.
     pub(super) fn network(self, data: &[u8]) -> Option<(Network, usize)> {
         match self.0 {
             0 | 108 => family(data.first_chunk::<4>()?, self == LinkType::LOOP).map(|network| (network, 4)),
@@ -62,7 +62,7 @@ impl LinkType {
             228 => Some((Network::Ipv4, 0)),
             229 => Some((Network::Ipv6, 0)),
             276 => match of_ether_type(number(data, 0)?) {
-                // Tags are behind its header, which ends with something else.
+                // VLAN tags follow its header, which does not end with the EtherType.
                 None if ETHER_TAGS.contains(&number(data, 0)?) => tagged(data, 20 + 2),
                 network => Some((network.unwrap_or(Network::Other), 20)),
             },
@@ -83,7 +83,7 @@ fn of_ether_type(ether_type: u16) -> Option<Network> {
     }
 }
 
-/// The type stands at `at`, or behind tags.
+/// Reads the EtherType at `at`, or after VLAN tags.
 fn tagged(data: &[u8], at: usize) -> Option<(Network, usize)> {
     let mut at = at;
     for _ in 0..=TAGS_MAX {
@@ -96,7 +96,7 @@ fn tagged(data: &[u8], at: usize) -> Option<(Network, usize)> {
     Some((Network::Other, at))
 }
 
-/// BSD's loopback says the family as the capturing machine numbers it, in its own byte order; OpenBSD's in the network's.
+/// BSD's loopback header has the address family in the capturing machine's numbering and byte order; OpenBSD's is in network order.
 fn family(bytes: &[u8; 4], is_network_order: bool) -> Option<Network> {
     let network = |number: u32| match number {
         2 => Some(Network::Ipv4),

@@ -1,8 +1,8 @@
-//! One captured packet: what of it TCP's analysis needs.
+//! One captured packet: the headers that the analysis of TCP needs.
 //!
-//! Only headers are looked at. Lengths are those of the packet when it was on its way and not of what the capture kept of it; packets that the
-//! kernel joins for the network card (larger than any MTU, or with a length of 0) count as they are. Addresses and lengths come from
-//! anybody: nothing here panics, whatever the bytes.
+//! Lengths are those of the original packet, not of its captured part; packets that the
+//! kernel joins for segmentation offload (larger than any MTU, or with a length of 0) count as they are. Input is untrusted:
+//! no bytes cause a panic.
 
 mod link;
 #[cfg(test)]
@@ -28,65 +28,65 @@ pub struct Segment {
     pub from: SocketAddr,
     /// Its receiver.
     pub to: SocketAddr,
-    /// Number of its first byte.
+    /// Sequence number of its first byte.
     pub sequence: u32,
-    /// The next byte that its sender expects; only if `is_ack`.
+    /// Sequence number that its sender expects next; valid if `is_ack`.
     pub acknowledgement: u32,
-    /// Opens a connection.
+    /// SYN.
     pub is_syn: bool,
-    /// Ends a way.
+    /// FIN.
     pub is_fin: bool,
-    /// Ends a connection.
+    /// RST.
     pub is_reset: bool,
-    /// Carries an acknowledgement.
+    /// ACK.
     pub is_ack: bool,
-    /// The sending program had no more for now.
+    /// PSH: the sender had no more data for now.
     pub is_pushed: bool,
-    /// The window as it stands in the packet, not scaled.
+    /// The unscaled window.
     pub window: u16,
     /// Bytes of data.
     pub data_bytes: u32,
-    /// What its options say.
+    /// Its options.
     pub options: Options,
 }
 
-/// What a segment's options say.
+/// Options of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Most data that its sender takes in a packet without options; only in the opening.
+    /// Maximum segment size; in a SYN only.
     pub largest_data_bytes: Option<u16>,
-    /// Windows of its sender are to be shifted by that; only in the opening.
+    /// Shift of its sender's windows; in a SYN only.
     pub window_scale: Option<u8>,
-    /// The sender's clock, and the last that it saw of the other's.
+    /// The sender's timestamp, and the one that it echoes.
     pub timestamps: Option<(u32, u32)>,
 }
 
 impl Segment {
-    /// Numbers that it takes: its data, and one each for opening and end.
+    /// The sequence numbers that it takes: its data, and one each for SYN and FIN.
     #[must_use]
     pub fn span(&self) -> u32 {
         self.data_bytes.saturating_add(u32::from(self.is_syn)).saturating_add(u32::from(self.is_fin))
     }
 
-    /// Neither opens nor ends anything.
+    /// True without SYN, FIN and RST.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         !(self.is_syn || self.is_fin || self.is_reset)
     }
 }
 
-/// What a packet is.
+/// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
-    /// TCP.
+    /// A TCP segment.
     Tcp(Segment),
-    /// Something else that is understood.
+    /// Another known protocol.
     Other,
-    /// Cut off before its TCP header's end, broken, a later fragment of TCP, or of an unknown link type.
+    /// Truncated before the end of its TCP header, malformed, a later fragment of TCP, or of an unknown link type.
     Unreadable,
 }
 
-/// Reads the headers of a packet that was captured at `time_ns`.
+/// Parses the headers of a packet captured at `time_ns`.
 #[must_use]
 pub fn read(frame: &Frame<'_>, time_ns: i64) -> Packet {
     let Some((network, offset)) = frame.link.network(frame.data) else { return Packet::Unreadable };
@@ -96,7 +96,7 @@ pub fn read(frame: &Frame<'_>, time_ns: i64) -> Packet {
         Network::Other => return Packet::Other,
         Network::Ipv4 => ipv4(data, original_bytes),
         Network::Ipv6 => ipv6(data, original_bytes),
-        // Without a type the first half byte says.
+        // The first four bits are the version.
         Network::Ip => match data.first().map(|byte| byte >> 4) {
             Some(4) => ipv4(data, original_bytes),
             Some(6) => ipv6(data, original_bytes),
@@ -117,7 +117,7 @@ enum Transport<'a> {
         from: IpAddr,
         to: IpAddr,
         data: &'a [u8],
-        /// Of TCP's header and data, when the packet was on its way.
+        /// Original length of TCP's header and data.
         bytes: usize,
     },
     Other,
@@ -134,9 +134,9 @@ fn ipv4(data: &[u8], original_bytes: usize) -> Transport<'_> {
     }
     let header_bytes = header.slice().len();
     let total_bytes = match header.total_len() {
-        // A packet that the network card is to cut up may have no length.
+        // Packets for segmentation offload may have a length of 0.
         0 => original_bytes,
-        // An Ethernet frame has a least length: what is behind the packet is padding.
+        // Ethernet pads short frames.
         bytes => usize::from(bytes).min(original_bytes),
     };
     let rest = data.get(header_bytes..total_bytes.min(data.len())).unwrap_or_default();
@@ -164,7 +164,7 @@ fn ipv6(data: &[u8], original_bytes: usize) -> Transport<'_> {
     if next != IpNumber::TCP {
         return Transport::Other;
     }
-    // A later fragment has no header of TCP; the first has one, and less data than it says.
+    // Later fragments have no TCP header.
     if extensions.is_fragmenting_payload() && is_later_fragment(&extensions) {
         return Transport::Unreadable;
     }
@@ -188,7 +188,7 @@ fn tcp(time_ns: i64, from: IpAddr, to: IpAddr, data: &[u8], bytes: usize) -> Opt
     let header = TcpHeaderSlice::from_slice(data).ok()?;
     let data_bytes = bytes.checked_sub(header.slice().len())?;
     let mut options = Options::default();
-    // What is behind a broken option cannot be told from garbage.
+    // Nothing after a malformed option can be parsed.
     for option in header.options_iterator().map_while(Result::ok) {
         match option {
             // RFC 7323, section 2.3: more than 14 counts as 14.

@@ -1,7 +1,7 @@
-//! Packets out of a capture as tcpdump and Wireshark write it: pcap and pcapng, in either byte order, from a file or while it is written.
+//! Reads packets from captures of tcpdump and Wireshark: pcap and pcapng, in either byte order, complete or still being written.
 //!
-//! It holds one block at a time and never more than [`BLOCK_BYTES_MAX`]: a capture may be larger than memory, and may lie about its lengths.
-//! What came before damage counts; why the rest could not be read is told once, at the end ([`CaptureReader::ended_by`]).
+//! It holds one block at a time and at most [`BLOCK_BYTES_MAX`]: captures may be larger than memory and have wrong lengths.
+//! Packets before damage are returned; [`CaptureReader::ended_by`] gives the reason why the rest could not be read.
 
 mod opening;
 mod sections;
@@ -21,35 +21,35 @@ use sections::Sections;
 
 use crate::packet::LinkType;
 
-/// A block that claims to be larger is damage: the largest packets that Linux captures have 512 KiB.
+/// Larger blocks are treated as damage: the largest packets that Linux captures have 512 KiB.
 pub const BLOCK_BYTES_MAX: usize = 16 << 20;
-/// What is read at once.
+/// Initial size of the buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// When, since 1970-01-01 UTC; absent where the capture does not say.
+    /// Since 1970-01-01 UTC; `None` if the capture has no time.
     pub time_ns: Option<i64>,
-    /// What it begins with.
+    /// Its link type.
     pub link: LinkType,
-    /// As much of it as was kept.
+    /// The captured part.
     pub data: &'a [u8],
-    /// Its length when it was captured.
+    /// Its original length.
     pub original_bytes: u32,
 }
 
-/// What reading says beside packets; shared with the library's reader, which keeps no reasons.
+/// State of the input, shared with the library's reader, which does not keep errors.
 #[derive(Debug, Default)]
 struct Input {
     read_bytes: u64,
     failure: Option<io::Error>,
 }
 
-/// Counts bytes and keeps what went wrong.
+/// Counts bytes and keeps errors.
 struct Counted<R> {
     inner: R,
-    /// What was read to recognise the form; given out at once, because the library looks for a whole header in its first read.
+    /// Bytes read to recognise the form; returned in one read, because the library expects a whole header in its first read.
     first: Vec<u8>,
     input: Rc<RefCell<Input>>,
 }
@@ -99,14 +99,14 @@ pub struct CaptureReader<R: Read> {
     form: Form,
     input: Rc<RefCell<Input>>,
     sections: Sections,
-    /// Length of the block that was given out last.
+    /// Length of the last block that was returned.
     given: usize,
     capacity_bytes: usize,
     ended_by: Option<String>,
     is_over: bool,
 }
 
-/// What the library said, without what it borrows.
+/// The library's result without its borrows.
 enum Next {
     Block,
     More { is_too_small: bool },
@@ -115,10 +115,10 @@ enum Next {
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Recognises the form.
+    /// Opens a capture and recognises its form.
     ///
     /// # Errors
-    /// It is no capture, or cannot be read.
+    /// The source is not a capture, or cannot be read.
     pub fn open(mut source: R) -> Result<CaptureReader<R>, OpenError> {
         let Opened { form, first } = opening::recognise(&mut source)?;
         let input = Rc::new(RefCell::new(Input { read_bytes: first.len() as u64, failure: None }));
@@ -149,25 +149,25 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// Bytes of the capture that were read so far.
+    /// Bytes read so far.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.input.borrow().read_bytes
     }
 
-    /// Packets that the capturing program said it had lost, in all sections.
+    /// Lost packets according to the capturing program, in all sections; `None` if it recorded none.
     #[must_use]
     pub fn lost_packets(&self) -> Option<u64> {
         self.sections.lost_packets()
     }
 
-    /// Why the rest cannot be read; `None` while there is no reason.
+    /// The error that ended reading; `None` if there was none.
     #[must_use]
     pub fn ended_by(&self) -> Option<&str> {
         self.ended_by.as_deref()
     }
 
-    /// Gives the next packet to `take`; false at the end, or where nothing more can be read.
+    /// Passes the next packet to `take`; false at the end or after an error.
     pub fn next_with(&mut self, take: impl FnOnce(Frame<'_>)) -> bool {
         let mut take = Some(take);
         while !self.is_over {
@@ -186,13 +186,13 @@ impl<R: Read> CaptureReader<R> {
         false
     }
 
-    /// Looks at the next block; a packet in it goes to `take`.
+    /// Parses the next block and passes its packet to `take`.
     fn look(&mut self, take: &mut Option<impl FnOnce(Frame<'_>)>) -> Next {
         let is_pcapng = matches!(self.form, Form::Pcapng);
         let (form, sections, input) = (self.form, &mut self.sections, &self.input);
         let library = self.library.any();
         let at = library.consumed();
-        // The library reports a damaged length inside a block as a block that is not all there: it would be waited for without end.
+        // The library reports a damaged length inside a block as an incomplete block, for which reading would wait forever.
         let held = library.data();
         let declared = if is_pcapng { sections.declared_bytes(held) } else { None };
         let is_whole = declared.is_some_and(|bytes| held.len() >= bytes);
@@ -215,7 +215,7 @@ impl<R: Read> CaptureReader<R> {
                 {
                     take(frame);
                 }
-                // A block of no bytes would come again for ever.
+                // An empty block would be returned forever.
                 if bytes == 0 { Next::Damaged(format!("damaged at byte {at}")) } else { Next::Block }
             }
             Err(PcapError::Eof) => Next::Over,
@@ -232,7 +232,7 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// Reads more, into a larger buffer if need be.
+    /// Reads more, into a larger buffer if needed.
     fn fetch(&mut self, is_too_small: bool) {
         let at = self.library.any().consumed();
         let is_full = self.library.any().data().len() >= self.capacity_bytes;

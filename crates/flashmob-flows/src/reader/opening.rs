@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes; and what to do with those that are no capture.
+//! Recognises the form of a capture by its first bytes, and gives a remedy for other files.
 
 use std::io::{self, Read};
 
@@ -9,42 +9,42 @@ use super::sections::Sections;
 
 /// Header of a pcap file.
 const PCAP_HEADER_BYTES: usize = 24;
-/// A section's header with all that people write into it.
+/// Maximum of a section header with its comments.
 const SECTION_HEADER_BYTES_MAX: usize = 512 << 10;
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Why something is no capture.
+/// Why a capture could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing is in it.
+    /// The source is empty.
     #[error("it is empty")]
     Empty,
-    /// It is compressed.
+    /// The source is compressed.
     #[error("it is compressed with {0}; unpack it first ({1})")]
     Compressed(&'static str, &'static str),
-    /// It is something else.
+    /// The source is not a capture.
     #[error("it is no capture: neither pcap nor pcapng{0}")]
     Foreign(&'static str),
-    /// A capture of a form that few programs write.
-    #[error("it is a capture in the form '{0}', which is not read here; convert it: editcap -F pcapng OLD NEW")]
+    /// A capture in an unsupported form.
+    #[error("it is a capture in the form '{0}', which is not supported; convert it: editcap -F pcapng OLD NEW")]
     OtherForm(&'static str),
-    /// It ends before its first packet could come.
+    /// It is truncated before its first packet.
     #[error("it is cut off within its first {0} bytes, before any packet")]
     Cut(usize),
-    /// It begins like one.
+    /// The header of the capture is damaged.
     #[error("it begins like a capture, and its header is damaged")]
     Damaged,
-    /// It cannot be read.
+    /// Reading failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The two forms.
+/// The form of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One link type, and times in fractions of a second.
     Pcap {
-        /// Nanoseconds of the unit of its fractions.
+        /// Nanoseconds per unit of the fraction.
         fraction_ns: i64,
     },
     /// Sections, interfaces, blocks.
@@ -65,14 +65,14 @@ impl Form {
     }
 }
 
-/// The form, and what was read to find it.
+/// The form, and the bytes read to recognise it.
 #[derive(Debug)]
 pub struct Opened {
     pub form: Form,
     pub first: Vec<u8>,
 }
 
-/// Reads as much as it takes to know the form and to have its first header whole.
+/// Reads the first header and recognises the form.
 pub fn recognise(source: &mut impl Read) -> Result<Opened, OpenError> {
     let mut first = Vec::new();
     fill(source, &mut first, 4)?;
@@ -82,7 +82,7 @@ pub fn recognise(source: &mut impl Read) -> Result<Opened, OpenError> {
     if magic == PCAPNG {
         fill(source, &mut first, 12)?;
         let length = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_le_bytes);
-        // The byte order stands behind the length.
+        // The byte-order magic follows the length.
         let is_big = first.get(8..12) == Some(&[0x1a, 0x2b, 0x3c, 0x4d]);
         let declared = first.get(4..8).and_then(length).map(|n| if is_big { n.swap_bytes() } else { n });
         let declared = declared.ok_or(OpenError::Cut(first.len()))? as usize;
@@ -108,7 +108,7 @@ pub fn recognise(source: &mut impl Read) -> Result<Opened, OpenError> {
     Ok(Opened { form: Form::Pcap { fraction_ns }, first })
 }
 
-/// Reads until `first` has so many bytes, or there are no more.
+/// Reads until `first` has this many bytes or the source ends.
 fn fill(source: &mut impl Read, first: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
     let lacking = bytes.saturating_sub(first.len()) as u64;
     source.by_ref().take(lacking).read_to_end(first).map(|_| ())

@@ -1,4 +1,4 @@
-//! The sections and interfaces of a capture: what its packets begin with, and what their times count in.
+//! The sections and interfaces of a capture: link types, clocks and lost packets.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use pcap_parser::{Block, OptionCode, PcapHeader, PcapNGOption};
 use super::Frame;
 use crate::packet::LinkType;
 
-/// More interfaces than any machine has are damage, or meant to take memory.
+/// Limit of interfaces, against damaged or malicious captures.
 pub const INTERFACES_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: LinkType,
     clock: Clock,
-    /// Lost packets that it told last; it tells the sum each time.
+    /// The last reported number of lost packets, which is cumulative.
     lost: Option<u64>,
 }
 
-/// How an interface counts time.
+/// The clock of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
-    /// Units of a second.
+    /// Ticks per second.
     per_second: u128,
     /// Seconds to add.
     offset_s: i64,
 }
 
 impl Clock {
-    /// By the options `if_tsresol` and `if_tsoffset`.
+    /// From the options `if_tsresol` and `if_tsoffset`; `None` if the resolution overflows.
     fn new(resolution: Option<u8>, offset_s: i64) -> Option<Clock> {
         let per_second = match resolution.unwrap_or(6) {
             power if power & 0x80 == 0 => 10_u128.checked_pow(power.into())?,
@@ -38,39 +38,39 @@ impl Clock {
         Some(Clock { per_second, offset_s })
     }
 
-    /// Nanoseconds since 1970; `None` beyond what 64 bits hold.
+    /// Nanoseconds since 1970; `None` on overflow of 64 bits.
     fn time_ns(self, ticks: u64) -> Option<i64> {
         let (whole, part) = (u128::from(ticks) / self.per_second, u128::from(ticks) % self.per_second);
-        // Of finer clocks than this the last digits do not matter; multiplied they would not fit.
+        // Fractions of finer clocks are dropped: the product would overflow.
         let part_ns = if self.per_second > 1 << 90 { 0 } else { part * 1_000_000_000 / self.per_second };
         let seconds = i64::try_from(whole).ok()?.checked_add(self.offset_s)?;
         seconds.checked_mul(1_000_000_000)?.checked_add(i64::try_from(part_ns).ok()?)
     }
 }
 
-/// What is known of a capture besides its packets.
+/// The metadata of a capture.
 #[derive(Debug, Default)]
 pub struct Sections {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Of sections that are over.
+    /// Lost packets of earlier sections.
     lost_before: Option<u64>,
     legacy_link: Option<LinkType>,
 }
 
 impl Sections {
-    /// The header of a pcap file.
+    /// Stores the header of a pcap file.
     pub fn legacy(&mut self, header: &PcapHeader) {
-        // The upper bits say how long a frame's checksum is.
+        // The upper bits are the length of the frame check sequence.
         self.legacy_link = Some(LinkType((header.network.0 as u32) & 0xffff));
     }
 
-    /// What packets of a pcap file begin with.
+    /// Link type of a pcap file.
     pub fn legacy_link(&self) -> LinkType {
         self.legacy_link.unwrap_or(LinkType(u32::MAX))
     }
 
-    /// The length that the block at the begin of `held` says it has; `None` if that cannot be seen yet.
+    /// The declared length of the block at the begin of `held`; `None` if it is not read yet.
     pub fn declared_bytes(&self, held: &[u8]) -> Option<usize> {
         let kind = held.first_chunk::<4>()?;
         let length: [u8; 4] = held.get(4..8)?.try_into().ok()?;
@@ -79,7 +79,7 @@ impl Sections {
         Some((if is_big { u32::from_be_bytes(length) } else { u32::from_le_bytes(length) }) as usize)
     }
 
-    /// Takes what a block says; the packet in it, if there is one.
+    /// Evaluates a block and returns its packet, if it has one.
     pub fn take<'a>(&mut self, block: &Block<'a>) -> Result<Option<Frame<'a>>, &'static str> {
         match block {
             Block::SectionHeader(header) => {
@@ -89,18 +89,18 @@ impl Sections {
             }
             Block::InterfaceDescription(about) => {
                 if self.interfaces.len() >= INTERFACES_MAX {
-                    return Err("more interfaces than any machine has");
+                    return Err("too many interfaces");
                 }
                 let value = |code| option(&about.options, code);
                 let resolution = value(OptionCode::IfTsresol).and_then(|v| v.first().copied());
                 let offset_s = value(OptionCode::IfTsoffset).and_then(|v| self.number(v)).unwrap_or(0).cast_signed();
-                let clock = Clock::new(resolution, offset_s).ok_or("an interface with a clock that cannot be")?;
+                let clock = Clock::new(resolution, offset_s).ok_or("an interface with an invalid clock")?;
                 let link = LinkType(about.linktype.0 as u32 & 0xffff);
                 self.interfaces.push(Interface { link, clock, lost: None });
             }
             Block::InterfaceStatistics(statistics) => {
                 let told = |code| option(&statistics.options, code).and_then(|v| self.number(v));
-                // What the interface dropped, and what the system dropped behind it.
+                // Dropped by the interface, and by the system after it.
                 let (interface, system) = (told(OptionCode::IsbIfDrop), told(OptionCode::IsbOsDrop));
                 let lost = (interface.is_some() || system.is_some())
                     .then(|| interface.unwrap_or(0).saturating_add(system.unwrap_or(0)));
@@ -111,7 +111,7 @@ impl Sections {
             Block::EnhancedPacket(packet) => {
                 let interface = self.interfaces.get(packet.if_id as usize).ok_or("a packet of an unknown interface")?;
                 let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-                let time_ns = Some(interface.clock.time_ns(ticks).ok_or("a packet of an impossible time")?);
+                let time_ns = Some(interface.clock.time_ns(ticks).ok_or("a packet with a time out of range")?);
                 // The borrowed bytes outlive the block that names them.
                 let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
                 return Ok(Some(Frame {
@@ -131,13 +131,13 @@ impl Sections {
         Ok(None)
     }
 
-    /// All sections and interfaces; `None` if none of them says.
+    /// Lost packets of all sections and interfaces; `None` if none reports them.
     pub fn lost_packets(&self) -> Option<u64> {
         let told = self.interfaces.iter().filter_map(|interface| interface.lost);
         told.chain(self.lost_before).reduce(u64::saturating_add)
     }
 
-    /// A number of eight bytes in the section's order.
+    /// An eight-byte number in the section's byte order.
     fn number(&self, value: &[u8]) -> Option<u64> {
         let bytes = *value.first_chunk::<8>()?;
         Some(if self.is_big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })

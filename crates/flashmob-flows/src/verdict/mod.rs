@@ -1,4 +1,4 @@
-//! What held a way back, by how its time was spent. The table of decisions is in docs/analyzing-packets.md.
+//! Determines what limited a direction from how its time was spent. The decision table is in docs/analyzing-packets.md.
 
 #[cfg(test)]
 mod tests;
@@ -8,51 +8,51 @@ use flashmob_results::capture::{Cause, Verdict};
 
 use crate::way::Way;
 
-/// With less data than this nothing can be said.
+/// Minimum of data packets for a verdict.
 const DATA_PACKETS_MIN: u64 = 20;
-/// Nor with fewer round trips.
+/// Minimum of round trips for a verdict.
 const ROUNDS_MIN: u64 = 4;
-/// From this part of the packets on, what was sent again says that the path loses.
+/// Part of retransmitted packets from which a path is lossy.
 const LOSSY: f64 = 0.002;
-/// Fewer losses than this may be chance.
+/// Minimum of losses; fewer may be chance.
 const LOSSES_MIN: u64 = 3;
-/// A round trip of so many times the least is mostly waiting in a queue,
+/// Ratio of a round trip to the minimum from which a queue dominates it,
 const QUEUED: f64 = 1.5;
-/// if the queue holds it for longer than machines are late.
+/// if the delay in the queue exceeds scheduling delays of hosts.
 const QUEUED_MS_MIN: f64 = 2.0;
-/// A path on which the usual round trip is at most so many times the least and a bit has no queue.
+/// A path has no queue if its median round trip is at most this factor times the minimum, plus `EMPTY_MS`.
 const EMPTY: f64 = 1.15;
 const EMPTY_MS: f64 = 0.5;
-/// Packets come evenly if three of four gaps are at least this part of the mean,
+/// Packets are paced if three quarters of the gaps are at least this part of the mean,
 const STEADY: f64 = 0.5;
-/// and if there are many in a round.
+/// and a round has at least this many.
 const STEADY_PACKETS_MIN: u64 = 16;
-/// Captured near the sender, if the way from there is this part of the whole.
+/// The capture is near the sender if the round trip to it is below this part of the whole.
 const NEAR: f64 = 0.1;
-/// A queue is one of several packets.
+/// Minimum of packets in a queue.
 const QUEUED_PACKETS_MIN: f64 = 4.0;
-/// Most that was under way in a round, as a part of what it was in others: a ceiling if half of the rounds are above this.
+/// Bytes in flight have a ceiling if half of the rounds reach this part of the 98th percentile.
 const CEILING: f64 = 0.7;
 
-/// What is known of a way beside its time.
+/// Properties of a direction apart from its times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signs {
-    /// It loses packets all the time.
+    /// The path loses packets.
     pub is_lossy: bool,
-    /// Round trips are mostly waiting.
+    /// A queue dominates the round trips.
     pub is_queued: bool,
-    /// Round trips are hardly longer than the least: no queue anywhere.
+    /// Round trips are near the minimum: there is no queue.
     pub is_empty: bool,
-    /// Packets came evenly all the time: something on the way, or the sender's own pace, spread them.
+    /// Packets are paced, by the path or by the sender.
     pub is_steady: bool,
-    /// What was under way had a ceiling.
+    /// Bytes in flight have a ceiling.
     pub has_ceiling: bool,
-    /// Round trip to both ends, as it was at least and mostly.
+    /// Minimum and median round trip between both ends.
     pub least_rtt_ms: f64,
     pub rtt_ms: f64,
 }
 
-/// Parts of the time, by cause.
+/// Parts of the time by cause.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     receiver: f64,
@@ -61,7 +61,7 @@ struct Parts {
     application: f64,
 }
 
-/// Judges a way that took so long; `None` if there is too little to say.
+/// Judges a direction that took `seconds`; `None` with too few data.
 pub(crate) fn judge(way: &Way, seconds: f64, are_windows_known: bool) -> Option<Verdict> {
     let total_ns = way.rounds.times.total_ns();
     let idle = way.rounds.idle_ms.count();
@@ -72,7 +72,7 @@ pub(crate) fn judge(way: &Way, seconds: f64, are_windows_known: bool) -> Option<
     {
         return None;
     }
-    // Only this way was captured: what its sender waited for did not pass.
+    // Without the other direction in the capture, acknowledgements are unknown.
     if way.flight_bytes.count() == 0 {
         return None;
     }
@@ -95,8 +95,8 @@ pub(crate) fn judge(way: &Way, seconds: f64, are_windows_known: bool) -> Option<
 
 fn signs(way: &Way) -> Signs {
     let least_rtt_ms = way.least_round_trip_ns() as f64 / 1e6;
-    // What a packet waits before it is sent is the sender's affair: near the sender no queue of the path is behind, and elsewhere the quicker
-    // packets tell.
+    // Delays in the sender are not delays of the path: near the sender there is no queue of the path before it, and elsewhere the faster
+    // packets show the path.
     let distance_ms = way.knowledge.distance_ns().map_or(0.0, |ns| ns as f64 / 1e6);
     let is_near = way.behind_ms.count() == 0 || distance_ms < NEAR * least_rtt_ms;
     let behind_ms = if is_near { distance_ms } else { way.behind_ms.quantile(0.25) };
@@ -142,7 +142,7 @@ fn parts(way: &Way, signs: &Signs) -> Parts {
     } else {
         parts.sender += part(clocked_ns);
     }
-    // A window that is full while packets wait in a queue on the path: a larger one would only make the queue longer.
+    // With a full window and a queue on the path, a larger window would only lengthen the queue.
     if signs.is_queued && way.counts.zero_windows == 0 {
         parts.congestion += parts.receiver;
         parts.receiver = 0.0;

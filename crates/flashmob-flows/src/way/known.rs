@@ -1,15 +1,15 @@
-//! What the sender of a way knew when it sent a packet: the acknowledgement and the window.
+//! The acknowledgement and the window that the sender of a direction knew when it sent a packet.
 //!
-//! Near the sender that is what passed the place of capture last. Near the receiver it is not: acknowledgements that were captured are still on
-//! their way to the sender. There the sender's timestamps say which of them it had (each of its packets echoes the last that it
-//! saw, RFC 7323); without timestamps the shortest time from the place of capture to the sender and back has to do, as the opening showed it.
+//! Near the sender these are the last captured ones. Near the receiver they are not: captured acknowledgements are still on
+//! their way to the sender. There the sender's timestamps show which of them it had received (each of its packets echoes the last that it
+//! received, RFC 7323); without timestamps the minimum round trip from the place of capture to the sender is used, as the handshake showed it.
 
 use std::collections::VecDeque;
 
-/// Of the time to the sender and back so much is taken off: a packet may follow its acknowledgement faster than the quickest that was seen.
+/// Tolerance of the round trip to the sender: a packet may follow its acknowledgement faster than the fastest measured one.
 const SLACK_NS: i64 = 200_000;
 
-/// An acknowledgement on its way.
+/// An acknowledgement that has not reached the sender.
 #[derive(Clone, Copy, Debug)]
 struct OnItsWay {
     seen_ns: i64,
@@ -19,50 +19,50 @@ struct OnItsWay {
     window_bytes: i64,
 }
 
-/// What the sender knows.
+/// The state that the sender knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// All before is with the receiver.
+    /// The receiver has all data before this number.
     pub acknowledged: i64,
-    /// When it knew that.
+    /// When the sender learnt it.
     pub acknowledged_ns: i64,
-    /// The receiver takes all before; `None` if windows are not known.
+    /// End of the window; `None` if windows are unknown.
     pub edge: Option<i64>,
-    /// When it knew that.
+    /// When the sender learnt it.
     pub edge_ns: i64,
-    /// What was taken before that.
+    /// The previous end of the window.
     pub edge_before: Option<i64>,
-    /// The window that made the edge.
+    /// The window that ends at `edge`.
     pub window_bytes: i64,
-    /// When it learnt anything last.
+    /// When the sender last learnt anything.
     pub changed_ns: i64,
 }
 
-/// Follows acknowledgements to the sender.
+/// Tracks acknowledgements to the sender.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {
     on_their_way: VecDeque<OnItsWay>,
     last: Option<(i64, Option<i64>)>,
     known: Option<Known>,
-    /// The stamp that was echoed last, and when its acknowledgement was captured.
+    /// The last echoed timestamp, and when its acknowledgement was captured.
     stamp: Option<(u32, i64)>,
-    /// The shortest time from here to the sender and back.
+    /// Minimum round trip from here to the sender.
     distance_ns: Option<i64>,
     echoed: Option<u32>,
 }
 
 impl Knowledge {
-    /// The opening took so long from here to the sender and back.
+    /// Adds the round trip to the sender that the handshake showed.
     pub fn opening(&mut self, distance_ns: i64) {
         self.shorten(distance_ns);
     }
 
-    /// The shortest time from the place of capture to the sender and back; absent if nothing told.
+    /// Minimum round trip from the place of capture to the sender; `None` if unknown.
     pub fn distance_ns(&self) -> Option<i64> {
         self.distance_ns
     }
 
-    /// The receiver acknowledged, and offered a window; at most `limit` such are kept.
+    /// Adds an acknowledgement with its window; at most `limit` are kept.
     pub fn told(
         &mut self,
         now_ns: i64,
@@ -85,7 +85,7 @@ impl Knowledge {
         self.on_their_way.push_back(OnItsWay { seen_ns: now_ns, stamp, acknowledged, edge, window_bytes });
     }
 
-    /// The sender sent data, and echoed a stamp. What it knew then, and the time from here to it and back if this packet shows it.
+    /// For a data packet with its echoed timestamp: the state that the sender knew, and the round trip to the sender if this packet shows it.
     pub fn at(&mut self, now_ns: i64, echo: Option<u32>) -> (Option<Known>, Option<i64>) {
         let latest_ns = now_ns.saturating_sub((self.distance_ns.unwrap_or(0) - SLACK_NS).max(0));
         while let Some(front) = self.on_their_way.front().copied() {

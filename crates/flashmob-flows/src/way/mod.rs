@@ -1,6 +1,6 @@
-//! One way of a connection: its data, and what came back for it.
+//! One direction of a connection: its data and their acknowledgements.
 //!
-//! Definitions are those that Wireshark documents for `tcp.analysis`, so that counts can be compared; docs/analyzing-packets.md names each.
+//! Definitions are those that Wireshark documents for `tcp.analysis`, so that counts are comparable; docs/analyzing-packets.md lists them.
 
 pub mod known;
 mod round_trips;
@@ -18,34 +18,34 @@ use crate::sequence::Seen;
 use crate::series::Thinned;
 use crate::verdict;
 
-/// Most data that a packet on Ethernet holds.
+/// Maximum payload of a packet on Ethernet.
 const ETHERNET_BYTES: u32 = 1460;
 
-/// What the way's receiver said before a packet, as far as that packet's kind depends on it.
+/// The classification of a packet, which depends on the connection's state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kind {
-    /// Sent again.
+    /// A retransmission.
     pub is_retransmission: bool,
-    /// Came after later ones.
+    /// Reordered.
     pub is_out_of_order: bool,
-    /// A byte to ask for the window.
+    /// A zero-window probe.
     pub is_probe: bool,
-    /// Goes exactly to the end of the window.
+    /// Ends exactly at the end of the window.
     pub fills_window: bool,
 }
 
-/// One way.
+/// One direction.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// What is counted packet by packet; the other fields are set at the end.
+    /// The counters; the other fields are set at the end.
     pub counts: capture::Way,
-    /// Acknowledgements that acknowledged something new.
+    /// Acknowledgements of new data.
     pub advances: u64,
     pub begin_ns: Option<i64>,
     pub end_ns: i64,
-    /// Data of a full packet, if the opening told.
+    /// Data of a full packet, if the handshake showed it.
     pub full_bytes: Option<u32>,
-    /// Where its data begins.
+    /// Sequence number of its first data.
     origin: i64,
     sent_end: i64,
     acknowledged: Option<i64>,
@@ -54,7 +54,7 @@ pub struct Way {
     pub knowledge: Knowledge,
     pub rounds: Rounds,
     pub rtt_ms: Samples,
-    /// From here to the sender and back, where its packets show it, in milliseconds.
+    /// Round trip from here to the sender, if its packets show it.
     pub behind_ms: Samples,
     pub flight_bytes: Samples,
     pub window_bytes: Samples,
@@ -91,7 +91,7 @@ impl Way {
         }
     }
 
-    /// Its sender sent data from `begin`; `end` counts the connection's end as well. `since_s` is the connection's time.
+    /// Adds a data packet from `begin` to `end`, which includes a FIN. `since_s` is the time since the connection's begin.
     pub fn sent(&mut self, segment: &Segment, begin: i64, end: i64, kind: Kind, since_s: f64, limits: &Limits) {
         let now_ns = segment.time_ns;
         if self.begin_ns.is_none() {
@@ -109,7 +109,7 @@ impl Way {
 
         let added = self.seen.add(begin, data_end, now_ns, limits.gaps);
         self.counts.unique_bytes += added.new_bytes;
-        // Into a gap that is older than half a round trip comes what was lost; into a younger one what was overtaken.
+        // Data for a gap older than half a round trip are retransmitted, for a younger one reordered.
         let half_ns = self.least_round_trip_ns() / 2;
         let is_resent = added.new_bytes == 0 || added.gap_since_ns.is_some_and(|since| now_ns - since > half_ns);
         let is_resent = is_resent && !kind.is_probe && (begin < self.sent_end);
@@ -134,7 +134,7 @@ impl Way {
             known,
         });
         self.sent_end = self.sent_end.max(data_end);
-        // Where nothing came back yet, or only one way was captured, nobody knows how much is under way.
+        // Without captured acknowledgements, the bytes in flight are unknown.
         if let Some(known) = known {
             let flight = (self.sent_end - known.acknowledged).max(0) as f64;
             self.flight_bytes.add(flight);
@@ -142,7 +142,7 @@ impl Way {
         }
     }
 
-    /// Its receiver acknowledged, and offered a window (`None` if its scale is unknown).
+    /// Adds an acknowledgement with its window (`None` if the scale is unknown).
     pub fn acknowledged(
         &mut self,
         segment: &Segment,
@@ -184,22 +184,22 @@ impl Way {
         self.full_bytes.unwrap_or(self.counts.largest_packet_bytes.min(ETHERNET_BYTES)).max(1)
     }
 
-    /// The last packet that this becomes on the wire is not full.
+    /// True if the last packet on the wire is not full.
     fn is_short(&self, bytes: u32) -> bool {
         match self.full_bytes {
             Some(full) => !bytes.is_multiple_of(full.max(1)),
-            // Nobody knows how packets are cut up that are larger than any on the wire.
+            // The segmentation of larger packets is unknown.
             None => self.counts.largest_packet_bytes <= ETHERNET_BYTES && bytes < self.counts.largest_packet_bytes,
         }
     }
 
-    /// The shortest round trip that is known: from here to the receiver, and to the sender.
+    /// The minimum round trip: from here to the receiver plus from here to the sender.
     pub fn least_round_trip_ns(&self) -> i64 {
         let there_ns = self.rtt_ms.min().map_or(0, |ms| (ms * 1e6) as i64);
         there_ns + self.knowledge.distance_ns().unwrap_or(0)
     }
 
-    /// As results have it.
+    /// Converts it to the form of results.
     pub fn finish(mut self, are_windows_known: bool) -> capture::Way {
         self.rounds.end(self.end_ns);
         let seconds = self.begin_ns.map_or(0.0, |begin| (self.end_ns - begin) as f64 / 1e9);

@@ -1,7 +1,7 @@
-//! From data to its acknowledgement.
+//! Round trips from data to their acknowledgements.
 //!
-//! A round trip is measured where an acknowledgement ends exactly where a segment does, from that segment; what was sent again does not
-//! count, because nobody knows which of the two was acknowledged (Karn).
+//! A round trip is measured if an acknowledgement ends exactly at the end of a segment. Retransmitted segments are
+//! excluded, because the acknowledgement is ambiguous (Karn's algorithm).
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ struct Waiting {
     is_resent: bool,
 }
 
-/// Segments that wait for their acknowledgement.
+/// Unacknowledged segments.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrips {
     /// Ascending, without overlaps.
@@ -21,7 +21,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Data from `begin` to `end` was sent; at most `limit` segments are kept.
+    /// Adds data from `begin` to `end`; at most `limit` segments are kept.
     pub fn sent(&mut self, begin: i64, end: i64, now_ns: i64, limit: usize) {
         match self.waiting.back() {
             Some(last) if begin < last.end => {
@@ -37,7 +37,7 @@ impl RoundTrips {
         }
     }
 
-    /// All before `acknowledged` arrived; the round trip in nanoseconds, if one is measured by that.
+    /// Removes all segments before `acknowledged`; returns the round trip in nanoseconds, if one is measured.
     pub fn acknowledged(&mut self, acknowledged: i64, now_ns: i64) -> Option<i64> {
         let mut measured = None;
         while let Some(front) = self.waiting.front().copied().filter(|front| front.end <= acknowledged) {

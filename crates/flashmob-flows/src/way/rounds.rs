@@ -1,27 +1,27 @@
-//! The time of a way in rounds, and what held its sender back in each.
+//! Divides the time of a direction into rounds, and determines what limited the sender in each.
 //!
-//! A round is a round trip as the sender sees it: from a packet to the first one that is sent when that packet was acknowledged. What a
-//! connection waits for shows once a round: a window opens, a loss is mended, a buffer empties, or nothing is there to send.
-//! docs/analyzing-packets.md has the table of decisions.
+//! A round is a round trip of the sender: from a packet to the first one sent after its acknowledgement. Anything that a
+//! connection waits for shows once per round: a window opens, a loss is repaired, a buffer drains, or there is nothing to send.
+//! The decision table is in docs/analyzing-packets.md.
 
 use super::known::Known;
 use crate::samples::Samples;
 
-/// A program that was waiting for room runs within a quarter of the pause, if that is between these.
+/// Limits of the reaction time, a quarter of the pause, within which a program that waits for buffer space continues.
 const PROMPT_NS: (i64, i64) = (500_000, 1_000_000);
 
-/// What held the sender back, for so long.
+/// Times by what limited the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// The window was full, or nearly, or closed.
     pub receiver_ns: i64,
-    /// Something was being sent again.
+    /// A retransmission was in progress.
     pub loss_ns: i64,
     /// There was nothing to send.
     pub application_ns: i64,
-    /// None of these, and what was sent did not follow acknowledgements: either there was nothing to send or something paced it.
+    /// None of these, and packets did not follow acknowledgements: either there was nothing to send, or they were paced.
     pub unprompted_ns: i64,
-    /// None of these: each acknowledgement let something go, and no more went.
+    /// None of these: packets followed acknowledgements (ACK clocking).
     pub clocked_ns: i64,
 }
 
@@ -33,18 +33,18 @@ impl Times {
     }
 }
 
-/// A packet with data as its sender sent it.
+/// A data packet at its sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub now_ns: i64,
     pub begin: i64,
     pub end: i64,
-    /// Sent before, or into a gap that a loss left.
+    /// A retransmission.
     pub is_resent: bool,
     pub is_pushed: bool,
     /// Data of a full packet.
     pub full_bytes: i64,
-    /// Its last packet on the wire is not full: there was no more at that time.
+    /// The last packet on the wire is not full: the sender had no more data.
     pub is_short: bool,
     pub known: Option<Known>,
 }
@@ -52,16 +52,16 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     begin_ns: i64,
-    /// Over when this is acknowledged.
+    /// The round ends when this is acknowledged.
     mark: i64,
     has_loss: bool,
     is_window_full: bool,
     flight_max: i64,
-    /// Time in its longest pauses: behind a packet that shows that there was no more to send,
+    /// Time in its longest pauses: after a packet that shows that there was no more to send,
     starved_ns: i64,
     /// ended by an acknowledgement,
     prompt_ns: i64,
-    /// and ended by nothing that shows.
+    /// and ended by nothing visible.
     late_ns: i64,
     longest_ns: i64,
 }
@@ -72,18 +72,18 @@ pub struct Rounds {
     round: Option<Round>,
     pub times: Times,
     pub count: u64,
-    /// Highest number that was sent.
+    /// Highest sequence number sent.
     sent_end: i64,
     sent_ns: i64,
     was_short: bool,
-    /// What was lost is mended when this is acknowledged.
+    /// The loss is repaired when this is acknowledged.
     mended_at: Option<i64>,
-    /// Most bytes under way in each round in which nothing else held the sender back, and in each with a full window.
+    /// Maximum of bytes in flight in each round without another limit, and in each with a full window.
     pub clocked_flight: Samples,
     pub full_flight: Samples,
-    /// Waits with nothing under way, in milliseconds.
+    /// Waits with nothing in flight.
     pub idle_ms: Samples,
-    /// From packet to packet, unless nothing was under way.
+    /// From packet to packet, unless nothing was in flight.
     pub gap_ns: Samples,
 }
 
@@ -105,7 +105,7 @@ impl Rounds {
         }
     }
 
-    /// A packet with data.
+    /// Adds a data packet.
     pub fn sent(&mut self, sent: &Sent) {
         let acknowledged = sent.known.map_or(sent.begin, |known| known.acknowledged);
         let Some(mut round) = self.round.take() else {
@@ -128,16 +128,16 @@ impl Rounds {
         self.round = Some(self.packet(round, sent));
     }
 
-    /// All that was sent is acknowledged, or nothing more comes.
+    /// Ends the last round.
     pub fn end(&mut self, now_ns: i64) {
         if let Some(round) = self.round.take() {
             self.close(round, now_ns.max(round.begin_ns));
         }
     }
 
-    /// Nothing was under way before this packet.
+    /// Evaluates the wait before a packet with nothing in flight.
     fn idle(&mut self, round: Round, sent: &Sent, known: &Known) {
-        // Captures of several queues are not quite in order: times may go back.
+        // Times may go backwards in captures of several queues.
         let since_ns = known.acknowledged_ns.max(self.sent_ns).min(sent.now_ns);
         let wait_ns = sent.now_ns - since_ns;
         let round_ns = since_ns - round.begin_ns;
@@ -152,7 +152,7 @@ impl Rounds {
         }
         self.idle_ms.add(wait_ns as f64 / 1e6);
         add(&mut self.times.application_ns, wait_ns);
-        // An acknowledgement that came in the meantime let nothing go either: there was nothing.
+        // Acknowledgements in the meantime triggered no packet either: there was nothing to send.
         if wait_ns > (round_ns / 8).max(2_000_000) {
             add(&mut self.times.application_ns, (since_ns - self.sent_ns).max(0));
             self.close(round, self.sent_ns);
@@ -161,7 +161,7 @@ impl Rounds {
         }
     }
 
-    /// What a pause before a packet says of whether there was something to send. Of a round its longest pauses count, by their time.
+    /// Evaluates a pause before a packet: was there something to send? The longest pauses of a round count, by their time.
     fn pause(&mut self, round: &mut Round, sent: &Sent) {
         let gap_ns = (sent.now_ns - self.sent_ns).max(0);
         self.gap_ns.add(gap_ns as f64);
@@ -172,7 +172,7 @@ impl Rounds {
             (round.starved_ns, round.prompt_ns, round.late_ns) = (0, 0, 0);
         }
         round.longest_ns = round.longest_ns.max(gap_ns);
-        // What waits for the network or for room follows an acknowledgement at once; a program has a clock of its own.
+        // A sender that waits for the network or for buffer space continues right after an acknowledgement; an idle program does not.
         let since_ns = sent.known.map_or(0, |known| (sent.now_ns - known.changed_ns).max(0));
         if self.was_short {
             add(&mut round.starved_ns, gap_ns);
@@ -197,7 +197,7 @@ impl Rounds {
         if let Some(known) = sent.known
             && let Some(edge) = known.edge
         {
-            // Linux waits until a third of the window is free before it sends more, if it hopes for larger packets.
+            // Linux may wait until a third of the window is free, to send larger packets.
             let near = sent.full_bytes.max(known.window_bytes / 3);
             round.is_window_full |= edge - self.sent_end < near;
         }
@@ -226,7 +226,7 @@ impl Rounds {
     }
 }
 
-/// Times of a damaged capture may jump by centuries, again and again.
+/// Saturating: times of a damaged capture may jump by centuries.
 fn add(sum_ns: &mut i64, more_ns: i64) {
     *sum_ns = sum_ns.saturating_add(more_ns);
 }

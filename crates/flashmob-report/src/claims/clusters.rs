@@ -1,6 +1,6 @@
-//! What the claims about clusters have in common: which sweeps they look at, and what is missing where one cannot be judged.
+//! Common to the claims about clusters: the sweeps that they use, and what is missing if one cannot be judged.
 //!
-//! P1's cluster had one to eight nodes: points with more are never looked at. Rates are those of the links that suit a batch best unless
+//! P1's cluster had one to eight nodes: points with more are ignored. Rates are those of a batch's best number of links unless
 //! a claim is about links.
 
 use flashmob_results::cluster::{Batch, Point};

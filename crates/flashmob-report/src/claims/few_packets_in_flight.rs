@@ -25,7 +25,7 @@ const WINDOW_USED_MIN: f64 = 0.80;
 const RTT_OVER_LEAST_MAX: f64 = 1.5;
 const CLUMP_MAX: f64 = 2.5;
 const CLUMP_RATIO_MAX: f64 = 1.1;
-/// What a full packet of Ethernet carries at most; one that is larger will be cut up.
+/// Maximum payload of an Ethernet packet; larger ones are segmented.
 const FULL_PACKET_BYTES: f64 = 1_460.0;
 
 pub(super) const CLAIM: Definition = Definition {
@@ -87,7 +87,7 @@ fn pairs(entries: &[Entry]) -> Vec<(usize, usize)> {
     }
 }
 
-/// What is compared.
+/// The compared values.
 struct Seen<'a> {
     way: &'a Way,
     flight: Quantiles,

@@ -2,7 +2,7 @@
 //!
 //! At the largest number of nodes that k = 1, 10 and 100 were measured with, for every number of links that all three have: the mean packet
 //! grows with k (none more than 3 % smaller than that of a smaller k, and that of k = 100 at least 10 % larger than that of k = 1), and k = 10 and
-//! k = 100 take at least 10 % fewer frames on the air for each request than k = 1. Where the air is real, nobody counts frames: TCP packets stand in.
+//! k = 100 take at least 10 % fewer frames on the air per request than k = 1. On real air, frames are not counted: TCP packets are used instead.
 
 use flashmob_results::cluster::Point;
 

@@ -1,10 +1,10 @@
-//! What P1, P3, P4 and P5 say of single devices, clusters, networks and INSERTs into a database, each with a criterion, judged for each result.
+//! The claims of P1, P3, P4 and P5 about single devices, clusters, networks and INSERTs into a database, each with a criterion, judged for each result.
 //!
 //! One file for each claim: its module comment gives the criterion and the reason for each tolerance. All go by medians over the
 //! repetitions; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
-//! with four repetitions or more on both sides, ranges that do not touch with fewer). Reads from a warm page cache, writes, and requests with
-//! a depth above 1 are never looked at (but for C13, which looks at the device below). Claims about clusters (C4 to C9) go by medians as well, with limits of their own; repetitions that
-//! are void count nowhere. A claim of which nothing was measured neither holds nor fails.
+//! with four repetitions or more on both sides, disjoint ranges with fewer). Reads from a warm page cache, writes, and requests with
+//! a depth above 1 are ignored (except in C13, which is about the device below). Claims about clusters (C4 to C9) have limits of their own; void repetitions are
+//! ignored. A claim without a measurement neither holds nor fails.
 
 #[cfg(test)]
 mod cluster_tests;
@@ -186,7 +186,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Adds what was judged of one result, each with its setting. Without a finding the first reason is what is missing; `nothing` if there is none.
+    /// Adds the findings of one result, each with its setting. Without a finding, the first reason is reported as missing, or else `nothing`.
     fn add(&mut self, at: usize, results: impl IntoIterator<Item = (String, Result<Finding, Missing>)>, nothing: &str) {
         let (mut found, mut missing) = (Vec::new(), None);
         for (setting, result) in results {
@@ -237,7 +237,7 @@ const ALL: [Definition; 21] = [
     phases_on_a_phone::CLAIM,
 ];
 
-/// Claims that go by what is counted, which holds where a processor is emulated; all others go by times.
+/// Claims about counts, which are valid on emulated processors; all others are about times.
 const COUNTED: [&str; 2] = ["C9", "C19"];
 
 /// The claims about what there are results of, in order. Without any results: those about single devices.
@@ -261,7 +261,7 @@ pub fn judge(entries: &[Entry]) -> Vec<Claim> {
         }
     }
     for claim in claims.iter_mut().filter(|claim| claim.subject == Subject::Device) {
-        // A device may have several results: what one of them has, it has.
+        // A device may have several results: one with a finding suffices.
         let measured: Vec<String> =
             claim.findings.iter().flat_map(|f| &f.entries).map(|at| entries[*at].document.name()).collect();
         let lacks = |at: &usize| entries[*at].is_device() && !measured.contains(&entries[*at].document.name());
@@ -270,39 +270,36 @@ pub fn judge(entries: &[Entry]) -> Vec<Claim> {
     claims
 }
 
-/// P5 speaks of INSERTs. A traced command or cluster is no matter of its.
+/// P5's claims are about INSERTs, not about traced commands or clusters.
 fn may_have_inserts(entry: &Entry) -> bool {
     let inserts = |run| crate::inserts::setting(run).is_some();
     entry.trace().is_some_and(|trace| trace.runs.is_empty() || trace.runs.iter().any(inserts))
 }
 
 impl Finding {
-    /// Of one entry's device.
     fn of(entry: usize, holds: bool, numbers: String, points: &[&Point]) -> Finding {
         let single = points.iter().any(|point| rates(point).len() < 2);
         Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
     }
 
-    /// Of one entry's cluster.
     fn of_cluster(entry: usize, holds: bool, numbers: String, points: &[&cluster::Point]) -> Finding {
         let single = points.iter().any(|point| sweep::valid(point).count() < 2);
         Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
     }
 
-    /// Of paths between hosts.
     fn of_net(entries: &[usize], holds: bool, numbers: String, points: &[&net::Point]) -> Finding {
         let single = points.iter().any(|point| ways::valid(point).count() < 2);
         let warnings = points.iter().map(|p| p.warnings.as_slice());
         Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings, single) }
     }
 
-    /// Of two captures; each is one transfer, so that there are no repetitions to speak of.
+    /// Each capture is a single transfer, without repetitions.
     fn of_captures(entries: &[Entry], pair: [usize; 2], holds: bool, numbers: String) -> Finding {
         let warnings = pair.iter().filter_map(|at| entries.get(*at)).map(|e| e.document.warnings.as_slice());
         Finding { entries: pair.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }
     }
 
-    /// Of traced runs; each was made once.
+    /// Traced runs have no repetitions.
     fn of_runs(entries: &[usize], holds: bool, numbers: String, runs: &[&Run]) -> Finding {
         let warnings = runs.iter().map(|run| run.warnings.as_slice());
         Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }

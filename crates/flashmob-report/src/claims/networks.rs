@@ -1,4 +1,4 @@
-//! What the claims about networks have in common: which ways they look at, and what is missing where one cannot be judged.
+//! Common to the claims about networks: the series that they use, and what is missing if one cannot be judged.
 //!
 //! P4 sent over one TCP connection at a time, one way at a time, over a path with a round-trip time that was added. Only such points are looked at.
 
@@ -6,26 +6,26 @@ use flashmob_results::net::Point;
 
 use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
-use crate::ways::{self, RttPoint, RttSeries, Setting};
+use crate::ways::{self, RttPoint, RttSeries};
 use crate::words;
 
 /// P4's packets were captured at this round-trip time; below it a small window hardly matters.
 pub(super) const RTT_HIGH_MS: f64 = 16.0;
-/// P4's receive maxima were ten times apart. Half of that, on a scale of ratios, is still another buffer and not the same one rounded.
+/// P4's receive maxima were ten times apart; about half of that on a logarithmic scale still distinguishes two buffers.
 pub(super) const MAXIMA_RATIO_MIN: f64 = 4.0;
 /// At the longest round trip so much must be left of what arrives at the shortest before throughput is said to be kept. A quarter is what slow start takes
 /// of runs of a few seconds over P4's longest round trips.
 pub(super) const KEPT_MIN: f64 = 0.75;
-/// Half, or a window holds back nothing that anybody would see in a figure.
+/// Throughput has collapsed if at most this part is left; less of a drop is hardly visible in a figure.
 pub(super) const COLLAPSED_MAX: f64 = 0.50;
-/// So much more than window / RTT may be measured: windows are looked at from time to time and may have been a little larger in between, and
-/// what is under way when the time begins arrives within it.
+/// Tolerance above window / RTT: windows are sampled and may have been slightly larger in between, and
+/// bytes in flight at the begin of the measurement arrive within it.
 pub(super) const ABOVE_BOUND_MAX: f64 = 1.05;
 
-/// What a network lacks that has nothing to judge.
+/// What is missing from a network without a series to judge.
 const NOTHING: &str = "one TCP connection was not measured over several round-trip times that were added";
 
-/// What came of each group of ways, and what tells it from others.
+/// The setting and result of each group of series.
 pub(super) type Groups = Vec<(String, Result<Finding, Missing>)>;
 
 /// Judges every group of ways of every network.
@@ -67,22 +67,6 @@ pub(super) fn common_rtts(ways: &[&RttSeries]) -> Vec<f64> {
     let Some((first, rest)) = ways.split_first() else { return Vec::new() };
     let rtts = first.places.iter().filter_map(|p| p.rtt_ms);
     rtts.filter(|rtt| rest.iter().all(|way| way.at(*rtt).is_some())).collect()
-}
-
-/// Groups of ways that are equal but for what is made equal here.
-pub(super) fn grouped<'a, 'b>(
-    ways: &[&'b RttSeries<'a>],
-    bare: impl Fn(&Setting) -> Setting,
-) -> Vec<(Setting, Vec<&'b RttSeries<'a>>)> {
-    let mut groups: Vec<(Setting, Vec<&RttSeries>)> = Vec::new();
-    for way in ways {
-        let key = bare(&way.setting);
-        match groups.iter_mut().find(|g| g.0 == key) {
-            Some(group) => group.1.push(way),
-            None => groups.push((key, vec![way])),
-        }
-    }
-    groups
 }
 
 /// One of these maxima is so much smaller than the other that it is another buffer.

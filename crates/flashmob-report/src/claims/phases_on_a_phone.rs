@@ -31,7 +31,7 @@ pub(super) const CLAIM: Definition = Definition {
     ..Definition::TRACE
 };
 
-/// What the claim is about, in figures.
+/// The quantities of the claim.
 struct Figures {
     /// Of the mean time from insert to insert, the median insert.
     short: f64,

@@ -8,8 +8,9 @@
 
 use flashmob_results::net::{Direction, Point};
 
-use super::networks::{Groups, common_rtts, each, grouped, high, speed};
+use super::networks::{Groups, common_rtts, each, high, speed};
 use super::{Definition, Finding, Missing};
+use crate::groups::grouped;
 use crate::stats::{DIFFERENCE_MIN, apart};
 use crate::ways::{self, RttSeries, Setting};
 use crate::words;
@@ -35,7 +36,8 @@ fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
             return Err(format!("{name} was not measured over several round-trip times"));
         }
     }
-    let groups = grouped(ways, |s| Setting { congestion: None, loss_percent: 0.0, ..s.clone() });
+    let bare = |w: &&RttSeries| Setting { congestion: None, loss_percent: 0.0, ..w.setting.clone() };
+    let groups = grouped(ways.iter().copied(), bare);
     let mut kept = Vec::new();
     for direction in [Direction::Up, Direction::Down] {
         let both = groups.iter().filter(|(s, group)| s.direction == direction && named(group, "reno", 0.0).is_some());
@@ -124,7 +126,7 @@ fn differ(a: &RttSeries, b: &RttSeries, rtt: f64) -> bool {
     ratio.max(ratio.recip()) > 1.0 + DIFFERENCE_MIN && apart(&rates(a, first.point), &rates(b, second.point))
 }
 
-/// What bbr does there.
+/// The throughput of bbr.
 fn third(group: &[&RttSeries], loss: f64, rtt: f64) -> String {
     let at = |loss: f64| named(group, "bbr", loss)?.at(rtt);
     match (at(0.0), at(loss)) {

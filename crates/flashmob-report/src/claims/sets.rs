@@ -3,6 +3,7 @@
 use flashmob_results::disk::{Operation, Pattern, Point};
 
 use crate::entry::{Entry, Setting};
+use crate::groups::grouped;
 
 /// DEADLINE's names, then and now.
 pub(crate) const DEADLINE: [&str; 2] = ["mq-deadline", "deadline"];
@@ -71,19 +72,11 @@ pub(crate) fn stepping(entry: &Entry) -> Vec<Vec<&Point>> {
 }
 
 fn by_scheduler<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Vec<&'a Point>> {
-    let mut groups: Vec<Vec<&Point>> = Vec::new();
-    for point in points {
-        let alike = |other: &Point| {
-            let (a, b) = (&point.parameters, &other.parameters);
-            (a.pattern, a.block_bytes, a.threads, a.depth, a.cache, a.range_bytes)
-                == (b.pattern, b.block_bytes, b.threads, b.depth, b.cache, b.range_bytes)
-        };
-        match groups.iter_mut().find(|group| alike(group[0])) {
-            // Measured twice: the first counts.
-            Some(group) if group.iter().any(|p| p.parameters.scheduler == point.parameters.scheduler) => {}
-            Some(group) => group.push(point),
-            None => groups.push(vec![point]),
-        }
-    }
-    groups
+    let groups = grouped(points, |point| {
+        let p = &point.parameters;
+        (p.pattern, p.block_bytes, p.threads, p.depth, p.cache, p.range_bytes)
+    });
+    // Measured twice under one scheduler: the first counts.
+    let once = |(_, points)| grouped(points, |p: &&Point| &p.parameters.scheduler).into_iter().map(|(_, p)| p[0]);
+    groups.into_iter().map(|group| once(group).collect()).collect()
 }

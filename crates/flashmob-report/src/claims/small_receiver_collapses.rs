@@ -8,10 +8,10 @@
 use flashmob_results::net::Direction;
 
 use super::networks::{
-    ABOVE_BOUND_MAX, COLLAPSED_MAX, Groups, KEPT_MIN, common_rtts, each, grouped, high, much_smaller, points, speed,
-    window,
+    ABOVE_BOUND_MAX, COLLAPSED_MAX, Groups, KEPT_MIN, common_rtts, each, high, much_smaller, points, speed, window,
 };
 use super::{Definition, Finding, Missing};
+use crate::groups::grouped;
 use crate::ways::{RttPoint, RttSeries, SYSTEM_RECEIVE_MAX_BYTES, Setting, bound_bits_per_second};
 use crate::words;
 
@@ -27,9 +27,9 @@ pub(super) const CLAIM: Definition = Definition {
 };
 
 fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
-    let lossless: Vec<&RttSeries> = ways.iter().copied().filter(|w| w.setting.loss_percent <= 0.0).collect();
+    let lossless = ways.iter().copied().filter(|w| w.setting.loss_percent <= 0.0);
     let maximum = |max: Option<u64>| max.unwrap_or(SYSTEM_RECEIVE_MAX_BYTES);
-    let mut groups = grouped(&lossless, |s| Setting { direction: Direction::Up, ..s.clone() });
+    let mut groups = grouped(lossless, |w| Setting { direction: Direction::Up, ..w.setting.clone() });
     groups.retain(|(s, _)| {
         let (client, server) = (maximum(s.client_receive_max_bytes), maximum(s.server_receive_max_bytes));
         much_smaller(client, server) || much_smaller(server, client)

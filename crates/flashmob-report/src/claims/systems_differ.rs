@@ -54,7 +54,7 @@ fn judged(entries: &[Entry]) -> Judged {
     judged
 }
 
-/// What is alike in like hardware.
+/// Equal for comparable hardware.
 fn hardware(entry: &Entry) -> (Option<&str>, Option<&str>, u32) {
     let device = &entry.document.device;
     let what = device.cpu.as_deref().or(device.model.as_deref());

@@ -1,7 +1,7 @@
-//! What the claims about INSERTs have in common: which runs they look at, and what is missing where one cannot be judged.
+//! Common to the claims about INSERTs: the runs that they use, and what is missing if one cannot be judged.
 //!
-//! P5's SQLite had its defaults: journal mode DELETE, synchronous FULL, each INSERT a transaction of its own. Only such runs are judged; the others are what
-//! the comparison of settings is for.
+//! P5's SQLite had its defaults: journal mode DELETE, synchronous FULL, each INSERT a transaction of its own. Only such runs are judged; the others are for
+//! the comparison of settings.
 
 use flashmob_results::trace::{Layer, Role, Run};
 
@@ -10,7 +10,7 @@ use crate::entry::Entry;
 use crate::inserts;
 use crate::words;
 
-/// Less would be the begin of a run more than the run.
+/// With fewer, the begin of a run would dominate.
 const INSERTS_MIN: u64 = 10;
 
 /// A run as P5 made it.
@@ -32,10 +32,7 @@ pub(super) fn like_p5(entries: &[Entry]) -> Vec<Insert<'_>> {
 }
 
 fn is_like_p5(run: &Run) -> bool {
-    let is_default = |(mode, level): (&str, &str)| {
-        mode.eq_ignore_ascii_case(inserts::MODE) && level.eq_ignore_ascii_case(inserts::LEVEL)
-    };
-    inserts::setting(run).is_some_and(is_default)
+    inserts::has_setting(run, inserts::MODE, inserts::LEVEL)
         && run.operations.count >= INSERTS_MIN
         && run.operations.per_second.is_finite()
         && run.operations.per_second > 0.0

@@ -45,7 +45,7 @@ fn seen(point: &Point) -> Option<Seen<'_>> {
         |steps: Option<Steps>| steps.filter(|s| s.count >= STEPS_MIN && s.p50_us.is_finite() && s.p50_us > 0.0);
     let name = point.parameters.scheduler.as_deref();
     Some(Seen {
-        // One that nobody chose has no name here.
+        // Empty if none was chosen.
         name: name.map_or_else(String::new, |name| words::plain(name, 24)),
         is_deadline: name.is_some_and(|name| sets::DEADLINE.contains(&name)),
         forward: enough(commands.forward)?,

@@ -60,7 +60,7 @@ fn version(run: &Run) -> String {
     }
 }
 
-/// What SQLite does for each page has been the same since the phone's version: number, content and checksum are three writes.
+/// SQLite's journal has three writes per page since the phone's version: number, content and checksum.
 fn rule(journal: f64, database: f64) -> String {
     let follows = (journal - (2.0 + 3.0 * database)).abs() <= TOLERANCE * journal.max(1.0) && database > 0.0;
     if follows {
@@ -71,7 +71,7 @@ fn rule(journal: f64, database: f64) -> String {
     }
 }
 
-/// What reached the device.
+/// The commands that reached the driver.
 fn below(run: &Run) -> String {
     match (commands(run, Role::Journal), commands(run, Role::Database)) {
         (Some(journal), Some(database)) => {

@@ -1,31 +1,31 @@
-//! What differs between two runs, in words: which work is gone, which is new, what is less or more, and where the time went.
+//! The differences between two runs in words: work that is gone, new, less or more, and the layers whose time differs.
 
 use flashmob_results::trace::{Layer, Role};
 
 use super::{Column, DIFFERENCE_MIN, LayerRow, WorkRow};
 use crate::words::{self, number};
 
-/// Layers whose time is told.
+/// Layers in the sentence about time.
 const LAYERS_MAX: usize = 4;
-/// Less than this much of an operation is not told of a layer.
+/// Smaller differences of a layer, as a part of an operation, are left out.
 const SHARE_MIN: f64 = 0.01;
 
-/// How a file's work at one layer differs.
+/// A file's differing work at one layer.
 struct Change {
     file: String,
     before: f64,
     after: f64,
     /// `1 fdatasync fewer, 8 KiB less`.
     words: Vec<String>,
-    /// `1 fdatasync, 4 pwrite64 (16 KiB)`: what there is of it where it is.
+    /// `1 fdatasync, 4 pwrite64 (16 KiB)`: all of it, for work that is gone or new.
     whole: Vec<String>,
 }
 
-/// The run at `at` against the first.
+/// Compares the run at `at` with the first.
 pub(super) fn of(columns: &[Column], layers: &[LayerRow], work: &[WorkRow], at: usize) -> Vec<String> {
     let (first, this) = (&columns[0], &columns[at]);
     let mut sentences = vec![rate(first, this)];
-    // Without system calls SQLite's own tell.
+    // Without system calls SQLite's own calls count.
     let has_calls = work.iter().any(|row| row.layer == Layer::SystemCall);
     let calls = changes(work, at, if has_calls { Layer::SystemCall } else { Layer::Sqlite });
     let told = |of: &dyn Fn(&Change) -> bool, what: &dyn Fn(&Change) -> Vec<String>| -> Vec<String> {
@@ -51,7 +51,7 @@ pub(super) fn of(columns: &[Column], layers: &[LayerRow], work: &[WorkRow], at: 
 }
 
 fn rate(first: &Column, this: &Column) -> String {
-    // What tracing costs would count twice: fast settings pay more of it.
+    // Traced rates would be biased: tracing costs fast settings more.
     let (before, after, how) = match (first.untraced_per_second, this.untraced_per_second) {
         (Some(before), Some(after)) => (before, after, " without tracing"),
         _ => (first.per_second, this.per_second, ""),
@@ -89,7 +89,7 @@ fn changes(work: &[WorkRow], at: usize, layer: Layer) -> Vec<Change> {
             let less = if bytes > 0.0 { "more" } else { "less" };
             change.words.push(format!("{} {less} by {}", size(bytes), row.work));
         }
-        // Of two one is nothing, where all of it is gone or new.
+        // If it is gone or new, one of both is 0.
         let (count, bytes) = (before.max(after), row.bytes[0].max(row.bytes[at]));
         if count >= DIFFERENCE_MIN {
             let bytes = if bytes >= 1.0 { format!(" ({})", size(bytes)) } else { String::new() };
@@ -99,7 +99,7 @@ fn changes(work: &[WorkRow], at: usize, layer: Layer) -> Vec<Change> {
     changes.into_iter().map(|(_, change)| change).filter(|change| !change.words.is_empty()).collect()
 }
 
-/// `1 write`, `1.8 writes`: what has an English name. Names of calls and commands stay as they are.
+/// `1 write`, `1.8 writes`. Names of calls and commands are not inflected.
 fn several(count: f64, work: &str) -> String {
     let many = match work {
         "write" | "read" | "discard" if count != 1.0 => format!("{work}s"),

@@ -1,8 +1,8 @@
-//! Scales: from values to pixels, and where their ticks are.
+//! Scales and their ticks.
 
 use crate::words::short;
 
-/// Of a vertical axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
     /// From 0 to this.
@@ -20,7 +20,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// From zero, with room above.
+    /// From 0 to the next tick above `max`.
     #[must_use]
     pub fn linear(max: f64) -> Scale {
         let max = if max.is_finite() && max > 0.0 { max.clamp(1e-300, 1e300) } else { 1.0 };
@@ -28,7 +28,7 @@ impl Scale {
         Scale::Linear { max: (max / step).ceil() * step }
     }
 
-    /// Over the decades (or halves and fifths of them) that hold these values.
+    /// From `min` down and from `max` up to 1, 2 or 5 times a power of ten.
     #[must_use]
     pub fn log(min: f64, max: f64) -> Scale {
         let max = if max.is_finite() && max > 0.0 { max.clamp(1e-9, 1e300) } else { 1.0 };
@@ -37,7 +37,7 @@ impl Scale {
         Scale::Log { min: below, max: if above > below { above } else { below * 10.0 } }
     }
 
-    /// Where a value lies between bottom (0) and top (1).
+    /// The position of a value between bottom (0) and top (1).
     #[must_use]
     pub fn part(&self, value: f64) -> f64 {
         let part = match *self {
@@ -47,7 +47,7 @@ impl Scale {
         if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Values with a line, and their labels.
+    /// The ticks with their labels.
     #[must_use]
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let values: Vec<f64> = match *self {
@@ -82,7 +82,7 @@ fn round_to_125(value: f64, up: bool) -> f64 {
     found.unwrap_or(value)
 }
 
-/// Powers of ten, between them 2 and 5 where there are few, and only every so-manieth where there are many.
+/// Powers of ten, with 2 and 5 times these if there are few; every n-th if there are many.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let (first, last) = (min.log10().floor() as i32, max.log10().ceil() as i32);
     let every = ((last - first) / 6).max(1) as usize;

@@ -9,13 +9,13 @@ use super::colours::{Ink, coloured, sentinel};
 use super::{Figure, WIDTH, labelled};
 use crate::Error;
 
-/// Size of all text but titles.
+/// Size of text.
 pub(super) const TEXT_PX: i32 = 13;
 
-/// A place in pixels.
+/// A position in pixels.
 pub(super) type At = (i32, i32);
 
-/// Which end of a text is at its place.
+/// The end of a text that is at its position.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Left,
@@ -28,7 +28,7 @@ pub(super) struct Canvas<'a> {
     failed: Option<String>,
 }
 
-/// What makes a drawing a figure.
+/// The texts of a figure.
 pub(super) struct About<'a> {
     pub nth: usize,
     pub title: &'a str,
@@ -84,7 +84,13 @@ impl<'a> Canvas<'a> {
         self.add(&Circle::new(at, radius, colour(ink).mix(opacity).filled()));
     }
 
-    /// The marker of a series: its shape goes with its number. Hollow: doubtful.
+    /// From `low` to `high`, with a cross bar of `half` to each side at both ends.
+    pub fn whisker(&mut self, x: i32, (low, high): (i32, i32), half: i32, ink: Ink) {
+        let corners = [(x - half, low), (x + half, low), (x, low), (x, high), (x - half, high), (x + half, high)];
+        self.path(&corners, ink, 1);
+    }
+
+    /// The marker of a series, its shape chosen by number; hollow for doubtful values.
     pub fn marker(&mut self, (x, y): At, series: usize, hollow: bool) {
         let ink = Ink::Whole(series);
         let corners: &[At] = match series % 5 {
@@ -114,7 +120,7 @@ impl<'a> Canvas<'a> {
             Anchor::Middle => HPos::Center,
             Anchor::Right => HPos::Right,
         };
-        // The library writes sizes a fifth smaller than asked for: it divides by 1.24.
+        // The library divides sizes by 1.24.
         let size = f64::from(TEXT_PX) * 1.24;
         let colour = colour(ink);
         let style = TextStyle::from(("sans-serif", size).into_font()).color(&colour).pos(Pos::new(h, VPos::Center));
@@ -122,7 +128,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Width that a text takes at most, for breaking lines: sans-serif letters are some six tenths as wide as high, others as wide.
+/// Estimated maximum width of a text: 0.6 em per ASCII character, 1 em per other one.
 pub(super) fn text_px(text: &str) -> i32 {
     let tenths: i32 = text.chars().map(|c| if c.is_ascii() { 6 } else { 10 }).sum();
     tenths * TEXT_PX / 10

@@ -1,30 +1,26 @@
-//! Which series looks like what. Colour, marker and dash change together, so that none of them has to be told apart alone.
+//! Colours and dashes of series. Colour, marker and dash change together, so that no reader depends on one of them.
 //!
-//! The eight hues keep apart for the common kinds of colour blindness (after Okabe and Ito), and each has a contrast of at least 3 to 1
-//! to the page in its light and in its dark form.
+//! The eight hues are distinct under the common kinds of colour blindness (after Okabe and Ito), and each has a contrast of at least 3:1
+//! with the page, light and dark.
 
-/// What something is drawn in; the page says which colour that is.
+/// A role of colour; the page's CSS defines the colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
-    /// Series of this number, its line dashed in its own way.
+    /// The series of this number, with its own dash.
     Series(usize),
-    /// Series of this number, its line whole.
+    /// The series of this number, solid.
     Whole(usize),
-    /// Titles and values.
     Text,
-    /// Ticks' labels.
+    /// Labels of ticks.
     Muted,
-    /// Lines of the grid.
     Grid,
-    /// The zero line.
     Axis,
-    /// What is behind everything.
     Page,
-    /// Lines that nothing measured passes through: limits.
+    /// Dashed lines of limits.
     Limit,
 }
 
-/// Hues before they are used again with other dashes and markers.
+/// Number of hues; further series repeat them with other dashes and markers.
 pub(super) const HUES: usize = 8;
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "4 2"];
 
@@ -37,7 +33,7 @@ pub(crate) const CSS: &str = "\
 --page:#14181c;--card:#1a1f24;--text:#e8ecf0;--muted:#a3adb7;--grid:#2c333a;--axis:#76818b;--line:#343c44;--soft:#21272d;\
 --good:#6fdcab;--good-soft:#12352a;--bad:#ff9d90;--bad-soft:#43201c;--note:#f3c766;--note-soft:#3b2e10;--link:#7fbfff}}";
 
-/// The drawing library knows fixed colours only: this one stands for an ink, and no figure uses it otherwise.
+/// The fixed colour that stands for an ink in the drawing library's output; no figure uses it otherwise.
 pub(super) fn sentinel(ink: Ink) -> (u8, u8, u8) {
     match ink {
         Ink::Series(n) => (0xFE, (n % DASHES.len()) as u8 + 1, (n % HUES) as u8),
@@ -51,7 +47,7 @@ pub(super) fn sentinel(ink: Ink) -> (u8, u8, u8) {
     }
 }
 
-/// Sentinels become the page's colours, and what says nothing is left out. Only attributes are touched: quotes in text are escaped.
+/// Replaces sentinels by the page's colours and removes redundant attributes. Text is not affected: its quotes are escaped.
 pub(super) fn coloured(drawing: &str) -> String {
     let mut text = drawing.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "").replace('\n', "");
     let mut replace = |(r, g, b): (u8, u8, u8), name: &str, dash: &str| {

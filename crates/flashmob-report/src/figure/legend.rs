@@ -1,4 +1,4 @@
-//! What looks like what, below a figure: as many in a row as there is room for.
+//! The legend below a figure, in as many rows as needed.
 
 use super::WIDTH;
 use super::canvas::{Anchor, Canvas, TEXT_PX, text_px};
@@ -8,14 +8,11 @@ const ROW: i32 = 20;
 /// Line and marker.
 const SAMPLE: i32 = 26;
 
-/// How a series is drawn.
+/// The sample of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sample {
-    /// A line with markers.
     Marked,
-    /// A line.
     Bare,
-    /// Dots.
     Dots,
 }
 
@@ -26,7 +23,7 @@ pub(super) struct Item<'a> {
 }
 
 pub(super) struct Legend<'a> {
-    /// What belongs to all of it, such as `block size`.
+    /// Such as `block size`.
     title: &'a str,
     /// With left edge and row.
     items: Vec<(Item<'a>, i32, i32)>,

@@ -1,19 +1,20 @@
-//! Figures as SVG that stands inside a page: axes with units, colours from the page's own (light or dark), a title and a description.
+//! Figures as SVG for a page: axes with units, the page's colours (light or dark), accessible name and description.
 //!
-//! - `canvas`: drawing, and what becomes of the drawing library's fixed colours
+//! - `canvas`: drawing
 //! - `axes`: scales and their ticks
+//! - `frame`: grid and axes of a plot
 //! - [`lines`]: rates over threads, and percentiles
 //! - [`bars`]: medians side by side with every repetition
-//! - [`traces`]: what happened from moment to moment or from byte to byte
-//! - [`stacks`]: how wholes are made up of parts
-//! - [`timeline`]: what happened in one operation, layer by layer
-//! - `legend`: what looks like what
-//! - `colours`: which series looks like what
+//! - [`traces`]: values over time or over bytes
+//! - [`stacks`]: wholes and their parts
+//! - [`timeline`]: one operation, layer by layer
+//! - `colours`, `legend`: appearance of series
 
 pub mod axes;
 pub mod bars;
 mod canvas;
 mod colours;
+mod frame;
 mod legend;
 pub mod lines;
 pub mod stacks;
@@ -32,13 +33,13 @@ pub const WIDTH: i32 = 360;
 pub struct Figure {
     /// The `<svg>` element.
     pub svg: String,
-    /// Of it, where it is [`WIDTH`] wide.
+    /// Its height at a width of [`WIDTH`].
     pub height: i32,
-    /// What stands below it, in words.
+    /// The text below it.
     pub caption: String,
 }
 
-/// `title` and `description` into the drawing, for those who cannot see it. `nth` makes the names in the page unique.
+/// Adds accessible name and description to a drawing. `nth` makes their ids unique on the page.
 fn labelled(drawing: &str, height: i32, nth: usize, title: &str, description: &str) -> String {
     let body = drawing
         .find("<svg")

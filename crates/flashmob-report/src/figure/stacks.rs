@@ -19,34 +19,31 @@ const LEGEND_ROW: i32 = 20;
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// Above it.
     pub name: String,
-    /// Numbers of parts, as in [`Stacks::parts`], and their values.
+    /// Indices into [`Stacks::parts`] with values.
     pub values: Vec<(usize, f64)>,
 }
 
 /// A figure of stacks.
 #[derive(Clone, Debug)]
 pub struct Stacks {
-    /// For those who cannot see it.
+    /// The accessible name.
     pub title: String,
-    /// What it shows, in a sentence with figures.
+    /// The accessible description: a sentence with figures.
     pub description: String,
-    /// Below it.
     pub caption: String,
-    /// What is across, with its unit.
+    /// Title of the horizontal axis, with its unit.
     pub x_title: String,
-    /// Names of parts, and their hues; without a hue it is grey.
+    /// Names of parts with their hues; grey without a hue.
     pub parts: Vec<(String, Option<usize>)>,
-    /// From the top down.
     pub stacks: Vec<Stack>,
 }
 
 impl Stacks {
-    /// Draws it; `nth` is no other figure's of the page.
+    /// Draws it; `nth` must be unique on the page.
     ///
     /// # Errors
-    /// The drawing library refused.
+    /// The drawing library failed.
     pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
         let sum = |stack: &Stack| stack.values.iter().map(|(_, value)| sound(*value)).sum::<f64>();
         let scale = Scale::linear(self.stacks.iter().map(sum).fold(0.0, f64::max));

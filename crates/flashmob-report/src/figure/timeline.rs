@@ -1,7 +1,7 @@
-//! What happened in one operation: time across, layers down, a row for each kind of work on each file.
+//! The timeline of one operation: time across, layers down, a row for each kind of work on each file.
 //!
-//! It is wider than other figures and scrolls where the page is narrow. It reads well as it is; the page's script ([`SCRIPT`]) only moves and
-//! stretches what is drawn. However many spans there are, the drawing has an end: what falls together is one mark, and the caption says so.
+//! It is wider than other figures and scrolls on narrow pages. It is complete without the page's script ([`SCRIPT`]), which zooms and pans. The
+//! number of marks is bounded: with many spans, adjacent ones are merged, and the caption says so.
 
 use std::fmt::Write;
 
@@ -26,40 +26,35 @@ const HEAD: i32 = 21;
 const ROWS_MAX: usize = 18;
 /// Marks of one drawing.
 const MARKS_MAX: usize = 2_000;
-/// Letters of a row's name.
 const NAME_MAX: usize = 40;
 
-/// One thing that was done.
+/// One span of the figure.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Its layer.
     pub layer: Layer,
-    /// Its row within the layer: what was done to what.
+    /// Its row within the layer.
     pub row: String,
-    /// From the begin of the figure, in microseconds.
+    /// From the begin of the figure.
     pub begin_us: f64,
-    /// At least 0.
     pub duration_us: f64,
-    /// How it is known whose it is.
     pub cause: Cause,
-    /// All that is known of it, in words.
+    /// The tooltip.
     pub words: String,
 }
 
 /// A timeline before it is drawn.
 #[derive(Clone, Debug)]
 pub struct TimelineFigure {
-    /// For those who cannot see it.
+    /// The accessible name.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// The accessible description.
     pub description: String,
-    /// From left to right.
     pub duration_us: f64,
     /// In the order of their begins.
     pub pieces: Vec<Piece>,
 }
 
-/// Pieces of one row that are drawn as one.
+/// Pieces of one row that are drawn as one mark.
 struct MarkOf<'a> {
     first: &'a Piece,
     many: usize,
@@ -67,7 +62,7 @@ struct MarkOf<'a> {
     end_us: f64,
 }
 
-/// The hue of a layer, the same in every figure. Layers of clusters share hues with those of the kernel that seldom stand beside them.
+/// The hue of a layer in every figure. Layers of clusters share hues with kernel layers that seldom occur beside them.
 pub fn hue(layer: Layer) -> usize {
     match layer {
         Layer::Application => 7,
@@ -82,8 +77,7 @@ pub fn hue(layer: Layer) -> usize {
 }
 
 impl TimelineFigure {
-    /// Draws it; `nth` is no other figure's of the page.
-    #[must_use]
+    /// Draws it; `nth` must be unique on the page.
     pub fn draw(&self, nth: usize) -> Figure {
         let duration_us = if self.duration_us.is_finite() && self.duration_us > 0.0 { self.duration_us } else { 1.0 };
         let layers = self.layers();
@@ -233,7 +227,7 @@ impl MarkOf<'_> {
         };
         let words = escaped(&words);
         let _ = if self.end_us - self.begin_us < duration_us / 1e6 {
-            // Nothing that has no width is drawn, but lines are.
+            // A rectangle without width is not drawn, but a line is.
             write!(
                 to,
                 "<path d=\"M{:.3} {top}v{BAR}\" stroke=\"{colour}\"><title>{words}</title></path>",

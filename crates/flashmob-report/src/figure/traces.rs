@@ -1,74 +1,67 @@
-//! Traces: what happened from moment to moment, or from byte to byte. Many points, none of them marked by itself.
+//! Traces: values over time or over bytes, with too many points for markers.
 //!
-//! What falls on one pixel is drawn once, and of what falls on one column of pixels a line shows the least and the most: however long
-//! a trace is, its drawing has an end.
+//! Dots on one pixel are drawn once, and a line shows the minimum and maximum of each column of pixels: the size of a drawing is bounded,
+//! however long the trace.
 
 use std::collections::BTreeSet;
 
 use super::axes::Scale;
-use super::canvas::{About, Anchor, At, Canvas, draw};
+use super::canvas::{About, At, Canvas, draw};
 use super::colours::Ink;
+use super::frame::{Frame, LEFT, TOP};
 use super::legend::{Item, Legend, Sample};
 use super::{Figure, WIDTH};
 use crate::Error;
 
-const LEFT: i32 = 50;
-/// Half of the last tick's label stands out of the plot.
+/// Half of the last tick's label extends beyond the plot.
 const RIGHT: i32 = 24;
-const TOP: i32 = 30;
 const PLOT_HEIGHT: i32 = 200;
 const BELOW: i32 = 48;
-/// Dots of one trace: each is an element of its own, and more would be a smear.
+/// Dots of one trace; more would overlap.
 const DOTS_MAX: usize = 500;
 
-/// How a trace is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A line through all points.
     Line,
-    /// A dot for each.
+    /// A dot per point.
     Dots,
 }
 
 /// One trace.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// In the legend; empty if an earlier one of the same look stands there.
+    /// Its name in the legend; empty if an earlier trace of the same look has one.
     pub name: String,
-    /// Number of its colour and dash.
     pub look: usize,
-    /// How it is drawn.
     pub kind: Kind,
-    /// Where across, and the value.
+    /// Position and value.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A figure of traces.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    /// For those who cannot see it.
+    /// The accessible name.
     pub title: String,
-    /// What it shows, in a sentence with figures.
+    /// The accessible description: a sentence with figures.
     pub description: String,
-    /// Below it.
     pub caption: String,
-    /// What is up, with its unit.
+    /// Title of the vertical axis, with its unit.
     pub y_title: String,
-    /// What is across, with its unit.
+    /// Title of the horizontal axis, with its unit.
     pub x_title: String,
     /// Horizontal axis, from 0.
     pub across: Scale,
     /// Vertical axis, from 0.
     pub scale: Scale,
-    /// Drawn one over the other.
     pub traces: Vec<Trace>,
 }
 
 impl Traces {
-    /// Draws it; `nth` is no other figure's of the page.
+    /// Draws it; `nth` must be unique on the page.
     ///
     /// # Errors
-    /// The drawing library refused.
+    /// The drawing library failed.
     pub fn draw(&self, nth: usize) -> Result<Figure, Error> {
         let named = self.traces.iter().filter(|trace| !trace.name.is_empty());
         let items = named.map(|trace| Item {
@@ -80,9 +73,13 @@ impl Traces {
         let height = TOP + PLOT_HEIGHT + BELOW + legend.height() + 6;
         let about = About { nth, title: &self.title, description: &self.description, caption: self.caption.clone() };
         draw(height, about, |canvas| {
-            self.axes(canvas);
+            let frame = Frame { right: WIDTH - RIGHT, bottom: TOP + PLOT_HEIGHT, scale: self.scale };
+            frame.grid(canvas);
+            let ticks = self.across.ticks();
+            let ticks = ticks.iter().map(|(value, label)| (self.x(*value), label.as_str()));
+            frame.axes(canvas, ticks, &self.y_title, (&self.x_title, 33));
             for trace in &self.traces {
-                let places: Vec<At> = trace.points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+                let places: Vec<At> = trace.points.iter().map(|(x, y)| (self.x(*x), frame.y(*y))).collect();
                 match trace.kind {
                     Kind::Dots => dots(canvas, &places, trace.look),
                     Kind::Line => {
@@ -100,27 +97,6 @@ impl Traces {
     fn x(&self, value: f64) -> i32 {
         LEFT + (self.across.part(value) * f64::from(WIDTH - RIGHT - LEFT)).round() as i32
     }
-
-    fn y(&self, value: f64) -> i32 {
-        TOP + PLOT_HEIGHT - (self.scale.part(value) * f64::from(PLOT_HEIGHT)).round() as i32
-    }
-
-    fn axes(&self, canvas: &mut Canvas) {
-        for (value, label) in self.scale.ticks() {
-            let y = self.y(value);
-            canvas.path(&[(LEFT, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
-            canvas.text(&label, (LEFT - 6, y), Anchor::Right, Ink::Muted);
-        }
-        let bottom = TOP + PLOT_HEIGHT;
-        canvas.path(&[(LEFT, bottom), (WIDTH - RIGHT, bottom)], Ink::Axis, 1);
-        for (value, label) in self.across.ticks() {
-            let x = self.x(value);
-            canvas.path(&[(x, bottom), (x, bottom + 4)], Ink::Axis, 1);
-            canvas.text(&label, (x, bottom + 14), Anchor::Middle, Ink::Muted);
-        }
-        canvas.text(&self.y_title, (4, 12), Anchor::Left, Ink::Text);
-        canvas.text(&self.x_title, ((LEFT + WIDTH - RIGHT) / 2, bottom + 33), Anchor::Middle, Ink::Text);
-    }
 }
 
 fn dots(canvas: &mut Canvas, places: &[At], look: usize) {
@@ -131,7 +107,7 @@ fn dots(canvas: &mut Canvas, places: &[At], look: usize) {
     }
 }
 
-/// A path in which no column of pixels has more than four points: where it is entered and left, its least and its most.
+/// A path with at most four points per column of pixels: first, minimum, maximum, last.
 fn columns(places: &[At]) -> Vec<At> {
     let mut path: Vec<At> = Vec::new();
     let mut rest = places;

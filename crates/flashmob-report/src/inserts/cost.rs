@@ -1,23 +1,19 @@
-//! What an insert costs in calls, commands and bytes: counts for each insert, by what was done to which file.
+//! The cost of an INSERT in calls, commands and bytes, by kind of work and role of the file.
 
 use flashmob_results::trace::{Layer, Role, Run};
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Writes.
     Write,
-    /// Waits until what was written is safe.
+    /// Waits until written data are durable.
     Sync,
-    /// Removes a file.
     Remove,
-    /// Cuts a file.
     Truncate,
 }
 
 impl Kind {
-    /// By the name of a system call, or of SQLite's own; nothing if it changes nothing.
-    #[must_use]
+    /// From the name of a system call or of SQLite's own; `None` for calls that change nothing.
     pub fn of(work: &str) -> Option<Kind> {
         let work = work.to_ascii_lowercase();
         let bare = work.trim_start_matches(['p', 'x']);
@@ -35,24 +31,22 @@ impl Kind {
     }
 }
 
-/// Counts for each insert.
+/// Counts per insert.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Calls that change something, by what they do to which file.
+    /// Calls that change something, by kind and role of the file.
     pub calls: Vec<(Kind, Role, f64)>,
-    /// They are SQLite's own: system calls were not seen.
+    /// The calls are SQLite's own, because no system calls were seen.
     pub own: bool,
-    /// Commands of the driver that move something, by what they are for; nothing if the driver was not seen.
+    /// The driver's commands that move data, by role; `None` if the driver was not seen.
     pub commands: Option<Vec<(Role, f64)>>,
-    /// Bytes that those move.
+    /// Bytes that these commands move.
     pub bytes: f64,
-    /// Flushes of the device's cache.
     pub flushes: f64,
 }
 
 impl Cost {
-    /// Of this run; nothing without inserts.
-    #[must_use]
+    /// The cost in this run; `None` without inserts.
     pub fn of(run: &Run) -> Option<Cost> {
         let inserts = run.operations.count;
         if inserts == 0 {
@@ -65,7 +59,7 @@ impl Cost {
         let mut cost = Cost { own: !has(Layer::SystemCall, Kind::Write), ..Cost::default() };
         for row in &run.files {
             let Some(kind) = Kind::of(&row.work) else { continue };
-            // Calls with names in place of descriptors may be of files that nobody knows: then SQLite's own tell.
+            // Calls that take names may refer to unknown files: then SQLite's own calls count.
             let layer = if has(Layer::SystemCall, kind) { Layer::SystemCall } else { Layer::Sqlite };
             if row.layer != layer {
                 continue;
@@ -75,7 +69,7 @@ impl Cost {
                 None => cost.calls.push((kind, row.role, each(row.count))),
             }
         }
-        // Seen, and silent: there was nothing to see.
+        // The driver was observed and issued no command.
         if run.sources.iter().any(|source| source.is_used && source.layers.contains(&Layer::Driver)) {
             cost.commands = Some(Vec::new());
         }
@@ -95,20 +89,15 @@ impl Cost {
         Some(cost)
     }
 
-    /// All calls of this kind.
-    #[must_use]
     pub fn total(&self, kind: Kind) -> f64 {
         self.calls.iter().filter(|call| call.0 == kind).fold(0.0, |sum, call| sum + call.2)
     }
 
-    /// Calls of this kind to files of this role.
-    #[must_use]
     pub fn calls(&self, kind: Kind, role: Role) -> f64 {
         self.calls.iter().filter(|call| (call.0, call.1) == (kind, role)).fold(0.0, |sum, call| sum + call.2)
     }
 
-    /// All commands of the driver but flushes.
-    #[must_use]
+    /// All of the driver's commands except flushes.
     pub fn all_commands(&self) -> Option<f64> {
         self.commands.as_ref().map(|commands| commands.iter().fold(0.0, |sum, command| sum + command.1))
     }

@@ -1,4 +1,4 @@
-//! Captured connections: what was captured, and of each way what it was like, what held it back and what would mend it.
+//! Captured connections: the capture, and each direction's properties, limiting cause and remedy.
 
 use flashmob_results::capture::{Capture, Quantiles, Verdict};
 use maud::{Markup, html};
@@ -8,11 +8,11 @@ use crate::entry::Entry;
 use crate::flows::{self, CapturedWay};
 use crate::words;
 
-/// Ways of each capture whose verdicts are told with their evidence, and which have a row.
+/// Directions of each capture with evidence for their verdicts, and with a row.
 const VERDICTS_MAX: usize = 5;
 const ROWS_MAX: usize = 50;
 
-/// What came of it.
+/// The main finding.
 pub fn found(capture: &Capture) -> String {
     let connections = (capture.flows.len() as u64).saturating_add(capture.left_out);
     let all = format!("{} in {}", words::plural(connections, "connection"), words::plural(capture.packets, "packet"));
@@ -39,13 +39,13 @@ fn ends(main: &CapturedWay) -> String {
     format!("{} → {}", words::plain(from, 60), words::plain(to, 60))
 }
 
-/// What was captured, in a sentence.
+/// The capture in a sentence.
 pub fn paragraph(entry: &Entry, capture: &Capture) -> Markup {
     html! {
         (words::plain(&capture.source, 120)) " (" (words::plain(&capture.form, 20)) "), "
         (words::number(capture.elapsed_s)) " s; " (words::count(capture.tcp_packets)) " of " (words::plural(capture.packets, "packet")) " of TCP"
         @if capture.unreadable_packets > 0 { ", " strong { (words::count(capture.unreadable_packets)) " not understood" } }
-        @if let Some(lost) = capture.lost_packets { @if lost > 0 { ", " strong { (words::count(lost)) " lost by who captured them" } } }
+        @if let Some(lost) = capture.lost_packets { @if lost > 0 { ", " strong { (words::count(lost)) " lost by the capturing program" } } }
         @if let Some(why) = &capture.ended_by { "; " strong { "the rest could not be read: " (words::plain(why, 200)) } }
         @if entry.document.interrupted { ", " strong { "interrupted before its end" } }
         "."
@@ -56,7 +56,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     html! {
         p {
             "Each way of each connection that carried data, those with most data first. Round trips are from data to its acknowledgement, as seen where the packets were captured. "
-            "Sent again, duplicate acknowledgements, and how often a window was full or closed tell what held the sender back."
+            "Sent again, duplicate acknowledgements, and how often a window was full or closed show what limited the sender."
         }
         @for entry in entries {
             @if let Some(capture) = entry.capture() {
@@ -83,30 +83,20 @@ fn verdict(main: &CapturedWay, verdict: &Verdict) -> Markup {
 }
 
 fn table(ways: &[CapturedWay]) -> Markup {
-    html! {
-        table.dense.named {
-            thead {
-                tr {
-                    th { "from → to" } th { "held back by" } th { "bytes" } th { "throughput" } th { "packets" } th { "bytes/packet" }
-                    th { "sent again" } th { "out of order" } th { "dup. ACKs" } th { "packets/ACK" } th { "RTT p50" } th { "RTT p99" }
-                    th { "in flight p50" } th { "most" } th { "window" } th { "window full" } th { "window 0" }
-                }
-            }
-            tbody { @for main in ways.iter().take(ROWS_MAX) { (row(main)) } }
-        }
-    }
+    let columns = "from → to | held back by | bytes | throughput | packets | bytes/packet | sent again | out of order | \
+        dup. ACKs | packets/ACK | RTT p50 | RTT p99 | in flight p50 | most | window | window full | window 0";
+    super::table("dense named", columns, ways.iter().take(ROWS_MAX).map(row))
 }
 
 fn row(main: &CapturedWay) -> Markup {
     let way = main.way;
     let of = |q: Option<Quantiles>, part: fn(&Quantiles) -> f64| q.map(|q| part(&q)).filter(|v| v.is_finite());
-    let dash = || "–".to_string();
-    let bytes = |value: Option<f64>| value.map_or_else(dash, |v| words::bytes(v.max(0.0) as u64));
-    let time = |value: Option<f64>| value.map_or_else(dash, words::time_ms);
+    let bytes = |value: Option<f64>| words::or_dash(value.map(|v| words::bytes(v.max(0.0) as u64)));
+    let time = |value: Option<f64>| words::or_dash(value.map(words::time_ms));
     html! {
         tr {
             th { (ends(main)) }
-            td { (way.verdict.as_ref().map_or_else(dash, |v| flows::cause(v.cause).to_string())) }
+            td { (way.verdict.as_ref().map_or("–", |v| flows::cause(v.cause))) }
             td { (words::bytes(way.unique_bytes)) }
             td { (words::bits_per_second(way.bits_per_second)) }
             td { (words::count(way.data_packets)) }

@@ -7,30 +7,14 @@ use crate::claims::{Claim, Finding, Subject, Verdict};
 use crate::entry::Entry;
 use crate::words;
 
-/// A claim over all devices.
-pub enum Overall {
-    /// For all that were measured.
-    Holds,
-    /// For none of them.
-    Fails,
-    /// For some.
-    Mixed {
-        /// So many.
-        holding: usize,
-        /// Out of so many.
-        all: usize,
-    },
-    /// Nobody measured it.
-    Open,
-}
-
-pub fn overall(claim: &Claim) -> Overall {
+/// The verdict on a claim over all devices, as CSS class and text.
+pub fn overall(claim: &Claim) -> (&'static str, String) {
     let all = claim.findings.len();
     match claim.findings.iter().filter(|f| f.verdict == Verdict::Holds).count() {
-        _ if all == 0 => Overall::Open,
-        0 => Overall::Fails,
-        holding if holding == all => Overall::Holds,
-        holding => Overall::Mixed { holding, all },
+        _ if all == 0 => ("open", "– not measured".into()),
+        0 => ("fails", "✗ does not hold".into()),
+        holding if holding == all => ("holds", "✓ holds".into()),
+        holding => ("mixed", format!("± holds for {holding} of {all}")),
     }
 }
 

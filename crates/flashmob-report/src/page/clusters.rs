@@ -4,7 +4,7 @@ use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
 use flashmob_results::disk::Spread;
 use maud::{Markup, html};
 
-use super::{doubt, folded};
+use super::{doubt, folded, host};
 use crate::entry::Entry;
 use crate::{sweep, words};
 
@@ -22,14 +22,10 @@ const ROWS: [Row; 12] = [
             let rate = words::number(l.requests_per_second);
             format!("{rate}/s ({}{reads})", words::bytes(u64::from(l.block_bytes)))
         });
-        Some(limits.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+        words::joined(limits)
     }),
     ("Extent of each node", |_, c| Some(words::bytes(c.extent_bytes))),
-    ("Ran on", |e, _| {
-        let device = &e.document.device;
-        let parts = [device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()];
-        Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
-    }),
+    ("Ran on", |e, _| host(e)),
     ("Processors", |e, _| Some(e.document.device.cpus.to_string())),
     ("Most requests/s", |_, c| {
         let most = sweep::fastest(c.points.iter().filter(|p| sweep::counts(p)))?;
@@ -43,7 +39,7 @@ const ROWS: [Row; 12] = [
     ("Warnings", |e, _| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
 ];
 
-/// What stands behind the figures, in words.
+/// The real parts of the setting in words.
 pub fn setting(setting: Setting) -> &'static str {
     match setting {
         Setting::Network => "everything: devices over their own network",
@@ -76,17 +72,9 @@ pub fn points(entries: &[Entry]) -> Markup {
 }
 
 fn table(at: usize, cluster: &Cluster) -> Markup {
-    html! {
-        table.dense {
-            thead {
-                tr {
-                    th { "point" } th { "reps" } th { "void" } th { "requests/s" } th { "min – max" } th { "p50" } th { "p99" } th { "share" }
-                    th { "packets/s" } th { "bytes/packet" } th { "frames/request" } th { "air busy" } th { "errors" }
-                }
-            }
-            tbody { @for point in &cluster.points { (row(at, point)) } }
-        }
-    }
+    let columns = "point | reps | void | requests/s | min – max | p50 | p99 | share | packets/s | bytes/packet | \
+        frames/request | air busy | errors";
+    super::table("dense", columns, cluster.points.iter().map(|point| row(at, point)))
 }
 
 fn row(at: usize, point: &Point) -> Markup {
@@ -94,12 +82,10 @@ fn row(at: usize, point: &Point) -> Markup {
     let void = point.repetitions.len() - counted;
     let errors = sweep::valid(point).fold(0u64, |sum, r| sum.saturating_add(r.errors));
     let summary = &point.summary;
-    let median = |spread: Option<Spread>| spread.map_or("–".to_string(), |s| words::number(s.median));
-    let at_percent = |percent| {
-        let ns = summary.latency_ns.percentile_ns(percent).filter(|_| summary.latency_ns.count > 0);
-        ns.map_or("–".to_string(), |ns| words::time_ns(ns as f64))
-    };
-    let fraction = |part: Option<f64>| part.filter(|v| v.is_finite()).map_or("–".to_string(), words::percent);
+    let median = |spread: Option<Spread>| words::or_dash(spread.map(|s| words::number(s.median)));
+    let latency = Some(&summary.latency_ns).filter(|latency| latency.count > 0);
+    let at_percent = |percent| words::or_dash(latency.and_then(|latency| words::percentile(latency, percent)));
+    let fraction = |part: Option<f64>| words::or_dash(part.filter(|v| v.is_finite()).map(words::percent));
     let rate = summary.requests_per_second;
     html! {
         tr {
@@ -107,7 +93,7 @@ fn row(at: usize, point: &Point) -> Markup {
             td { (counted) }
             td { (void) }
             @if counted == 0 {
-                // What only void repetitions say is not shown.
+                // Values of void repetitions are not shown.
                 @for _ in 0..10 { td { "–" } }
             } @else {
                 td { (words::number(rate.median)) }

@@ -4,7 +4,7 @@ use flashmob_results::device::Device;
 use flashmob_results::disk::Point;
 use maud::Markup;
 
-use crate::entry::{Entry, Medium, half_and_slowest};
+use crate::entry::{Entry, Medium};
 use crate::words;
 
 type Row = (&'static str, fn(&Entry) -> Option<String>);
@@ -19,7 +19,7 @@ const ROWS: [Row; 20] = [
     ("Processors", |e| Some(device(e)?.cpus.to_string())),
     ("Memory", |e| device(e)?.memory_bytes.map(words::bytes)),
     ("Medium", medium),
-    ("The model ran on", host),
+    ("The model ran on", |e| e.document.is_modelled().then(|| super::host(e).unwrap_or_default())),
     ("Disk", |e| e.file().and_then(|f| f.place.disk_model.clone().or_else(|| f.place.disk.clone()))),
     ("Size of the disk", |e| e.file().and_then(|f| f.place.disk_bytes).map(words::bytes)),
     ("File system", |e| e.file().and_then(|f| f.place.filesystem.clone())),
@@ -27,7 +27,7 @@ const ROWS: [Row; 20] = [
     ("Readahead", |e| e.file().and_then(|f| f.place.readahead_bytes).map(words::bytes)),
     ("File", |e| e.file().map(|f| f.size_bytes).or(e.model().map(|m| m.size_bytes)).map(words::bytes)),
     ("Random 4 KiB reads, 1 thread", |e| e.one_thread().map(rate)),
-    ("Latency of these", |e| e.one_thread().and_then(half_and_slowest)),
+    ("Latency of these", |e| words::p50_and_p99(&e.one_thread()?.summary.latency_ns)),
     ("Most random reads/s", |e| best(e).map(|p| format!("{} ({})", rate(p), words::parameters(&p.parameters)))),
     ("Warnings", |e| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
 ];
@@ -38,15 +38,9 @@ pub fn section(entries: &[Entry]) -> Markup {
     super::side_by_side("Devices side by side", &of, rows)
 }
 
-/// What the result is about; not what a model of it ran on.
+/// The measured device; `None` if it was modelled.
 fn device(entry: &Entry) -> Option<&Device> {
     (!entry.document.is_modelled()).then_some(&entry.document.device)
-}
-
-fn host(entry: &Entry) -> Option<String> {
-    let device = &entry.document.device;
-    let parts = [device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()];
-    entry.document.is_modelled().then(|| parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 fn medium(entry: &Entry) -> Option<String> {

@@ -1,4 +1,4 @@
-//! INSERTs side by side: what each costs in calls, commands and bytes, which of those vanish with another setting, and what that buys.
+//! INSERTs side by side: their cost in calls, commands and bytes, and the savings of other settings.
 
 use flashmob_results::trace::{Layer, Role, Run};
 use maud::{Markup, html};
@@ -21,23 +21,18 @@ const LAYERS: [Layer; 8] = [
     Layer::Processor,
 ];
 
-/// Some result has runs of INSERTs.
-pub fn has_any(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| inserts::runs(entry).next().is_some())
-}
-
 pub fn section(entries: &[Entry]) -> Markup {
     let of: Vec<&Entry> = entries.iter().filter(|entry| inserts::runs(entry).next().is_some()).collect();
     html! {
         p {
-            "Counts are for each INSERT, which is a transaction of its own: calls to the system that change something, commands that the driver got because of them, whoever issued "
-            "those (the file system's journal has a thread of its own), and the share of an insert's time that belongs to each layer, the lowest that was at work (processor: ready, and waiting for one). Rates are those without tracing where that was measured."
+            "Counts are for each INSERT, which is a transaction of its own: calls to the system that change something, commands that the driver received because of them, from any issuer "
+            "(the file system's journal has a thread of its own), and the share of an insert's time in which each layer was the lowest active one (processor: ready, and waiting for one). Rates are those without tracing where that was measured."
         }
         @for entry in &of {
             h3 { (entry.name) (tags(entry)) }
             @for system in systems(entry) { p.muted { (system) } }
             (scrolling(&format!("{}: what each insert costs", entry.name), table(entry)))
-            (scrolling(&format!("{}: whose time it is", entry.name), times(entry)))
+            (scrolling(&format!("{}: time by layers", entry.name), times(entry)))
             ul.warnings { @for (name, text) in within(entry) { li { strong { (name) } ": " (text) } } }
             @for remark in missing(entry) { p.muted { (remark) } }
         }
@@ -50,7 +45,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     }
 }
 
-/// What lies below, each once.
+/// The systems, without duplicates.
 fn systems(entry: &Entry) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for run in inserts::runs(entry) {
@@ -71,32 +66,20 @@ fn systems(entry: &Entry) -> Vec<String> {
 }
 
 fn table(entry: &Entry) -> Markup {
-    html! {
-        table.dense.named.settings {
-            thead {
-                tr {
-                    th { "journal, synchronous" } th { "inserts/s" } th { "p50" } th { "p99" }
-                    th { "writes: journal" } th { "database" } th { "log" } th { "syncs" } th { "removals" } th { "truncations" }
-                    th { "commands" } th { "file system's own" } th { "flushes" } th { "bytes" }
-                }
-            }
-            tbody { @for run in inserts::runs(entry) { (row(run)) } }
-        }
-    }
+    let columns = "journal, synchronous | inserts/s | p50 | p99 | writes: journal | database | log | syncs | \
+        removals | truncations | commands | file system's own | flushes | bytes";
+    super::table("dense named settings", columns, inserts::runs(entry).map(row))
 }
 
 fn row(run: &Run) -> Markup {
-    let dash = || "–".to_string();
     let cost = Cost::of(run).unwrap_or_default();
-    let time = |percent: f64| {
-        run.operations.latency_ns.percentile_ns(percent).map_or_else(dash, |ns| words::time_ns(ns as f64))
-    };
+    let time = |percent: f64| words::or_dash(words::percentile(&run.operations.latency_ns, percent));
     let writes = |role: Role| words::number(cost.calls(Kind::Write, role));
     let own = cost.commands.as_ref().map(|commands| {
         let of = |command: &&(Role, f64)| matches!(command.0, Role::FilesystemJournal | Role::Metadata);
         commands.iter().filter(of).fold(0.0, |sum, command| sum + command.1)
     });
-    let seen = |value: Option<f64>| value.map_or_else(dash, words::number);
+    let seen = |value: Option<f64>| words::or_dash(value.map(words::number));
     html! {
         tr {
             th { (words::plain(&run.name, 40)) }
@@ -112,12 +95,12 @@ fn row(run: &Run) -> Markup {
             td { (seen(cost.all_commands())) }
             td { (seen(own)) }
             td { (seen(cost.commands.as_ref().map(|_| cost.flushes))) }
-            td { (cost.commands.as_ref().map_or_else(dash, |_| words::bytes(cost.bytes.round() as u64))) }
+            td { (words::or_dash(cost.commands.as_ref().map(|_| words::bytes(cost.bytes.round() as u64)))) }
         }
     }
 }
 
-/// Whose an insert's time is.
+/// Time of an insert by layers.
 fn times(entry: &Entry) -> Markup {
     let layers: Vec<Layer> =
         LAYERS.into_iter().filter(|layer| inserts::runs(entry).any(|run| share(run, *layer) > 0.0)).collect();
@@ -138,7 +121,7 @@ fn times(entry: &Entry) -> Markup {
     }
 }
 
-/// Of the inserts' time, what belongs to this layer.
+/// This layer's part of the inserts' time.
 fn share(run: &Run, layer: Layer) -> f64 {
     let time_ns = run.layers.iter().filter(|total| total.layer == layer).map(|total| total.time_ns as f64).sum::<f64>();
     time_ns / run.operations.total_ns.max(1) as f64
@@ -151,7 +134,7 @@ fn within(entry: &Entry) -> Vec<(String, String)> {
     for run in inserts::runs(entry) {
         let Some((mode, level)) = inserts::setting(run) else { continue };
         let (other_mode, other_level) = (!mode.eq_ignore_ascii_case(MODE), !level.eq_ignore_ascii_case(LEVEL));
-        // One step at a time: of what differs in both nobody could say what it came from.
+        // Runs that differ in both settings are not compared: the cause would be ambiguous.
         if other_mode != other_level {
             let (what, from) = if other_mode { (mode, MODE) } else { (level, LEVEL) };
             let name = format!("{} instead of {from}", words::plain(what, 20));
@@ -172,7 +155,7 @@ fn across(entries: &[&Entry]) -> Vec<(String, String)> {
     compared.collect()
 }
 
-/// What could not be seen, once for all runs.
+/// Missing sources, without duplicates.
 fn missing(entry: &Entry) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for source in inserts::runs(entry).flat_map(|run| &run.sources) {

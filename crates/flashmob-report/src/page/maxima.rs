@@ -1,4 +1,4 @@
-//! P4's table 2: what receive buffers of both hosts grow to at most, and what came of it.
+//! P4's table 2: the receive maxima of both hosts and their effect.
 
 use flashmob_results::net::Direction;
 use maud::{Markup, html};
@@ -8,7 +8,6 @@ use crate::entry::Entry;
 use crate::ways::{self, RttSeries};
 use crate::words;
 
-/// P4's table 2: the hosts' receive maxima side by side, with what came of them.
 pub fn receive_maxima(entries: &[Entry]) -> Markup {
     let all = ways::all(entries);
     let chosen =
@@ -20,7 +19,6 @@ pub fn receive_maxima(entries: &[Entry]) -> Markup {
             rows.push(row);
         }
     }
-    let max = |bytes: Option<u64>| bytes.map_or("the system's".to_string(), words::bytes);
     html! {
         @if !rows.is_empty() {
             h3 { "Receive maxima" }
@@ -36,9 +34,9 @@ pub fn receive_maxima(entries: &[Entry]) -> Markup {
                             @let of = |direction| way_of(&all, (*entry, *client, *server), direction);
                             tr {
                                 th { (entries.get(*entry).map_or("", |e| &e.name)) }
-                                td { (max(*client)) }
+                                td { (words::receive_max(*client)) }
                                 (ends(of(Direction::Down)))
-                                td { (max(*server)) }
+                                td { (words::receive_max(*server)) }
                                 (ends(of(Direction::Up)))
                             }
                         }
@@ -49,7 +47,7 @@ pub fn receive_maxima(entries: &[Entry]) -> Markup {
     }
 }
 
-/// With the least loss; the first of equal ones.
+/// The series with the least loss; the first of equal ones.
 fn way_of<'a, 'b>(
     all: &'b [RttSeries<'a>],
     (entry, client, server): (usize, Option<u64>, Option<u64>),
@@ -65,7 +63,7 @@ fn way_of<'a, 'b>(
     all.iter().filter(like).min_by(|a, b| a.setting.loss_percent.total_cmp(&b.setting.loss_percent))
 }
 
-/// The window, and the rates at both ends of the way.
+/// The window, and the rates at the lowest and the highest round-trip time.
 fn ends(way: Option<&RttSeries>) -> Markup {
     let window = way.and_then(|w| w.places.iter().filter_map(|p| w.window_bytes(p)).reduce(f64::max));
     let at = |p: &ways::RttPoint| {
@@ -77,7 +75,7 @@ fn ends(way: Option<&RttSeries>) -> Markup {
         None => w.places.iter().map(at).collect::<Vec<_>>().join(", "),
     });
     html! {
-        td { (window.map_or("–".to_string(), |bytes| words::bytes(bytes as u64))) }
-        td { (rates.unwrap_or_else(|| "–".into())) }
+        td { (words::or_dash(window.map(|bytes| words::bytes(bytes as u64)))) }
+        td { (words::or_dash(rates)) }
     }
 }

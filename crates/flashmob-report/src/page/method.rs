@@ -1,4 +1,4 @@
-//! How to measure each result again.
+//! How to repeat each measurement.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub fn section(entries: &[Entry]) -> Markup {
     }
 }
 
-/// What the command alone does not say.
+/// Conditions beside the command.
 fn remarks(entry: &Entry) -> Vec<&'static str> {
     let any = |of: fn(&Parameters) -> bool| entry.points().iter().any(|p| of(&p.parameters));
     let foreign = entry.file().is_some_and(|file| !file.made_by_benchmark);
@@ -51,7 +51,7 @@ fn remarks(entry: &Entry) -> Vec<&'static str> {
 
 fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
     let document = &entry.document;
-    // Others' packets and programs have neither presets nor seeds of ours.
+    // Captures and traces have neither presets nor seeds.
     let is_watched = entry.capture().is_some() || entry.trace().is_some();
     let mut facts = vec![
         ("Result", entry.file.clone()),

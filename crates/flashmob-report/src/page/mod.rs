@@ -1,6 +1,6 @@
-//! The page: one HTML file, without scripts but for timelines that zoom, from the summary down to how each result can be measured again.
+//! The page: one HTML file, from the summary to the commands that repeat each measurement. Its only script zooms timelines.
 //!
-//! Whatever comes from a document goes through maud, which escapes it; only this crate's own CSS and finished figures go in as they are.
+//! Text from documents goes through maud, which escapes it; only this crate's CSS, script and figures are inserted verbatim.
 
 mod captures;
 mod claims;
@@ -40,7 +40,7 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     let has_devices =
         entries.iter().any(Entry::is_device) || !(has_clusters || has_networks || has_captures || has_traces);
     let mut parts: Vec<(&str, &str, Markup)> = Vec::new();
-    // No paper speaks of a traced command.
+    // No claim is about traced commands.
     if !judged.is_empty() {
         parts.push(("claims", "Claims", claims::section(entries, judged)));
     }
@@ -56,7 +56,7 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     if has_captures {
         parts.push(("captures", "Captured connections", captures::section(entries)));
     }
-    if inserts::has_any(entries) {
+    if crate::inserts::has_any(entries) {
         parts.push(("inserts", "Which writes vanish, and what that buys", inserts::section(entries)));
     }
     if has_traces {
@@ -103,7 +103,17 @@ pub(crate) fn html(entries: &[Entry], judged: &[Claim]) -> Result<String, Error>
     Ok(page.into_string())
 }
 
-/// A table in a box of its own that scrolls where the page is narrow; keyboards reach it.
+/// A table of rows under headings, which ` | ` separates.
+fn table(class: &str, headings: &str, rows: impl Iterator<Item = Markup>) -> Markup {
+    html! {
+        table class=[Some(class).filter(|class| !class.is_empty())] {
+            thead { tr { @for heading in headings.split(" | ") { th { (heading) } } } }
+            tbody { @for row in rows { (row) } }
+        }
+    }
+}
+
+/// A table in a box that scrolls on narrow pages and is reachable by keyboard.
 fn scrolling(label: &str, table: Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
@@ -127,7 +137,7 @@ fn side_by_side(
     scrolling(label, table)
 }
 
-/// A table of points for each result that has some, open while all of them together are short. `count`: points of a result; `None` if it has no table.
+/// A table of points for each result, open if all of them together are short. `count`: points of a result; `None` if it has no table.
 fn folded(
     entries: &[Entry],
     what: &str,
@@ -147,12 +157,19 @@ fn folded(
     }
 }
 
+/// The machine that measured: its model or processor, and its kernel.
+fn host(entry: &Entry) -> Option<String> {
+    let device = &entry.document.device;
+    let parts = [device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()];
+    words::joined(parts.into_iter().flatten())
+}
+
 /// A mark that leads to the warnings of an entry.
 fn doubt(entry: usize) -> Markup {
     html! { " " a.doubt href=(format!("#w{entry}")) title="doubtful: see the warnings" { "⚠" span.hidden { " doubtful" } } }
 }
 
-/// What a result is besides measured. That it is modelled stands in its name.
+/// Marks of shortened and interrupted results. Modelled results are marked by their names.
 fn tags(entry: &Entry) -> Markup {
     let document = &entry.document;
     html! {

@@ -7,8 +7,9 @@ use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Net, Point, Protocol};
 use maud::{Markup, html};
 
-use super::{doubt, folded};
+use super::{doubt, folded, host};
 use crate::entry::Entry;
+use crate::words::{joined, or_dash};
 use crate::{ways, words};
 
 type Row = (&'static str, fn(&Entry, &Net) -> Option<String>);
@@ -20,10 +21,7 @@ const ROWS: [Row; 13] = [
         let peers: BTreeSet<&str> = n.points.iter().flat_map(|p| &p.repetitions).map(|r| r.peer.as_str()).collect();
         joined(peers.into_iter().map(str::to_string))
     }),
-    ("Ran on", |e, _| {
-        let device = &e.document.device;
-        joined([device.model.clone().or_else(|| device.cpu.clone()), device.kernel.clone()].into_iter().flatten())
-    }),
+    ("Ran on", |e, _| host(e)),
     ("Processors", |e, _| Some(e.document.device.cpus.to_string())),
     ("RTT added", |_, n| numbers(n.points.iter().map(|p| p.parameters.path.as_ref().map(|path| path.rtt_ms)), "ms")),
     ("Loss", |_, n| numbers(n.points.iter().map(|p| p.parameters.path.as_ref().map(|path| path.loss_percent)), "%")),
@@ -42,10 +40,6 @@ const ROWS: [Row; 13] = [
     ("Warnings", |e, _| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
 ];
 
-fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
-    Some(parts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
-}
-
 /// Each value once, in order.
 fn numbers(values: impl Iterator<Item = Option<f64>>, unit: &str) -> Option<String> {
     let mut values: Vec<f64> = values.flatten().collect();
@@ -54,7 +48,7 @@ fn numbers(values: impl Iterator<Item = Option<f64>>, unit: &str) -> Option<Stri
     joined(values.into_iter().map(words::number)).map(|all| format!("{all} {unit}"))
 }
 
-/// What stands behind the figures, in words.
+/// The real parts of the setting in words.
 fn setting(setting: Setting) -> &'static str {
     match setting {
         Setting::Network => "everything: two devices and the network between them",
@@ -71,7 +65,7 @@ fn named(point: &Point) -> String {
     words::plain(&words::crossing(&point.parameters), 160)
 }
 
-/// The point at which most arrived this way.
+/// The point with the highest rate in this direction.
 fn best(net: &Net, protocol: Protocol, way: Direction) -> Option<(f64, &Point)> {
     let all = net.points.iter().filter(|p| p.parameters.protocol == protocol && ways::valid(p).next().is_some());
     let rates = all.filter_map(|p| Some((ways::rate(p, way)?.median, p)));
@@ -80,7 +74,7 @@ fn best(net: &Net, protocol: Protocol, way: Direction) -> Option<(f64, &Point)> 
 
 fn fastest(net: &Net) -> Option<(f64, &Point)> {
     let all = net.points.iter().filter(|p| ways::valid(p).next().is_some());
-    let rates = all.filter_map(|p| Some((p.summary.requests_per_second.filter(ways::usable)?.median, p)));
+    let rates = all.filter_map(|p| Some((p.summary.requests_per_second.filter(crate::stats::usable)?.median, p)));
     rates.reduce(|best, next| if next.0 > best.0 { next } else { best })
 }
 
@@ -92,7 +86,7 @@ fn most(net: &Net, protocol: Protocol) -> Option<String> {
     joined([of(Direction::Up), of(Direction::Down)].into_iter().flatten())
 }
 
-/// What came of it.
+/// The main finding.
 pub fn found(net: &Net) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (protocol, name) in [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")] {
@@ -110,7 +104,7 @@ pub fn found(net: &Net) -> String {
     if parts.is_empty() { "nothing arrived".into() } else { parts.join("; ") }
 }
 
-/// How that was measured, in a sentence.
+/// The measurement in a sentence.
 pub fn paragraph(entry: &Entry, net: &Net) -> Markup {
     let document = &entry.document;
     let repetitions = net.points.iter().map(|p| p.repetitions.len() as u64).sum();
@@ -134,7 +128,7 @@ pub fn parameters(net: &Net) -> String {
     let parts = [
         joined(streams.iter().map(u32::to_string)).map(|all| format!("streams {all}")),
         joined(blocks.iter().map(|b| words::bytes(u64::from(*b)))).map(|all| format!("bytes of a write {all}")),
-        joined(controls.into_iter()).map(|all| format!("congestion control {all}")),
+        joined(controls).map(|all| format!("congestion control {all}")),
         numbers(all().map(|p| p.path.as_ref().map(|path| path.rtt_ms)), "ms").map(|all| format!("RTT {all}")),
         numbers(all().map(|p| p.path.as_ref().map(|path| path.loss_percent)), "%").map(|all| format!("loss {all}")),
         joined(repetitions.iter().map(usize::to_string)).map(|all| format!("repetitions {all}")),
@@ -163,20 +157,11 @@ pub fn points(entries: &[Entry]) -> Markup {
 
 fn table(at: usize, net: &Net) -> Markup {
     let rate = |p: &Point| p.parameters.path.as_ref().and_then(|path| path.rate_bits_per_second);
-    // What all paths carry stands in the other table.
+    // A rate that all paths share is in the other table.
     let is_shared = net.points.iter().all(|p| rate(p) == net.points.first().and_then(rate));
-    html! {
-        table.dense.named {
-            thead {
-                tr {
-                    th { "point" } th { "reps" } th { "void" } th { "Mbit/s up" } th { "min – max" } th { "Mbit/s down" } th { "min – max" }
-                    th { "sent again" } th { "lost" } th { "jitter" } th { "RTT" } th { "cwnd" } th { "window" } th { "bytes/packet" }
-                    th { "requests/s" } th { "p50" } th { "p99" }
-                }
-            }
-            tbody { @for point in &net.points { (row(at, point, is_shared)) } }
-        }
-    }
+    let columns = "point | reps | void | Mbit/s up | min – max | Mbit/s down | min – max | sent again | lost | \
+        jitter | RTT | cwnd | window | bytes/packet | requests/s | p50 | p99";
+    super::table("dense named", columns, net.points.iter().map(|point| row(at, point, is_shared)))
 }
 
 fn row(at: usize, point: &Point, is_shared: bool) -> Markup {
@@ -188,33 +173,31 @@ fn row(at: usize, point: &Point, is_shared: bool) -> Markup {
     let counted = ways::valid(point).count();
     let void = point.repetitions.len() - counted;
     let summary = &point.summary;
-    let dash = || "–".to_string();
-    let number = |spread: Option<Spread>| spread.map_or_else(dash, |s| words::number(s.median));
+    let number = |spread: Option<Spread>| or_dash(spread.map(|s| words::number(s.median)));
     let sender = |of: fn(&flashmob_results::net::TcpEnd) -> f64| ways::at_senders(point, None, of);
-    let bytes = |value: Option<f64>| value.map_or_else(dash, |v| words::bytes(v as u64));
+    let bytes = |value: Option<f64>| or_dash(value.map(|v| words::bytes(v as u64)));
     let windows: Vec<f64> =
         [Direction::Up, Direction::Down].into_iter().filter_map(|way| ways::window_bytes(point, way)).collect();
     let latency = summary.latency_ns.as_ref().filter(|l| l.count > 0);
-    let at_percent =
-        |percent| latency.and_then(|l| l.percentile_ns(percent)).map_or_else(dash, |ns| words::time_ns(ns as f64));
+    let at_percent = |percent| or_dash(latency.and_then(|latency| words::percentile(latency, percent)));
     html! {
         tr {
             th { (name) @if !point.warnings.is_empty() || void > 0 { (doubt(at)) } }
             td { (counted) }
             td { (void) }
             @if counted == 0 {
-                // What only void repetitions say is not shown.
+                // Values of void repetitions are not shown.
                 @for _ in 0..14 { td { "–" } }
             } @else {
                 (rate(summary.up_bits_per_second))
                 (rate(summary.down_bits_per_second))
                 td { (number(summary.retransmissions)) }
-                td { (summary.lost_fraction.map(|s| s.median).filter(|v| v.is_finite()).map_or_else(dash, words::percent)) }
-                td { (summary.jitter_ms.map_or_else(dash, |s| words::time_ms(s.median))) }
-                td { (sender(|end| end.rtt_ms).map_or_else(dash, words::time_ms)) }
+                td { (or_dash(summary.lost_fraction.map(|s| s.median).filter(|v| v.is_finite()).map(words::percent))) }
+                td { (or_dash(summary.jitter_ms.map(|s| words::time_ms(s.median)))) }
+                td { (or_dash(sender(|end| end.rtt_ms).map(words::time_ms))) }
                 td { (bytes(sender(|end| end.congestion_window_bytes as f64))) }
                 td { (bytes(windows.into_iter().reduce(f64::max))) }
-                td { (sender(|end| end.packet_bytes).map_or_else(dash, words::number)) }
+                td { (or_dash(sender(|end| end.packet_bytes).map(words::number))) }
                 td { (number(summary.requests_per_second)) }
                 td { (at_percent(50.0)) }
                 td { (at_percent(99.0)) }
@@ -223,7 +206,7 @@ fn row(at: usize, point: &Point, is_shared: bool) -> Markup {
     }
 }
 
-/// The median, and from the least to the most, in Mbit/s: rows are to be compared.
+/// Median, minimum and maximum, all in Mbit/s so that rows are comparable.
 fn rate(spread: Option<Spread>) -> Markup {
     let of = |bits: f64| words::number(bits / 1e6);
     html! {

@@ -1,21 +1,22 @@
-//! What was measured on what, in words, before any figure.
+//! The summary of all results in words.
 
 use std::collections::BTreeSet;
 
 use flashmob_results::cluster::{self, Batch, Cluster, Setting};
 use flashmob_results::disk::Point;
+use flashmob_results::{Document, Measurement};
 use maud::{Markup, html};
 
-use super::claims::{Overall, overall};
-use super::tags;
-use crate::claims::Claim;
+use super::claims::overall;
+use super::{captures, networks, tags, traces};
+use crate::claims::{Claim, Finding};
 use crate::entry::{self, Entry, Medium};
 use crate::sweep;
 use crate::words::{self, capital, percent};
 
-/// Kinds of requests that are told of at the top.
+/// Kinds of requests in the summary of a result.
 const KINDS_MAX: usize = 4;
-/// More results than this would push the verdicts off the first screen: they follow, each in a line.
+/// More results than this follow the verdicts in a line each, so that these stay on the first screen.
 const WHOLE_MAX: usize = 3;
 
 /// Title of the page.
@@ -84,7 +85,7 @@ fn papers(claims: &[Claim]) -> String {
     format!("the {} {}", if names.len() == 1 { "paper" } else { "papers" }, words::list(&names))
 }
 
-/// What imitated processors, and of which kind.
+/// The emulators and the emulated processors.
 fn emulators(entries: &[Entry]) -> String {
     let emulated = entries.iter().filter(|e| e.document.is_emulated()).map(|e| &e.document.device);
     let parts: BTreeSet<String> = emulated
@@ -97,70 +98,60 @@ fn emulators(entries: &[Entry]) -> String {
     capital(&words::list(&parts.into_iter().collect::<Vec<_>>()))
 }
 
-/// What answered in the place of hardware.
+/// The modelled parts in words.
 fn what_was_modelled(entries: &[Entry]) -> String {
-    let devices = entries.iter().any(|e| e.model().is_some());
-    let has = |of: fn(&Cluster) -> bool| {
-        entries.iter().filter(|e| e.document.is_modelled()).filter_map(Entry::cluster).any(of)
-    };
-    let is = |of: fn(&Entry) -> bool| entries.iter().any(|e| e.document.is_modelled() && of(e));
-    let parts: Vec<String> = [
-        is(|e| e.net().is_some())
-            .then(|| "networks in the lab are real programs and TCP over a modelled path".to_string()),
-        is(|e| e.capture().is_some()).then(|| "captured packets crossed a modelled path".to_string()),
-        devices.then(|| "a model answered in the place of a device".to_string()),
-        has(|c| c.setting == Setting::Simulator).then(|| {
-            "simulated clusters are gateway and nodes as state machines in virtual time, all else modelled".to_string()
-        }),
-        has(|c| c.setting == Setting::Lab)
-            .then(|| "clusters in the lab are real processes over modelled air and flash".to_string()),
-        has(|c| c.setting == Setting::Network)
-            .then(|| "nodes on a real network answered as slowly as a modelled flash".to_string()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let modelled: Vec<&Entry> = entries.iter().filter(|e| e.document.is_modelled()).collect();
+    let has = |setting: Setting| modelled.iter().filter_map(|e| e.cluster()).any(|c| c.setting == setting);
+    let parts = [
+        (
+            modelled.iter().any(|e| e.net().is_some()),
+            "networks in the lab are real programs and TCP over a modelled path",
+        ),
+        (modelled.iter().any(|e| e.capture().is_some()), "captured packets crossed a modelled path"),
+        (entries.iter().any(|e| e.model().is_some()), "a model answered in the place of a device"),
+        (
+            has(Setting::Simulator),
+            "simulated clusters are gateway and nodes as state machines in virtual time, all else modelled",
+        ),
+        (has(Setting::Lab), "clusters in the lab are real processes over modelled air and flash"),
+        (has(Setting::Network), "nodes on a real network answered as slowly as a modelled flash"),
+    ];
+    let parts: Vec<String> = parts.iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_string()).collect();
     capital(&words::list(&parts))
 }
 
 fn badge(entries: &[Entry], claim: &Claim) -> Markup {
-    // Beside a verdict that rests on models alone nobody should have to look further up.
-    let modelled = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_modelled());
-    let of_models = claim.findings.iter().all(|f| f.entries.iter().any(modelled)) && !claim.findings.is_empty();
-    let emulated = |at: &usize| entries.get(*at).is_some_and(|e| e.document.is_emulated());
-    let of_emulated = claim.findings.iter().all(|f| f.entries.iter().any(emulated)) && !claim.findings.is_empty();
-    let (class, text) = match overall(claim) {
-        Overall::Holds => ("holds", "✓ holds".to_string()),
-        Overall::Fails => ("fails", "✗ does not hold".to_string()),
-        Overall::Open => ("open", "– not measured".to_string()),
-        Overall::Mixed { holding, all } => ("mixed", format!("± holds for {holding} of {all}")),
+    // A verdict that depends on models is marked beside it.
+    let rests_on = |is: fn(&Document) -> bool| {
+        let any = |finding: &Finding| finding.entries.iter().filter_map(|at| entries.get(*at)).any(|e| is(&e.document));
+        !claim.findings.is_empty() && claim.findings.iter().all(any)
     };
+    let (class, text) = overall(claim);
     let doubtful = claim.findings.iter().any(|f| !f.doubts.is_empty());
-    html! { span class=(format!("verdict {class}")) { (text) @if of_models { " (modelled)" } @if of_emulated { " (emulated)" } @if doubtful { " ⚠" } } }
+    html! { span class=(format!("verdict {class}")) { (text) @if rests_on(Document::is_modelled) { " (modelled)" } @if rests_on(Document::is_emulated) { " (emulated)" } @if doubtful { " ⚠" } } }
 }
 
-/// Of the document and of its points.
+/// Warnings of the document and of its points.
 fn warnings(entry: &Entry) -> usize {
     entry.document.warnings.len() + entry.point_warnings().len()
 }
 
-/// What came of it: one thread's random reads, and the most of each kind of request.
+/// The main finding.
 fn found(entry: &Entry) -> String {
-    if let Some(cluster) = entry.cluster() {
-        return found_of_cluster(cluster);
+    match &entry.document.measurement {
+        Measurement::Disk(_) => found_of_device(entry),
+        Measurement::Cluster(cluster) => found_of_cluster(cluster),
+        Measurement::Net(net) => networks::found(net),
+        Measurement::Capture(capture) => captures::found(capture),
+        Measurement::Trace(trace) => traces::found(trace),
     }
-    if let Some(net) = entry.net() {
-        return super::networks::found(net);
-    }
-    if let Some(capture) = entry.capture() {
-        return super::captures::found(capture);
-    }
-    if let Some(trace) = entry.trace() {
-        return super::traces::found(trace);
-    }
+}
+
+fn found_of_device(entry: &Entry) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(point) = entry.one_thread() {
-        let times = entry::half_and_slowest(point).map_or_else(String::new, |times| format!(" ({times})"));
+        let times =
+            words::p50_and_p99(&point.summary.latency_ns).map_or_else(String::new, |times| format!(" ({times})"));
         parts.push(format!("{} random 4 KiB reads/s with 1 thread{times}", words::number(rate(point))));
     }
     let mut best: Vec<&Point> = Vec::new();
@@ -183,7 +174,7 @@ fn found(entry: &Entry) -> String {
     if parts.is_empty() { "nothing was answered".into() } else { parts.join("; ") }
 }
 
-/// For each kind of load: the most of all, and the most without aggregation.
+/// For each kind of load: the maximum of all, and the maximum without aggregation.
 fn found_of_cluster(cluster: &Cluster) -> String {
     let mut parts: Vec<String> = Vec::new();
     for sweep in sweep::sweeps(cluster).iter().take(KINDS_MAX) {
@@ -208,20 +199,18 @@ fn rate(point: &Point) -> f64 {
     point.summary.requests_per_second.median
 }
 
-/// How that was measured, in a sentence.
+/// The measurement in a sentence.
 fn paragraph(entry: &Entry) -> Markup {
-    if let Some(cluster) = entry.cluster() {
-        return paragraph_of_cluster(entry, cluster);
+    match &entry.document.measurement {
+        Measurement::Disk(_) => paragraph_of_device(entry),
+        Measurement::Cluster(cluster) => paragraph_of_cluster(entry, cluster),
+        Measurement::Net(net) => networks::paragraph(entry, net),
+        Measurement::Capture(capture) => captures::paragraph(entry, capture),
+        Measurement::Trace(trace) => traces::paragraph(entry, trace),
     }
-    if let Some(net) = entry.net() {
-        return super::networks::paragraph(entry, net);
-    }
-    if let Some(capture) = entry.capture() {
-        return super::captures::paragraph(entry, capture);
-    }
-    if let Some(trace) = entry.trace() {
-        return super::traces::paragraph(entry, trace);
-    }
+}
+
+fn paragraph_of_device(entry: &Entry) -> Markup {
     let document = &entry.document;
     let points = entry.points();
     let repetitions: u64 = points.iter().map(|p| p.repetitions.len() as u64).sum();
@@ -257,7 +246,7 @@ fn paragraph_of_cluster(entry: &Entry, cluster: &Cluster) -> Markup {
     }
 }
 
-/// What lies below, in words.
+/// The medium in words.
 fn medium(entry: &Entry) -> String {
     if let Some(model) = entry.model() {
         return format!(

@@ -1,4 +1,4 @@
-//! Every point: its rates, and its percentiles.
+//! Rates and percentiles of every point.
 
 use flashmob_results::disk::{Point, Spread};
 use flashmob_results::latency::PERCENTILES;
@@ -10,19 +10,11 @@ use crate::words;
 
 pub fn points(entries: &[Entry]) -> Markup {
     folded(entries, "points", count, |at, entry| {
-        // Models count it, real disks cannot.
+        // Only models count it.
         let upward = entry.points().iter().flat_map(|p| &p.repetitions).any(|r| r.upward_fraction.is_some());
-        html! {
-            table {
-                thead {
-                    tr {
-                        th { "point" } th { "range" } th { "reps" } th { "requests/s" } th { "min – max" } th { "KB/s" }
-                        th { "requests" } th { "errors" } th { "CPU, us each" } @if upward { th { "upward" } }
-                    }
-                }
-                tbody { @for point in entry.points() { (row(at, point, upward)) } }
-            }
-        }
+        let columns = "point | range | reps | requests/s | min – max | KB/s | requests | errors | CPU, us each";
+        let columns = if upward { format!("{columns} | upward") } else { columns.into() };
+        super::table("", &columns, entry.points().iter().map(|point| row(at, point, upward)))
     })
 }
 
@@ -58,18 +50,9 @@ pub fn percentiles(entries: &[Entry]) -> Markup {
         }
     };
     let tables = folded(entries, "percentiles", count, |at, entry| {
-        html! {
-            table.dense {
-                thead {
-                    tr {
-                        th { "point; times in us" } th { "count" } th { "mean" } th { "min" }
-                        @for percent in PERCENTILES { th { "p" (percent) } }
-                        th { "max" }
-                    }
-                }
-                tbody { @for point in entry.points() { (percentile_row(at, point)) } }
-            }
-        }
+        let percents = PERCENTILES.map(|percent| format!("p{percent}")).join(" | ");
+        let columns = format!("point; times in us | count | mean | min | {percents} | max");
+        super::table("dense", &columns, entry.points().iter().map(|point| percentile_row(at, point)))
     });
     html! { (explained) (tables) }
 }
@@ -85,7 +68,7 @@ fn percentile_row(at: usize, point: &Point) -> Markup {
                 td { (us(latency.mean)) }
                 td { (us(latency.min as f64)) }
                 @for percent in PERCENTILES {
-                    @let text = latency.percentile_ns(percent).map_or("–".into(), |ns| us(ns as f64));
+                    @let text = words::or_dash(latency.percentile_ns(percent).map(|ns| us(ns as f64)));
                     @if latency.count as f64 * (100.0 - percent) / 100.0 < 1.0 { td.few { (text) } } @else { td { (text) } }
                 }
                 td { (us(latency.max as f64)) }

@@ -1,10 +1,10 @@
-//! Traces: a comparison where there are several runs, and of each run its timeline, files, hand-overs, and what is missing.
+//! Traces: a comparison of several runs, and each run's timeline, files, hand-overs and missing sources.
 //!
-//! - `timeline`: which operations are drawn, and what is told of each span
+//! - `timeline`: the drawn operations and their spans
 
 mod timeline;
 
-use flashmob_results::trace::{FileTotal, Layer, Operation, Run, System, Trace, Workload};
+use flashmob_results::trace::{FileTotal, Handover, Layer, Operation, Run, System, Trace, Workload};
 use maud::{Markup, PreEscaped, html};
 
 use super::scrolling;
@@ -19,16 +19,16 @@ use timeline::{heading, shown};
 
 /// Rows of a run's table of files.
 const FILES_MAX: usize = 80;
-/// Operations of a run that are drawn, while there are few runs; else one.
+/// Drawn operations per run if there are few runs; else one.
 const TIMELINES_MAX: usize = 3;
 const RUNS_WITH_SEVERAL_MAX: usize = 3;
-/// Figures of timelines have numbers of their own, behind all others.
+/// Timelines are numbered from here, beyond all other figures.
 const FIRST_NUMBER: usize = 100_000;
 
-/// What came of it.
+/// The main finding.
 pub fn found(trace: &Trace) -> String {
     let of = |run: &Run| {
-        let p50 = run.operations.latency_ns.percentile_ns(50.0).map_or("–".into(), |ns| words::time_ns(ns as f64));
+        let p50 = words::or_dash(words::percentile(&run.operations.latency_ns, 50.0));
         let rate = words::number(run.operations.per_second);
         format!(
             "{} {rate} {}s/s while traced (p50 {p50})",
@@ -43,7 +43,7 @@ pub fn found(trace: &Trace) -> String {
     if parts.is_empty() { "nothing was traced".into() } else { parts.join("; ") }
 }
 
-/// How it was traced, in a sentence.
+/// The measurement in a sentence.
 pub fn paragraph(entry: &Entry, trace: &Trace) -> Markup {
     html! {
         @if let Some(run) = trace.runs.first() {
@@ -126,14 +126,13 @@ pub fn section(entries: &[Entry]) -> Markup {
 
 fn sentence(run: &Run) -> String {
     let operations = &run.operations;
-    let at = |percent| operations.latency_ns.percentile_ns(percent).map(|ns| words::time_ns(ns as f64));
     let name = words::plain(&operations.name, 30);
     let mut parts = vec![format!(
         "{}, {}/s while traced",
         words::plural(operations.count, &name),
         words::number(operations.per_second)
     )];
-    parts.extend(at(50.0).zip(at(99.0)).map(|(p50, p99)| format!("p50 {p50}, p99 {p99}")));
+    parts.extend(words::p50_and_p99(&operations.latency_ns));
     parts.push(format!(
         "{} unattributed",
         words::percent(operations.unattributed_ns as f64 / operations.total_ns.max(1) as f64)
@@ -154,7 +153,7 @@ fn drawn(run: &Run, operation: &Operation, figure: &Figure) -> Markup {
     }
 }
 
-/// Of an operation on average. A mean of a command's system calls, which are unlike each other, would say nothing of it: then of all.
+/// Average per operation. For a command's system calls, which are unlike each other, the sum.
 fn each(run: &Run, value: u64) -> f64 {
     if is_of_all(run) { value as f64 } else { value as f64 / run.operations.count.max(1) as f64 }
 }
@@ -168,22 +167,18 @@ fn of_what(run: &Run) -> &'static str {
 }
 
 fn handovers(run: &Run) -> Markup {
-    let table = html! {
-        table {
-            thead { tr { th { "from → to" } th { "count" } th { "us" } th { "us each" } th { "longest, us" } } }
-            tbody {
-                @for h in &run.handovers {
-                    tr {
-                        th { (h.from.name()) " → " (h.to.name()) }
-                        td { (words::number(each(run, h.count))) }
-                        td { (words::number(each(run, h.total_ns) / 1e3)) }
-                        td { (words::number(h.total_ns as f64 / h.count.max(1) as f64 / 1e3)) }
-                        td { (words::number(h.longest_ns as f64 / 1e3)) }
-                    }
-                }
+    let row = |h: &Handover| {
+        html! {
+            tr {
+                th { (h.from.name()) " → " (h.to.name()) }
+                td { (words::number(each(run, h.count))) }
+                td { (words::number(each(run, h.total_ns) / 1e3)) }
+                td { (words::number(h.total_ns as f64 / h.count.max(1) as f64 / 1e3)) }
+                td { (words::number(h.longest_ns as f64 / 1e3)) }
             }
         }
     };
+    let table = super::table("", "from → to | count | us | us each | longest, us", run.handovers.iter().map(row));
     html! {
         p.muted { (of_what(run)) ": between an event of one layer and the next event, if that is of another layer." }
         (scrolling(&format!("{}: hand-overs", words::plain(&run.name, 60)), table))
@@ -204,12 +199,8 @@ fn files(run: &Run) -> Markup {
             }
         }
     };
-    let table = html! {
-        table.named {
-            thead { tr { th { "file" } th { "layer" } th { "work" } th { "count" } th { "bytes" } th { "us" } } }
-            tbody { @for total in run.files.iter().take(FILES_MAX) { (row(total)) } }
-        }
-    };
+    let rows = run.files.iter().take(FILES_MAX).map(row);
+    let table = super::table("named", "file | layer | work | count | bytes | us", rows);
     html! {
         p.muted { (of_what(run)) @if !is_of_all(run) { ", on average" } "." }
         (scrolling(&format!("{}: files", words::plain(&run.name, 60)), table))

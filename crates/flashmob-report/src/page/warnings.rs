@@ -1,12 +1,13 @@
-//! Every reason to doubt a figure.
+//! All warnings.
 
 use flashmob_results::warning::Warning;
 use maud::{Markup, html};
 
 use crate::entry::Entry;
+use crate::groups::grouped;
 use crate::{sweep, ways, words};
 
-/// With more than this they are folded up.
+/// More warnings than this are folded.
 const OPEN_WARNINGS_MAX: usize = 12;
 
 pub fn section(entries: &[Entry]) -> Markup {
@@ -48,17 +49,9 @@ fn void(entry: &Entry) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Those of points, by what kind they are: many points tend to have the same doubt.
+/// Warnings of points by code: many points tend to have the same one.
 fn by_code(entry: &Entry) -> Vec<(String, Vec<(String, &Warning)>)> {
-    let mut groups: Vec<(String, Vec<(String, &Warning)>)> = Vec::new();
-    for (point, warning) in entry.point_warnings() {
-        let code = code(warning);
-        match groups.iter_mut().find(|group| group.0 == code) {
-            Some(group) => group.1.push((point, warning)),
-            None => groups.push((code, vec![(point, warning)])),
-        }
-    }
-    groups
+    grouped(entry.point_warnings(), |(_, warning)| code(warning))
 }
 
 fn text(warning: &Warning) -> Markup {
@@ -67,5 +60,5 @@ fn text(warning: &Warning) -> Markup {
 
 /// As in the results: `small_file`.
 fn code(warning: &Warning) -> String {
-    crate::words::snake(&format!("{:?}", warning.code))
+    words::snake(&format!("{:?}", warning.code))
 }

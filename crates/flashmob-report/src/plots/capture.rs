@@ -1,5 +1,5 @@
-//! Captured packets: packets over time (P4's figures 11 and 12), round trips of acknowledgements over the sequence (13 and 14), bytes under way against the
-//! window. Of each capture the ways that carried most data.
+//! Captured packets: packets over time (P4's figures 11 and 12), round trips of acknowledgements over the sequence (13 and 14), bytes in flight against the
+//! window. Directions with most data are drawn.
 
 use flashmob_results::capture::Series;
 
@@ -11,17 +11,17 @@ use crate::flows::{self, CapturedWay};
 use crate::plots::Figures;
 use crate::words;
 
-/// Ways that are drawn of each capture, and of all.
+/// Directions drawn of each capture, and of all.
 const WAYS_MAX: usize = 3;
 const ALL_MAX: usize = 12;
 
-/// One way and what it is called.
+/// One direction with its name.
 struct Shown<'a> {
     name: String,
     main: CapturedWay<'a>,
 }
 
-/// What a section shows of a way.
+/// One section's view of a direction.
 struct View {
     y_title: &'static str,
     x_title: &'static str,
@@ -109,7 +109,7 @@ fn shown(entries: &[Entry]) -> Vec<Shown<'_>> {
     all
 }
 
-/// Nothing that cannot be drawn.
+/// A trace of the finite, non-negative points.
 fn trace(name: &str, look: usize, kind: Kind, points: &[(f64, f64)], unit: f64) -> Trace {
     let sound = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite() && *x >= 0.0 && *y >= 0.0);
     Trace { name: name.into(), look, kind, points: sound.map(|(x, y)| (*x, y / unit)).collect() }
@@ -147,7 +147,7 @@ fn drawn(shown: &[Shown], view: &View) -> Figures {
     figures
 }
 
-/// One for all while they can be compared: then slopes can be as well.
+/// One scale for all figures if they are comparable, so that slopes are comparable as well.
 fn scales(highest: &[f64]) -> Vec<Scale> {
     let top = highest.iter().copied().fold(0.0, f64::max);
     let own = highest.iter().map(|max| Scale::linear(if comparable(highest) { top } else { *max }));

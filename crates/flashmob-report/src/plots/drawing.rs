@@ -1,4 +1,4 @@
-//! Figures of lines that belong together, before they are drawn: on one scale where they can be compared.
+//! Related figures of lines, on one scale if they are comparable.
 
 use crate::figure::axes::Scale;
 use crate::figure::lines::{Limit, Lines, Mark, Series};
@@ -8,27 +8,26 @@ use crate::words;
 /// Beyond this factor between highest and lowest, small values would lie on the axis.
 const LINEAR_RATIO_MAX: f64 = 40.0;
 
-/// One of these figures before it is drawn.
+/// A figure before it is drawn.
 pub(super) struct Drawing {
     pub name: String,
     pub title: String,
-    /// Below it, before what is said of scale and repetitions.
+    /// The caption without scale and repetitions.
     pub caption: String,
     pub lines: Vec<Line>,
     pub limits: Vec<Limit>,
     pub x_ticks: Vec<(f64, String)>,
 }
 
-/// One of its lines.
 pub(super) struct Line {
     pub name: String,
     pub look: usize,
     pub marks: Vec<Mark>,
-    /// Repetitions that count at each point.
+    /// Valid repetitions of each point.
     pub repetitions: Vec<u32>,
 }
 
-/// What all figures of a section have in common.
+/// The axes of all figures of a section.
 pub(super) struct Axis {
     pub y_title: &'static str,
     pub x_title: &'static str,
@@ -36,7 +35,7 @@ pub(super) struct Axis {
     pub may_be_logarithmic: bool,
 }
 
-/// Draws them on scales that fit; a single place across is no line.
+/// Draws the figures that have a line of two points or more.
 pub(super) fn drawn(drawings: Vec<Drawing>, axis: &Axis) -> Figures {
     let has_line = |d: &Drawing| d.lines.iter().any(|l| l.marks.len() > 1);
     let drawings: Vec<Drawing> = drawings.into_iter().filter(has_line).collect();

@@ -3,7 +3,7 @@
 use flashmob_results::trace::Run;
 
 use super::{Section, linear_scales};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
 use crate::inserts::{self, LEVEL, MODE};
 use crate::plots::Figures;
@@ -14,7 +14,7 @@ const NAME_CHARACTERS_MAX: usize = 14;
 /// More bars would be too narrow for their names.
 const BARS_MAX: usize = 6;
 
-/// What becomes one figure.
+/// One figure.
 struct Set<'a> {
     name: String,
     caption: String,
@@ -89,6 +89,6 @@ fn drawn(sets: &[Set]) -> Figures {
 fn bar(name: &str, run: &Run) -> Bar {
     let values = inserts::rates(run);
     let range = values.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), v| (min.min(*v), max.max(*v)));
-    let doubtful = doubts(&run.warnings).next().is_some();
+    let doubtful = is_doubtful(&run.warnings);
     Bar { name: name.into(), median: inserts::rate(run), range, values, doubtful }
 }

@@ -1,4 +1,4 @@
-//! Latencies over percentiles: what the slowest requests cost.
+//! Latencies over percentiles.
 
 use flashmob_results::disk::{Pattern, Point};
 
@@ -11,7 +11,7 @@ use crate::words;
 
 /// Lines that can be told apart.
 const LINES_MAX: usize = 6;
-/// The axis: each of these steps takes the same room, for each is about a tenth of the requests of the one before.
+/// Ticks of the axis, evenly spaced: beyond each lies about a tenth of the requests beyond the one before.
 const STEPS: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
 
 pub(super) fn percentiles(entries: &[Entry]) -> Section {
@@ -91,7 +91,7 @@ fn has_latencies(point: &Point) -> bool {
     latencies(point).next().is_some()
 }
 
-/// Percentiles from the median on that at least one request is slower than, in microseconds.
+/// Percentiles from the median on that at least one request exceeds, in microseconds.
 fn latencies(point: &Point) -> impl Iterator<Item = (f64, f64)> + '_ {
     let latency = &point.summary.latency_ns;
     let backed = |percent: f64| latency.count as f64 * (100.0 - percent) / 100.0 >= 1.0;
@@ -103,7 +103,7 @@ fn marks(point: &Point) -> Vec<Mark> {
     latencies(point).map(|(percent, us)| Mark { x: x(percent), y: us, range: None, doubtful: false }).collect()
 }
 
-/// p50 at the left, p99.99 at the right, by the logarithm of what is beyond.
+/// Position of a percentile by the logarithm of the part beyond it: 0 at p50, 1 at p99.99.
 fn x(percent: f64) -> f64 {
     let beyond = |percent: f64| -((100.0 - percent) / 100.0).ln();
     (beyond(percent) - beyond(50.0)) / (beyond(99.99) - beyond(50.0))
@@ -111,9 +111,7 @@ fn x(percent: f64) -> f64 {
 
 fn description(points: &[&Point]) -> String {
     let words = |p: &&Point| {
-        let at = |percent| {
-            p.summary.latency_ns.percentile_ns(percent).map_or("–".to_string(), |ns| words::time_ns(ns as f64))
-        };
+        let at = |percent| words::or_dash(words::percentile(&p.summary.latency_ns, percent));
         format!("{}: p50 {}, p99 {}", words::parameters(&p.parameters), at(50.0), at(99.0))
     };
     format!("{}.", points.iter().map(words).collect::<Vec<_>>().join("; "))

@@ -1,4 +1,4 @@
-//! Which figures there are: chosen by what was measured, never by the name of a preset.
+//! The figures of a page, chosen by the measured points and never by the name of a preset.
 
 mod capture;
 mod cluster;
@@ -18,22 +18,20 @@ use crate::entry::{Entry, has_rate};
 use crate::figure::Figure;
 use crate::figure::axes::Scale;
 
-/// Names of results, each with a function that draws a figure of it; its argument is a number that no other figure of the page has.
+/// Names of results, each with a function that draws a figure; its argument must be unique on the page.
 pub(crate) type Figures = Vec<(String, Box<dyn Fn(usize) -> Result<Figure, Error>>)>;
 
-/// Figures that belong together.
+/// Related figures.
 pub(crate) struct Section {
-    /// The heading.
     pub heading: &'static str,
-    /// What is to be seen, above the figures.
+    /// The text above the figures.
     pub words: &'static str,
-    /// Name of the result, and its figure.
     pub figures: Figures,
-    /// What would measure it, if there is no figure; empty if nobody needs to.
+    /// The command that measures it; empty if no claim depends on it.
     pub command: &'static str,
 }
 
-/// All sections about what there are results of, those without figures included.
+/// All sections about the kinds of results that there are, those without figures included.
 pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     let clusters = entries.iter().any(|entry| entry.cluster().is_some());
     let mut sections = Vec::new();
@@ -48,7 +46,7 @@ pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     }
     let traces = entries.iter().any(|entry| entry.trace().is_some());
     if traces {
-        if entries.iter().any(|entry| crate::inserts::runs(entry).next().is_some()) {
+        if crate::inserts::has_any(entries) {
             sections.push(inserts::rates(entries));
         }
         sections.extend(trace::sections(entries));
@@ -72,16 +70,16 @@ pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     sections
 }
 
-/// Scales for figures with these highest values: one for all while the highest is at most this many times the lowest.
+/// Figures share a scale if their maxima differ by no more than this factor.
 const COMMON_SCALE_RATIO_MAX: f64 = 4.0;
 
-/// True if figures with these highest values stay readable on one scale.
+/// True if figures with these maxima are readable on one scale.
 fn comparable(highest: &[f64]) -> bool {
     let (min, max) = highest.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), v| (min.min(*v), max.max(*v)));
     max <= min * COMMON_SCALE_RATIO_MAX
 }
 
-/// A linear scale for each figure, and what to say of it.
+/// A linear scale for each figure, and the note in the captions.
 fn linear_scales(highest: &[f64]) -> (Vec<Scale>, &'static str) {
     if comparable(highest) {
         let max = highest.iter().copied().fold(0.0, f64::max);
@@ -92,7 +90,6 @@ fn linear_scales(highest: &[f64]) -> (Vec<Scale>, &'static str) {
     }
 }
 
-/// How many repetitions there are, in words.
 fn repetitions(points: &[&Point]) -> String {
     how_many(points.iter().map(|p| p.summary.repetitions))
 }
@@ -105,12 +102,16 @@ fn how_many(counts: impl Iterator<Item = u32> + Clone) -> String {
     }
 }
 
-/// The place that something is about, for captions.
+/// The note in captions of figures with doubtful points.
 fn hollow(points: &[&Point]) -> &'static str {
-    if points.iter().any(|p| crate::entry::is_doubtful(p)) { " Hollow or ⚠: doubtful, see the warnings." } else { "" }
+    if points.iter().any(|p| crate::entry::is_doubtful(&p.warnings)) {
+        " Hollow or ⚠: doubtful, see the warnings."
+    } else {
+        ""
+    }
 }
 
-/// A rate of bytes that can be drawn on a logarithmic scale.
+/// True if the rate of bytes can be drawn on a logarithmic scale.
 fn has_bytes(point: &Point) -> bool {
     let spread = point.summary.bytes_per_second;
     has_rate(point) && spread.median.is_finite() && spread.median > 0.0

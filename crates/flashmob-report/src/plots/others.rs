@@ -1,17 +1,18 @@
-//! What the papers did not measure: writes, deeper queues, reads from a warm page cache. Bars over the depth, or else over the threads.
+//! Workloads that are not in the papers: writes, deeper queues, reads from a warm page cache. Bars over the depth, or else over the threads.
 
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters, Point, Spread};
 
 use super::{Section, hollow, linear_scales, repetitions};
 use crate::entry::{Entry, has_rate, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
+use crate::groups::grouped;
 use crate::plots::Figures;
 use crate::stats;
 use crate::words;
 
 /// Figures of one result; the tables have all points.
 const FIGURES_MAX: usize = 8;
-/// Bars that have room for their values.
+/// Maximum of bars; more have no room for their values.
 const BARS_MAX: usize = 7;
 
 pub(super) fn others(entries: &[Entry]) -> Section {
@@ -33,7 +34,7 @@ pub(super) fn others(entries: &[Entry]) -> Section {
             .map(|point| {
                 let Spread { median, min, max } = of(point);
                 let (name, values) = (across(point).to_string(), stats::rates(point));
-                Bar { name, median, range: (min, max), values, doubtful: is_doubtful(point) }
+                Bar { name, median, range: (min, max), values, doubtful: is_doubtful(&point.warnings) }
             })
             .collect();
         let values: Vec<String> = bars.iter().map(|b| format!("{} at {}", words::number(b.median), b.name)).collect();
@@ -73,13 +74,7 @@ fn groups(entry: &Entry) -> Vec<Vec<&Point>> {
         let p = p.parameters.clone();
         if by_depth { Parameters { depth: 1, ..p } } else { Parameters { threads: 1, ..p } }
     };
-    let mut groups: Vec<Vec<&Point>> = Vec::new();
-    for point in points {
-        match groups.iter_mut().find(|group| key(group[0]) == key(point)) {
-            Some(group) => group.push(point),
-            None => groups.push(vec![point]),
-        }
-    }
+    let mut groups: Vec<Vec<&Point>> = grouped(points, |p| key(p)).into_iter().map(|(_, group)| group).collect();
     for group in &mut groups {
         group.sort_by_key(|p| (p.parameters.depth, p.parameters.threads));
         // Measured twice: the first counts.
@@ -90,7 +85,7 @@ fn groups(entry: &Entry) -> Vec<Vec<&Point>> {
     groups
 }
 
-/// What is equal in all bars.
+/// The parameters that all bars share.
 fn what(p: &Parameters, by_depth: bool) -> String {
     let mut text = format!("{} {} {}", p.operation, p.pattern, words::bytes(p.block_bytes));
     if by_depth {

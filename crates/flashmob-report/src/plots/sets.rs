@@ -10,7 +10,7 @@ use crate::plots::Figures;
 use crate::stats;
 use crate::words;
 
-/// What becomes one figure.
+/// One figure.
 struct Set<'a> {
     name: String,
     setting: String,
@@ -47,7 +47,7 @@ pub(super) fn orders(entries: &[Entry]) -> Section {
     }
 }
 
-/// Those of `sort`, `shuffle` and `rand` that are there.
+/// The present ones of `sort`, `shuffle` and `rand`.
 fn named(group: [Option<&Point>; 3]) -> Vec<(String, &Point)> {
     let names = ["sort", "shuffle", "rand"];
     names.into_iter().zip(group).filter_map(|(name, point)| Some((name.to_string(), point?))).collect()
@@ -73,7 +73,7 @@ fn sets<'a>(entries: &'a [Entry], of: impl Fn(&'a Entry) -> Vec<Vec<(String, &'a
         for bars in of(entry) {
             let Some((_, first)) = bars.first() else { continue };
             let p = &first.parameters;
-            // Under a heading that names the schedulers the first one's would mislead.
+            // The bars have different schedulers.
             let setting = Setting { scheduler: None, ..Setting::of(p) }.words();
             let setting = format!("{}, {}, {setting}", words::bytes(p.block_bytes), words::threads(p.threads));
             sets.push(Set { name: entry.name.clone(), setting, bars });
@@ -82,12 +82,12 @@ fn sets<'a>(entries: &'a [Entry], of: impl Fn(&'a Entry) -> Vec<Vec<(String, &'a
     sets
 }
 
-/// What bars stand for.
+/// The value of the bars.
 #[derive(Clone, Copy)]
 enum Measure {
     MegabytesPerSecond,
     ReadsPerSecond,
-    /// As P3 shows it: time of a repetition over its reads, in parts of a second and what they are called.
+    /// As in P3: time of a repetition / reads, with the units per second and their name.
     TimePerRead {
         per_second: f64,
         unit: &'static str,
@@ -103,7 +103,7 @@ impl Measure {
         }
     }
 
-    /// Of each repetition that counts.
+    /// The value of each valid repetition.
     fn values(self, point: &Point) -> Vec<f64> {
         match self {
             Measure::MegabytesPerSecond => stats::byte_rates(point).iter().map(|rate| rate / 1e6).collect(),
@@ -143,7 +143,7 @@ fn drawn(sets: &[Set], measure: Measure) -> Figures {
                     median,
                     range: (min, max),
                     values: measure.values(point),
-                    doubtful: is_doubtful(point),
+                    doubtful: is_doubtful(&point.warnings),
                 }
             })
             .collect();

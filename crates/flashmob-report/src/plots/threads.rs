@@ -11,63 +11,69 @@ use crate::words;
 
 /// Lines that can be told apart in one figure.
 const LINES_MAX: usize = 10;
-/// Beyond this factor between highest and lowest, small values would lie on the axis.
+/// Beyond this factor between maximum and minimum, small values would lie on the axis.
 const LINEAR_RATIO_MAX: f64 = 20.0;
 const COMMAND: &str = "flashmob bench disk FILE --preset p1";
 
-/// What becomes one figure.
+/// One figure.
 struct Grid<'a> {
     name: String,
     /// Sorted by block size and threads.
     points: Vec<&'a Point>,
 }
 
+/// The value of the lines.
+struct Measure {
+    y_title: &'static str,
+    /// In units of 1 / `unit`.
+    of: fn(&Point) -> Spread,
+    unit: f64,
+    may_be_logarithmic: bool,
+}
+
 pub(super) fn reads(entries: &[Entry]) -> Section {
-    let grids = grids(entries, |_| true);
-    let common = Common::of(&grids);
-    let highest: Vec<f64> = grids.iter().map(|g| g.highest(|p| p.summary.requests_per_second, 1.0)).collect();
-    let (scales, note) = linear_scales(&highest);
-    let mut figures = Figures::new();
-    for (grid, scale) in grids.iter().zip(scales) {
-        let lines = grid.lines(&common, "reads/s", scale, note, |p| p.summary.requests_per_second, 1.0);
-        figures.push((grid.name.clone(), Box::new(move |nth| lines.draw(nth))));
-    }
+    let of = |p: &Point| p.summary.requests_per_second;
+    let measure = Measure { y_title: "reads/s", of, unit: 1.0, may_be_logarithmic: false };
     Section {
         heading: "Random reads per second over threads",
         words: "P1, figures 1 to 4: does the rate grow with threads, and does a smaller read give more of them?",
-        figures,
+        figures: drawn(&grids(entries, |_| true), &measure),
         command: COMMAND,
     }
 }
 
 pub(super) fn bytes(entries: &[Entry]) -> Section {
-    let grids = grids(entries, has_bytes);
-    let common = Common::of(&grids);
     let of = |p: &Point| p.summary.bytes_per_second;
-    let highest: Vec<f64> = grids.iter().map(|g| g.highest(of, 1e-3)).collect();
-    let lowest: Vec<f64> = grids.iter().map(|g| g.lowest(of, 1e-3)).collect();
-    let (low, high) =
-        (lowest.iter().copied().fold(f64::INFINITY, f64::min), highest.iter().copied().fold(0.0, f64::max));
-    let (scales, note) = if grids.iter().zip(&lowest).any(|(g, low)| g.highest(of, 1e-3) > low * LINEAR_RATIO_MAX) {
+    let measure = Measure { y_title: "KB/s (1,000 bytes)", of, unit: 1e-3, may_be_logarithmic: true };
+    Section {
+        heading: "Bytes per second over threads",
+        words: "The same reads by the bytes that they carried.",
+        figures: drawn(&grids(entries, has_bytes), &measure),
+        command: COMMAND,
+    }
+}
+
+fn drawn(grids: &[Grid], measure: &Measure) -> Figures {
+    let common = Common::of(grids);
+    let highest: Vec<f64> = grids.iter().map(|g| g.highest(measure)).collect();
+    let lowest: Vec<f64> = grids.iter().map(|g| g.lowest(measure)).collect();
+    let is_wide = highest.iter().zip(&lowest).any(|(high, low)| *high > low * LINEAR_RATIO_MAX);
+    let (scales, note) = if measure.may_be_logarithmic && is_wide {
+        let low = lowest.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = highest.iter().copied().fold(0.0, f64::max);
+        let several = grids.len() > 1;
+        let note = if several { " Logarithmic; same scale in all of these figures." } else { " Logarithmic." };
         // Decades make the same scale readable for slow and fast devices.
-        (
-            vec![Scale::log(low, high); grids.len()],
-            if grids.len() > 1 { " Logarithmic; same scale in all of these figures." } else { " Logarithmic." },
-        )
+        (vec![Scale::log(low, high); grids.len()], note)
     } else {
         linear_scales(&highest)
     };
     let mut figures = Figures::new();
     for (grid, scale) in grids.iter().zip(scales) {
-        let lines = grid.lines(&common, "KB/s (1,000 bytes)", scale, note, of, 1e-3);
+        let lines = grid.lines(&common, measure, scale, note);
         figures.push((grid.name.clone(), Box::new(move |nth| lines.draw(nth))));
     }
-    Section {
-        heading: "Bytes per second over threads",
-        words: "The same reads by the bytes that they carried.",
-        figures,
-        command: COMMAND,
-    }
+    figures
 }
 
 /// Random reads with at least two thread counts: fewer make no line.
@@ -86,7 +92,7 @@ fn grids<'a>(entries: &'a [Entry], usable: impl Fn(&Point) -> bool) -> Vec<Grid<
     grids
 }
 
-/// At most so many of them, evenly spread, first and last included.
+/// At most `most` of them, evenly spread, first and last included.
 pub(super) fn spread_evenly<T>(mut all: Vec<T>, most: usize) -> Vec<T> {
     let have = all.len();
     if have > most {
@@ -101,28 +107,21 @@ pub(super) fn spread_evenly<T>(mut all: Vec<T>, most: usize) -> Vec<T> {
 }
 
 impl Grid<'_> {
-    fn highest(&self, of: impl Fn(&Point) -> Spread, unit: f64) -> f64 {
+    fn highest(&self, &Measure { of, unit, .. }: &Measure) -> f64 {
         self.points.iter().map(|p| of(p).max.max(of(p).median) * unit).filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
 
-    fn lowest(&self, of: impl Fn(&Point) -> Spread, unit: f64) -> f64 {
+    fn lowest(&self, &Measure { of, unit, .. }: &Measure) -> f64 {
         self.points.iter().map(|p| of(p).median * unit).fold(f64::INFINITY, f64::min)
     }
 
-    fn lines(
-        &self,
-        common: &Common,
-        y_title: &str,
-        scale: Scale,
-        note: &str,
-        of: impl Fn(&Point) -> Spread,
-        unit: f64,
-    ) -> Lines {
+    fn lines(&self, common: &Common, measure: &Measure, scale: Scale, note: &str) -> Lines {
+        let Measure { y_title, of, unit, .. } = *measure;
         let mark = |p: &&Point| Mark {
             x: common.across.part(p.parameters.threads),
             y: of(p).median * unit,
             range: Some((of(p).min * unit, of(p).max * unit)),
-            doubtful: is_doubtful(p),
+            doubtful: is_doubtful(&p.warnings),
         };
         let blocks: Vec<&[&Point]> =
             self.points.chunk_by(|a, b| a.parameters.block_bytes == b.parameters.block_bytes).collect();
@@ -142,7 +141,7 @@ impl Grid<'_> {
         };
         Lines {
             title: format!("{}: random reads over threads, {y_title}", self.name),
-            description: self.description(y_title, &of, unit),
+            description: self.description(measure),
             caption: format!("{}.{note}{left_out}{}", repetitions(&self.points), hollow(&self.points)),
             y_title: y_title.into(),
             x_title: "threads".into(),
@@ -154,17 +153,14 @@ impl Grid<'_> {
         }
     }
 
-    fn description(&self, unit_name: &str, of: &impl Fn(&Point) -> Spread, unit: f64) -> String {
-        let by = |p: &&&Point| of(p).median;
-        let (Some(most), Some(least)) = (
-            self.points.iter().max_by(|a, b| by(a).total_cmp(&by(b))),
-            self.points.iter().min_by(|a, b| by(a).total_cmp(&by(b))),
-        ) else {
+    fn description(&self, &Measure { y_title, of, unit, .. }: &Measure) -> String {
+        let by = |a: &&&Point, b: &&&Point| of(a).median.total_cmp(&of(b).median);
+        let (Some(most), Some(least)) = (self.points.iter().max_by(by), self.points.iter().min_by(by)) else {
             return String::new();
         };
         let words = |p: &Point| {
             format!(
-                "{} {unit_name} at {} with {}",
+                "{} {y_title} at {} with {}",
                 words::number(of(p).median * unit),
                 words::bytes(p.parameters.block_bytes),
                 words::threads(p.parameters.threads)
@@ -174,7 +170,7 @@ impl Grid<'_> {
     }
 }
 
-/// What is equal in all figures of a section, so that they can be compared.
+/// Shared by all figures of a section, so that they are comparable.
 struct Common {
     across: Across,
     /// Sorted.
@@ -196,7 +192,7 @@ impl Common {
     }
 }
 
-/// The axis of threads or links: each doubling takes the same room.
+/// A logarithmic axis of threads or links.
 pub(super) struct Across {
     min: f64,
     max: f64,

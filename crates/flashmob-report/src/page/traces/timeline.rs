@@ -1,4 +1,4 @@
-//! Which operations of a run are drawn, and what is told of each span.
+//! The drawn operations of a run and their spans.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use crate::figure::Figure;
 use crate::figure::timeline::{Piece, TimelineFigure};
 use crate::words;
 
-/// Operations in full, the one of most usual length first. Of system calls, which are unlike each other, the longest: there is most to see.
+/// Operations in full, those nearest to the median duration first. Of system calls, which are unlike each other, the longest first.
 pub fn shown(run: &Run) -> Vec<&Operation> {
     let usual_ns = run.operations.latency_ns.percentile_ns(50.0).unwrap_or(0);
     let mut all: Vec<&Operation> = run.timeline.operations.iter().collect();
@@ -28,7 +28,7 @@ pub fn heading(run: &Run, operation: &Operation) -> String {
     format!("{} {}: {}", words::capital(&name), words::count(operation.number), words::time_ns(duration_ns as f64))
 }
 
-/// All spans of an operation, and spans of unknown origin while it lasted.
+/// All spans of an operation, and the unattributed spans during it.
 pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
     let all = &run.timeline;
     let is_shown = |span: &&Span| match span.operation {
@@ -67,12 +67,12 @@ pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
 fn piece(all: &Timeline, span: &Span, zero_ns: u64, has_places: bool) -> Piece {
     let file = span.file.and_then(|index| all.files.get(index as usize));
     let name = words::plain(all.name(span.name), 60);
-    // The last part of a path says which it is, and fits.
+    // The last component of a path identifies the file and is short.
     let short = file.map(|file| file.name.trim_end_matches('/').rsplit('/').next().unwrap_or(&file.name).to_string());
     let begin_us = (span.begin_ns as i128 - zero_ns as i128) as f64 / 1e3;
     let duration_us = span.end_ns.saturating_sub(span.begin_ns) as f64 / 1e3;
     let thread = all.threads.get(span.thread as usize);
-    // Rows of several places are told apart by them.
+    // Rows of several places are distinguished by them.
     let place = thread.map(|thread| thread.place.as_str()).filter(|_| has_places);
     let of = |what: Option<&str>| what.map_or(String::new(), |what| format!(" · {}", words::plain(what, 60)));
     let parts = [

@@ -3,8 +3,9 @@
 use flashmob_results::cluster::{Batch, Point};
 use flashmob_results::disk::Spread;
 
+use super::super::Figures;
 use super::super::threads::Across;
-use super::{Axis, COMMAND, Drawing, Line, Section, drawn, look, mark, named, usable};
+use super::{Axis, COMMAND, Drawing, Line, Section, batch_line, drawn, line, named};
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
 use crate::sweep::Sweep;
@@ -30,17 +31,14 @@ pub(super) fn rates(entries: &[Entry]) -> Section {
     }
 }
 
-/// One line for each number of nodes, and for each what its flash does.
+/// One line per number of nodes, with the limit of their flash.
 fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
     let across = across(sweep.points.iter().copied().filter(|p| p.parameters.batch == batch));
     let all = sweep.all_nodes();
     let nodes = super::super::threads::spread_evenly(sweep.nodes(batch), LINES_MAX);
-    let mut lines = Vec::new();
-    for n in &nodes {
-        let points: Vec<&Point> = sweep.over_links(*n, batch).collect();
-        let look = all.binary_search(n).unwrap_or_default();
-        lines.push(line(n.to_string(), look, &points, &across, |p| Some(p.summary.requests_per_second)));
-    }
+    let of = |p: &Point| Some(p.summary.requests_per_second);
+    let look = |n: &u32| all.binary_search(n).unwrap_or_default();
+    let line = |n: &u32| line(n.to_string(), look(n), sweep.over_links(*n, batch), |p| across.part(p.links), of);
     let limit = |n: &u32, limit: f64| Limit {
         name: format!("n={n}"),
         points: vec![(0.0, limit * f64::from(*n)), (1.0, limit * f64::from(*n))],
@@ -55,7 +53,7 @@ fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
         name: format!("{name} · {}", words::batch(batch)),
         title: format!("{name}: requests/s over links, {}", words::batch(batch)),
         caption: format!("{}. {dashed}", words::capital(&sweep.words())),
-        lines,
+        lines: nodes.iter().map(line).collect(),
         limits,
         x_ticks: across.ticks(),
     }
@@ -63,53 +61,50 @@ fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
 
 pub(super) fn without_io(entries: &[Entry]) -> Section {
     let of = |p: &Point| Some(p.summary.requests_per_second);
-    let drawings = named(entries, true).iter().filter_map(|(name, s)| of_batches(name, s, "requests/s", of)).collect();
-    let axis = Axis { y_title: "requests/s", x_title: X_TITLE, legend: "k", may_be_logarithmic: true };
     Section {
         heading: "Without I/O: the network alone",
         words: "P1, figure 10: nodes answer without reading.",
-        figures: drawn(drawings, &axis),
+        figures: over_batches(entries, true, "requests/s", true, of),
         command: COMMAND,
     }
 }
 
 pub(super) fn packet_bytes(entries: &[Entry]) -> Section {
-    let of = |p: &Point| p.summary.packet_bytes;
-    let drawings = named(entries, false).iter().filter_map(|(name, s)| of_batches(name, s, "bytes", of)).collect();
-    let axis = Axis { y_title: "bytes", x_title: X_TITLE, legend: "k", may_be_logarithmic: true };
     Section {
         heading: "Mean size of a packet",
         words: "P1, figure 11: bytes of data in a TCP packet that has some, both directions together.",
-        figures: drawn(drawings, &axis),
+        figures: over_batches(entries, false, "bytes", true, |p| p.summary.packet_bytes),
         command: COMMAND,
     }
 }
 
 pub(super) fn packets(entries: &[Entry]) -> Section {
-    let of = |p: &Point| p.summary.packets_per_second;
-    let drawings = named(entries, false).iter().filter_map(|(name, s)| of_batches(name, s, "packets/s", of)).collect();
-    let axis = Axis { y_title: "packets/s", x_title: X_TITLE, legend: "k", may_be_logarithmic: false };
     Section {
         heading: "Packets per second",
         words: "P1, figure 12: TCP packets between gateway and nodes, both directions together, acknowledgements included.",
-        figures: drawn(drawings, &axis),
+        figures: over_batches(entries, false, "packets/s", false, |p| p.summary.packets_per_second),
         command: COMMAND,
     }
 }
 
+/// A figure for each sweep, with a line for each k.
+fn over_batches(
+    entries: &[Entry],
+    no_io: bool,
+    what: &'static str,
+    may_be_logarithmic: bool,
+    of: fn(&Point) -> Option<Spread>,
+) -> Figures {
+    let drawings = named(entries, no_io).iter().filter_map(|(name, s)| of_batches(name, s, what, of)).collect();
+    drawn(drawings, &Axis { y_title: what, x_title: X_TITLE, legend: "k", may_be_logarithmic })
+}
+
 /// At the largest number of nodes, one line for each k.
-fn of_batches(name: &str, sweep: &Sweep, what: &str, of: impl Fn(&Point) -> Option<Spread> + Copy) -> Option<Drawing> {
+fn of_batches(name: &str, sweep: &Sweep, what: &str, of: fn(&Point) -> Option<Spread>) -> Option<Drawing> {
     let nodes = *sweep.all_nodes().last()?;
-    let at = |batch: Batch| sweep.over_links(nodes, batch).collect::<Vec<&Point>>();
     let across = across(sweep.points.iter().copied().filter(|p| p.parameters.nodes == nodes));
-    let batches = sweep.batches().into_iter();
-    let lines: Vec<Line> = batches
-        .map(|batch| {
-            let name = words::batch(batch).trim_start_matches("k=").to_string();
-            line(name, look(batch), &at(batch), &across, of)
-        })
-        .filter(|line| !line.marks.is_empty())
-        .collect();
+    let line = |batch: Batch| batch_line(batch, sweep.over_links(nodes, batch), |p| across.part(p.links), of);
+    let lines: Vec<Line> = sweep.batches().into_iter().map(line).filter(|line| !line.marks.is_empty()).collect();
     Some(Drawing {
         name: name.to_string(),
         title: format!("{name}: {what} over links with {}", words::plural(u64::from(nodes), "node")),
@@ -122,15 +117,4 @@ fn of_batches(name: &str, sweep: &Sweep, what: &str, of: impl Fn(&Point) -> Opti
 
 fn across<'a>(points: impl Iterator<Item = &'a Point>) -> Across {
     Across::of(&points.map(|p| p.parameters.links.max(1)).collect::<Vec<_>>())
-}
-
-fn line(name: String, look: usize, points: &[&Point], across: &Across, of: impl Fn(&Point) -> Option<Spread>) -> Line {
-    let mut line = Line { name, look, marks: Vec::new(), repetitions: Vec::new() };
-    for point in points {
-        if let Some(spread) = of(point).filter(usable) {
-            line.marks.push(mark(across.part(point.parameters.links), spread, point));
-            line.repetitions.push(point.summary.repetitions);
-        }
-    }
-    line
 }

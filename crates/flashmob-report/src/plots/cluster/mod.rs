@@ -1,20 +1,21 @@
 //! P1's figures 7 to 12 of clusters: over links, over nodes, and what crosses the air.
 //!
 //! - `links`: over the links to each node
-//! - `nodes`: over the nodes, with batches that clock themselves beside fixed ones
+//! - `nodes`: over the nodes, with automatic batches beside fixed ones
 
 mod links;
 mod nodes;
 
-use flashmob_results::cluster::{Batch, Point};
+use flashmob_results::cluster::{Batch, Parameters, Point};
 use flashmob_results::disk::Spread;
 
 use super::Section;
 use super::drawing::{Axis, Drawing, Line, drawn};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::Mark;
+use crate::stats::usable;
 use crate::sweep::{self, Sweep};
-use crate::ways::usable;
+use crate::words;
 
 const COMMAND: &str = "flashmob reproduce p1";
 
@@ -44,7 +45,7 @@ fn named(entries: &[Entry], no_io: bool) -> Vec<(String, Sweep<'_>)> {
     all
 }
 
-/// k = 1, 10, 100 and auto look the same everywhere.
+/// k = 1, 10, 100 and auto look the same in all figures.
 fn look(batch: Batch) -> usize {
     match batch {
         Batch::Fixed(1) => 0,
@@ -55,7 +56,30 @@ fn look(batch: Batch) -> usize {
     }
 }
 
-fn mark(x: f64, spread: Spread, point: &Point) -> Mark {
-    let doubtful = doubts(&point.warnings).next().is_some();
-    Mark { x, y: spread.median, range: Some((spread.min, spread.max)), doubtful }
+/// A batch's line at the positions `x`; points without a usable value are left out.
+fn batch_line<'a>(
+    batch: Batch,
+    points: impl Iterator<Item = &'a Point>,
+    x: impl Fn(&Parameters) -> f64,
+    of: impl Fn(&Point) -> Option<Spread>,
+) -> Line {
+    line(words::batch(batch).trim_start_matches("k=").to_string(), look(batch), points, x, of)
+}
+
+fn line<'a>(
+    name: String,
+    look: usize,
+    points: impl Iterator<Item = &'a Point>,
+    x: impl Fn(&Parameters) -> f64,
+    of: impl Fn(&Point) -> Option<Spread>,
+) -> Line {
+    let mut line = Line { name, look, marks: Vec::new(), repetitions: Vec::new() };
+    for point in points {
+        if let Some(Spread { median, min, max }) = of(point).filter(usable) {
+            let (x, doubtful) = (x(&point.parameters), is_doubtful(&point.warnings));
+            line.marks.push(Mark { x, y: median, range: Some((min, max)), doubtful });
+            line.repetitions.push(point.summary.repetitions);
+        }
+    }
+    line
 }

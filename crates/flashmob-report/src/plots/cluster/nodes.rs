@@ -1,9 +1,9 @@
-//! Over the nodes, each k with the links that suit it best: batches that clock themselves beside P1's fixed ones.
+//! Over the nodes, each k with its best number of links: automatic batches beside P1's fixed ones.
 
 use flashmob_results::cluster::{Batch, Point};
 use flashmob_results::disk::Spread;
 
-use super::{Axis, COMMAND, Drawing, Line, Section, drawn, look, mark, named, usable};
+use super::{Axis, COMMAND, Drawing, Section, batch_line, drawn, named};
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
 use crate::sweep::{Sweep, frames_per_request};
@@ -51,7 +51,7 @@ pub(super) fn frames(entries: &[Entry]) -> Section {
     }
 }
 
-/// Nodes across, each taking the same room, so that what is proportional is straight.
+/// A linear axis of nodes.
 struct NodeAxis {
     min: f64,
     max: f64,
@@ -69,7 +69,6 @@ impl NodeAxis {
         if self.max > self.min { (f64::from(nodes) - self.min) / (self.max - self.min) } else { 0.5 }
     }
 
-    /// Not so many that they touch.
     fn ticks(&self) -> Vec<(f64, String)> {
         let some = super::super::threads::spread_evenly(self.nodes.clone(), 8);
         some.into_iter().map(|n| (self.part(n), words::short(f64::from(n)))).collect()
@@ -79,15 +78,8 @@ impl NodeAxis {
 fn over_nodes(name: &str, sweep: &Sweep, what: &str, of: impl Fn(&Point) -> Option<Spread>) -> Drawing {
     let axis = NodeAxis::of(sweep);
     let line = |batch: Batch| {
-        let label = words::batch(batch).trim_start_matches("k=").to_string();
-        let mut line = Line { name: label, look: look(batch), marks: Vec::new(), repetitions: Vec::new() };
-        for point in sweep.nodes(batch).into_iter().filter_map(|n| sweep.best(n, batch)) {
-            if let Some(spread) = of(point).filter(usable) {
-                line.marks.push(mark(axis.part(point.parameters.nodes), spread, point));
-                line.repetitions.push(point.summary.repetitions);
-            }
-        }
-        line
+        let points = sweep.nodes(batch).into_iter().filter_map(|n| sweep.best(n, batch));
+        batch_line(batch, points, |p| axis.part(p.nodes), &of)
     };
     Drawing {
         name: name.to_string(),

@@ -1,17 +1,17 @@
-//! Round-trip times across: each doubling takes the same room, and none at all stands one doubling before the least.
+//! A logarithmic axis of round-trip times, on which 0 is one doubling below the minimum.
 
 use crate::plots::threads::spread_evenly;
 use crate::words;
 
 /// Ticks that fit beside each other.
 const TICKS_MAX: usize = 9;
-/// Outside of these nothing is told apart.
+/// Values outside of these are clamped.
 const RTT_MS_MIN: f64 = 1e-3;
 const RTT_MS_MAX: f64 = 1e7;
 
 pub(super) struct RttAxis {
     rtts: Vec<f64>,
-    /// Logarithms of what stands at the left and at the right.
+    /// Binary logarithms of both ends.
     left: f64,
     right: f64,
 }
@@ -38,13 +38,13 @@ impl RttAxis {
         ((at - self.left) / span).clamp(0.0, 1.0)
     }
 
-    /// The round-trip times that were measured, not so many that they touch.
+    /// The measured round-trip times, at most [`TICKS_MAX`].
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let some = spread_evenly(self.rtts.clone(), TICKS_MAX);
         some.into_iter().map(|rtt| (self.part(rtt), words::short(rtt))).collect()
     }
 
-    /// Round-trip times from this one to the greatest, close enough together for a curve.
+    /// Round-trip times from this one to the maximum, dense enough for a curve.
     pub fn steps_from(&self, rtt_ms: f64) -> Vec<f64> {
         const STEPS: u32 = 24;
         let from = log(rtt_ms).max(self.left);

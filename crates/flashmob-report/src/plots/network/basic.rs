@@ -1,11 +1,11 @@
-//! TCP and UDP each way where no delay and no loss were added, or as little as was measured (P4's figure 6).
+//! TCP and UDP in each direction with the least added delay and loss (P4's figure 6).
 
 use std::cmp::Reverse;
 
 use flashmob_results::net::{Direction, Parameters, Point, Protocol};
 
 use super::{COMMAND, MEGABIT, Section};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
 use crate::plots::Figures;
 use crate::plots::{how_many, linear_scales};
@@ -18,7 +18,9 @@ struct Drawing<'a> {
 
 pub(super) fn section(entries: &[Entry]) -> Section {
     let drawings: Vec<Drawing> = entries.iter().filter_map(drawing).collect();
-    let highest: Vec<f64> = drawings.iter().map(Drawing::highest).collect();
+    let rates = |d: &Drawing| d.shown.iter().filter_map(|(_, way, p)| ways::rate(p, *way)).collect::<Vec<_>>();
+    let highest = |d: &Drawing| rates(d).iter().map(|rate| rate.max / MEGABIT).fold(0.0, f64::max);
+    let highest: Vec<f64> = drawings.iter().map(highest).collect();
     let (scales, note) = linear_scales(&highest);
     let mut figures = Figures::new();
     for (drawing, scale) in drawings.iter().zip(scales) {
@@ -46,14 +48,7 @@ pub(super) fn section(entries: &[Entry]) -> Section {
     }
 }
 
-impl Drawing<'_> {
-    fn highest(&self) -> f64 {
-        let all = self.shown.iter().filter_map(|(_, way, point)| ways::rate(point, *way));
-        all.map(|rate| rate.max / MEGABIT).fold(0.0, f64::max)
-    }
-}
-
-/// One point of each protocol and way; a single one needs no figure.
+/// One point per protocol and direction; `None` for a single point.
 fn drawing(entry: &Entry) -> Option<Drawing<'_>> {
     let net = entry.net()?;
     let mut shown = Vec::new();
@@ -74,8 +69,8 @@ fn drawing(entry: &Entry) -> Option<Drawing<'_>> {
     (shown.len() > 1).then(|| Drawing { name: entry.name.clone(), shown })
 }
 
-/// Least first: what was added to the path, then what was asked for besides, then by the receive maxima, large ones first. Of congestion controls
-/// the system's own comes first, then cubic, which is most systems' own.
+/// Sort key: least added loss and delay first, then fewest options, then the largest receive maxima. Of congestion controls
+/// the system's own comes first, then cubic, the default of most systems.
 fn order(p: &Parameters) -> (f64, f64, u32, bool, Reverse<u64>, u8) {
     let (rtt, loss) = p.path.as_ref().map_or((0.0, 0.0), |path| (path.rtt_ms, path.loss_percent));
     let maximum = |max: Option<u64>| max.unwrap_or(ways::SYSTEM_RECEIVE_MAX_BYTES);
@@ -88,7 +83,7 @@ fn order(p: &Parameters) -> (f64, f64, u32, bool, Reverse<u64>, u8) {
     (loss, rtt, p.streams, p.window_bytes.is_some(), Reverse(least), congestion)
 }
 
-/// What was added all the same.
+/// Conditions of the path in words.
 fn conditions(p: &Parameters) -> Option<String> {
     let path = p.path.as_ref()?;
     let loss =
@@ -105,6 +100,6 @@ fn bar(name: &str, way: Direction, point: &Point) -> Option<Bar> {
         median: rate.median / MEGABIT,
         range: (rate.min / MEGABIT, rate.max / MEGABIT),
         values: ways::rates(point, way).into_iter().map(|v| v / MEGABIT).collect(),
-        doubtful: doubts(&point.warnings).next().is_some(),
+        doubtful: is_doubtful(&point.warnings),
     })
 }

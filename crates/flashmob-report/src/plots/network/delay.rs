@@ -6,8 +6,9 @@ use flashmob_results::net::{Direction, Protocol};
 
 use super::axis::RttAxis;
 use super::{COMMAND, MEGABIT, Section};
-use crate::entry::{Entry, doubts};
+use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::{Limit, Mark};
+use crate::groups::grouped;
 use crate::plots::drawing::{Axis, Drawing, Line, drawn};
 use crate::ways::{self, RttSeries, Setting, bound_bits_per_second};
 use crate::words;
@@ -40,10 +41,10 @@ pub(super) fn udp(entries: &[Entry]) -> Section {
 pub(super) fn congestion(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp: Vec<&RttSeries> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
-    let groups = grouped(&tcp, |s| Setting { congestion: None, ..s.clone() });
+    let groups = similar(&tcp, |s| Setting { congestion: None, ..s.clone() });
     let mut several: Vec<Vec<&RttSeries>> = groups.into_iter().filter(|group| group.len() > 1).collect();
     for group in &mut several {
-        // The system's own is one of those that were chosen, where there are several.
+        // The system's own equals one of several chosen ones.
         let chosen = group.iter().filter(|w| w.setting.congestion.is_some()).count();
         group.retain(|w| w.setting.congestion.is_some() || chosen < 2);
     }
@@ -73,10 +74,10 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
 pub(super) fn receiving(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp = plain(&all, Protocol::Tcp);
-    // Whatever the sender's own maximum is.
+    // The sender's maximum does not matter.
     let bare = |s: &Setting| Setting { client_receive_max_bytes: None, server_receive_max_bytes: None, ..s.clone() };
     let mut drawings: Vec<Drawing> = Vec::new();
-    for mut group in grouped(&tcp, bare) {
+    for mut group in similar(&tcp, bare) {
         group.sort_by_key(|w| w.setting.receive_max_bytes());
         group.dedup_by_key(|w| w.setting.receive_max_bytes());
         if group.len() < 2 {
@@ -106,11 +107,11 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
     }
 }
 
-/// Both ways of each combination with the congestion control and the loss that stand for all.
+/// Both directions of each combination, with the congestion control and loss chosen by [`plain`].
 fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing> {
     let all = ways::all(entries);
     let some = plain(&all, protocol);
-    let groups = grouped(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
+    let groups = similar(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
     let of = |group: &Vec<&RttSeries>| {
         let setting = &group[0].setting;
         let streams = match setting.streams {
@@ -129,7 +130,7 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
     groups.iter().take(FIGURES_MAX).map(of).collect()
 }
 
-/// Ways over several round-trip times, with the least loss of their result, and with the congestion control that most of them have.
+/// Series over several round-trip times with the least loss of their result and its most frequent congestion control.
 fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSeries<'a>> {
     let like = |w: &&RttSeries| w.setting.protocol == protocol && w.ends().is_some();
     let mut kept = Vec::new();
@@ -139,7 +140,7 @@ fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSer
         let loss = own.iter().map(|w| w.setting.loss_percent).fold(f64::INFINITY, f64::min);
         let own: Vec<&RttSeries> = own.into_iter().filter(|w| w.setting.loss_percent <= loss).collect();
         let how_many = |name: &Option<String>| own.iter().filter(|w| w.setting.congestion == *name).count();
-        // Left to the system, then cubic, which is most systems' own, where several have equally many.
+        // Of equally frequent ones the system's own, then cubic, the default of most systems.
         let rank = |name: &Option<String>| (how_many(name), name.is_none(), name.as_deref() == Some("cubic"));
         let Some(most) = own.iter().map(|w| &w.setting.congestion).max_by_key(|name| rank(name)) else { continue };
         kept.extend(own.iter().copied().filter(|w| w.setting.congestion == *most));
@@ -147,17 +148,10 @@ fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSer
     kept
 }
 
-/// Ways of one result that are equal but for what is made equal here.
-fn grouped<'a, 'b>(ways: &[&'b RttSeries<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b RttSeries<'a>>> {
-    let mut groups: Vec<(usize, Setting, Vec<&RttSeries>)> = Vec::new();
-    for way in ways.iter().copied().filter(|w| w.ends().is_some()) {
-        let key = bare(&way.setting);
-        match groups.iter_mut().find(|g| g.0 == way.entry && g.1 == key) {
-            Some(group) => group.2.push(way),
-            None => groups.push((way.entry, key, vec![way])),
-        }
-    }
-    groups.into_iter().map(|(_, _, group)| group).collect()
+/// Series of one result with several round-trip times whose settings are equal after `bare`.
+fn similar<'a, 'b>(series: &[&'b RttSeries<'a>], bare: impl Fn(&Setting) -> Setting) -> Vec<Vec<&'b RttSeries<'a>>> {
+    let several = series.iter().copied().filter(|s| s.ends().is_some());
+    grouped(several, |s| (s.entry, bare(&s.setting))).into_iter().map(|(_, group)| group).collect()
 }
 
 fn axis(group: &[&RttSeries]) -> RttAxis {
@@ -175,7 +169,7 @@ fn drawing(entries: &[Entry], lines: Vec<(usize, String, &RttSeries)>, parts: &[
         Line {
             name,
             look,
-            marks: marks.map(|(x, p)| mark(x, p.rate, doubts(&p.point.warnings).next().is_some())).collect(),
+            marks: marks.map(|(x, p)| mark(x, p.rate, is_doubtful(&p.point.warnings))).collect(),
             repetitions: way.places.iter().map(|p| p.point.summary.repetitions).collect(),
         }
     };
@@ -197,7 +191,7 @@ fn highest(drawing: &Drawing) -> f64 {
     drawing.lines.iter().flat_map(|l| &l.marks).map(|m| m.range.map_or(m.y, |r| r.1)).fold(0.0, f64::max)
 }
 
-/// What the window lets through, from where that is no more than the highest that was measured.
+/// Window / RTT, from the round-trip time at which it falls to the measured maximum.
 fn limit(way: &RttSeries, axis: &RttAxis, top: f64) -> Option<Limit> {
     let (_, last) = way.ends()?;
     let window = way.window_bytes(&last)?;
@@ -216,7 +210,7 @@ fn congestion_of(setting: &Setting) -> String {
     setting.congestion.as_ref().map_or(String::new(), |_| setting.congestion_words())
 }
 
-/// reno, cubic and bbr look the same everywhere.
+/// reno, cubic and bbr look the same in all figures.
 fn look(name: &str, nth: usize) -> usize {
     ["reno", "cubic", "bbr"].iter().position(|known| *known == name).unwrap_or(3 + nth)
 }

@@ -1,4 +1,4 @@
-//! Figures of networks: P4's 6 to 10 and 15, and how throughput went from second to second.
+//! Figures of networks: P4's 6 to 10 and 15, and throughput over time.
 //!
 //! - `basic`: TCP and UDP where nothing was added
 //! - `delay`: over the round-trip time, both ways, congestion controls, receive maxima
@@ -26,5 +26,4 @@ pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
     ]
 }
 
-/// Rates are drawn in these.
 const MEGABIT: f64 = 1e6;

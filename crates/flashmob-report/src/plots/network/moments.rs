@@ -1,4 +1,4 @@
-//! Throughput over time, as the end that measured saw it. Sweeps have too many points for it: theirs is told by the table.
+//! Throughput over time, as seen by the measuring end. Sweeps have too many points and are in the table only.
 
 use flashmob_results::net::{Direction, Point, Repetition};
 
@@ -57,7 +57,7 @@ fn drawn(point: &Point) -> String {
     }
 }
 
-/// Each way of each repetition; only the first of a way has a name.
+/// Each direction of each repetition; only the first of a direction has a name.
 fn traces(point: &Point) -> Vec<Trace> {
     let mut traces: Vec<Trace> = Vec::new();
     for (look, direction) in [Direction::Up, Direction::Down].into_iter().enumerate() {
@@ -70,7 +70,7 @@ fn traces(point: &Point) -> Vec<Trace> {
     traces
 }
 
-/// The middle of each interval, and all streams together: their first intervals, their second ones, and so on.
+/// The middle of each interval with the sum over all streams of the n-th interval.
 fn line(repetition: &Repetition, direction: Direction) -> Vec<(f64, f64)> {
     let begin = repetition.intervals.iter().map(|i| i.begin_s).filter(|s| s.is_finite()).fold(0.0, f64::min);
     let mut seen: std::collections::HashMap<u32, usize> = std::collections::HashMap::new();

@@ -1,4 +1,4 @@
-//! The driver's view (P3's figure 4): how far a command's address lies from the end of the one before, against how long the device took.
+//! The driver's view (P3's figure 4): the step from the end of the previous command against the service time.
 
 use flashmob_results::trace::{Command, Commands, Steps};
 
@@ -10,7 +10,7 @@ use crate::words;
 
 /// Figures of the section.
 const FIGURES_MAX: usize = 16;
-/// Where the logarithmic axis of steps begins: a sector. Commands that go on where the last ended stand there.
+/// Begin of the logarithmic axis of steps, a sector. Steps of 0 are drawn there.
 const STEP_BYTES_MIN: f64 = 512.0;
 
 pub fn section(entries: &[Entry]) -> Option<Section> {

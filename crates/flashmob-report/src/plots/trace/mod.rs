@@ -1,5 +1,5 @@
-//! Traces: how operations' time is made up (what vanishes shows side by side), how long operations took over time (P5's phases), and the
-//! driver's view of P3's figure 4, of traces and of measurements of disks alike.
+//! Traces: operations' time by layers, durations of operations over time (P5's phases), and the
+//! driver's view of P3's figure 4, for traces and for measurements of disks.
 //!
 //! - `driver`: steps of addresses against service times
 
@@ -80,8 +80,8 @@ fn durations(entries: &[Entry]) -> Section {
             continue;
         }
         let name = format!("{} · {}", entry.name, words::plain(&run.name, 40));
-        let at = |percent| run.operations.latency_ns.percentile_ns(percent).map(|ns| words::time_ns(ns as f64));
-        let typical = at(50.0).zip(at(99.0)).map_or(String::new(), |(p50, p99)| format!(" p50 {p50}, p99 {p99}."));
+        let typical =
+            words::p50_and_p99(&run.operations.latency_ns).map_or(String::new(), |times| format!(" {times}."));
         let figure = Traces {
             title: format!("{name}: durations of operations over time"),
             description: format!("Durations of {}.{typical}", words::plural(points.len() as u64, "operation")),
