@@ -44,7 +44,7 @@ impl Session {
             Err(why) => return Ok(Session { sources: blind(wanted, &why), tracing: None }),
         };
         // Before any thread is followed, so that the reader is not taken for a child.
-        let reader = Reader::start(files, tracing.layout(), limits::memory_bytes(wanted));
+        let reader = Reader::start(files, tracing.layout, limits::memory_bytes(wanted));
         tracing.reader = Some(reader.map_err(CaptureError::Reader)?);
         let sources = tracing.enable(wanted);
         Ok(Session { sources, tracing: Some(tracing) })
@@ -59,7 +59,7 @@ impl Session {
     /// Where a traced program may write lines of its own, which become records `ftrace:print` with a field `buf`, whose text ends with a newline.
     #[must_use]
     pub fn marker(&self) -> Option<&Path> {
-        self.tracing.as_ref().map(Tracing::marker)
+        self.tracing.as_ref().map(|tracing| tracing.marker.as_path())
     }
 
     /// Traces from now on.

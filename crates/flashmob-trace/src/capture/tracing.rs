@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flashmob_results::trace::{Layer, Source};
 
@@ -41,10 +41,10 @@ pub struct Tracing {
     _guardian: Option<Guardian>,
     tracefs: Tracefs,
     owner: Owner,
-    marker: PathBuf,
+    pub marker: PathBuf,
     formats: Vec<EventFormat>,
     texts: Texts,
-    layout: PageLayout,
+    pub layout: PageLayout,
     /// Nobody was named to begin with.
     awaits_threads: bool,
 }
@@ -95,14 +95,6 @@ impl Tracing {
         Ok((tracing, files))
     }
 
-    pub fn layout(&self) -> PageLayout {
-        self.layout
-    }
-
-    pub fn marker(&self) -> &Path {
-        &self.marker
-    }
-
     fn threads(&self) -> &Instance {
         &self.instances[0]
     }
@@ -114,7 +106,7 @@ impl Tracing {
     /// Enables what is wanted, as far as the kernel has it.
     pub fn enable(&mut self, wanted: &Wanted) -> Vec<Source> {
         let mut tally = Tally::default();
-        if let Err(why) = self.learn(MARKER.0, MARKER.1) {
+        if let Err(why) = self.learn(MARKER.0, MARKER.0, MARKER.1) {
             log::warn!("what programs write to the marker cannot be read: {why}");
         }
         self.awaits_threads = wanted.follow_children && wanted.threads.is_empty();
@@ -131,7 +123,7 @@ impl Tracing {
                 tally.note(system, why.clone());
                 continue;
             }
-            let enabled = self.learn(system, name).and_then(|()| {
+            let enabled = self.learn(system, system, name).and_then(|()| {
                 let filter = self.filter(event, wanted, &mut tally);
                 self.of(event.scope).enable(system, name, filter.as_deref())
             });
@@ -184,12 +176,8 @@ impl Tracing {
         self.threads().add_thread(thread).map_err(|error| CaptureError::io(&path, error))
     }
 
-    /// Reads an event's layout, once.
-    fn learn(&mut self, system: &str, name: &str) -> Result<(), String> {
-        self.learn_as(system, system, name)
-    }
-
-    fn learn_as(&mut self, shown: &str, system: &str, name: &str) -> Result<(), String> {
+    /// Reads an event's layout, once. In the capture its system is called `shown`.
+    fn learn(&mut self, shown: &str, system: &str, name: &str) -> Result<(), String> {
         let text = self.threads().format_text(system, name)?;
         let format = EventFormat::parse(shown, &text).map_err(|error| error.to_string())?;
         if !self.formats.iter().any(|known| known.id == format.id) {
@@ -220,7 +208,7 @@ impl Tracing {
         if !self.threads().has(system, name) {
             return Err(format!("the kernel lacks the event {system}:{name}; Linux 5.9 with eBPF has it"));
         }
-        self.learn(system, name)?;
+        self.learn(system, system, name)?;
         self.threads().enable(system, name, None)?;
         self.names = Some(Names::attach(&self.tracefs)?);
         Ok(())
@@ -232,7 +220,7 @@ impl Tracing {
         let mut used = 0;
         for (group, name) in &probes.events {
             let enabled =
-                self.learn_as(sqlite::SYSTEM, group, name).and_then(|()| self.threads().enable(group, name, None));
+                self.learn(sqlite::SYSTEM, group, name).and_then(|()| self.threads().enable(group, name, None));
             match enabled {
                 Ok(()) => used += 1,
                 Err(error) => why.push(format!("{name}: {error}")),
