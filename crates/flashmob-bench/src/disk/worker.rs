@@ -40,7 +40,7 @@ const SHORT_NS: usize = 4096;
 
 /// Nanoseconds of the monotonic clock: one number, where [`std::time::Instant`] has two.
 #[inline]
-pub(super) fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }

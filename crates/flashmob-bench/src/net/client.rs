@@ -14,7 +14,7 @@ use super::error::NetError;
 use super::protocol::parameters::{BLOCK_BYTES_DEFAULT, Parameters};
 use super::protocol::results::Results;
 use super::protocol::{Cookie, RESULTS_BYTES_MAX, State, datagram, stream_id};
-use super::stream::{self, Manner, Socket, Stream};
+use super::stream::{self, Socket, Stream};
 use super::traffic::{Counted, Traffic};
 use super::{outcome, setup};
 use flashmob_host::addresses_of;
@@ -237,8 +237,7 @@ impl Session<'_> {
             limit: None,
             is_leading: true,
         };
-        let manner = Manner { rate_bits_per_second: p.rate_bits_per_second, counters_64bit: p.counters_64bit };
-        let mut traffic = Traffic::start(streams, stream::block(p.block_bytes), &course, manner)?;
+        let mut traffic = Traffic::start(streams, p, &course)?;
         let ending = traffic.drive(&self.control, &course, self.cancel, watch);
         match ending {
             Ending::Over => {}
@@ -296,19 +295,15 @@ impl Session<'_> {
     }
 
     fn connection(&self) -> Result<Socket, NetError> {
-        let doing = "opening a data connection";
-        let peer = || self.control.peer.clone();
-        let stream =
-            setup::connect(self.address, self.target.bind, Some(&self.parameters), self.target.connect_timeout)
-                .map_err(|source| match source.kind() {
-                    io::ErrorKind::TimedOut => NetError::NoAnswer { peer: peer(), after: self.target.connect_timeout },
-                    _ => NetError::Broken { peer: peer(), doing: doing.into(), source },
-                })?;
-        (&stream).write_all(self.cookie.bytes()).map_err(|source| NetError::Broken {
-            peer: peer(),
-            doing: doing.into(),
-            source,
-        })?;
+        let (peer, limit) = (|| self.control.peer.clone(), self.target.connect_timeout);
+        let broken = |source| NetError::Broken { peer: peer(), doing: "opening a data connection".into(), source };
+        let stream = setup::connect(self.address, self.target.bind, Some(&self.parameters), limit).map_err(
+            |source| match source.kind() {
+                io::ErrorKind::TimedOut => NetError::NoAnswer { peer: peer(), after: limit },
+                _ => broken(source),
+            },
+        )?;
+        (&stream).write_all(self.cookie.bytes()).map_err(broken)?;
         setup::set_tcp(&stream, &self.parameters)?;
         Ok(Socket::Tcp(Arc::new(stream)))
     }

@@ -90,9 +90,7 @@ impl Control {
             match self.hear(left.min(LOOKS_EVERY)).map_err(|source| self.broken(doing, source))? {
                 Heard::Byte(byte) => return Ok(byte),
                 Heard::Closed => return Err(self.closed(doing)),
-                Heard::Nothing if left.is_zero() => {
-                    return Err(self.silent(doing, limit));
-                }
+                Heard::Nothing if left.is_zero() => return Err(self.silent(doing, limit)),
                 Heard::Nothing => {}
             }
         }

@@ -13,7 +13,8 @@ use super::control::{Control, Heard};
 use super::course::{Course, Ending};
 use super::error::NetError;
 use super::look::Look;
-use super::stream::{Manner, Shared, Socket, Stream, Work};
+use super::protocol::parameters::Parameters;
+use super::stream::{self, Shared, Socket, Stream, Work};
 
 /// Interval of samples.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
@@ -72,13 +73,15 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Starts the threads.
-    pub fn start(streams: Vec<Stream>, block: Vec<u8>, course: &Course, manner: Manner) -> Result<Traffic, NetError> {
+    pub fn start(streams: Vec<Stream>, parameters: &Parameters, course: &Course) -> Result<Traffic, NetError> {
         let limit = course.limit_bytes();
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             is_counting: AtomicBool::new(course.omit.is_zero()),
             left_bytes: AtomicI64::new(if course.omit.is_zero() { limit } else { i64::MAX }),
-            block,
+            block: stream::block(parameters.block_bytes),
+            rate_bits_per_second: parameters.rate_bits_per_second,
+            counters_64bit: parameters.counters_64bit,
         });
         let now = Instant::now();
         let first: Vec<Look> = streams.iter().map(Look::at).collect();
@@ -96,8 +99,7 @@ impl Traffic {
             streams,
         };
         for at in 0..traffic.streams.len() {
-            let thread = traffic.streams[at].start(&traffic.shared, manner);
-            match thread {
+            match traffic.streams[at].start(&traffic.shared) {
                 Ok(thread) => traffic.threads.push(thread),
                 Err(source) => {
                     // Threads that run must not outlive this.
