@@ -1,4 +1,4 @@
-//! Everything there is, and the queue of what happens next.
+//! The simulated world and its event queue.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ use crate::flash::FlashModel;
 const GATEWAY_PORT: u32 = 0;
 /// How long a connection takes to be made; nothing is measured of it.
 const CONNECT_TIME: Duration = Duration::from_millis(1);
-/// The shortest virtual time between two questions whether to go on.
+/// Shortest virtual time between two calls of `go_on`.
 const STEP_MIN: Duration = Duration::from_micros(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,8 +126,8 @@ impl World {
         Ok(world)
     }
 
-    /// Goes on for `time`, and tells what was measured meanwhile. After each `step` it is asked whether to go on, and told how much of
-    /// the time is over. `clock` times the gateway's turns.
+    /// Runs for `time` and returns the measurement. After each `step`, `go_on` receives the finished fraction and returns whether to continue.
+    /// `clock` times the gateway's turns.
     pub(super) fn measure(
         &mut self,
         time: Duration,
@@ -348,7 +348,7 @@ impl World {
         self.airs[cell].advance(self.now, &mut outcomes);
         for outcome in outcomes.drain(..) {
             let Some((link, attempt, segment)) = self.segments.try_remove(outcome.id as usize) else { continue };
-            // What comes for a connection that is over finds nobody.
+            // Segments of a closed connection are dropped.
             if outcome.fate == Fate::Delivered && attempt == self.attempts[link] {
                 self.arrived(link, &segment);
             }
