@@ -16,12 +16,10 @@ use super::worker::{self, Model, Reads, Tally, Writes};
 use crate::load::random::Random;
 use flashmob_host::is_android;
 
-/// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(100);
 /// Stack of a thread; its buffers are on the heap.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Reports of a thread.
 enum Report {
     Ready,
     Done(Result<Tally, DiskError>),

@@ -34,7 +34,6 @@ const WAKE_BYTES_MIN: u64 = 64 << 10;
 /// Waiting for more bytes saves nothing.
 const WAKE_BYTES_MAX: u64 = 256 << 10;
 
-/// The socket of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Socket {
     Tcp(Arc<TcpStream>),
@@ -50,7 +49,6 @@ impl Socket {
     }
 }
 
-/// The work of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Send,
@@ -79,7 +77,6 @@ pub(super) fn works(p: &Parameters, is_client: bool) -> Vec<(Direction, Work)> {
     directions.iter().flat_map(|&direction| std::iter::repeat_n(one(direction), p.streams as usize)).collect()
 }
 
-/// The counts of its thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Bytes in the stream's direction.
@@ -140,7 +137,6 @@ impl Shared {
     }
 }
 
-/// One stream.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     /// Its number in the protocol.

@@ -53,7 +53,6 @@ pub(super) struct StreamCount {
     pub omitted: Udp,
 }
 
-/// Running threads.
 pub(super) struct Traffic {
     streams: Vec<Stream>,
     shared: Arc<Shared>,
@@ -72,7 +71,6 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Starts the threads.
     pub fn start(streams: Vec<Stream>, parameters: &Parameters, course: &Course) -> Result<Traffic, NetError> {
         let limit = course.limit_bytes();
         let shared = Arc::new(Shared {
@@ -182,7 +180,6 @@ impl Traffic {
         }
     }
 
-    /// Counting begins now.
     fn begin_counting(&mut self, course: &Course, watch: &mut dyn FnMut(&[Interval])) {
         let now = Instant::now();
         if course.interval.is_some() && now - self.last_at > Duration::from_millis(50) {
@@ -335,7 +332,6 @@ impl Traffic {
     }
 }
 
-/// Threads that were stopped.
 pub(super) struct Stopping {
     streams: Vec<Stream>,
     threads: Vec<JoinHandle<Histogram<u64>>>,

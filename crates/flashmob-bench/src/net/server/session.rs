@@ -33,7 +33,6 @@ const ENDLESS: Duration = Duration::from_secs(86_400);
 /// Interval of checks for the client while data connections are awaited.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-/// One test.
 pub(super) struct Session<'a> {
     control: Control,
     client: SocketAddr,
@@ -152,18 +151,15 @@ impl<'a> Session<'a> {
         while sockets.len() < count(p) {
             listening.set_read_timeout(Some(LOOKS_EVERY)).map_err(NetError::system("set up a socket for datagrams"))?;
             let mut hello = [0; 64];
-            let (bytes, from) = match listening.recv_from(&mut hello) {
-                Ok(heard) => heard,
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    self.check(until, "its first datagrams were awaited")?;
-                    continue;
-                }
+            let heard = match listening.recv_from(&mut hello) {
+                Ok(heard) => Some(heard),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => None,
                 Err(source) => return Err(NetError::System { doing: "receive datagrams", source }),
             };
             // Datagrams may come from other hosts.
-            let Some(answer) =
-                datagram::answer_to(&hello[..bytes]).filter(|_| from.ip().to_canonical() == self.client.ip())
-            else {
+            let heard = heard.filter(|(_, from)| from.ip().to_canonical() == self.client.ip());
+            let hello = heard.and_then(|(bytes, from)| Some((datagram::answer_to(&hello[..bytes])?, from)));
+            let Some((answer, from)) = hello else {
                 self.check(until, "its first datagrams were awaited")?;
                 continue;
             };
@@ -197,7 +193,7 @@ impl<'a> Session<'a> {
     fn said(&self, byte: u8) -> NetError {
         let reason = match State::of(byte) {
             Some(State::ClientTerminate) => "it was stopped there".to_string(),
-            _ => format!("it said {byte}, which means nothing here"),
+            _ => format!("it sent byte {byte}, which is not valid here"),
         };
         NetError::Ended { peer: self.control.peer.clone(), reason }
     }
@@ -232,7 +228,7 @@ impl<'a> Session<'a> {
             let _ = self.control.say(State::ServerTerminate, "ending");
         }
         let counted = traffic.stop(&course, &mut |_| {}).end();
-        let doing = "data was going";
+        let doing = "data was transferred";
         let ended = match ending {
             _ if is_end => Ok(()),
             Ending::Cancelled => Err(NetError::Cancelled),
