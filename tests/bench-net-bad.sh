@@ -26,16 +26,16 @@ peer full
 refused 'packets that are dropped' 'no answer .* within 1 s: a firewall' "${NET[@]}" -c "127.0.0.1:$PEER" --connect-timeout 1
 stop peer
 peer banner
-refused 'an SSH server' "no iperf3 server.*'SSH-2.0" "${NET[@]}" -c "127.0.0.1:$PEER"
+refused 'an SSH server' "not an iperf3 or flashmob server.*'SSH-2.0" "${NET[@]}" -c "127.0.0.1:$PEER"
 stop peer
 peer silent
-refused 'somebody who says nothing' 'silent for 1 s while waiting for its first word' "${NET[@]}" -c "127.0.0.1:$PEER" --connect-timeout 1
+refused 'somebody who says nothing' 'silent for 1 s while waiting for its first message' "${NET[@]}" -c "127.0.0.1:$PEER" --connect-timeout 1
 stop peer
 peer close
-refused 'an end in the middle of the test' 'closed the connection while data was going' "${NET[@]}" -c "127.0.0.1:$PEER" --time 30
+refused 'an end in the middle of the test' 'closed the connection while data was transferred' "${NET[@]}" -c "127.0.0.1:$PEER" --time 30
 stop peer
 peer stop
-refused 'a peer that moves no more data' 'silent for 10 s while data was going' "${NET[@]}" -c "127.0.0.1:$PEER" --time 60
+refused 'a peer that moves no more data' 'silent for 10 s while data was transferred' "${NET[@]}" -c "127.0.0.1:$PEER" --time 60
 stop peer
 refused 'a congestion control that there is not' "'nosuch' is unknown to this system; this system has .*" "${NET[@]}" -c "127.0.0.1:$PORT" -C nosuch
 

@@ -22,9 +22,7 @@ use crate::nbd::slots::Request;
 use crate::nbd::uri::Uri;
 use crate::progress::{Progress, Unit};
 
-/// Requests outstanding at once.
 const OUTSTANDING: u32 = 16;
-/// Bytes of a read or write.
 const CHUNK_BYTES: u32 = 256 * 1024;
 /// Bytes of a write of zeroes: they cost no traffic, but a server may have to write them out.
 const ZEROES_BYTES: u32 = 32 << 20;
@@ -184,7 +182,6 @@ impl Replies for Answers {
     }
 }
 
-/// The connection of a copy.
 struct Copy {
     single: Single,
     answers: Answers,
@@ -209,7 +206,6 @@ impl Copy {
         self.single.connection.send()
     }
 
-    /// Waits for all answers.
     fn drain(&mut self) -> Result<(), Error> {
         while self.single.connection.outstanding() > 0 {
             self.turn()?;

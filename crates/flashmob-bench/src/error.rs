@@ -13,37 +13,28 @@ use flashmob_core::nbd::protocol as p;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum Error {
-    /// The server cannot be reached.
     #[error("cannot connect to {server}: {source}; check that it runs and listens there")]
     Connect { server: String, source: io::Error },
-    /// The server was silent for too long.
     #[error(
         "{server} was silent for {} s while {doing}; check that it is neither stopped nor overloaded, or allow more time",
         after.as_secs_f64()
     )]
     Timeout { server: String, doing: String, after: Duration },
-    /// The server ended the connection.
     #[error("{server} closed the connection while {doing}; its log may say why")]
     Closed { server: String, doing: String },
-    /// The connection broke.
     #[error("the connection to {server} failed while {doing}: {source}")]
     Io { server: String, doing: String, source: io::Error },
-    /// The server violated the protocol.
     #[error("{server} does not speak NBD as documented: {reason}")]
     Protocol { server: String, reason: String },
-    /// The server refused the export.
     #[error("{server} refused {what}: {reason}")]
     Refused { server: String, what: String, reason: String },
-    /// The server answered a request with an error.
     #[error("{server} answered {error} to {what}")]
     Request { server: String, what: String, error: ServerError },
     /// The export does not support what was asked for.
-    #[error("{server} cannot be used so: {reason}")]
+    #[error("{server} cannot be used for this: {reason}")]
     Unsuitable { server: String, reason: String },
-    /// The parameters of the load contradict each other.
-    #[error("the load makes no sense: {0}")]
+    #[error("the load is invalid: {0}")]
     Load(String),
-    /// A local file cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File { path: PathBuf, doing: &'static str, source: io::Error },
     /// This machine lacks a resource.

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 
 use crate::random::Random;
 
-/// Requests that one of the load's clients keeps outstanding, at most: a gateway gives a client only so much.
+/// Maximum outstanding requests of one client of the load: the gateway's own limit per client.
 const CLIENT_OUTSTANDING_MAX: u32 = 1024;
 /// The longest latency that is recorded: an hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -23,7 +23,7 @@ pub struct Plan {
     pub range_bytes: u64,
     /// Bytes of each request.
     pub block_bytes: u32,
-    /// Of 100 requests so many read; the others write.
+    /// Percentage of reads; the others are writes.
     pub read_percent: f64,
     /// Requests outstanding at once.
     pub outstanding: u32,

@@ -13,7 +13,6 @@ use super::{BenchFileError, HEADER_BYTES, Header, SIZE_BYTES_MIN};
 use crate::load::reference::{PatternReference, Reference};
 use crate::progress::{Progress, Unit};
 
-/// Bytes per write.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Most unsynced bytes, so that progress is accurate and cancelling does not take minutes.
 const SYNC_BYTES: u64 = 32 << 20;

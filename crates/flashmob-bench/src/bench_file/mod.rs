@@ -30,45 +30,34 @@ pub enum BenchFileError {
     /// It would hold nothing beyond its header.
     #[error("{0} bytes are too few for a benchmark's file; {min} at least", min = Bytes(SIZE_BYTES_MIN))]
     TooSmall(u64),
-    /// The path exists already.
     #[error("{} exists already; use it, remove it, or name another file", .0.display())]
     Exists(PathBuf),
-    /// The path is a directory.
     #[error("{} is a directory; name a file in it", .0.display())]
     IsDirectory(PathBuf),
     /// A socket, a pipe or a terminal.
     #[error("{} is neither a file nor a block device; name one", .0.display())]
     NotAFile(PathBuf),
-    /// The file is empty.
     #[error("{} is empty; name a file with content, or remove it and have one made", .0.display())]
     Empty(PathBuf),
-    /// Writing to a block device would destroy what is on it.
     #[error("{} is a block device; it is never written to, because that would destroy its content; name a file", .0.display())]
     IsDevice(PathBuf),
-    /// Writing would destroy someone's data.
     #[error("{} was not made by this benchmark, and writing would destroy its content; name a new file, or allow it to be overwritten", .0.display())]
     NotOurs(PathBuf),
-    /// The file system is too full.
     #[error("{} lacks {} for a file of {}: {} are free; remove something, or choose a smaller file or another place",
         directory.display(), Bytes(needed_bytes.saturating_sub(*free_bytes)), Bytes(*needed_bytes), Bytes(*free_bytes))]
     NoSpace { directory: PathBuf, needed_bytes: u64, free_bytes: u64 },
-    /// The file system cannot hold a file of this size.
     #[error("the file system of {} holds no file of {}{}; choose a smaller one, or another place", path.display(), Bytes(*size_bytes),
         limit_bytes.map(|limit| format!(", at most {}", Bytes(limit))).unwrap_or_default())]
     TooLarge { path: PathBuf, size_bytes: u64, limit_bytes: Option<u64> },
-    /// The file system is read-only.
     #[error("{} is on a read-only file system; name a file elsewhere", .0.display())]
     ReadOnly(PathBuf),
-    /// Another process is making the same file.
     #[error("{} is being made by another process; wait for it, or name another file", .0.display())]
     Busy(PathBuf),
     /// The name of the partial file is taken.
     #[error("{} is in the way and was not made by this benchmark; remove it, or name another file", .0.display())]
     InTheWay(PathBuf),
-    /// Cancelled; nothing is left of it.
     #[error("stopped; nothing is left of {}", .0.display())]
     Cancelled(PathBuf),
-    /// The system refused otherwise.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
 }

@@ -1,8 +1,8 @@
 //! The threads of one repetition.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flashmob_results::disk::{Engine, Operation, Parameters, Pattern, Sync};
@@ -16,32 +16,10 @@ use super::worker::{self, Model, Reads, Tally, Writes};
 use crate::load::random::Random;
 use flashmob_host::is_android;
 
-/// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(100);
 /// Stack of a thread; its buffers are on the heap.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Where threads wait until all are ready, and learn whether to begin.
-#[derive(Debug, Default)]
-struct Gate {
-    verdict: Mutex<Option<bool>>,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn say(&self, begin: bool) {
-        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin);
-        self.opened.notify_all();
-    }
-
-    fn wait(&self) -> bool {
-        let guard = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = self.opened.wait_while(guard, |v| v.is_none()).unwrap_or_else(PoisonError::into_inner);
-        said.unwrap_or(false)
-    }
-}
-
-/// Reports of a thread.
 enum Report {
     Ready,
     Done(Result<Tally, DiskError>),
@@ -60,7 +38,8 @@ pub(super) fn run(
     tick: &mut dyn FnMut(f64),
 ) -> Result<Tally, DiskError> {
     let limit = Limit::new(stop, parameters.threads, parameters.pattern == Pattern::Sequential, cancel);
-    let gate = Gate::default();
+    // Threads wait here until all are ready, and learn whether to begin.
+    let gate = OnceLock::new();
     std::thread::scope(|scope| {
         let (report, reports) = mpsc::channel();
         let mut started = 0;
@@ -77,7 +56,7 @@ pub(super) fn run(
                     }
                 };
                 let _ = report.send(Report::Ready);
-                if gate.wait() {
+                if *gate.wait() {
                     let _ = report.send(Report::Done(member.work(limit, &mut offsets)));
                 }
             };
@@ -97,7 +76,7 @@ pub(super) fn run(
             }
         }
         // If one thread fails, none begins: the figures would be those of fewer threads.
-        gate.say(outcome.is_ok());
+        let _ = gate.set(outcome.is_ok());
         outcome?;
         gather(&reports, &limit, stop, tick)
     })

@@ -66,7 +66,7 @@ pub fn of_point(point: &Point) -> Vec<Warning> {
         add(
             Code::WideSpread,
             format!(
-                "the repetitions differ by {percent:.0} %: {:.0} to {:.0}/s; end what else runs, or take more of them",
+                "the repetitions differ by {percent:.0} %: {:.0} to {:.0}/s; stop other programs, or take more of them",
                 rate.min, rate.max
             ),
         );
@@ -87,7 +87,7 @@ pub fn of_point(point: &Point) -> Vec<Warning> {
     {
         add(
             Code::ServedFromCache,
-            "these writes end in memory, not on the disk; add --sync fdatasync or dsync, or --cache direct".into(),
+            "these writes reach the page cache, not the disk; add --sync fdatasync or dsync, or --cache direct".into(),
         );
     }
     warnings
@@ -100,7 +100,7 @@ pub fn of_lateness(disk: &ModelledDisk, latencies_ns: &Histogram<u64>) -> Option
     let (late, served) = (late_ns as f64, latencies_ns.value_at_quantile(0.5) as f64);
     (late > LATE_FRACTION_MAX * served).then(|| {
         let text = format!(
-            "this machine was {:.0} us late with the model's answers, of {:.0} us (medians); end what else runs, or model a slower device",
+            "this machine was {:.0} us late with the model's answers, of {:.0} us (medians); stop other programs, or model a slower device",
             late / 1000.0,
             served / 1000.0
         );
@@ -120,7 +120,6 @@ pub fn once_each(warnings: Vec<Warning>) -> Vec<Warning> {
     kept
 }
 
-/// Why requests were answered from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Before,

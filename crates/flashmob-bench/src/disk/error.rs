@@ -10,16 +10,13 @@ pub enum DiskError {
     /// A combination of options that means nothing.
     #[error("{0}")]
     Parameters(String),
-    /// The file cannot be used.
     #[error("{path}: {doing}: {source}")]
     File { path: PathBuf, doing: &'static str, source: io::Error },
     /// Android ends apps that try it, whatever its kernel has.
     #[error("Android forbids io_uring; use --engine pread")]
     UringOnAndroid,
-    /// io_uring is not to be had.
     #[error("io_uring cannot be used here: {0}; use --engine pread")]
     Uring(io::Error),
-    /// A thread could not be started.
     #[error("a thread of the load cannot be started: {0}; use fewer --threads")]
     Thread(io::Error),
     /// The I/O scheduler is not as it should be.

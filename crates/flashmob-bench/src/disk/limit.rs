@@ -12,7 +12,6 @@ const COUNTED_BY: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Limit<'a> {
     stop: Stop,
-    /// Requests taken by threads.
     taken: AtomicU64,
     /// Requests that a thread takes at once, to avoid contention for the counter. 0 if each thread has its own part.
     portion: u64,

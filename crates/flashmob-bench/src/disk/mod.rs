@@ -35,3 +35,4 @@ pub use error::DiskError;
 pub use flashmob_lab::flash::Scheduler;
 pub use subject::{FileSubject, ModelSubject};
 pub use sweep::{Event, Plan, Subject, Swept, run};
+pub(crate) use worker::now_ns;

@@ -38,7 +38,6 @@ pub(super) enum Offsets {
 }
 
 impl Order {
-    /// The offsets of each thread.
     pub fn offsets(&self) -> Vec<Offsets> {
         let blocks = (self.range.end - self.range.start) / self.block_bytes;
         let listed = match self.pattern {
@@ -94,7 +93,6 @@ fn shuffle(items: &mut [u64], random: &mut Random) {
 }
 
 impl Offsets {
-    /// The next one.
     #[inline]
     pub fn next_offset(&mut self) -> u64 {
         match self {

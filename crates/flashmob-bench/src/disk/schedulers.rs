@@ -3,7 +3,7 @@
 use flashmob_results::disk::Parameters;
 use flashmob_results::warning::{Code, Warning};
 
-use super::subject::ModelSubject;
+use super::Scheduler;
 use super::sweep::Subject;
 use flashmob_host::scheduler::SchedulerGuard;
 
@@ -13,7 +13,7 @@ pub(super) fn refused(subject: &Subject, points: &[Parameters]) -> Vec<(String, 
     wanted.sort();
     wanted.dedup();
     let refusal = |name: &String| match subject {
-        Subject::Model(_) => ModelSubject::refusal(name),
+        Subject::Model(_) => name.parse::<Scheduler>().err().map(|error| error.to_string()),
         Subject::File(file) => {
             let tried = SchedulerGuard::set(file.disk.as_ref(), name).and_then(SchedulerGuard::restore);
             tried.err().map(|error| error.to_string())

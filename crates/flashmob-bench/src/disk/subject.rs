@@ -113,11 +113,6 @@ impl ModelSubject {
         Ok(ModelSubject { disks: disks?, profile, size_bytes })
     }
 
-    /// The reason if this scheduler is not modelled.
-    pub(super) fn refusal(name: &str) -> Option<String> {
-        name.parse::<Scheduler>().err().map(|error| error.to_string())
-    }
-
     /// The device behind this scheduler; without a name, behind `none`.
     pub(super) fn disk(&self, scheduler: Option<&str>) -> &ModelledDisk {
         let wanted = scheduler.and_then(|name| name.parse().ok()).unwrap_or(Scheduler::None);

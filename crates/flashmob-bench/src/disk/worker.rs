@@ -40,7 +40,7 @@ const SHORT_NS: usize = 4096;
 
 /// Nanoseconds of the monotonic clock: one number, where [`std::time::Instant`] has two.
 #[inline]
-pub(super) fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
@@ -104,7 +104,6 @@ impl Tally {
         }
     }
 
-    /// No request was made.
     fn is_idle(&self) -> bool {
         self.bytes == 0 && self.errors == 0
     }
@@ -137,7 +136,6 @@ pub(super) fn run<M: Medium>(
     tally
 }
 
-/// Reads of a file.
 #[derive(Debug)]
 pub(super) struct Reads<'a>(pub &'a File);
 
@@ -183,7 +181,6 @@ pub(super) fn stamp(buffer: &mut [u8]) {
     buffer[..len_bytes].copy_from_slice(&next[..len_bytes]);
 }
 
-/// A modelled device.
 #[derive(Debug)]
 pub(super) struct Model<'a> {
     pub disk: &'a ModelledDisk,

@@ -13,7 +13,6 @@ use crate::nbd::handshake::Export;
 use crate::nbd::reply::Replies;
 use crate::nbd::slots::Request;
 
-/// Counts of one thread.
 pub(super) struct Measured {
     pub result: LoadResult,
     pub last_reply: Option<Instant>,

@@ -132,7 +132,6 @@ impl Load {
         }
     }
 
-    /// Whether it was cancelled.
     fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
@@ -190,7 +189,6 @@ impl LoadResult {
     }
 }
 
-/// State shared by the threads of a load.
 struct Shared {
     /// Set when one of them failed.
     give_up: AtomicBool,

@@ -43,7 +43,6 @@ impl Ticket {
     }
 }
 
-/// The model and its waiting threads.
 #[derive(Debug)]
 pub(super) struct Waiting {
     model: FlashModel,

@@ -224,7 +224,7 @@ impl Connection {
         let used = self.decoder.decode(bytes, &mut self.slots, now, replies).map_err(|reason| self.protocol(reason))?;
         let rest = &bytes[used..];
         if rest.len() > LEFTOVER_BYTES_MAX {
-            return Err(self.protocol(format!("{} bytes of its reply make no sense", rest.len())));
+            return Err(self.protocol(format!("{} bytes of its reply cannot be decoded", rest.len())));
         }
         self.leftover.clear();
         self.leftover.extend_from_slice(rest);
@@ -299,7 +299,7 @@ fn command(op: Op) -> u16 {
 }
 
 fn handshake_failed(error: HandshakeError, server: &str, timeout: Duration) -> Error {
-    let (server, doing) = (server.to_string(), "shaking hands".to_string());
+    let (server, doing) = (server.to_string(), "negotiating the export".to_string());
     match error {
         HandshakeError::Protocol(reason) => Error::Protocol { server, reason },
         HandshakeError::Refused { what, reason } => Error::Refused { server, what, reason },

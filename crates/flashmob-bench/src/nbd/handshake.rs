@@ -84,9 +84,7 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<(), HandshakeError> {
     stream.read_exact(&mut greeting[8..16])?;
     match be64(&greeting, 8) {
         p::OPTION_MAGIC => {}
-        MAGIC_OLDSTYLE => {
-            return bad("it uses the oldstyle handshake, which knows no export names");
-        }
+        MAGIC_OLDSTYLE => return bad("it uses the oldstyle handshake, which knows no export names"),
         other => {
             return bad(format!("0x{other:016x} follows its greeting in place of \"IHAVEOPT\""));
         }
@@ -132,9 +130,7 @@ fn go(stream: &mut (impl Read + Write), name: &str, structured_replies: bool) ->
         let reply = read_option_reply(stream, p::OPT_GO)?;
         match reply.kind {
             p::REP_ACK if described => return Ok(export),
-            p::REP_ACK => {
-                return bad("it gave the export without saying its size");
-            }
+            p::REP_ACK => return bad("it gave the export without saying its size"),
             p::REP_INFO => described |= read_info(&reply.data, &mut export)?,
             kind if kind & p::REP_FLAG_ERROR != 0 => {
                 return Err(HandshakeError::Refused { what: format!("the export '{name}'"), reason: refusal(&reply) });

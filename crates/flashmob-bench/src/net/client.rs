@@ -14,7 +14,7 @@ use super::error::NetError;
 use super::protocol::parameters::{BLOCK_BYTES_DEFAULT, Parameters};
 use super::protocol::results::Results;
 use super::protocol::{Cookie, RESULTS_BYTES_MAX, State, datagram, stream_id};
-use super::stream::{self, Manner, Socket, Stream};
+use super::stream::{self, Socket, Stream};
 use super::traffic::{Counted, Traffic};
 use super::{outcome, setup};
 use flashmob_host::addresses_of;
@@ -98,11 +98,8 @@ pub fn run(
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(&[Interval]),
 ) -> Result<Run, NetError> {
-    let peer = if target.host.contains(':') {
-        format!("[{}]:{}", target.host, target.port)
-    } else {
-        format!("{}:{}", target.host, target.port)
-    };
+    let host = if target.host.contains(':') { format!("[{}]", target.host) } else { target.host.clone() };
+    let peer = format!("{host}:{}", target.port);
     let (control, address) = connect(target, &peer)?;
     let parameters = parameters(plan, &control);
     let cookie = cookie()?;
@@ -191,16 +188,16 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn run(&self, plan: &Plan, watch: &mut dyn FnMut(&[Interval])) -> Result<Run, NetError> {
-        self.expect(State::ParameterExchange, self.target.connect_timeout, "waiting for its first word")?;
+        self.expect(State::ParameterExchange, self.target.connect_timeout, "waiting for its first message")?;
         self.control.write_json(&self.parameters.to_json(), "sending the parameters")?;
         if self.parameters.messages.is_some() {
-            match self.state(STEP_TIMEOUT, "waiting whether it knows messages")? {
+            match self.state(STEP_TIMEOUT, "waiting for its reply on messages")? {
                 State::Granted => {}
                 State::CreateStreams => return Err(NetError::Plain(self.control.peer.clone())),
                 state => return Err(self.unexpected(state, State::Granted)),
             }
         }
-        self.expect(State::CreateStreams, STEP_TIMEOUT, "waiting for its word on the parameters")?;
+        self.expect(State::CreateStreams, STEP_TIMEOUT, "waiting for its reply to the parameters")?;
         let streams = self.streams()?;
         self.expect(State::TestStart, STEP_TIMEOUT, "waiting for the beginning of the test")?;
         self.expect(State::TestRunning, STEP_TIMEOUT, "waiting for the beginning of the test")?;
@@ -237,8 +234,7 @@ impl Session<'_> {
             limit: None,
             is_leading: true,
         };
-        let manner = Manner { rate_bits_per_second: p.rate_bits_per_second, counters_64bit: p.counters_64bit };
-        let mut traffic = Traffic::start(streams, stream::block(p.block_bytes), &course, manner)?;
+        let mut traffic = Traffic::start(streams, p, &course)?;
         let ending = traffic.drive(&self.control, &course, self.cancel, watch);
         match ending {
             Ending::Over => {}
@@ -271,14 +267,14 @@ impl Session<'_> {
     }
 
     fn ended(&self, ending: &Ending, silence: Duration) -> NetError {
-        let doing = "data was going";
+        let doing = "data was transferred";
         match ending {
             Ending::Said(byte) => match State::of(*byte) {
                 Some(state) => self.refusal(state).unwrap_or_else(|| self.unexpected(state, State::TestRunning)),
                 None => self.control.foreign(*byte),
             },
             Ending::Silent => self.control.silent(doing, silence),
-            Ending::Dead => self.control.closed("data was going: the data connections"),
+            Ending::Dead => self.control.closed("data was transferred: the data connections"),
             _ => self.control.closed(doing),
         }
     }
@@ -296,19 +292,15 @@ impl Session<'_> {
     }
 
     fn connection(&self) -> Result<Socket, NetError> {
-        let doing = "opening a data connection";
-        let peer = || self.control.peer.clone();
-        let stream =
-            setup::connect(self.address, self.target.bind, Some(&self.parameters), self.target.connect_timeout)
-                .map_err(|source| match source.kind() {
-                    io::ErrorKind::TimedOut => NetError::NoAnswer { peer: peer(), after: self.target.connect_timeout },
-                    _ => NetError::Broken { peer: peer(), doing: doing.into(), source },
-                })?;
-        (&stream).write_all(self.cookie.bytes()).map_err(|source| NetError::Broken {
-            peer: peer(),
-            doing: doing.into(),
-            source,
-        })?;
+        let (peer, limit) = (|| self.control.peer.clone(), self.target.connect_timeout);
+        let broken = |source| NetError::Broken { peer: peer(), doing: "opening a data connection".into(), source };
+        let stream = setup::connect(self.address, self.target.bind, Some(&self.parameters), limit).map_err(
+            |source| match source.kind() {
+                io::ErrorKind::TimedOut => NetError::NoAnswer { peer: peer(), after: limit },
+                _ => broken(source),
+            },
+        )?;
+        (&stream).write_all(self.cookie.bytes()).map_err(broken)?;
         setup::set_tcp(&stream, &self.parameters)?;
         Ok(Socket::Tcp(Arc::new(stream)))
     }
@@ -323,14 +315,14 @@ impl Session<'_> {
             let _ = socket.send(&datagram::hello());
             let mut answer = [0; 64];
             match socket.recv(&mut answer) {
-                Ok(bytes) if datagram::is_answer(&answer[..bytes]) => return Ok(Socket::Udp(Arc::new(socket))),
                 // Data after a lost answer shows that the server is there.
-                Ok(bytes) if bytes > datagram::HELLO_BYTES => return Ok(Socket::Udp(Arc::new(socket))),
-                Ok(_) => {}
+                Ok(bytes) if bytes > datagram::HELLO_BYTES || datagram::is_answer(&answer[..bytes]) => {
+                    return Ok(Socket::Udp(Arc::new(socket)));
+                }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     std::thread::sleep(Duration::from_millis(100));
                 }
-                Err(_) => {}
+                _ => {}
             }
         }
         Err(self.control.silent("datagrams were sent to it: a firewall that drops them?", STEP_TIMEOUT))
@@ -347,7 +339,7 @@ impl Session<'_> {
     }
 
     fn unexpected(&self, state: State, expected: State) -> NetError {
-        let reason = format!("it said {state:?} where {expected:?} was expected");
+        let reason = format!("it sent {state:?} where {expected:?} was expected");
         self.control.protocol(reason)
     }
 
@@ -360,7 +352,7 @@ impl Session<'_> {
             State::ServerError => {
                 let reason = match self.control.numbers(STEP_TIMEOUT, "saying what is wrong") {
                     Ok((number, errno)) => super::server::failure::words(number, errno),
-                    Err(_) => "it did not say why".into(),
+                    Err(_) => "it gave no reason".into(),
                 };
                 Some(NetError::Ended { peer, reason })
             }

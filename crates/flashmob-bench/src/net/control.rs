@@ -25,7 +25,6 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Most bytes of a foreign answer that are quoted.
 const SAID_BYTES_MAX: usize = 60;
 
-/// The control connection of one test.
 #[derive(Debug)]
 pub(super) struct Control {
     stream: TcpStream,
@@ -36,11 +35,8 @@ pub(super) struct Control {
 /// The outcome of waiting for a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// A byte.
     Byte(u8),
-    /// Nothing yet.
     Nothing,
-    /// It was closed.
     Closed,
 }
 
@@ -60,7 +56,6 @@ impl Control {
         &self.stream
     }
 
-    /// Waits for a byte.
     pub fn hear(&self, wait: Duration) -> io::Result<Heard> {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let mut fds = [PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
@@ -79,7 +74,6 @@ impl Control {
         }
     }
 
-    /// The next byte.
     pub fn byte(&self, limit: Duration, doing: &str, cancel: &AtomicBool) -> Result<u8, NetError> {
         let until = Instant::now() + limit;
         loop {
@@ -90,9 +84,7 @@ impl Control {
             match self.hear(left.min(LOOKS_EVERY)).map_err(|source| self.broken(doing, source))? {
                 Heard::Byte(byte) => return Ok(byte),
                 Heard::Closed => return Err(self.closed(doing)),
-                Heard::Nothing if left.is_zero() => {
-                    return Err(self.silent(doing, limit));
-                }
+                Heard::Nothing if left.is_zero() => return Err(self.silent(doing, limit)),
                 Heard::Nothing => {}
             }
         }
@@ -113,7 +105,7 @@ impl Control {
         }
         let text = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().escape_debug().to_string();
         let is_text = said.iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
-        let said = if is_text { format!("'{text}'") } else { format!("byte {byte}, which is no state of a test") };
+        let said = if is_text { format!("'{text}'") } else { format!("byte {byte}, which is not a state of a test") };
         NetError::Foreign { peer: self.peer.clone(), said }
     }
 
@@ -129,7 +121,6 @@ impl Control {
         self.write(&framed(json), doing)
     }
 
-    /// A JSON text.
     pub fn read_json(&self, max: u32, limit: Duration, doing: &str) -> Result<Vec<u8>, NetError> {
         let until = Instant::now() + limit;
         let mut prefix = [0; 4];

@@ -7,39 +7,28 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are what the messages show")]
 pub enum NetError {
-    /// The name cannot be resolved.
-    #[error("'{host}' is no address, and no name that can be looked up: {source}; check its spelling")]
+    #[error("'{host}' is not an address, and cannot be resolved: {source}; check its spelling")]
     Name { host: String, source: io::Error },
-    /// Nothing listens there.
     #[error(
         "{0} refused the connection: nothing listens there; start 'flashmob bench net --server' or 'iperf3 -s' there"
     )]
     Refused(String),
-    /// No answer at all.
     #[error("no answer from {peer} within {} s: a firewall that drops, or a wrong address?", after.as_secs_f64())]
     NoAnswer { peer: String, after: Duration },
-    /// It cannot be reached.
     #[error("cannot connect to {peer}: {source}")]
     Connect { peer: String, source: io::Error },
-    /// It serves another client.
     #[error("the server is busy with another test: {0}; try again when that is over")]
     Busy(String),
-    /// It speaks another protocol.
-    #[error("{peer} is no iperf3 server, nor one of flashmob: it said {said}")]
+    #[error("{peer} is not an iperf3 or flashmob server: it sent {said}")]
     Foreign { peer: String, said: String },
-    /// It was silent for too long.
-    #[error("{peer} was silent for {} s while {doing}; it vanished, or is no iperf3 or flashmob server", after.as_secs_f64())]
+    #[error("{peer} was silent for {} s while {doing}; it vanished, or is not an iperf3 or flashmob server", after.as_secs_f64())]
     Silent { peer: String, doing: String, after: Duration },
-    /// It closed the connection.
     #[error("{peer} closed the connection while {doing}; its log may say why")]
     Closed { peer: String, doing: String },
-    /// The connection broke.
     #[error("the connection to {peer} failed while {doing}: {source}")]
     Broken { peer: String, doing: String, source: io::Error },
-    /// It ended the test.
     #[error("{peer} ended the test: {reason}")]
     Ended { peer: String, reason: String },
-    /// It violated the protocol.
     #[error("{peer} does not keep to iperf3's protocol: {reason}")]
     Protocol { peer: String, reason: String },
     /// It does not know the extension.

@@ -16,6 +16,7 @@ use hdrhistogram::Histogram;
 use super::pace::Pacer;
 use super::protocol::parameters::Parameters;
 use super::{messages, udp};
+use crate::load::random::Random;
 
 /// Stack of a thread; its buffers are on the heap.
 const STACK_BYTES: usize = 256 << 10;
@@ -33,7 +34,6 @@ const WAKE_BYTES_MIN: u64 = 64 << 10;
 /// Waiting for more bytes saves nothing.
 const WAKE_BYTES_MAX: u64 = 256 << 10;
 
-/// The socket of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Socket {
     Tcp(Arc<TcpStream>),
@@ -49,7 +49,6 @@ impl Socket {
     }
 }
 
-/// The work of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Send,
@@ -78,7 +77,6 @@ pub(super) fn works(p: &Parameters, is_client: bool) -> Vec<(Direction, Work)> {
     directions.iter().flat_map(|&direction| std::iter::repeat_n(one(direction), p.streams as usize)).collect()
 }
 
-/// The counts of its thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Bytes in the stream's direction.
@@ -120,6 +118,10 @@ pub(super) struct Shared {
     pub left_bytes: AtomicI64,
     /// The content of writes.
     pub block: Vec<u8>,
+    /// Maximum rate of each stream.
+    pub rate_bits_per_second: Option<u64>,
+    /// Numbers of datagrams have eight bytes instead of four.
+    pub counters_64bit: bool,
 }
 
 impl Shared {
@@ -135,7 +137,6 @@ impl Shared {
     }
 }
 
-/// One stream.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     /// Its number in the protocol.
@@ -144,13 +145,6 @@ pub(super) struct Stream {
     pub work: Work,
     pub socket: Socket,
     pub counters: Arc<Counters>,
-}
-
-/// Pacing and format.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
-    pub rate_bits_per_second: Option<u64>,
-    pub counters_64bit: bool,
 }
 
 impl Stream {
@@ -163,28 +157,26 @@ impl Stream {
     }
 
     /// Starts its thread, which returns the latencies of requests.
-    pub fn start(&self, shared: &Arc<Shared>, manner: Manner) -> io::Result<std::thread::JoinHandle<Histogram<u64>>> {
+    pub fn start(&self, shared: &Arc<Shared>) -> io::Result<std::thread::JoinHandle<Histogram<u64>>> {
         let (stream, shared) = (self.clone(), Arc::clone(shared));
         std::thread::Builder::new().name("stream".into()).stack_size(STACK_BYTES).spawn(move || {
             let mut latencies = flashmob_results::latency::histogram();
             // Failures show in the counts and on the control connection.
-            let _ = stream.work(&shared, manner, &mut latencies);
+            let _ = stream.work(&shared, &mut latencies);
             stream.counters.is_over.store(true, Ordering::Release);
             latencies
         })
     }
 
-    fn work(&self, shared: &Shared, manner: Manner, latencies: &mut Histogram<u64>) -> io::Result<()> {
-        let pacer = Pacer::new(manner.rate_bits_per_second, Instant::now());
+    fn work(&self, shared: &Shared, latencies: &mut Histogram<u64>) -> io::Result<()> {
+        let pacer = Pacer::new(shared.rate_bits_per_second, Instant::now());
         match (&self.socket, self.work) {
             (Socket::Tcp(socket), Work::Send) => send(socket, pacer, shared, &self.counters),
             (Socket::Tcp(socket), Work::Receive) => receive(socket, shared, &self.counters),
             (Socket::Tcp(socket), Work::Ask(m)) => messages::ask(socket, m, shared, &self.counters, latencies),
             (Socket::Tcp(socket), Work::Answer(m)) => messages::answer(socket, m, shared, &self.counters),
-            (Socket::Udp(socket), Work::Send) => {
-                udp::send(socket, pacer, manner.counters_64bit, shared, &self.counters)
-            }
-            (Socket::Udp(socket), _) => udp::receive(socket, manner.counters_64bit, shared, &self.counters),
+            (Socket::Udp(socket), Work::Send) => udp::send(socket, pacer, shared, &self.counters),
+            (Socket::Udp(socket), _) => udp::receive(socket, shared, &self.counters),
         }
     }
 
@@ -204,13 +196,8 @@ impl Stream {
 
 /// Incompressible content of writes.
 pub(super) fn block(bytes: u32) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    (0..bytes)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        })
-        .collect()
+    let mut random = Random::new(0, 0);
+    (0..bytes).map(|_| random.next_u64() as u8).collect()
 }
 
 /// Sleeps until the next bytes may be sent; false if the test ends before.

@@ -13,7 +13,8 @@ use super::control::{Control, Heard};
 use super::course::{Course, Ending};
 use super::error::NetError;
 use super::look::Look;
-use super::stream::{Manner, Shared, Socket, Stream, Work};
+use super::protocol::parameters::Parameters;
+use super::stream::{self, Shared, Socket, Stream, Work};
 
 /// Interval of samples.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
@@ -52,7 +53,6 @@ pub(super) struct StreamCount {
     pub omitted: Udp,
 }
 
-/// Running threads.
 pub(super) struct Traffic {
     streams: Vec<Stream>,
     shared: Arc<Shared>,
@@ -71,14 +71,15 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Starts the threads.
-    pub fn start(streams: Vec<Stream>, block: Vec<u8>, course: &Course, manner: Manner) -> Result<Traffic, NetError> {
+    pub fn start(streams: Vec<Stream>, parameters: &Parameters, course: &Course) -> Result<Traffic, NetError> {
         let limit = course.limit_bytes();
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             is_counting: AtomicBool::new(course.omit.is_zero()),
             left_bytes: AtomicI64::new(if course.omit.is_zero() { limit } else { i64::MAX }),
-            block,
+            block: stream::block(parameters.block_bytes),
+            rate_bits_per_second: parameters.rate_bits_per_second,
+            counters_64bit: parameters.counters_64bit,
         });
         let now = Instant::now();
         let first: Vec<Look> = streams.iter().map(Look::at).collect();
@@ -96,8 +97,7 @@ impl Traffic {
             streams,
         };
         for at in 0..traffic.streams.len() {
-            let thread = traffic.streams[at].start(&traffic.shared, manner);
-            match thread {
+            match traffic.streams[at].start(&traffic.shared) {
                 Ok(thread) => traffic.threads.push(thread),
                 Err(source) => {
                     // Threads that run must not outlive this.
@@ -180,7 +180,6 @@ impl Traffic {
         }
     }
 
-    /// Counting begins now.
     fn begin_counting(&mut self, course: &Course, watch: &mut dyn FnMut(&[Interval])) {
         let now = Instant::now();
         if course.interval.is_some() && now - self.last_at > Duration::from_millis(50) {
@@ -333,7 +332,6 @@ impl Traffic {
     }
 }
 
-/// Threads that were stopped.
 pub(super) struct Stopping {
     streams: Vec<Stream>,
     threads: Vec<JoinHandle<Histogram<u64>>>,

@@ -9,30 +9,24 @@ use super::pace::Pacer;
 use super::protocol::DATAGRAM_BYTES_MAX;
 use super::protocol::datagram::{Arrivals, Header};
 use super::stream::{Counters, LOOKS_UP, Shared, wait_turn};
+use crate::disk::now_ns;
 
 /// Pause after the system's queue was full.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
 /// The monotonic clock, of which only differences are used.
 fn clock() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+    Duration::from_nanos(now_ns())
 }
 
-pub(super) fn send(
-    socket: &UdpSocket,
-    mut pacer: Pacer,
-    is_64bit: bool,
-    shared: &Shared,
-    counters: &Counters,
-) -> io::Result<()> {
+pub(super) fn send(socket: &UdpSocket, mut pacer: Pacer, shared: &Shared, counters: &Counters) -> io::Result<()> {
     let mut datagram = shared.block.clone();
     let mut number = 0;
     while wait_turn(&pacer, shared) {
         if !shared.claim(datagram.len()) {
             return Ok(());
         }
-        Header { sent: clock(), number: number + 1 }.write(&mut datagram, is_64bit);
+        Header { sent: clock(), number: number + 1 }.write(&mut datagram, shared.counters_64bit);
         match socket.send(&datagram) {
             Ok(bytes) => {
                 number += 1;
@@ -51,7 +45,7 @@ pub(super) fn send(
     Ok(())
 }
 
-pub(super) fn receive(socket: &UdpSocket, is_64bit: bool, shared: &Shared, counters: &Counters) -> io::Result<()> {
+pub(super) fn receive(socket: &UdpSocket, shared: &Shared, counters: &Counters) -> io::Result<()> {
     socket.set_read_timeout(Some(LOOKS_UP))?;
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX as usize];
     let mut arrivals = Arrivals::default();
@@ -64,7 +58,7 @@ pub(super) fn receive(socket: &UdpSocket, is_64bit: bool, shared: &Shared, count
             },
         };
         // A repeated hello, for example.
-        let Some(header) = Header::read(&buffer[..bytes], is_64bit) else { continue };
+        let Some(header) = Header::read(&buffer[..bytes], shared.counters_64bit) else { continue };
         arrivals.came(&header, clock());
         Counters::add(&counters.bytes, bytes as u64);
         counters.packets.store(arrivals.highest, Ordering::Relaxed);

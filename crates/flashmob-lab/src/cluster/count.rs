@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::node::SimNode;
+use super::Measured;
 use super::world::World;
-use super::{Measured, Packets};
 use crate::air::{Air, Counters};
 
 /// The counters at one moment, to be subtracted from later ones.
@@ -12,11 +11,9 @@ use crate::air::{Air, Counters};
 pub(super) struct Snapshot {
     air: Vec<Counters>,
     flash_busy_ns: Vec<u64>,
-    packets: Packets,
     batches: u64,
     pieces: u64,
     replies: u64,
-    gateway_busy_ns: u64,
 }
 
 impl World {
@@ -26,12 +23,10 @@ impl World {
         let asked = self.nodes.iter().take(self.loaded_nodes);
         Snapshot {
             air: self.airs.iter().map(Air::counters).collect(),
-            flash_busy_ns: asked.filter_map(SimNode::flash_counters).map(|c| c.busy_ns).collect(),
-            packets: self.packets,
+            flash_busy_ns: asked.filter_map(|node| Some(node.flash.as_ref()?.counters().busy_ns)).collect(),
             batches: links().map(|l| l.counters.batches).sum(),
             pieces: links().map(|l| l.counters.pieces).sum(),
             replies: links().map(|l| l.counters.reply_frames).sum(),
-            gateway_busy_ns: self.gateway.busy_ns,
         }
     }
 
@@ -59,27 +54,13 @@ impl World {
             batches: after.batches - before.batches,
             pieces: after.pieces - before.pieces,
             replies: after.replies - before.replies,
-            packets: after.packets.since(&before.packets),
+            packets: self.packets,
             air,
             air_busy_fraction: air.busy_ns as f64 / time_ns / self.airs.len() as f64,
             flash_busy_fraction: (!flash_busy.is_empty())
                 .then(|| flash_busy.iter().sum::<f64>() / flash_busy.len() as f64),
-            gateway_busy: Duration::from_nanos(after.gateway_busy_ns - before.gateway_busy_ns),
+            gateway_busy: Duration::from_nanos(self.gateway.busy_ns),
             events: self.events,
-        }
-    }
-}
-
-impl Packets {
-    fn since(&self, earlier: &Packets) -> Packets {
-        Packets {
-            sent: self.sent - earlier.sent,
-            received: self.received - earlier.received,
-            data_sent: self.data_sent - earlier.data_sent,
-            data_received: self.data_received - earlier.data_received,
-            bytes_sent: self.bytes_sent - earlier.bytes_sent,
-            bytes_received: self.bytes_received - earlier.bytes_received,
-            retransmitted: self.retransmitted - earlier.retransmitted,
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct Settings {
     pub batch: BatchMode,
     /// Bytes of each request.
     pub block_bytes: u32,
-    /// Of 100 requests so many read; the others write.
+    /// Percentage of reads; the others are writes.
     pub read_percent: f64,
     /// Requests outstanding at once, over all nodes.
     pub outstanding: u32,

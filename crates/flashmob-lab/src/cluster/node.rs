@@ -7,7 +7,7 @@ use flashmob_core::wire::hello::{Hello, RefuseReason};
 
 use super::tcp::{Connection, Side};
 use super::{Cost, Settings, SettingsError};
-use crate::flash::{self, Completion, Counters, FlashModel, Request, Scheduler};
+use crate::flash::{self, Completion, FlashModel, Request, Scheduler};
 
 /// Memory of a node, as the program's default is.
 const MEMORY_BYTES: u64 = 64 * MIB;
@@ -17,7 +17,7 @@ const DEPTH_WITHOUT_FLASH: usize = 128;
 #[derive(Debug)]
 pub(super) struct SimNode {
     pub(super) core: Node,
-    flash: Option<FlashModel>,
+    pub(super) flash: Option<FlashModel>,
     /// Its connections, by the gateway's number of the link, and what the node calls them.
     links: Vec<(usize, LinkId)>,
     /// Connections that have something to be read, and those that the last turn wrote to.
@@ -96,14 +96,6 @@ impl SimNode {
             done: Vec::new(),
             cost: settings.node_cost,
         })
-    }
-
-    pub(super) fn flash_counters(&self) -> Option<Counters> {
-        self.flash.as_ref().map(FlashModel::counters)
-    }
-
-    pub(super) fn next_flash_event(&self) -> Option<Time> {
-        self.flash.as_ref().and_then(FlashModel::next_event)
     }
 
     /// Whether the flash has ended something by now.

@@ -24,7 +24,7 @@ impl Settings {
             return wrong("the number of nodes", "1 to 1000");
         }
         if !(1..=self.nodes).contains(&self.loaded_nodes) {
-            return wrong("the number of nodes that are asked", "1 to the number of nodes");
+            return wrong("the number of loaded nodes", "1 to the number of nodes");
         }
         if !(1..=CELLS_MAX.min(self.nodes)).contains(&self.cells) {
             return wrong("the number of cells", "1 to 100, and no more than nodes");
@@ -55,7 +55,7 @@ impl Settings {
             return wrong("the share of reads", "0 to 100 %");
         }
         if self.time.is_zero() || self.time.as_secs() > 86_400 || self.warmup.as_secs() > 86_400 {
-            return wrong("the time", "more than nothing, and at most a day");
+            return wrong("the time", "above 0, and at most a day");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Everything there is, and the queue of what happens next.
+//! The simulated world and its event queue.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,12 +13,13 @@ use super::node::SimNode;
 use super::tcp::{Connection, Segment, Side};
 use super::{Measured, Packets, Settings, SettingsError, Timed};
 use crate::air::{Air, Attachment, Fate, Frame, Outcome, Port};
+use crate::flash::FlashModel;
 
 /// The gateway's port in every cell; nodes follow.
 const GATEWAY_PORT: u32 = 0;
 /// How long a connection takes to be made; nothing is measured of it.
 const CONNECT_TIME: Duration = Duration::from_millis(1);
-/// The shortest virtual time between two questions whether to go on.
+/// Shortest virtual time between two calls of `go_on`.
 const STEP_MIN: Duration = Duration::from_micros(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +68,12 @@ struct Route {
     node: usize,
     cell: usize,
     port: Port,
+}
+
+/// Moves what is planned forward to `next`. Returns that if it is sooner, and so needs an event.
+fn sooner(planned: &mut Option<Time>, next: Option<Time>) -> Option<Time> {
+    let next = next.filter(|next| planned.is_none_or(|at| *next < at))?;
+    Some(*planned.insert(next))
 }
 
 impl World {
@@ -119,8 +126,8 @@ impl World {
         Ok(world)
     }
 
-    /// Goes on for `time`, and tells what was measured meanwhile. After each `step` it is asked whether to go on, and told how much of
-    /// the time is over. `clock` times the gateway's turns.
+    /// Runs for `time` and returns the measurement. After each `step`, `go_on` receives the finished fraction and returns whether to continue.
+    /// `clock` times the gateway's turns.
     pub(super) fn measure(
         &mut self,
         time: Duration,
@@ -129,7 +136,8 @@ impl World {
         clock: &mut dyn FnMut() -> u64,
     ) -> (Measured, Timed) {
         self.gateway.load.reset();
-        self.timed = Timed::default();
+        self.gateway.busy_ns = 0;
+        (self.packets, self.timed) = (Packets::default(), Timed::default());
         let (before, begin) = (self.snapshot(), self.now);
         let end = begin + time;
         while self.now < end {
@@ -163,14 +171,12 @@ impl World {
     fn dispatch(&mut self, event: Event, clock: &mut dyn FnMut() -> u64) {
         match event {
             Event::Air(cell) => {
-                if self.air_at[cell] == Some(self.now) {
-                    self.air_at[cell] = None;
+                if self.air_at[cell].take_if(|at| *at == self.now).is_some() {
                     self.move_air(cell);
                 }
             }
             Event::Flash(node) => {
-                if self.nodes[node].flash_at == Some(self.now) {
-                    self.nodes[node].flash_at = None;
+                if self.nodes[node].flash_at.take_if(|at| *at == self.now).is_some() {
                     if self.nodes[node].poll_flash(self.now) {
                         self.wake_node(node);
                     }
@@ -184,8 +190,7 @@ impl World {
                 self.timed.turns_ns += clock().saturating_sub(begun);
             }
             Event::GatewayTimer => {
-                if self.gateway.timer == Some(self.now) {
-                    self.gateway.timer = None;
+                if self.gateway.timer.take_if(|at| *at == self.now).is_some() {
                     self.wake_gateway();
                 }
             }
@@ -196,8 +201,7 @@ impl World {
             }
             Event::Send(link, side) => self.send(link, side),
             Event::Timer(link, side) => {
-                if self.timers[link][side as usize] == Some(self.now) {
-                    self.timers[link][side as usize] = None;
+                if self.timers[link][side as usize].take_if(|at| *at == self.now).is_some() {
                     self.connections[link].handle_timeout(self.now, side);
                     self.send(link, side);
                 }
@@ -286,10 +290,8 @@ impl World {
 
     fn plan_flash(&mut self, node: usize) {
         let node_state = &mut self.nodes[node];
-        if let Some(next) = node_state.next_flash_event()
-            && node_state.flash_at.is_none_or(|at| next < at)
+        if let Some(next) = sooner(&mut node_state.flash_at, node_state.flash.as_ref().and_then(FlashModel::next_event))
         {
-            node_state.flash_at = Some(next);
             self.at(next, Event::Flash(node));
         }
     }
@@ -317,10 +319,7 @@ impl World {
 
     fn plan_timer(&mut self, link: usize, side: Side) {
         let planned = &mut self.timers[link][side as usize];
-        if let Some(next) = self.connections[link].deadline(side)
-            && planned.is_none_or(|at| next < at)
-        {
-            *planned = Some(next);
+        if let Some(next) = sooner(planned, self.connections[link].deadline(side)) {
             self.at(next, Event::Timer(link, side));
         }
     }
@@ -349,16 +348,13 @@ impl World {
         self.airs[cell].advance(self.now, &mut outcomes);
         for outcome in outcomes.drain(..) {
             let Some((link, attempt, segment)) = self.segments.try_remove(outcome.id as usize) else { continue };
-            // What comes for a connection that is over finds nobody.
+            // Segments of a closed connection are dropped.
             if outcome.fate == Fate::Delivered && attempt == self.attempts[link] {
                 self.arrived(link, &segment);
             }
         }
         self.outcomes = outcomes;
-        if let Some(next) = self.airs[cell].next_event()
-            && self.air_at[cell].is_none_or(|at| next < at)
-        {
-            self.air_at[cell] = Some(next);
+        if let Some(next) = sooner(&mut self.air_at[cell], self.airs[cell].next_event()) {
             self.at(next, Event::Air(cell));
         }
     }

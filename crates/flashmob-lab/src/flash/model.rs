@@ -99,12 +99,6 @@ impl FlashModel {
         })
     }
 
-    /// The size of the device.
-    #[must_use]
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
     /// How many requests wait for a slot.
     #[must_use]
     pub fn waiting(&self) -> usize {

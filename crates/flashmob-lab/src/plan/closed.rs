@@ -1,11 +1,11 @@
-//! Rates without a simulation. Estimates alone also decide whether a formula applies.
+//! Rates by formula, without a simulation. Whether a formula applies is decided by estimates too.
 //!
-//! - **Little's law** (J. D. C. Little, 1961): requests outstanding are requests each second times the time of one. With a single one
-//!   outstanding nobody waits for anybody, and its time is the sum of its parts.
-//! - **Bianchi** ([`saturation`]): where every frame is a transmission of its own and there is always something to send, the cell carries so
-//!   many transmissions each second, and each request is as many of them as it has hops.
-//! - **Flash alone**: where air and processors have much to spare and every node always has many requests in hand, the nodes serve what their
-//!   slots serve. The node sorts what it has in hand, so a sweep over `q` waiting requests steps downward once.
+//! - **Little's law** (J. D. C. Little, 1961): requests outstanding equal the rate times the latency. With a single one outstanding there is no
+//!   queueing, and its latency is the sum of its parts.
+//! - **Bianchi** ([`saturation`]): if every frame is its own transmission and the cell is saturated, it carries a known number of transmissions per
+//!   second, and a request takes one transmission per packet and hop.
+//! - **Flash alone**: if air and processors have ample headroom and every node always has many requests queued, the rate is that of the flash slots.
+//!   A node sorts its queue, so a sweep over `q` waiting requests steps downward once.
 
 use flashmob_core::gateway::BatchMode;
 
@@ -26,15 +26,15 @@ const PACKET_HEADERS_BYTES: u32 = 66;
 /// Reads whose answers fit one packet.
 const ONE_PACKET_BYTES: u32 = 1400;
 const FULL_PACKET_BYTES: u32 = 1514;
-/// Air and processors have much to spare below this part of what they can do.
+/// Air and processors have ample headroom below this utilization.
 const SPARE_BELOW: f64 = 0.35;
-/// A node has many requests in hand with so many for each of its slots.
+/// Requests queued per flash slot for a node to count as busy.
 const IN_HAND_PER_SLOT: u32 = 24;
 
 /// The requests per second of the flash of all loaded nodes alone, unsorted; `None` without flash.
 ///
 /// # Errors
-/// The flash cannot be.
+/// The flash profile is invalid.
 pub fn flash_limit(settings: &Settings) -> Result<Option<f64>, SettingsError> {
     let Some(profile) = &settings.flash else { return Ok(None) };
     let one = own_limit(profile, settings.extent_bytes, settings.block_bytes, settings.read_percent)?;
@@ -53,14 +53,14 @@ pub fn estimate(settings: &Settings) -> Option<(f64, &'static str)> {
     Some((flash_bound(settings)?, "flash alone, sorted"))
 }
 
-/// Reads each second of nodes that always have many in hand, where nothing else could hold them back.
+/// Reads per second of nodes that always have many requests queued, if nothing else limits them.
 fn flash_bound(settings: &Settings) -> Option<f64> {
     let profile = settings.flash.filter(|p| p.rotation.is_none() && settings.read_percent >= 100.0)?;
     let in_hand = settings.outstanding / settings.loaded_nodes;
     if settings.batch != BatchMode::Auto || in_hand < IN_HAND_PER_SLOT * profile.slots || loss_ppm(settings) > 0 {
         return None;
     }
-    // Behind a long line much of what is outstanding is on its way, and not in hand.
+    // With a long line many outstanding requests are in transit, not queued at the nodes.
     if matches!(settings.air.medium, Medium::Lines(_)) {
         return None;
     }
@@ -74,8 +74,8 @@ fn flash_bound(settings: &Settings) -> Option<f64> {
     is_spare.then_some(rate)
 }
 
-/// Reads each second that the air would carry in batches that grow with the load, at least: in full packets with as many of
-/// them in a transmission as the profile lets, a quarter of which is given to acknowledgements and half-full ones.
+/// A lower bound of the reads per second that the air carries in batches that grow with the load: full packets, as many per transmission as the profile
+/// allows, less a quarter for acknowledgements and partly filled packets.
 fn carried_alone(settings: &Settings) -> Option<f64> {
     if let Medium::Ideal { .. } = settings.air.medium {
         return Some(f64::INFINITY);
@@ -85,7 +85,7 @@ fn carried_alone(settings: &Settings) -> Option<f64> {
     Some(of_a_cell * f64::from(settings.cells) / hops(settings) / bytes)
 }
 
-/// Requests each second of a cell in which every frame is a transmission of its own, and nobody ever waits for anything else.
+/// Requests per second of a saturated cell in which every frame is its own transmission and nothing else limits the rate.
 fn air_bound(settings: &Settings) -> Option<f64> {
     let Medium::Cell(dcf) = &settings.air.medium else { return None };
     let BatchMode::Fixed(1) = settings.batch else { return None };
@@ -93,14 +93,14 @@ fn air_bound(settings: &Settings) -> Option<f64> {
     let is_simple = settings.read_percent >= 100.0
         && reply_bytes <= ONE_PACKET_BYTES
         && loss_ppm(settings) == 0
-        // Frames for one receiver never wait for each other: the access point's, where a node has one link; not a wireless gateway's.
+        // Frames to one receiver are never aggregated: true of the access point if each node has one link, not of a wireless gateway.
         && (dcf.ampdu_frames == 1 || (settings.links == 1 && settings.gateway == Attachment::Wired))
         && settings.cells == 1;
     if !is_simple {
         return None;
     }
-    // Whoever passes on everything sends half of it: beside the access point there is on the mean one station that wants to send
-    // behind a cable, and two without.
+    // A relay sends half of all frames: besides the access point, on average one station contends with a wired gateway, and two with a
+    // wireless one.
     let stations = match settings.gateway {
         Attachment::Wired => 2,
         Attachment::Wireless => 3,
@@ -110,9 +110,9 @@ fn air_bound(settings: &Settings) -> Option<f64> {
     let of = |bytes: u32| Some(saturation(&alone, stations, PACKET_HEADERS_BYTES + bytes)?.transmissions_per_second);
     let pair_s = 1.0 / of(ASK_BYTES)? + 1.0 / of(reply_bytes)?;
     let rate = 1.0 / (hops(settings) * pair_s);
-    // So many may be out, and so many a node's flash and processor serve.
+    // The limits by outstanding requests, and by flash and processor of the nodes.
     let out = settings.outstanding.min(settings.loaded_nodes * u32::from(settings.links));
-    // Where queues overflow TCP holds back.
+    // If queues overflow, TCP backs off.
     if out > dcf.queue_frames / 4 {
         return None;
     }
@@ -135,8 +135,8 @@ fn hops(settings: &Settings) -> f64 {
     }
 }
 
-/// How long a read takes with nothing else in the cluster, in nanoseconds, on the mean; `None` where that is no simple sum: writes, several
-/// packets, a disk that turns, several cells, a lossy or no air.
+/// Mean latency of a read in an idle cluster, in nanoseconds; `None` if it is not a simple sum: writes, several packets, a rotating disk, several
+/// cells, a lossy or an ideal air.
 fn alone_ns(settings: &Settings) -> Option<f64> {
     let is_simple = settings.read_percent >= 100.0
         && settings.block_bytes <= ONE_PACKET_BYTES
@@ -152,12 +152,12 @@ fn alone_ns(settings: &Settings) -> Option<f64> {
     Some(node + gateway + on_the_air_ns(settings, reply_bytes, gateway, node)?)
 }
 
-/// How long a node has a read that is alone.
+/// Time of a single read in a node, in nanoseconds.
 fn node_ns_alone(settings: &Settings, reply_bytes: u32) -> f64 {
     let cost = settings.node_cost;
     match &settings.flash {
         Some(p) => {
-            // Half of the steps go down. The flash begins when the node has decoded the batch, beside the rest of its turn.
+            // Half of the steps go down. The flash starts once the node has decoded the batch, in parallel with the rest of its turn.
             let flash = p.read.access_ns as f64 * (1.0 + f64::from(p.backward_percent) / 200.0);
             let begin = cost.of_turn(1, 1, ASK_BYTES as usize) as f64;
             flash.max(begin) + cost.of_turn(1, 1, reply_bytes as usize) as f64
@@ -166,7 +166,7 @@ fn node_ns_alone(settings: &Settings, reply_bytes: u32) -> f64 {
     }
 }
 
-/// The packets of a read alone, there and back, with their waits for the medium; `None` where it is too close who comes first.
+/// Time of a single read's packets in both directions, with medium access; `None` if it is too close which station sends first.
 fn on_the_air_ns(settings: &Settings, reply_bytes: u32, gateway_ns: f64, node_ns: f64) -> Option<f64> {
     let there = settings.air.arrival_ns(PACKET_HEADERS_BYTES + ASK_BYTES) as f64;
     let back = settings.air.arrival_ns(PACKET_HEADERS_BYTES + reply_bytes) as f64;
@@ -174,17 +174,17 @@ fn on_the_air_ns(settings: &Settings, reply_bytes: u32, gateway_ns: f64, node_ns
     let wire = dcf.wire_ns as f64;
     let access = |since_ns: f64| access_after_ns(settings, dcf, since_ns);
     Some(match settings.gateway {
-        // An arrival at the gateway crosses the cable, and so does what follows it.
+        // An arrival at the gateway crosses the cable, and so does the next request.
         Attachment::Wired => there + back + access(2.0 * wire + gateway_ns)? + access(node_ns)?,
-        // The access point passes on at once what it has received.
+        // The access point relays at once.
         Attachment::Wireless => {
             2.0 * (there + back - 2.0 * wire) + access(gateway_ns)? + access(node_ns)? + 2.0 * access(0.0)?
         }
     })
 }
 
-/// How long somebody waits for the medium who has something to send so long after the end of the last frame: while that is being
-/// acknowledged, and the gap behind it lasts, they draw a backoff; later they may send in the next slot. `None` within two slots of that.
+/// Access delay of a station whose frame is ready `since_ns` after the end of the last frame. Until the acknowledgement and the interframe space are
+/// over it draws a backoff; later it may send in the next slot. `None` within two slots of that moment.
 fn access_after_ns(settings: &Settings, dcf: &Dcf, since_ns: f64) -> Option<f64> {
     let frame_bytes = PACKET_HEADERS_BYTES + ASK_BYTES;
     let frame = settings.air.arrival_ns(frame_bytes) - dcf.wire_ns;
@@ -205,7 +205,7 @@ fn loss_ppm(settings: &Settings) -> u32 {
     }
 }
 
-/// Reads each second of one device whose requests are sorted by a program that has `waiting` of them.
+/// Reads per second of one device, if the program sorts its requests with `waiting` of them queued.
 #[must_use]
 pub fn sorted_rate(profile: &flash::Profile, block_bytes: u32, waiting: u32) -> f64 {
     let blocks = u64::from(block_bytes).div_ceil(flash::BLOCK_BYTES);

@@ -1,9 +1,9 @@
 //! The planner: how fast a cluster will be, what limits it, and what would improve it, before anything is bought or wired.
 //!
 //! - [`forecast`]: how fast. Where there is a closed form it gives the rate ([`closed`]); else the simulator does ([`settle`]).
-//! - [`plan`]: besides, what holds it back: that of which twice as much brings most ([`relief`]); and what people could do about it.
+//! - [`plan`]: also the bottleneck, the resource whose doubling gains most ([`relief`]), and the remedies with their gains.
 //!
-//! All of it is modelled, and must be called so wherever it is shown.
+//! All figures are modelled, and must be labelled so wherever they are shown.
 
 pub mod closed;
 pub mod relief;
@@ -16,21 +16,21 @@ use crate::cluster::{Settings, SettingsError};
 use relief::Resource;
 use settle::{Effort, Settled, settle};
 
-/// Twice as much of something must bring so much before it is called the bottleneck,
+/// Minimum speed-up from doubling a resource for it to be the bottleneck.
 pub const NAMED_MIN: f64 = 1.08;
-/// and so much before it shares the blame with another, which at the same time may bring at most ten times as much more.
+/// Minimum speed-up for it to be a further bottleneck. Its gain must also be at least a tenth of the largest.
 pub const SHARED_MIN: f64 = 1.05;
 const SHARED_PART_MIN: f64 = 0.1;
 /// The least gain of a remedy.
 const REMEDY_MIN: f64 = 1.05;
-/// For the forecast, and for what is compared with it.
+/// Effort of the forecast, and of each cluster compared with it.
 const OF_FORECAST: Effort = Effort { seeds: 2, tolerance: 0.03, events_max: 1_500_000 };
 const OF_COMPARISON: Effort = Effort { seeds: 1, tolerance: 0.03, events_max: 500_000 };
 
 /// How a rate was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By a formula: which one.
+    /// By a formula, with its name.
     ClosedForm(&'static str),
     /// By a simulation.
     Simulated,
@@ -43,7 +43,7 @@ pub struct Forecast {
     pub requests_per_second: f64,
     /// How they were found.
     pub method: Method,
-    /// All else, and the rate that it belongs to.
+    /// The simulation: all other figures, and its own rate.
     pub simulated: Settled,
 }
 
@@ -52,20 +52,20 @@ pub struct Forecast {
 pub struct Remedy {
     /// The remedy, as text.
     pub what: String,
-    /// Requests each second with it, as a multiple of those without.
+    /// Rate with it, as a multiple of the rate without.
     pub factor: f64,
 }
 
-/// The whole answer.
+/// The forecast with its explanation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How fast.
+    /// The forecast.
     pub forecast: Forecast,
     /// The requests per second of the flash of all loaded nodes alone, unsorted; `None` without flash.
     pub flash_limit: Option<f64>,
     /// The bottleneck.
     pub blame: Blame,
-    /// Remedies that bring something, the best first.
+    /// Effective remedies, the best first.
     pub remedies: Vec<Remedy>,
 }
 
@@ -85,9 +85,9 @@ pub fn forecast(settings: &Settings) -> Result<Forecast, SettingsError> {
 /// The bottleneck of a cluster.
 #[derive(Clone, Debug)]
 pub struct Blame {
-    /// That which brings most first: several if they share the blame, none if no single thing brings much.
+    /// The bottlenecks, largest gain first; empty if no single resource gains much.
     pub bottleneck: Vec<Resource>,
-    /// Requests each second with twice as much of each, as a multiple of those without; the largest first.
+    /// Rate with each resource doubled, as a multiple of the rate without; the largest first.
     pub gains: Vec<(Resource, f64)>,
 }
 
@@ -116,19 +116,19 @@ pub fn plan(settings: &Settings, progress: &mut dyn FnMut(usize, usize)) -> Resu
     })
 }
 
-/// The cluster with twice as much of each thing that it has.
+/// The cluster with each of its resources doubled.
 fn relieved(settings: &Settings) -> Vec<(Resource, Settings)> {
     Resource::ALL.into_iter().filter_map(|resource| Some((resource, resource.doubled(settings)?))).collect()
 }
 
-/// The bottleneck, from clusters each of which has twice as much of one resource.
+/// The bottleneck, from clusters with one resource doubled each.
 fn blame(
     forecast: &Forecast,
     relieved: Vec<(Resource, Settings)>,
     done: &mut dyn FnMut(usize),
 ) -> Result<Blame, SettingsError> {
     let gains = factors(forecast, relieved, done)?;
-    // Where figures wander, what brings less than they wander has not been shown to bring anything.
+    // If rates have not settled, a gain below their spread is not significant.
     let wanders = if forecast.simulated.is_settled { 0.0 } else { forecast.simulated.spread };
     let least = shares_from(gains.first().map_or(1.0, |(_, most)| *most)).max(1.0 + wanders);
     let bottleneck = gains.iter().filter(|(_, gain)| *gain >= least).map(|(resource, _)| *resource).collect();
@@ -154,7 +154,7 @@ fn factors<T>(
     Ok(factors)
 }
 
-/// How many times as fast as `base`; once, if that was so slow that nothing was answered: there is nothing to compare with.
+/// `rate` as a multiple of `base`; 1 if `base` is 0, when no request was answered and there is nothing to compare with.
 fn factor(rate: f64, base: f64) -> f64 {
     if base > 0.0 { rate / base } else { 1.0 }
 }

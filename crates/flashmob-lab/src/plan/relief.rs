@@ -9,7 +9,7 @@ use crate::air::{Attachment, Medium, Profile};
 use crate::cluster::{Cost, LINKS_MAX, NODES_MAX, OUTSTANDING_MAX, Settings};
 use crate::flash;
 
-/// Something of which a cluster may have too little.
+/// A resource that may be the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// The flash of the nodes.
@@ -41,7 +41,7 @@ impl Resource {
     pub const ALL: [Resource; 5] =
         [Resource::Flash, Resource::Air, Resource::GatewayProcessor, Resource::NodeProcessors, Resource::Outstanding];
 
-    /// The same cluster with twice as much of it; `None` if it has none, or as much as there can be.
+    /// The same cluster with the resource doubled; `None` if it has none, or already the maximum.
     #[must_use]
     pub fn doubled(self, settings: &Settings) -> Option<Settings> {
         let mut settings = settings.clone();
@@ -51,7 +51,7 @@ impl Resource {
             Resource::GatewayProcessor => settings.gateway_cost = settings.gateway_cost.halved(),
             Resource::NodeProcessors => settings.node_cost = settings.node_cost.halved(),
             Resource::Outstanding => {
-                // On links that are all in use, each with one batch out, more requests would only wait elsewhere.
+                // With one batch outstanding on every link, further requests would only queue elsewhere; links are doubled too.
                 if let BatchMode::Fixed(k) = settings.batch
                     && u64::from(settings.outstanding)
                         >= u64::from(settings.loaded_nodes) * u64::from(settings.links) * u64::from(k)
@@ -65,7 +65,7 @@ impl Resource {
     }
 }
 
-/// Whether there can be such a cluster, for a planner: the times of `settings` are not used.
+/// Whether the settings are valid, whatever their times, which a planner does not use.
 fn can_be(settings: &Settings) -> bool {
     Settings { warmup: Duration::ZERO, time: Duration::from_secs(1), ..settings.clone() }.check().is_ok()
 }
@@ -104,8 +104,8 @@ impl Cost {
 }
 
 impl Profile {
-    /// An air on which data and waiting take half of the time (what old stations understand, the preambles of acknowledgements and beacons,
-    /// stays as it is); `None` where there is none to speak of.
+    /// An air on which data and waiting take half the time; legacy preambles, of acknowledgements and beacons, keep their length. `None` for an ideal
+    /// medium.
     #[must_use]
     pub fn twice_as_fast(&self) -> Option<Profile> {
         let mut profile = self.clone();
@@ -131,7 +131,7 @@ impl Profile {
     }
 }
 
-/// Remedies, each with the cluster that it would give. Each changes one thing: twice as many nodes share the same requests.
+/// Remedies, each with the resulting cluster. Each changes one setting; twice as many nodes share the same requests.
 #[must_use]
 pub fn remedies(settings: &Settings) -> Vec<(String, Settings)> {
     let mut found = Vec::new();
@@ -175,7 +175,7 @@ pub fn remedies(settings: &Settings) -> Vec<(String, Settings)> {
             s.loaded_nodes *= 2;
         });
     }
-    // Twice as much of one thing may be more than there can be of another.
+    // Doubling one setting may exceed the limit of another.
     found.retain(|(_, changed)| can_be(changed));
     found
 }

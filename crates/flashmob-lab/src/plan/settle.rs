@@ -1,8 +1,8 @@
-//! Simulating for as long as the figures need to settle, and no longer.
+//! Simulates until the figures settle.
 //!
-//! A cluster goes on in stretches, each as long as all before it. It has settled when its last two stretches agree, with each other and
-//! with those of another seed, and were long enough for everything outstanding to go around a few times. Where TCP fights losses over
-//! a full air, figures drift for long: the work is limited, and the result reports that the limit was reached.
+//! A simulation runs in stretches, each as long as all before it. It has settled when its last two stretches agree with each other and with
+//! those of the other seeds, and each was long enough to complete several times the outstanding requests. If TCP recovers from losses on a
+//! saturated medium, figures drift for long: the work is limited, and the result reports that the limit was reached.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::cluster::{Measured, Running, Settings, SettingsError};
 
 /// The first stretch: connections are made in it, and the first delayed acknowledgements leave.
 const FIRST: Duration = Duration::from_millis(250);
-/// The longest that a stretch may be.
+/// Longest stretch.
 const STRETCH_MAX: Duration = Duration::from_secs(300);
-/// How often everything outstanding must have gone around in a stretch, and how many requests must have.
+/// Minimum completions in a stretch: as a multiple of the outstanding requests, and in total.
 const ROUNDS_MIN: f64 = 3.0;
 const REQUESTS_MIN: u64 = 400;
 
-/// How much work an answer is worth.
+/// Limits of the work for an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Seeds that are simulated beside each other, each on a thread of its own.
+    /// Seeds simulated in parallel, each on its own thread.
     pub seeds: u64,
-    /// All stretches that count must lie within this, as a fraction of their mean.
+    /// Maximum spread of the counted stretches, as a fraction of their mean.
     pub tolerance: f64,
     /// Events after which a simulation stops.
     pub events_max: u64,
@@ -36,7 +36,7 @@ pub struct Settled {
     pub elapsed: Duration,
     /// Requests each second.
     pub rate: f64,
-    /// The longest distance of two stretches, as a fraction of their mean.
+    /// Largest difference of two stretches, as a fraction of their mean.
     pub spread: f64,
     /// Whether that is within the tolerance.
     pub is_settled: bool,
@@ -48,7 +48,7 @@ pub struct Settled {
     pub requests_per_batch: f64,
     /// Requests of each seed that failed.
     pub errors: u64,
-    /// How busy things were, as fractions of the time: the medium, a node's flash, the gateway's processor.
+    /// Utilization, as fractions of the time: the medium, a node's flash, the gateway's processor.
     pub air_busy: f64,
     /// See `air_busy`; `None` without flash.
     pub flash_busy: Option<f64>,
@@ -108,7 +108,7 @@ pub fn settle(settings: &Settings, effort: &Effort) -> Result<Settled, SettingsE
         let is_settled = is_whole && spread <= effort.tolerance;
         if is_settled || is_over {
             if !is_settled {
-                // What came before the last stretch may still have been its beginning.
+                // The stretch before the last may still belong to the warm-up.
                 lanes.iter_mut().for_each(|lane| lane.last[0] = None);
             }
             return Ok(together(&lanes, spread, is_settled));

@@ -1,4 +1,4 @@
-//! A capture: the kernel's raw pages, and their events in order.
+//! A capture: the kernel's raw pages, and their events in time order.
 
 use flashmob_results::trace::{Losses, Source};
 
@@ -11,15 +11,15 @@ use crate::record::{Counted, Formats, Record, Stream, merge};
 pub struct Capture {
     /// The kernel's layouts.
     pub formats: Vec<EventFormat>,
-    /// Events that are missing.
+    /// Lost events.
     pub losses: Losses,
     /// The sources of the data.
     pub sources: Vec<Source>,
-    /// Release of the kernel.
+    /// Kernel release.
     pub kernel: String,
     /// Events were lost because [`Wanted::memory_bytes`](super::Wanted::memory_bytes) was reached, and not because the kernel's buffers were too small.
     pub is_memory_full: bool,
-    /// Layouts in the kernel's own words.
+    /// The kernel's format files.
     pub(super) texts: Texts,
     pub(super) pages: Vec<Pages>,
 }
@@ -27,31 +27,30 @@ pub struct Capture {
 /// The pages of one processor's buffer of an instance.
 #[derive(Debug)]
 pub struct Pages {
-    /// Which instance: `threads`, `devices`.
+    /// The instance: `threads` or `devices`.
     pub instance: String,
     /// The processor.
     pub cpu: u32,
-    /// How pages are laid out.
+    /// Layout of the pages.
     pub layout: PageLayout,
-    /// Whole pages; no page lies in two chunks.
+    /// Whole pages; no page is split between chunks.
     pub chunks: Vec<Vec<u8>>,
 }
 
 impl Pages {
-    /// Each page.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.chunks.iter().flat_map(|chunk| chunk.chunks(self.layout.page_bytes()))
     }
 }
 
 impl Capture {
-    /// All events in the order of their times. They are read out of the pages anew each time: keep them.
+    /// All events in time order. Each call decodes the pages again; keep the result.
     #[must_use]
     pub fn records(&self) -> Vec<Record<'_>> {
         self.read().0
     }
 
-    /// Events, and what else there was in the pages.
+    /// The events, with counts of lost events and unreadable bytes.
     pub(super) fn read(&self) -> (Vec<Record<'_>>, Counted) {
         let formats = Formats::new(&self.formats);
         let streams =

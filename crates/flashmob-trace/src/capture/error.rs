@@ -1,12 +1,12 @@
-//! Errors of a session. Missing rights and missing events are none.
+//! Errors of a session. Missing permissions and missing events are not errors.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a session cannot be opened or go on.
+/// Why a session cannot be opened or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// Names go into paths of files that root writes.
+    /// Event names become parts of paths that root writes to.
     #[error("'{0}' cannot be the name of an event: letters, digits, '_', '-' and '.' only")]
     Name(String),
     /// The reading thread cannot be started.

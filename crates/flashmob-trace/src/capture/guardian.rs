@@ -1,7 +1,7 @@
-//! Removes instances and probes when this process is killed and cannot do it.
+//! Removes instances and probes if this process is killed before it can.
 //!
-//! A shell of a session of its own holds the reading end of a pipe whose writing end only this process has: when it is gone, for whatever reason, the
-//! shell reads the end. If the shell is killed too, the next run removes what is left.
+//! A shell in its own session holds the read end of a pipe; only this process has the write end. When this process exits for any reason, the shell
+//! reads end-of-file and cleans up. If the shell is killed too, the next run cleans up.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use super::owner::Owner;
 use super::tracefs::Tracefs;
 
-/// It has nothing to do by then, unless somebody holds an instance open.
+/// Time limit for the shell to exit: it has nothing left to remove, unless another process holds an instance open.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// Arguments: how the names of the session's instances begin, and those of its groups of probes. An instance is busy for as long as the dead process's
-/// files, and what traced programs opened of it, are not all closed; it tries for ten minutes.
+/// Arguments: name prefixes of the session's instances and of its probe groups. An instance stays busy until all its files are closed, both those of
+/// the killed process and those opened by traced programs; the shell retries for ten minutes.
 const WATCHER: &str = r#"
 trap '' INT TERM HUP QUIT PIPE
 while read -r _; do :; done
@@ -37,7 +37,6 @@ for probe in $probes; do
 done
 "#;
 
-/// The shell, until it is not needed any more.
 #[derive(Debug)]
 pub struct Guardian {
     child: Child,
@@ -49,7 +48,7 @@ impl Guardian {
             let mut command = Command::new(shell);
             command.args(["-c", WATCHER, "sh", &owner.instance(""), &owner.group_prefix()]);
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir(tracefs.root());
-            // SAFETY: between fork and exec only setsid(2) is called, which takes no lock and no memory.
+            // SAFETY: between fork and exec only setsid(2) is called, which takes no lock and allocates nothing.
             unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
             command.spawn()
         };
@@ -67,7 +66,7 @@ impl Drop for Guardian {
         let begun = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if begun.elapsed() > ENDS_WITHIN {
-                // Somebody writes to a marker still: the shell removes the instance when they have ended.
+                // A traced program still has the marker open; the shell removes the instance when it exits.
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! One instance of tracefs: a buffer of its own, with events and filters of its own.
+//! A tracefs instance: a ring buffer with its own events and filters.
 
 use std::fs::File;
 use std::io;
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 
 use super::tracefs::{self, Tracefs};
 
-/// Readers are woken when a buffer is so full. The other half is for what happens until they are.
+/// Fill level at which readers are woken. The rest absorbs events until the reader runs.
 const WAKE_PERCENT: u32 = 50;
-/// A buffer below this is not worth having.
+/// Smallest useful buffer.
 const BUFFER_BYTES_MIN: u64 = 64 << 10;
 
-/// An instance, until it is dropped.
+/// An instance; removed on drop.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
-    /// For each processor.
+    /// Per CPU.
     buffer_bytes: u64,
 }
 
-/// The losses of one processor's buffer.
+/// Losses of one CPU's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Events that found no room, or were overwritten.
+    /// Events dropped or overwritten.
     pub lost: u64,
-    /// Events that nobody has read yet.
+    /// Events not read yet.
     pub unread: u64,
 }
 
 impl Instance {
-    /// Makes one that does not trace yet: on CLOCK_MONOTONIC, and with as much room as the kernel gives, up to `buffer_bytes`.
+    /// Creates a stopped instance on CLOCK_MONOTONIC, with the largest buffer that the kernel grants, up to `buffer_bytes` per CPU.
     pub fn create(tracefs: &Tracefs, name: &str, buffer_bytes: u64) -> Result<Instance, String> {
         let path = tracefs.instances().join(name);
         std::fs::create_dir(&path).map_err(|error| format!("no instance can be made: {}", tracefs::words(&error)))?;
@@ -40,11 +40,11 @@ impl Instance {
             format!("the kernel cannot trace on CLOCK_MONOTONIC, so times could not be compared: {why}")
         })?;
         instance.set_buffer()?;
-        // What does not fit is dropped, so that there is a time up to which all is there. And nobody asks for names of commands.
+        // Drop new events when full, so that the capture is complete up to a point in time. Command names are not needed.
         for (file, value) in [("options/overwrite", "0"), ("options/record-cmd", "0")] {
             let _ = instance.set(file, value);
         }
-        // Since Linux 4.20; an older one wakes readers at every event, and those wait by themselves.
+        // Since Linux 4.20. Older kernels wake readers at every event; the reader pauses by itself.
         let _ = instance.set("buffer_percent", &WAKE_PERCENT.to_string());
         Ok(instance)
     }
@@ -66,12 +66,12 @@ impl Instance {
         tracefs::write(&self.path.join(file), value).map_err(|error| format!("{file}: {}", tracefs::words(&error)))
     }
 
-    /// Adds a thread whose events count.
+    /// Adds a thread to trace.
     pub fn add_thread(&self, thread: u32) -> io::Result<()> {
         tracefs::append(&self.path.join("set_event_pid"), &thread.to_string())
     }
 
-    /// Whether anybody's events count more than others'.
+    /// Whether tracing is limited to some threads.
     pub fn follows_any(&self) -> bool {
         std::fs::read_to_string(self.path.join("set_event_pid"))
             .is_ok_and(|text| text.contains(|c: char| c.is_ascii_digit()))
@@ -81,12 +81,12 @@ impl Instance {
         self.event(system, name).is_dir()
     }
 
-    /// The layout of an event in the kernel's words.
+    /// The kernel's format file of an event.
     pub fn format_text(&self, system: &str, name: &str) -> Result<String, String> {
         tracefs::read(&self.event(system, name).join("format")).map_err(|error| tracefs::words(&error))
     }
 
-    /// Lets events of a kind in, all of them or those that the filter lets through.
+    /// Enables an event, with a filter if one is given.
     pub fn enable(&self, system: &str, name: &str, filter: Option<&str>) -> Result<(), String> {
         let event = self.event(system, name);
         if let Some(filter) = filter {
@@ -96,7 +96,7 @@ impl Instance {
         tracefs::write(&event.join("enable"), "1").map_err(|error| tracefs::words(&error))
     }
 
-    /// Numbers of the processors that have buffers.
+    /// Numbers of the CPUs that have buffers.
     pub fn cpus(&self) -> Vec<u32> {
         let entries = std::fs::read_dir(self.path.join("per_cpu")).into_iter().flatten().flatten();
         let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("cpu")?.parse().ok();
@@ -105,14 +105,13 @@ impl Instance {
         cpus
     }
 
-    /// A processor's buffer; reading it never waits.
+    /// A CPU's buffer; reads do not block.
     pub fn raw(&self, cpu: u32) -> Result<File, String> {
         let path = self.path.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         file.map_err(|error| format!("{}: {}", path.display(), tracefs::words(&error)))
     }
 
-    /// The losses of a processor's buffer.
     pub fn stats(&self, cpu: u32) -> Stats {
         let text = tracefs::read(&self.path.join(format!("per_cpu/cpu{cpu}/stats"))).unwrap_or_default();
         stats(&text)
@@ -135,8 +134,8 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.set("tracing_on", "0");
         if let Err(error) = std::fs::remove_dir(&self.path) {
-            // Most likely a traced program that still runs has its marker open. The guardian goes on trying, and then the next run does.
-            log::warn!("{} cannot be removed yet: {error}", self.path.display());
+            // Usually a traced program that is still running has the marker open. The guardian retries, then the next run.
+            log::warn!("cannot remove {} yet: {error}", self.path.display());
         }
     }
 }

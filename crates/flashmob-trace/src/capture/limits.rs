@@ -1,30 +1,30 @@
-//! How much memory a session takes, here and in the kernel, and which threads it follows to begin with.
+//! Memory limits of a session, in this process and in the kernel, and the threads it traces initially.
 
 use super::Wanted;
 
-/// A second of the fastest workloads that were seen fits well.
+/// Holds more than a second of events of the fastest workloads seen.
 const BUFFER_BYTES: u64 = 8 << 20;
-/// Below this, a burst is lost before anybody wakes.
+/// With less, a burst of events is lost before the reader wakes.
 const BUFFER_BYTES_MIN: u64 = 256 << 10;
 /// The default limit on a capture.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// For each processor of each instance.
+/// Bytes of the kernel's buffer, per CPU and instance.
 pub fn buffer_bytes(wanted: &Wanted, instances: usize) -> u64 {
     if wanted.buffer_bytes > 0 {
         return wanted.buffer_bytes;
     }
-    // On a small device the buffers of all processors together must leave room for what is traced.
+    // On a small device the buffers of all CPUs together must leave memory for the traced workload.
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     (free_memory_bytes() / 8 / processors / instances as u64).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES)
 }
 
-/// For all that is captured.
+/// Bytes of captured pages.
 pub fn memory_bytes(wanted: &Wanted) -> u64 {
     if wanted.memory_bytes > 0 { wanted.memory_bytes } else { (free_memory_bytes() / 2).min(MEMORY_BYTES) }
 }
 
-/// `MemAvailable`; much, if the kernel does not say it.
+/// `MemAvailable`; `u64::MAX` if the kernel does not report it.
 fn free_memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -32,8 +32,7 @@ fn free_memory_bytes() -> u64 {
     kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024))
 }
 
-/// Threads to follow: with their children, processes stand for all threads that they have. Of this process only those that are named count, for one
-/// of its threads reads what is captured.
+/// Threads to trace. If children are followed, a process id includes all its threads; except of this process, where one thread is the reader.
 pub fn threads(wanted: &Wanted) -> Vec<u32> {
     let all = |id: &u32| if wanted.follow_children { threads_of(*id) } else { vec![*id] };
     wanted.threads.iter().flat_map(all).collect()

@@ -3,14 +3,14 @@
 //! ```text
 //! Wanted ─▶ Session::open ─▶ start ─ reader: whole pages, rarely ─▶ stop ─▶ Capture ─▶ records
 //!              │ what is missing: Session::sources
-//!              ├─ tracefs     where it is, or a mount of its own that nobody sees
-//!              ├─ instance    `…-threads` for the wanted threads' events, `…-devices` for the wanted devices'
-//!              ├─ owner       whose instances those are: what a dead process left is removed
+//!              ├─ tracefs     the mounted tracefs, or a private mount of it
+//!              ├─ instance    `…-threads` for events of the traced threads, `…-devices` for events of the traced devices
+//!              ├─ owner       names instances after their process; removes those of processes that have exited
 //!              └─ guardian    removes them when this process is killed
 //! ```
 //!
-//! It never fails for want of rights or of events: what cannot be had is named in [`Session::sources`] with its remedy, and the rest works. It
-//! leaves nothing in the kernel, and holds no more memory than [`Wanted::memory_bytes`]; what does not fit is counted as lost.
+//! Missing permissions or events are not errors: [`Session::sources`] lists each missing source with its remedy, and the others are captured. A
+//! session leaves nothing in the kernel, and holds at most [`Wanted::memory_bytes`]; events beyond that are counted as lost.
 
 mod captured;
 mod error;
@@ -39,21 +39,20 @@ pub use session::Session;
 pub struct Wanted {
     /// Events as `system:name`. [`Session::sources`] names those that the kernel lacks.
     pub events: Vec<Event>,
-    /// Threads and processes whose events count, for events with [`Scope::Threads`]. With [`Wanted::follow_children`] a process means all threads
-    /// that it has.
+    /// Threads and processes to trace, for events with [`Scope::Threads`]. With [`Wanted::follow_children`] a process id includes all its threads.
     pub threads: Vec<u32>,
-    /// Their children too, from their begin on. With this, threads may also be named by [`Session::follow`] before the start: a command that is yet
-    /// to be made is told the session's marker.
+    /// Also trace children, from their creation. Threads can then also be added by [`Session::follow`] before the start, such as a command that
+    /// needs the path of the session's marker when it is spawned.
     pub follow_children: bool,
-    /// Devices whose events count, for events with [`Scope::Devices`]: `major << 20 | minor`. Empty: all.
+    /// Devices to trace, for events with [`Scope::Devices`]: `major << 20 | minor`. Empty: all.
     pub devices: Vec<u32>,
     /// Bytes of the kernel's buffer for each processor; 0 for the default.
     pub buffer_bytes: u64,
-    /// Names of files as system calls get them, through a small eBPF program.
+    /// Capture the file names passed to system calls, with a small eBPF program.
     pub names: bool,
-    /// Shared libraries or programs with SQLite in them, whose functions are to be probed.
+    /// Shared libraries or programs that contain SQLite; its functions are probed.
     pub sqlite: Vec<std::path::PathBuf>,
-    /// Bytes that may be captured in all; what comes later is counted as lost. 0 for the default: 1 GiB, and at most half of what memory is free.
+    /// Maximum bytes captured; later events are counted as lost. 0 for the default: 1 GiB, but at most half of the free memory.
     pub memory_bytes: u64,
 }
 
@@ -64,21 +63,21 @@ pub struct Event {
     pub system: String,
     /// `block_rq_issue`.
     pub name: String,
-    /// Whose.
+    /// Threads or devices that it is captured for.
     pub scope: Scope,
-    /// A filter of its own in the kernel's words, besides.
+    /// An additional filter, in the kernel's filter syntax.
     pub filter: Option<String>,
 }
 
-/// Whose events count.
+/// Threads or devices whose events are captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Those of the wanted threads.
+    /// [`Wanted::threads`].
     Threads,
-    /// Those of the wanted devices, kernel threads included. The event's field with the device is `dev` or `s_dev`.
+    /// [`Wanted::devices`], from any thread, including kernel threads. The event's device field is `dev` or `s_dev`.
     #[default]
     Devices,
-    /// Everybody's.
+    /// All threads and devices.
     All,
 }

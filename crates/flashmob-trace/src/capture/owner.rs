@@ -1,5 +1,5 @@
-//! Whose instances and probes those are: their names hold the number of a process and the time of its start, so that what a dead one left can be
-//! told from what a living one uses, even if its number was given out again.
+//! Ownership of instances and probes. Their names contain the process id and its start time, so that those of an exited process can be told from those
+//! in use, even if the process id was reused.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::tracefs::{self, Tracefs};
 
 const INSTANCE_PREFIX: &str = "flashmob-";
-/// Names of groups of probes are C's identifiers.
+/// Names of probe groups must be C identifiers.
 const GROUP_PREFIX: &str = "flashmob_";
 
-/// Sessions of this process are told apart by a number.
+/// Numbers the sessions of this process.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 /// A session of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     process: u32,
-    /// In ticks since the kernel's start, as `/proc/PID/stat` has it.
+    /// In clock ticks since boot, as in `/proc/PID/stat`.
     started: u64,
     session: u32,
 }
@@ -37,12 +37,12 @@ impl Owner {
         format!("{}{number}", self.group_prefix())
     }
 
-    /// How the names of all of its groups begin.
+    /// The common prefix of its probe groups.
     pub fn group_prefix(&self) -> String {
         format!("{GROUP_PREFIX}{}_{}_{}_", self.process, self.started, self.session)
     }
 
-    /// Of a name as this program makes them; nothing if it is somebody else's.
+    /// Parses the name of an instance or group; `None` if this program did not create it.
     fn of(name: &str) -> Option<Owner> {
         let (rest, separator) = match name.strip_prefix(INSTANCE_PREFIX) {
             Some(rest) => (rest, '-'),
@@ -54,7 +54,7 @@ impl Owner {
         Some(Owner { process: process.parse().ok()?, started: started.parse().ok()?, session: session.parse().ok()? })
     }
 
-    /// The process lives, and is not another one with its number.
+    /// The process exists, and its id was not reused.
     fn lives(&self) -> bool {
         started(self.process).is_some_and(|started| started == self.started)
     }
@@ -62,20 +62,22 @@ impl Owner {
 
 fn started(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in brackets may hold anything, brackets too; the time of the start is the 20th field behind it.
+    // The command name in parentheses may itself contain parentheses; the start time is the 20th field after it.
     text[text.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Removes instances and probes of sessions whose process is gone. What another one still uses, one of another container for instance, the kernel
-/// keeps: it is busy.
+/// Removes instances and probes of sessions whose process has exited. The kernel refuses to remove those still in use (EBUSY), for example by another
+/// container.
 pub fn remove_left_overs(tracefs: &Tracefs) {
     let is_dead = |name: &str| Owner::of(name).is_some_and(|owner| !owner.lives());
     for entry in std::fs::read_dir(tracefs.instances()).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_dead) {
             let name = entry.file_name();
             match std::fs::remove_dir(entry.path()) {
-                Ok(()) => log::info!("removed {}, which a killed run left in the kernel", name.display()),
-                Err(error) => log::warn!("{} of a killed run stays in the kernel: {error}", name.display()),
+                Ok(()) => log::info!("removed {}, left in the kernel by a killed run", name.display()),
+                Err(error) => {
+                    log::warn!("cannot remove {}, left in the kernel by a killed run: {error}", name.display())
+                }
             }
         }
     }
@@ -87,7 +89,7 @@ pub fn remove_left_overs(tracefs: &Tracefs) {
     }
 }
 
-/// Groups and names of the probes that there are.
+/// Groups and names of all probes.
 fn probes_in(path: &Path) -> Vec<(String, String)> {
     let text = tracefs::read(path).unwrap_or_default();
     let name = |line: &str| {
@@ -97,10 +99,10 @@ fn probes_in(path: &Path) -> Vec<(String, String)> {
     text.lines().filter_map(name).collect()
 }
 
-/// Takes a probe away; it must be enabled nowhere.
+/// Removes a probe, which must not be enabled.
 pub fn remove_probe(path: &Path, group: &str, event: &str) {
     if let Err(error) = tracefs::append(path, &format!("-:{group}/{event}")) {
-        log::warn!("the probe {group}/{event} stays in the kernel: {error}");
+        log::warn!("cannot remove the probe {group}/{event}: {error}");
     }
 }
 

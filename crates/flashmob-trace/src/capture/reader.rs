@@ -1,5 +1,5 @@
-//! Reads whole pages out of the kernel's buffers while they fill: one thread for all of them, woken rarely, so that what is traced is hardly
-//! disturbed, and with a limit on what it keeps.
+//! Reads whole pages from the kernel's buffers while they fill, up to a memory limit. A single thread reads all of them and wakes rarely, to disturb the
+//! traced workload as little as possible.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,14 +14,14 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use crate::format::PageLayout;
 use crate::record::Page;
 
-/// Pages are kept in pieces of about this size, so that nothing is moved when there are more.
+/// Pages are kept in chunks of about this size, so that none is moved when more arrive.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Between two rounds: kernels that wake at every event must not make this spin. Buffers hold far more than what comes meanwhile.
+/// Pause between two rounds, since some kernels wake at every event. Buffers hold far more than arrives meanwhile.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Buffers that wake nobody are looked at so often.
+/// Longest wait for a wake-up before buffers are checked anyway.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Where pages come from.
+/// One CPU's buffer.
 #[derive(Debug)]
 pub struct Buffer {
     pub cpu: u32,
@@ -43,7 +43,7 @@ struct Shared {
     wake: OwnedFd,
 }
 
-/// The room for pages.
+/// The memory left for pages.
 struct Room {
     layout: PageLayout,
     left_bytes: u64,
@@ -61,8 +61,7 @@ impl Reader {
         Ok(Reader { shared, thread: Some(thread) })
     }
 
-    /// Reads what is left, and gives everything back; the buffers are in the order of the files.
-    /// And whether there was no room for more.
+    /// Reads the rest. Returns the buffers in the order of the files, and whether the memory limit was reached.
     pub fn finish(mut self) -> (Vec<Buffer>, bool) {
         (self.end(), self.shared.was_full.load(Ordering::Relaxed))
     }
@@ -91,7 +90,7 @@ fn run(shared: &Shared, mut buffers: Vec<Buffer>, mut room: Room) -> Vec<Buffer>
             return buffers;
         }
         wait(&shared.wake, &[], PAUSE);
-        // Without room the kernel drops what does not fit, and counts it.
+        // At the limit nothing is read; the kernel drops further events and counts them.
         let readable: &[Buffer] = if room.is_full() { &[] } else { &buffers };
         if !shared.is_over.load(Ordering::Acquire) {
             wait(&shared.wake, readable, TIMEOUT);
@@ -103,7 +102,7 @@ fn wait(wake: &OwnedFd, buffers: &[Buffer], at_most: Duration) {
     let mut wanted = vec![PollFd::new(wake, PollFlags::IN)];
     wanted.extend(buffers.iter().map(|buffer| PollFd::new(&buffer.file, PollFlags::IN)));
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(at_most.subsec_nanos()) };
-    // Interrupted or not, there may be something to read.
+    // There may be data to read even after EINTR.
     let _ = poll(&mut wanted, Some(&timeout));
 }
 
@@ -112,7 +111,7 @@ impl Room {
         self.left_bytes < self.layout.page_bytes() as u64
     }
 
-    /// Reads a buffer until it is empty, or until a page comes that is still being filled.
+    /// Reads a buffer until it is empty, or until a page that is still being filled.
     fn drain(&mut self, buffer: &mut Buffer, is_over: bool) {
         let page_bytes = self.layout.page_bytes();
         while !self.is_full() {

@@ -1,4 +1,4 @@
-//! A capture in a folder: the kernel's own texts of layouts, and its raw pages. Tests read such recordings.
+//! A capture saved to a folder: the kernel's format files and raw pages. Tests read such recordings.
 //!
 //! ```text
 //! capture.json                    kernel, losses, sources, and which pages there are
@@ -19,7 +19,7 @@ use crate::format::{EventFormat, FormatError, HeaderError, PageLayout};
 
 const INDEX: &str = "capture.json";
 const EVENTS: &str = "events";
-/// Longer layouts than any kernel writes are no layouts.
+/// Maximum size of a format file; more than any kernel writes.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a recording cannot be used, with the file.
@@ -65,10 +65,10 @@ impl IndexPages {
 }
 
 impl Capture {
-    /// Writes it into a folder, which is made.
+    /// Writes it to a folder, which is created.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A file cannot be written.
     pub fn save(&self, folder: &Path) -> Result<(), RecordingError> {
         let write = |path: &Path, bytes: &[u8]| {
             let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -93,7 +93,7 @@ impl Capture {
     /// Reads what [`Capture::save`] wrote.
     ///
     /// # Errors
-    /// A file is missing or is not what it should be.
+    /// A file is missing or malformed.
     pub fn load(folder: &Path) -> Result<Capture, RecordingError> {
         let path = folder.join(INDEX);
         let text = std::fs::read(&path).map_err(io_error(&path))?;
@@ -136,7 +136,7 @@ fn load_texts(events: &Path) -> Result<(Texts, Vec<EventFormat>, PageLayout), Re
     Ok((texts, formats, layout))
 }
 
-/// Folders in a folder, with their names.
+/// Subfolders, with their names.
 fn folders(folder: &Path) -> Result<Vec<(String, PathBuf)>, RecordingError> {
     let entries = std::fs::read_dir(folder).map_err(io_error(folder))?.flatten();
     let named = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));

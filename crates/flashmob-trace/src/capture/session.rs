@@ -1,4 +1,4 @@
-//! A capture that is running, or one that cannot and says why.
+//! A running capture, or the reasons why there is none.
 
 use std::path::Path;
 
@@ -17,20 +17,20 @@ use super::tracing::Tracing;
 pub(super) const NAMES: &str = "names of files";
 pub(super) const SQLITE: &str = "SQLite's functions";
 
-/// A capture that is running. Dropped, it leaves nothing in the kernel.
+/// A running capture. Dropping it removes everything from the kernel.
 #[derive(Debug)]
 pub struct Session {
     sources: Vec<Source>,
-    /// Absent if nothing can be captured.
+    /// `None` if nothing can be captured.
     tracing: Option<Tracing>,
 }
 
 impl Session {
-    /// Prepares everything; nothing is traced before [`Session::start`]. Objects that dead runs left in the kernel are removed.
+    /// Prepares everything; nothing is traced before [`Session::start`]. Objects that earlier, killed runs left in the kernel are removed.
     ///
     /// # Errors
-    /// Names of events that cannot be any, and a system that gives no thread. Missing rights and missing events are none: the session then captures
-    /// less, or nothing, and its sources say why.
+    /// An invalid event name, or the reader thread cannot be started. Missing permissions and missing events are not errors: the session then captures
+    /// less, or nothing, and its sources give the reasons.
     pub fn open(wanted: &Wanted) -> Result<Session, CaptureError> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         for name in wanted.events.iter().flat_map(|event| [&event.system, &event.name]) {
@@ -43,8 +43,8 @@ impl Session {
             Ok(opened) => opened,
             Err(why) => return Ok(Session { sources: blind(wanted, &why), tracing: None }),
         };
-        // Before any thread is followed, so that the reader is not taken for a child.
-        let reader = Reader::start(files, tracing.layout(), limits::memory_bytes(wanted));
+        // Before any thread is followed, so that the reader is not traced as a child.
+        let reader = Reader::start(files, tracing.layout, limits::memory_bytes(wanted));
         tracing.reader = Some(reader.map_err(CaptureError::Reader)?);
         let sources = tracing.enable(wanted);
         Ok(Session { sources, tracing: Some(tracing) })
@@ -56,30 +56,30 @@ impl Session {
         &self.sources
     }
 
-    /// Where a traced program may write lines of its own, which become records `ftrace:print` with a field `buf`, whose text ends with a newline.
+    /// The file to which a traced program may write lines. Each becomes a record `ftrace:print`, whose field `buf` ends with a newline.
     #[must_use]
     pub fn marker(&self) -> Option<&Path> {
-        self.tracing.as_ref().map(Tracing::marker)
+        self.tracing.as_ref().map(|tracing| tracing.marker.as_path())
     }
 
-    /// Traces from now on.
+    /// Starts tracing.
     ///
     /// # Errors
-    /// The kernel refuses, which it did not before.
+    /// The kernel refuses.
     pub fn start(&mut self) -> Result<(), CaptureError> {
         self.tracing.as_ref().map_or(Ok(()), |tracing| tracing.switch("1"))
     }
 
-    /// Follows one more thread. If no threads were wanted when the session was opened, their events are captured only
-    /// with [`Wanted::follow_children`], and only if this comes before [`Session::start`].
+    /// Traces one more thread. If the session was opened without threads, this requires [`Wanted::follow_children`] and must be called before
+    /// [`Session::start`].
     ///
     /// # Errors
-    /// There is no such thread any more, or the kernel refuses.
+    /// The thread has exited, or the kernel refuses.
     pub fn follow(&mut self, thread: u32) -> Result<(), CaptureError> {
         self.tracing.as_ref().map_or(Ok(()), |tracing| tracing.follow(thread))
     }
 
-    /// Ends, and gives what was captured. Nothing is left in the kernel.
+    /// Stops, removes everything from the kernel, and returns the capture.
     #[must_use]
     pub fn stop(self) -> Capture {
         let Session { sources, tracing } = self;
@@ -89,13 +89,13 @@ impl Session {
         let counted = capture.read().1;
         capture.losses.events = counted.events;
         capture.losses.unreadable_bytes = counted.unreadable_bytes;
-        // The kernel's own counters know all; pages know of some only.
+        // The kernel's counters include all losses, pages only some.
         capture.losses.lost = capture.losses.lost.max(counted.missed);
         capture
     }
 }
 
-/// Sources that say the same of everything.
+/// All sources as missing, for the same reason.
 fn blind(wanted: &Wanted, why: &str) -> Vec<Source> {
     let mut sources: Vec<Source> = Vec::new();
     let mut add = |name: &str, layers: Vec<Layer>| {

@@ -1,4 +1,4 @@
-//! The sources of a capture, and what is missing of them.
+//! The sources of a capture, and their missing events.
 
 use flashmob_results::trace::{Layer, Source};
 
@@ -12,12 +12,12 @@ pub fn layers(system: &str) -> Vec<Layer> {
         }
         "sched" => vec![Layer::Processor],
         "sock" | "tcp" | "net" | "skb" => vec![Layer::Link],
-        // Everything else that a table of layers asks for is a file system or its journal.
+        // All other systems in the table of layers are file systems and their journals.
         _ => vec![Layer::FileSystem],
     }
 }
 
-/// The events of each system, used or missing, in the order in which they were wanted.
+/// Used and missing events per system, in the order of [`super::Wanted::events`].
 #[derive(Debug, Default)]
 pub struct Tally {
     systems: Vec<System>,
@@ -48,7 +48,7 @@ impl Tally {
         self.system(system).missing.push(name.into());
     }
 
-    /// Adds a note about a system, unless it has the same one.
+    /// Adds a note about a system, once.
     pub fn note(&mut self, system: &str, note: String) {
         let notes = &mut self.system(system).notes;
         if !notes.contains(&note) {
@@ -67,11 +67,11 @@ impl System {
         let mut why = notes;
         if used == 0 && !missing.is_empty() {
             why.push(format!(
-                "the kernel has none of its events ({}); they come with the module of {name}, where it is one (modprobe {name}), or with another kernel",
+                "the kernel has none of its events ({}); load the module {name} if it is built as one (modprobe {name}), or use another kernel",
                 missing.join(", ")
             ));
         } else if !missing.is_empty() {
-            why.push(format!("the kernel lacks {}; another one may have it", missing.join(", ")));
+            why.push(format!("the kernel lacks {}; another kernel may have it", missing.join(", ")));
         }
         Source { layers: layers(&name), name, is_used: used > 0, why: (!why.is_empty()).then(|| why.join("; ")) }
     }

@@ -1,4 +1,4 @@
-//! Where tracefs is: where it is mounted, or in a mount of this process's own, which has no place in the tree and ends with its descriptor.
+//! Access to tracefs: where it is mounted, or through a detached mount of this process, which is released with its descriptor.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// Where kernels have it; Android's older ones have it in debugfs only.
+/// Usual mount points; older Android kernels have it in debugfs only.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// More than the kernel gives at once.
+/// More than the kernel returns from one read.
 const READ_BYTES: usize = 64 << 10;
 const BY_HAND: &str = "mount -t tracefs none /sys/kernel/tracing";
 
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Where `root` is a path through a descriptor, that.
+    /// The detached mount, if `root` is a path through its descriptor.
     _mount: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Looks for it, and mounts it for this process alone if need be. The error is for people, with its remedy.
+    /// Finds tracefs, or mounts it for this process alone. The error is a message with its remedy.
     pub fn find() -> Result<Tracefs, String> {
         if cfg!(target_endian = "big") {
-            return Err("events of processors with the highest byte first are not understood".to_string());
+            return Err("traces of big-endian machines are not supported".to_string());
         }
         let mut is_forbidden = false;
         for place in PLACES {
@@ -74,7 +74,7 @@ impl Tracefs {
     }
 }
 
-/// Reads a file there. Some give nothing more to who has not taken all at once, so the first read must be large.
+/// Reads a file. Some of these files must be read with a single large read.
 pub fn read(path: &Path) -> io::Result<String> {
     let mut file = std::fs::File::open(path)?;
     let (mut bytes, mut used) = (vec![0; READ_BYTES], 0);
@@ -93,17 +93,17 @@ pub fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes a value. Files there are neither truncated nor made.
+/// Writes a value, without truncating or creating the file.
 pub fn write(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
-/// Adds a line to a list of the kernel's.
+/// Appends a line.
 pub fn append(path: &Path, line: &str) -> io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
-/// An error of these files as text, with its remedy.
+/// An I/O error as a message with its remedy.
 pub fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "not permitted: run this as root".to_string(),

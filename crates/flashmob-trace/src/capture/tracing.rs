@@ -1,8 +1,8 @@
-//! The objects of a session in the kernel: instances, probes, programs. They are removed when this is dropped.
+//! The objects of a session in the kernel: instances, probes, programs. They are removed on drop.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flashmob_results::trace::{Layer, Source};
 
@@ -20,20 +20,19 @@ use super::tracefs::{self, Tracefs};
 use super::{Event, Scope, Wanted, limits};
 use crate::format::{EventFormat, PageLayout};
 
-/// Instances: of the wanted threads, and of the wanted devices or of everybody.
+/// Names of the instances: one limited to the traced threads, one for all threads.
 pub const INSTANCES: [&str; 2] = ["threads", "devices"];
-/// Besides what was asked for: what is written to a session's marker.
+/// The event of writes to the session's marker, always captured.
 const MARKER: (&str, &str) = ("ftrace", "print");
 
 pub type Files = Vec<(u32, File)>;
 
-/// The kernel's own words about layouts, by their paths below `events`.
+/// The kernel's format files, by their paths below `events`.
 pub type Texts = BTreeMap<String, String>;
 
 #[derive(Debug)]
 pub struct Tracing {
-    // In the order in which they have to go: an instance stays while somebody reads it, a probe while an instance has it enabled, and the guardian is
-    // there until the last.
+    // In drop order: an instance cannot be removed while it is read, nor a probe while an instance has it enabled; the guardian comes last.
     pub reader: Option<Reader>,
     names: Option<Names>,
     instances: Vec<Instance>,
@@ -41,22 +40,22 @@ pub struct Tracing {
     _guardian: Option<Guardian>,
     tracefs: Tracefs,
     owner: Owner,
-    marker: PathBuf,
+    pub marker: PathBuf,
     formats: Vec<EventFormat>,
     texts: Texts,
-    layout: PageLayout,
-    /// Nobody was named to begin with.
+    pub layout: PageLayout,
+    /// No threads were given when the session was opened.
     awaits_threads: bool,
 }
 
 impl Tracing {
-    /// Makes instances and opens their buffers. The error is for people, with its remedy.
+    /// Creates the instances and opens their buffers. The error is a message with its remedy.
     pub fn prepare(tracefs: Tracefs, wanted: &Wanted) -> Result<(Tracing, Files), String> {
         owner::remove_left_overs(&tracefs);
         let owner = Owner::new();
         let guardian = Guardian::start(&tracefs, &owner);
         let guardian =
-            guardian.inspect_err(|error| log::warn!("if this is killed, the next run has to clean up: {error}"));
+            guardian.inspect_err(|error| log::warn!("if this process is killed, only the next run cleans up: {error}"));
         let is_of_devices = |event: &Event| event.scope != Scope::Threads;
         let count = if wanted.events.iter().any(is_of_devices) { 2 } else { 1 };
         let buffer_bytes = limits::buffer_bytes(wanted, count);
@@ -65,7 +64,7 @@ impl Tracing {
         let mut texts = Texts::new();
         for name in ["header_page", "header_event"] {
             let path = instances[0].path().join("events").join(name);
-            // Older kernels have it at the top only.
+            // Older kernels have it in the top-level folder only.
             let text = tracefs::read(&path).or_else(|_| tracefs::read(&tracefs.root().join("events").join(name)));
             texts.insert(name.into(), text.map_err(|error| format!("{}: {error}", path.display()))?);
         }
@@ -95,14 +94,6 @@ impl Tracing {
         Ok((tracing, files))
     }
 
-    pub fn layout(&self) -> PageLayout {
-        self.layout
-    }
-
-    pub fn marker(&self) -> &Path {
-        &self.marker
-    }
-
     fn threads(&self) -> &Instance {
         &self.instances[0]
     }
@@ -111,15 +102,15 @@ impl Tracing {
         &self.instances[usize::from(scope != Scope::Threads)]
     }
 
-    /// Enables what is wanted, as far as the kernel has it.
+    /// Enables the wanted events that the kernel has.
     pub fn enable(&mut self, wanted: &Wanted) -> Vec<Source> {
         let mut tally = Tally::default();
-        if let Err(why) = self.learn(MARKER.0, MARKER.1) {
-            log::warn!("what programs write to the marker cannot be read: {why}");
+        if let Err(why) = self.learn(MARKER.0, MARKER.0, MARKER.1) {
+            log::warn!("lines written to the marker cannot be read: {why}");
         }
         self.awaits_threads = wanted.follow_children && wanted.threads.is_empty();
         let is_following = self.follow_wanted(wanted);
-        // Before system calls' own events, so that names come before the ends of their calls.
+        // Before events of system calls, so that a name precedes the exit of its call.
         let names = wanted.names.then(|| is_following.clone().and_then(|()| self.enable_names()));
         for event in &wanted.events {
             let (system, name) = (event.system.as_str(), event.name.as_str());
@@ -131,7 +122,7 @@ impl Tracing {
                 tally.note(system, why.clone());
                 continue;
             }
-            let enabled = self.learn(system, name).and_then(|()| {
+            let enabled = self.learn(system, system, name).and_then(|()| {
                 let filter = self.filter(event, wanted, &mut tally);
                 self.of(event.scope).enable(system, name, filter.as_deref())
             });
@@ -156,17 +147,17 @@ impl Tracing {
         sources
     }
 
-    /// Tells the kernel whose events count.
+    /// Limits the first instance to the wanted threads.
     fn follow_wanted(&self, wanted: &Wanted) -> Result<(), String> {
         if wanted.follow_children {
-            let why = "the kernel cannot follow children (options/event-fork, Linux 4.7), so nobody is followed";
+            let why = "the kernel cannot follow children (options/event-fork, Linux 4.7), so no thread is traced";
             self.threads().set("options/event-fork", "1").map_err(|error| format!("{why}: {error}"))?;
         }
         if wanted.follow_children && wanted.threads.is_empty() {
-            // They come with `follow`.
+            // They are added by `follow`.
             return Ok(());
         }
-        let mut result = Err("no threads were named whose events count".to_string());
+        let mut result = Err("no threads to trace were given".to_string());
         for thread in limits::threads(wanted) {
             match self.threads().add_thread(thread) {
                 Ok(()) => result = Ok(()),
@@ -184,12 +175,8 @@ impl Tracing {
         self.threads().add_thread(thread).map_err(|error| CaptureError::io(&path, error))
     }
 
-    /// Reads an event's layout, once.
-    fn learn(&mut self, system: &str, name: &str) -> Result<(), String> {
-        self.learn_as(system, system, name)
-    }
-
-    fn learn_as(&mut self, shown: &str, system: &str, name: &str) -> Result<(), String> {
+    /// Reads an event's layout, once. In the capture its system is called `shown`.
+    fn learn(&mut self, shown: &str, system: &str, name: &str) -> Result<(), String> {
         let text = self.threads().format_text(system, name)?;
         let format = EventFormat::parse(shown, &text).map_err(|error| error.to_string())?;
         if !self.formats.iter().any(|known| known.id == format.id) {
@@ -199,7 +186,7 @@ impl Tracing {
         Ok(())
     }
 
-    /// The filter of an event in the kernel's words.
+    /// The filter of an event, in the kernel's syntax.
     fn filter(&self, event: &Event, wanted: &Wanted, tally: &mut Tally) -> Option<String> {
         let own = event.filter.as_deref().filter(|filter| !filter.trim().is_empty());
         if event.scope != Scope::Devices || wanted.devices.is_empty() {
@@ -207,7 +194,10 @@ impl Tracing {
         }
         let format = self.formats.iter().find(|format| format.system == event.system && format.name == event.name)?;
         let Some(field) = ["dev", "s_dev"].into_iter().find(|name| format.field(name).is_some()) else {
-            tally.note(&event.system, format!("{} names no device, so all devices' are there", event.name));
+            tally.note(
+                &event.system,
+                format!("{} has no device field, so events of all devices are included", event.name),
+            );
             return own.map(str::to_string);
         };
         let devices: Vec<String> = wanted.devices.iter().map(|device| format!("{field} == {device}")).collect();
@@ -220,19 +210,19 @@ impl Tracing {
         if !self.threads().has(system, name) {
             return Err(format!("the kernel lacks the event {system}:{name}; Linux 5.9 with eBPF has it"));
         }
-        self.learn(system, name)?;
+        self.learn(system, system, name)?;
         self.threads().enable(system, name, None)?;
         self.names = Some(Names::attach(&self.tracefs)?);
         Ok(())
     }
 
-    /// Returns what cannot be probed; an error if that is everything.
+    /// Returns what cannot be probed, with reasons; an error if nothing can.
     fn enable_sqlite(&mut self, files: &[PathBuf]) -> Result<Vec<String>, String> {
         let (probes, mut why) = Probes::place(&self.tracefs, &self.owner, files);
         let mut used = 0;
         for (group, name) in &probes.events {
             let enabled =
-                self.learn_as(sqlite::SYSTEM, group, name).and_then(|()| self.threads().enable(group, name, None));
+                self.learn(sqlite::SYSTEM, group, name).and_then(|()| self.threads().enable(group, name, None));
             match enabled {
                 Ok(()) => used += 1,
                 Err(error) => why.push(format!("{name}: {error}")),
@@ -242,10 +232,10 @@ impl Tracing {
         if used > 0 { Ok(why) } else { Err(why.join("; ")) }
     }
 
-    /// Lets events into the buffers, or not.
+    /// Switches tracing on ("1") or off ("0").
     pub fn switch(&self, value: &str) -> Result<(), CaptureError> {
         for instance in &self.instances {
-            // One that follows nobody yet would trace everybody.
+            // Without a thread to follow it would trace all threads.
             let is_waiting = self.awaits_threads && std::ptr::eq(instance, self.threads());
             if is_waiting && value == "1" && !instance.follows_any() {
                 continue;
@@ -256,10 +246,10 @@ impl Tracing {
         Ok(())
     }
 
-    /// Stops tracing and takes everything out of the buffers.
+    /// Stops tracing and reads the rest of the buffers.
     pub fn finish(mut self) -> Capture {
         if let Err(error) = self.switch("0") {
-            log::warn!("tracing goes on while it is read: {error}");
+            log::warn!("tracing cannot be stopped while the buffers are read: {error}");
         }
         self.names = None;
         let (buffers, is_full) = self.reader.take().map(Reader::finish).unwrap_or_default();

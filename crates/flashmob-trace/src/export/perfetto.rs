@@ -21,7 +21,7 @@ use messages::{
     InternedString, MONOTONIC, NAMES, NEEDS_STATE, Note, OPERATION, ProcessDescriptor, SLICE_BEGIN, SLICE_END,
     STATE_CLEARED, THREAD, Trace, TracePacket, TrackDescriptor, TrackEvent, Value,
 };
-use tracks::{Slices, Track, Tracks};
+use tracks::{Slices, Track, Tracks, operation_time, span_time};
 
 /// All packets are of one sequence: names are sent once.
 const SEQUENCE: u32 = 1;
@@ -150,18 +150,13 @@ fn operations(
     slices: &Slices,
     flows: &Flows,
 ) -> io::Result<()> {
-    let time = |index: u32| {
+    nested(packets, slices, operation_time(timeline), |index| {
         let operation = &timeline.operations[index as usize];
-        (operation.begin_ns, operation.end_ns)
-    };
-    nested(packets, slices, time, |index| {
-        let operation = &timeline.operations[index as usize];
-        let unattributed = operation.unattributed_ns;
         TrackEvent {
             name: Some(interned(operation.name)),
             notes: vec![
                 Note::number(OPERATION, operation.number),
-                Note::number(messages::UNATTRIBUTED, unattributed),
+                Note::number(messages::UNATTRIBUTED, operation.unattributed_ns),
                 Note { name: THREAD, value: Some(Value::Text(interned(operation.thread))) },
             ],
             flows: flows.of_operation.get(&operation.number).cloned().unwrap_or_default(),
@@ -171,12 +166,8 @@ fn operations(
 }
 
 fn spans(packets: &mut Packets<impl Write>, timeline: &Timeline, slices: &Slices, flows: &Flows) -> io::Result<()> {
-    let time = |index: u32| {
-        let span = &timeline.spans[index as usize];
-        (span.begin_ns, span.end_ns)
-    };
     let threads = timeline.threads.len() as u64;
-    nested(packets, slices, time, |index| {
+    nested(packets, slices, span_time(timeline), |index| {
         let span = &timeline.spans[index as usize];
         TrackEvent {
             name: Some(interned(span.name)),

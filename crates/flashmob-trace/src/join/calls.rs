@@ -104,12 +104,8 @@ impl Calls {
     }
 
     fn descriptor(&mut self, group: u32, fd: u64, now_ns: u64) -> u32 {
-        let next = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
-        let index = *self.descriptors.entry(group).or_default().entry(fd).or_insert(next);
-        if index == next {
-            self.open.push(Open { since_ns: now_ns, ..Open::default() });
-        }
-        index
+        let known = self.descriptors.entry(group).or_default();
+        *known.entry(fd).or_insert_with(|| push(&mut self.open, Open { since_ns: now_ns, ..Open::default() }))
     }
 
     fn name_ahead(&mut self, record: &Record<'_>) -> Option<u32> {
@@ -124,9 +120,8 @@ impl Calls {
         let group = self.group(record.thread);
         let mut file = inside.file;
         if call.rule.opens && result >= 0 {
-            let index = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
             let path = inside.path.and_then(|path| self.paths.get(path as usize).cloned());
-            self.open.push(Open { path, inode: inside.inode, since_ns: inside.begin_ns });
+            let index = push(&mut self.open, Open { path, inode: inside.inode, since_ns: inside.begin_ns });
             self.descriptors.entry(group).or_default().insert(result.cast_unsigned(), index);
             file = Some(index);
         }
@@ -173,10 +168,9 @@ impl Calls {
             let Some(open) = inside.file.and_then(|open| self.open.get_mut(open as usize)) else { return };
             if *open.inode.get_or_insert(found) != found {
                 // The number went to another file by a way that is not followed: an exec, a message with descriptors.
-                let next = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
-                inside.file = Some(next);
                 let (fd, since_ns) = (inside.descriptor, inside.begin_ns);
-                self.open.push(Open { path: None, inode: Some(found), since_ns });
+                let next = push(&mut self.open, Open { path: None, inode: Some(found), since_ns });
+                inside.file = Some(next);
                 let group = self.group(record.thread);
                 if let Some(fd) = fd {
                     self.descriptors.entry(group).or_default().insert(fd, next);
@@ -192,8 +186,7 @@ impl Calls {
         if path.is_empty() {
             return;
         }
-        let index = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
-        self.paths.push(path.to_string());
+        let index = push(&mut self.paths, path.to_string());
         match self.in_call.get_mut(&record.thread) {
             Some(inside) if inside.path.is_none() && inside.file.is_none() => inside.path = Some(index),
             _ => {
@@ -221,4 +214,10 @@ impl Calls {
             }
         }
     }
+}
+
+/// Appends an item; returns its index.
+fn push<T>(list: &mut Vec<T>, item: T) -> u32 {
+    list.push(item);
+    u32::try_from(list.len() - 1).unwrap_or(u32::MAX)
 }

@@ -91,17 +91,11 @@ impl<'a> Files<'a> {
         match work.file {
             FileKey::None => None,
             FileKey::Told(index) => self.surroundings.files.get(index).map(|file| (file.path.clone(), file.role)),
-            FileKey::Path(index) => {
-                let path = self.calls.paths.get(index as usize)?;
-                Some(self.told_path(path).unwrap_or_else(|| (path.clone(), role_of(path, &self.databases))))
-            }
+            FileKey::Path(index) => self.calls.paths.get(index as usize).map(|path| self.by_path(path)),
             FileKey::Open(index) => {
                 let open = self.calls.open.get(index as usize)?;
                 let by_inode = open.inode.and_then(|(device, inode)| self.inode(device, inode, work.end_ns));
-                by_inode.or_else(|| {
-                    let path = open.path.as_ref()?;
-                    Some(self.told_path(path).unwrap_or_else(|| (path.clone(), role_of(path, &self.databases))))
-                })
+                by_inode.or_else(|| Some(self.by_path(open.path.as_ref()?)))
             }
             FileKey::Inode { device, inode, at_ns } => {
                 Some(self.inode(device, inode, at_ns.max(work.end_ns)).unwrap_or_else(|| {
@@ -116,9 +110,9 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn told_path(&self, path: &str) -> Option<(String, Role)> {
-        let told = self.surroundings.files.iter().find(|file| file.path == path)?;
-        Some((told.path.clone(), told.role))
+    fn by_path(&self, path: &str) -> (String, Role) {
+        let told = self.surroundings.files.iter().find(|file| file.path == path);
+        (path.to_string(), told.map_or_else(|| role_of(path, &self.databases), |file| file.role))
     }
 
     /// The last name that an inode got before then.

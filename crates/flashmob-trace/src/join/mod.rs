@@ -1,11 +1,11 @@
-//! Spans, operations, and whose time it was.
+//! Spans, operations, and the attribution of their time.
 //!
 //! One pass over the events makes pieces of work ([`work`]): begins find their ends ([`spans`]), system calls their descriptors ([`calls`]), bios
-//! their requests ([`requests`]), a driver's commands too ([`commands`]); and it learns who ran, who waited and who woke whom ([`schedule`]). Then each piece of work gets its file
+//! their requests ([`requests`]), a driver's commands too ([`commands`]); and records which threads ran, waited, and woke others ([`schedule`]). Then each piece of work gets its file
 //! ([`files`]) and its operation ([`owners`]), and each operation's time is divided among layers ([`time`]).
 //!
-//! Nothing is guessed. The work of the operation's own thread is the operation's. The work of another thread is so only if that thread woke the waiting
-//! one, or if it serves a request that a thread of the operation handed over; the rest is unattributed.
+//! Nothing is guessed. Work of the operation's own thread belongs to the operation. Work of another thread belongs to it only if that thread woke the
+//! waiting one, or serves a request that a thread of the operation submitted; the rest is unattributed.
 
 mod calls;
 mod commands;
@@ -37,7 +37,7 @@ use schedule::Schedule;
 use spans::Spans;
 use work::{Book, FileKey, Map, Work};
 
-/// One timeline of everything that was captured and told.
+/// One timeline of the capture and of what the surroundings report.
 #[must_use]
 pub fn join(capture: &Capture, surroundings: &Surroundings) -> Timeline {
     let rules = Rules::new(&capture.formats);
@@ -100,7 +100,7 @@ fn finish(
         let file = span.file.map_or(FileKey::None, FileKey::Told);
         book.add(&span.name, Work { file, address_bytes: span.offset_bytes, bytes: span.bytes, ..work });
     }
-    // An operation that the application tells of is the application's wherever it does nothing else; markers are there already.
+    // Time of a reported operation belongs to the application where no lower layer has it; markers are included already.
     surroundings.operations.iter().for_each(|operation| book.add_application(operation));
     let mut operations = match (surroundings.operations.is_empty(), calls.marked.is_empty()) {
         (false, _) => surroundings.operations.clone(),
@@ -117,7 +117,7 @@ fn finish(
     timeline(book, &owners, files, &operations, schedule)
 }
 
-/// Where nobody tells what an operation is, each system call about files is one.
+/// Without reported operations, each system call on files is one.
 fn of_calls(book: &Book) -> Vec<AppOperation> {
     let calls = book.works.iter().filter(|work| work.layer == Layer::SystemCall && work.is_operation);
     let operation = |work: &Work| AppOperation {

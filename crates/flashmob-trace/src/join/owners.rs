@@ -30,11 +30,11 @@ struct Wait {
     thread: u32,
     begin_ns: u64,
     end_ns: u64,
-    /// The thread that it waited for; none: the device.
+    /// The thread that it waited for; `None`: the device.
     on: Option<u32>,
 }
 
-/// Work of a thread that is nobody's yet.
+/// Unattributed work of a thread.
 #[derive(Debug, Default)]
 struct Foreign {
     /// In the order of begins.
@@ -70,7 +70,7 @@ pub fn find(works: &[Work], operations: &[AppOperation], requests: &Requests, sc
     let request_of = |index: u32| requests.list.get(index as usize).copied();
     let direct = |thread: u32, at_ns: u64| by_thread.at(thread, at_ns);
 
-    // First what the operations' own threads did, and their own requests.
+    // First: work of the operations' own threads, and their own requests.
     let mut of: Vec<Option<Owner>> = Vec::with_capacity(works.len());
     for work in works {
         let (thread, at_ns, is_own) = match work.source {
@@ -85,7 +85,7 @@ pub fn find(works: &[Work], operations: &[AppOperation], requests: &Requests, sc
         of.push(direct(thread, at_ns).map(|operation| Owner { operation, cause }));
     }
 
-    // Then what those did who woke them: work of threads that are nobody's, by thread, in the order of begins.
+    // Second: unattributed work of threads that woke them, by thread, in the order of begins.
     let mut foreign: HashMap<u32, Foreign> = HashMap::new();
     for (at, work) in works.iter().enumerate() {
         let is_storage = matches!(work.layer, Layer::FileSystem | Layer::PageCache | Layer::Block);
@@ -102,7 +102,7 @@ pub fn find(works: &[Work], operations: &[AppOperation], requests: &Requests, sc
         }
     }
 
-    // At last requests of those threads, handed over within work that is somebody's now.
+    // Last: requests of those threads, submitted within work that is attributed by now.
     let owned: HashMap<u32, Vec<(u64, u64, usize)>> = owned_by_thread(works, &of);
     for (at, work) in works.iter().enumerate() {
         let Source::Request(index) = work.source else { continue };
@@ -146,7 +146,7 @@ fn wait(
     }
     let wait = |on| Some(Wait { operation: number, thread: operation.thread, begin_ns, end_ns, on });
     if let Some(request) = waker.request.and_then(|index| requests.list.get(index as usize)) {
-        // The device's completion woke it; of somebody's request, or of one that is not its own and yet was waited for.
+        // A completion woke it: of a request of any operation, or of one without an operation that was still waited for.
         return match direct(request.by, request.at_ns) {
             Some(other) if other != number => None,
             _ => wait(None),
@@ -172,7 +172,7 @@ fn wait(
 }
 
 impl Owners {
-    /// Shows the waits themselves: a layer that waits for another's thread or for the device.
+    /// Adds the waits themselves as work: of a layer that waits for another thread or for the device.
     pub fn add_waits(&mut self, book: &mut Book) {
         for wait in std::mem::take(&mut self.waits) {
             let (layer, name) = match wait.on {
@@ -185,7 +185,7 @@ impl Owners {
     }
 }
 
-/// A kernel thread without the number of its worker, which says nothing.
+/// The name of a thread; of a kworker without its number, which has no meaning.
 fn named(book: &Book, thread: u32) -> String {
     match book.comm(thread) {
         "" => format!("thread {thread}"),

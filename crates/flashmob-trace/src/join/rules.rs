@@ -10,7 +10,6 @@ pub struct Rules<'a> {
     by_id: Vec<Option<Meaning<'a>>>,
 }
 
-/// The meaning of an event.
 #[derive(Debug)]
 pub enum Meaning<'a> {
     CallEnter(Call<'a>),
@@ -128,7 +127,6 @@ impl Span<'_> {
 }
 
 impl<'a> Rules<'a> {
-    /// For these formats.
     pub fn new(formats: &'a [EventFormat]) -> Rules<'a> {
         let mut by_id = Vec::new();
         for format in formats {
@@ -244,21 +242,20 @@ fn span<'a>(format: &'a EventFormat, index: usize, rule: &'static SpanRule) -> S
 
 fn schedule<'a>(format: &'a EventFormat, event: &str) -> Option<Meaning<'a>> {
     let names = &table().schedule;
-    let field = |name: &str| format.field(name);
     if event == names.switch {
         return Some(Meaning::Switch(Switch {
-            from: field("prev_pid")?,
-            from_comm: field("prev_comm"),
-            state: field("prev_state")?,
-            to: field("next_pid")?,
-            to_comm: field("next_comm"),
+            from: format.field("prev_pid")?,
+            from_comm: format.field("prev_comm"),
+            state: format.field("prev_state")?,
+            to: format.field("next_pid")?,
+            to_comm: format.field("next_comm"),
         }));
     }
     if event == names.waking {
-        return Some(Meaning::Waking(Waking { thread: field("pid")?, flags: field("common_flags") }));
+        return Some(Meaning::Waking(Waking { thread: format.field("pid")?, flags: format.field("common_flags") }));
     }
     if event == names.new_task {
-        return Some(Meaning::NewTask(NewTask { thread: field("pid")?, flags: field("clone_flags")? }));
+        return Some(Meaning::NewTask(NewTask { thread: format.field("pid")?, flags: format.field("clone_flags")? }));
     }
     None
 }

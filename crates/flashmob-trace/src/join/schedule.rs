@@ -1,4 +1,4 @@
-//! Who ran, who waited, and who woke whom.
+//! Scheduling: which threads ran, waited, and woke others.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use super::requests::Requests;
 use super::rules::{Switch, Waking};
 use super::work::Book;
 
-/// Bits of a thread's state that say that it waits; above them the kernel notes that it was only taken off its processor.
+/// Bits of `prev_state` that mean sleeping; the bits above mark a preempted thread.
 const WAITING: u64 = 0xff;
-/// Flags of an event that happened in an interrupt, a soft one or one that cannot be masked: the thread that ran there is not the cause.
+/// Flags of an event in a hard interrupt, a softirq or an NMI: the interrupted thread is not the cause.
 const INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
 
 /// Pauses of threads, each in the order of time.
@@ -25,22 +25,22 @@ pub struct Schedule {
 /// A time in which a thread did not run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
-    /// It left its processor.
+    /// When it left its CPU.
     pub begin_ns: u64,
-    /// It waits for something; else it would go on if it could.
+    /// It sleeps; otherwise it was preempted and is runnable.
     pub is_waiting: bool,
     /// Who woke it, and when.
     pub waker: Option<Waker>,
-    /// It ran again; `u64::MAX` if that was not seen.
+    /// When it ran again; `u64::MAX` if that was not seen.
     pub end_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Waker {
-    /// The thread that ran then; none in an interrupt, for there it is anybody.
+    /// The running thread; `None` in an interrupt, where it is unrelated.
     pub thread: Option<u32>,
     pub at_ns: u64,
-    /// The request that had just been completed there: then it was the device.
+    /// The request just completed on this CPU; then the device is the waker.
     pub request: Option<u32>,
 }
 
@@ -88,7 +88,7 @@ impl Schedule {
         }
     }
 
-    /// Whether anything is known of who ran.
+    /// Whether there were events of the scheduler.
     pub fn is_known(&self) -> bool {
         !self.pauses.is_empty()
     }
@@ -100,7 +100,7 @@ impl Schedule {
         pauses.get(first..end).unwrap_or(&[])
     }
 
-    /// Calls `each` with operation, thread, begin and end of each time in which an operation's thread could have run and did not.
+    /// Calls `each` with operation, thread, begin and end of each time in which an operation's thread was runnable but not running.
     pub fn runnable(&self, operations: &[AppOperation], mut each: impl FnMut(usize, u32, u64, u64)) {
         for (number, operation) in operations.iter().enumerate() {
             for pause in self.pauses_in(operation.thread, operation.begin_ns, operation.end_ns) {
@@ -115,7 +115,7 @@ impl Schedule {
 }
 
 impl Pause {
-    /// From when on it could have run: never before its end if nobody was seen to wake it.
+    /// When it became runnable; its end if no waker was seen.
     pub fn ready_ns(&self) -> u64 {
         match (self.is_waiting, self.waker) {
             (false, _) => self.begin_ns,

@@ -1,8 +1,8 @@
 //! To which layer each moment of an operation belongs.
 //!
 //! While the operation's thread runs, a moment belongs to the lowest layer that this thread is in. While it could run and does not, to the processor.
-//! While it waits, to the lowest layer that is known to work for it: a command with the device, a request in its queue, a thread that will wake it.
-//! The rest is unattributed. Where the scheduler's events are missing, to the lowest layer that has anything in hand for it.
+//! While it waits, to the lowest layer known to work for it: a command in the device, a queued request, a thread that will wake it.
+//! The rest is unattributed. Without events of the scheduler, to the lowest layer with any work for it.
 
 use flashmob_results::trace::{Cause, Layer};
 
@@ -77,7 +77,7 @@ fn add(edges: &mut Vec<Edge>, operation: &AppOperation, work: &Work, cause: Caus
     if is_own && work.layer < Layer::Driver {
         push(What::Own(layer));
     }
-    // A thread that waits in a layer is not explained by that; a request in a queue is, and so is whoever will wake it.
+    // Being in a layer does not explain why a thread waits; a queued request does, and so does the thread that will wake it.
     if !is_own || work.layer >= Layer::Block {
         push(What::For(layer));
     }

@@ -42,12 +42,6 @@ impl<'a> Record<'a> {
         self.format.field(field)?.text(self.data)
     }
 
-    /// A field's bytes, such as an array's.
-    #[must_use]
-    pub fn bytes(&self, field: &str) -> Option<&'a [u8]> {
-        self.format.field(field)?.bytes(self.data)
-    }
-
     /// `system:name`.
     #[must_use]
     pub fn is(&self, system: &str, name: &str) -> bool {

@@ -9,7 +9,7 @@ use super::owned::Owned;
 /// Spans of an excerpt. An operation that does not fit any more is left out, unless it is the first: a figure of one needs all of it.
 const SPANS_MAX: usize = 20_000;
 
-/// The operations of these numbers with all that was done for them, and what was done for nobody while they lasted. Names, files and
+/// The operations with these numbers, all work for them, and unattributed work during them. Names, files and
 /// threads are only those that occur.
 #[must_use]
 pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
@@ -31,7 +31,7 @@ pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
         let (name, thread) = (kept.name(operation.name), kept.thread(operation.thread));
         kept.to.operations.push(Operation { name, thread, ..(*operation).clone() });
     }
-    // Where what belongs to nobody is wanted, without gaps inside and in order: operations may overlap.
+    // Times in which unattributed work is wanted, merged and in order: operations may overlap.
     let mut times: Vec<(u64, u64)> = chosen.iter().map(|operation| (operation.begin_ns, operation.end_ns)).collect();
     times.sort_unstable();
     let mut latest_end_ns = 0;

@@ -16,16 +16,15 @@ use super::sweep::Subject;
 /// Events of one repetition are kept until its end: some 80 bytes for each, two for each command.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// The source of commands.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// The model records them.
     Model,
     /// The kernel's events of this disk: `major << 20 | minor`.
-    Kernel { device: u32 },
+    Kernel {
+        device: u32,
+    },
 }
 
-/// A recording of commands.
 pub(super) enum Watching {
     Model,
     Kernel { session: Box<Session>, gathered: Box<Gatherer> },

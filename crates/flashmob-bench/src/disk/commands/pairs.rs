@@ -30,7 +30,6 @@ pub(super) fn paired(records: &[Record<'_>]) -> Vec<Served> {
     of_moments(events)
 }
 
-/// One event.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     time_ns: u64,

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 /// Bytes of a hello.
 pub const HELLO_BYTES: usize = 4;
-/// Bytes of the longest header.
-pub const HEADER_BYTES_MAX: usize = 16;
 
 /// A client's first datagram; iperf3 sends it in native byte order.
 const HELLO: u32 = 0x3637_3839;
@@ -31,7 +29,7 @@ pub fn header_bytes(is_64bit: bool) -> usize {
 }
 
 impl Header {
-    /// Writes it to the beginning of `datagram`, which holds [`HEADER_BYTES_MAX`] at least.
+    /// Writes it to the beginning of `datagram`, which has room for [`header_bytes`].
     pub fn write(&self, datagram: &mut [u8], is_64bit: bool) {
         let seconds = self.sent.as_secs() as u32;
         datagram[..4].copy_from_slice(&seconds.to_be_bytes());

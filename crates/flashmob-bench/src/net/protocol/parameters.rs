@@ -147,7 +147,7 @@ impl Parameters {
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
         };
         if congestion.is_some_and(|name| !is_name(name)) {
-            return bad("a congestion control whose name is none".into());
+            return bad("an invalid name of a congestion control".into());
         }
         Ok(Parameters {
             protocol,

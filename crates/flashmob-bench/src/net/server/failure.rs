@@ -21,16 +21,13 @@ impl Failure {
 
 /// The meaning of a server's two numbers.
 pub(in crate::net) fn words(number: u32, errno: u32) -> String {
-    const PARAMETERS: u32 = Failure::Parameters as u32;
-    const CONGESTION: u32 = Failure::Congestion as u32;
-    const STREAMS: u32 = Failure::Streams as u32;
     let what = match number {
         6 => "too many streams".to_string(),
         7 => "it does not take blocks of that size".to_string(),
-        PARAMETERS => "it does not take these parameters; its log may say which".to_string(),
-        CONGESTION => "it has no such congestion control, or may not choose it".to_string(),
+        n if n == Failure::Parameters as u32 => "it does not take these parameters; its log may say which".to_string(),
+        n if n == Failure::Congestion as u32 => "it has no such congestion control, or may not choose it".to_string(),
         130 => "it cannot set such socket buffers".to_string(),
-        STREAMS => "it could not make the data connections".to_string(),
+        n if n == Failure::Streams as u32 => "it could not make the data connections".to_string(),
         number => format!("iperf3's error {number}"),
     };
     match i32::try_from(errno) {

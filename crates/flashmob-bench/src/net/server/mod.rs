@@ -64,7 +64,6 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// The current test.
 struct Active {
     cookie: Cookie,
     /// It accepts data connections.
@@ -111,7 +110,7 @@ impl Server {
                 NetError::Unsuitable(format!("port {port} is taken: another server runs; choose another with --port"))
             }
             io::ErrorKind::AddrNotAvailable => NetError::Unsuitable(format!(
-                "{} is no address of this device",
+                "{} is not an address of this device",
                 bind.map_or_else(String::new, |address| address.to_string())
             )),
             _ => NetError::System { doing: "listen", source: error },
@@ -205,7 +204,7 @@ fn greet(stream: TcpStream, client: SocketAddr, count: u64, desk: &Arc<Desk>, li
         let cookie = read_cookie(&stream);
         thread_desk.greeted.fetch_sub(1, Ordering::Relaxed);
         let Some(cookie) = cookie else {
-            return thread_desk.tell(Told::Failed { client, why: "it said nothing that iperf3 says".into() }, false);
+            return thread_desk.tell(Told::Failed { client, why: "it did not send an iperf3 cookie".into() }, false);
         };
         if let Some(streams) = thread_desk.take(&cookie, &stream, client, count) {
             let session = Control::new(stream, client.to_string())

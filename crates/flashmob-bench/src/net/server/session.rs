@@ -18,7 +18,7 @@ use crate::net::error::NetError;
 use crate::net::protocol::parameters::Parameters;
 use crate::net::protocol::results::Results;
 use crate::net::protocol::{PARAMETERS_BYTES_MAX, RESULTS_BYTES_MAX, State, datagram, stream_id};
-use crate::net::stream::{self, Manner, Socket, Stream};
+use crate::net::stream::{self, Socket, Stream};
 use crate::net::traffic::{Counted, Traffic};
 use crate::net::{outcome, setup};
 
@@ -33,7 +33,6 @@ const ENDLESS: Duration = Duration::from_secs(86_400);
 /// Interval of checks for the client while data connections are awaited.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-/// One test.
 pub(super) struct Session<'a> {
     control: Control,
     client: SocketAddr,
@@ -152,18 +151,15 @@ impl<'a> Session<'a> {
         while sockets.len() < count(p) {
             listening.set_read_timeout(Some(LOOKS_EVERY)).map_err(NetError::system("set up a socket for datagrams"))?;
             let mut hello = [0; 64];
-            let (bytes, from) = match listening.recv_from(&mut hello) {
-                Ok(heard) => heard,
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    self.check(until, "its first datagrams were awaited")?;
-                    continue;
-                }
+            let heard = match listening.recv_from(&mut hello) {
+                Ok(heard) => Some(heard),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => None,
                 Err(source) => return Err(NetError::System { doing: "receive datagrams", source }),
             };
             // Datagrams may come from other hosts.
-            let Some(answer) =
-                datagram::answer_to(&hello[..bytes]).filter(|_| from.ip().to_canonical() == self.client.ip())
-            else {
+            let heard = heard.filter(|(_, from)| from.ip().to_canonical() == self.client.ip());
+            let hello = heard.and_then(|(bytes, from)| Some((datagram::answer_to(&hello[..bytes])?, from)));
+            let Some((answer, from)) = hello else {
                 self.check(until, "its first datagrams were awaited")?;
                 continue;
             };
@@ -197,7 +193,7 @@ impl<'a> Session<'a> {
     fn said(&self, byte: u8) -> NetError {
         let reason = match State::of(byte) {
             Some(State::ClientTerminate) => "it was stopped there".to_string(),
-            _ => format!("it said {byte}, which means nothing here"),
+            _ => format!("it sent byte {byte}, which is not valid here"),
         };
         NetError::Ended { peer: self.control.peer.clone(), reason }
     }
@@ -221,8 +217,7 @@ impl<'a> Session<'a> {
             },
             is_leading: false,
         };
-        let manner = Manner { rate_bits_per_second: p.rate_bits_per_second, counters_64bit: p.counters_64bit };
-        let mut traffic = Traffic::start(streams, stream::block(p.block_bytes), &course, manner)?;
+        let mut traffic = Traffic::start(streams, p, &course)?;
         let ending = traffic.drive(&self.control, &course, &self.desk.cancel, &mut |_| {});
         let is_end = matches!(ending, Ending::Said(byte) if byte == State::TestEnd.byte());
         if let (true, Some(bytes)) = (is_end, p.bytes) {
@@ -233,7 +228,7 @@ impl<'a> Session<'a> {
             let _ = self.control.say(State::ServerTerminate, "ending");
         }
         let counted = traffic.stop(&course, &mut |_| {}).end();
-        let doing = "data was going";
+        let doing = "data was transferred";
         let ended = match ending {
             _ if is_end => Ok(()),
             Ending::Cancelled => Err(NetError::Cancelled),
@@ -254,24 +249,22 @@ fn count(p: &Parameters) -> usize {
 /// A line for the log.
 fn words(p: &Parameters, counted: &Counted, theirs: &Results) -> String {
     let seconds = counted.elapsed.as_secs_f64().max(1e-9);
-    let rate = |is_up: bool, bytes: u64| {
-        let way = if is_up { "received" } else { "sent" };
+    let rate = |way: &str, is_up: bool| {
+        let streams = counted.streams.iter().filter(|s| outcome::is_up(s.stream_id, p) == is_up);
+        let bytes: u64 = streams.map(|s| s.bytes).sum();
         format!("{way} {:.1} Mbit/s", 8.0 * bytes as f64 / seconds / 1e6)
-    };
-    let sum = |is_up: bool| -> u64 {
-        counted.streams.iter().filter(|s| outcome::is_up(s.stream_id, p) == is_up).map(|s| s.bytes).sum()
     };
     let what = match p.protocol {
         Protocol::Tcp => "TCP",
         Protocol::Udp => "UDP",
         Protocol::Messages => "messages",
     };
-    let ways: Vec<String> = match p.direction {
-        Direction::Up => vec![rate(true, sum(true))],
-        Direction::Down => vec![rate(false, sum(false))],
-        Direction::Both => vec![rate(true, sum(true)), rate(false, sum(false))],
+    let rates = match p.direction {
+        Direction::Up => rate("received", true),
+        Direction::Down => rate("sent", false),
+        Direction::Both => format!("{}, {}", rate("received", true), rate("sent", false)),
     };
     let kind = if theirs.flashmob.is_some() { "" } else { "iperf3 " };
     let streams = if p.streams == 1 { String::new() } else { format!(", {} streams", p.streams) };
-    format!("{what}{streams}, {seconds:.2} s: {} ({kind}{})", ways.join(", "), p.client_version)
+    format!("{what}{streams}, {seconds:.2} s: {rates} ({kind}{})", p.client_version)
 }

@@ -66,10 +66,7 @@ impl FromStr for Scheduler {
             "none" | "noop" => Ok(Scheduler::None),
             "mq-deadline" | "deadline" => Ok(Scheduler::MqDeadline),
             "bfq" | "cfq" => Ok(Scheduler::Bfq),
-            _ => {
-                let meant = resembling(text, &Scheduler::NAMES);
-                Err(SchedulerError { name: text.to_string(), meant })
-            }
+            _ => Err(SchedulerError { name: text.to_string(), meant: resembling(text, &Scheduler::NAMES) }),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! System calls that give a file a name, find one by it or take it away, and where the kernel keeps their arguments.
+//! System calls that create, look up or remove a file name, and where the kernel keeps their arguments.
 
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub name: &'static str,
-    /// Its number on this processor.
+    /// Its number on this architecture.
     pub number: i64,
-    /// Arguments that are names: what those are called, and their places.
+    /// Arguments that are file names: argument name and index.
     pub names: &'static [(&'static str, usize)],
 }
 
@@ -15,7 +15,7 @@ macro_rules! call {
     };
 }
 
-/// All of them. Processors younger than the calls with `at` have only those.
+/// All of them. Newer architectures only have the `*at` variants.
 pub const CALLS: &[Call] = &[
     call!("openat", SYS_openat, [("filename", 1)]),
     call!("openat2", SYS_openat2, [("filename", 1)]),
@@ -41,23 +41,24 @@ pub const CALLS: &[Call] = &[
     call!("truncate", SYS_truncate, [("path", 0)]),
 ];
 
-/// Where the registers of a thread in a system call are, in the kernel's `pt_regs`, which is as debuggers see it. They stay until the call has ended.
+/// Offsets of the registers in the kernel's `pt_regs` during a system call, in bytes; debuggers rely on the same layout. Values are kept until the call
+/// returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
     pub number: usize,
-    /// How many bytes that has.
+    /// Its size.
     pub number_bytes: usize,
     /// The first four arguments.
     pub arguments: [usize; 4],
     pub pointer_bytes: usize,
 }
 
-/// Of this processor, if it is known.
+/// Those of this architecture, if known.
 pub const REGISTERS: Option<Registers> = if cfg!(target_arch = "x86_64") {
     // orig_ax; di, si, dx, r10.
     Some(Registers { number: 120, number_bytes: 8, arguments: [112, 104, 96, 56], pointer_bytes: 8 })
 } else if cfg!(target_arch = "aarch64") {
-    // Behind 31 registers, sp, pc and pstate: orig_x0 and syscallno. The result has taken the place of x0.
+    // After 31 registers, sp, pc and pstate: orig_x0 and syscallno. x0 holds the result by then.
     Some(Registers { number: 280, number_bytes: 4, arguments: [272, 8, 16, 24], pointer_bytes: 8 })
 } else if cfg!(target_arch = "arm") {
     // r7; ORIG_r0, r1, r2, r3.

@@ -1,4 +1,4 @@
-//! Handing a program to the kernel: bpf(2), which has no wrapper.
+//! Loading a program with bpf(2), which has no libc wrapper.
 
 use std::ffi::CStr;
 use std::io;
@@ -9,10 +9,10 @@ use super::program::Instruction;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
-/// The kernel lends what such a program calls only to programs that may be used under its own licence too.
+/// The helper functions used are available to GPL-compatible programs only.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 
-/// The attributes of BPF_PROG_LOAD, as far as they are needed.
+/// The attributes of BPF_PROG_LOAD that are needed.
 #[repr(C)]
 struct Load {
     program_type: u32,
@@ -34,7 +34,7 @@ struct Open {
     unused: u32,
 }
 
-/// Runs the program at each event of that name, on all processors, until what is returned is closed.
+/// Attaches the program to the raw tracepoint `event` on all CPUs, until the returned descriptor is closed.
 pub fn attach(program: &[Instruction], event: &CStr) -> io::Result<OwnedFd> {
     let load = Load {
         program_type: BPF_PROG_TYPE_RAW_TRACEPOINT,
@@ -47,16 +47,16 @@ pub fn attach(program: &[Instruction], event: &CStr) -> io::Result<OwnedFd> {
         kernel_version: 0,
         flags: 0,
     };
-    // SAFETY: the attributes, the instructions and the licence outlive the call, which reads no more than it is told.
+    // SAFETY: the attributes, the instructions and the licence outlive the call, which reads no more than the given lengths.
     let loaded = owned(unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const load, size_of::<Load>()) })?;
     let open = Open { name: event.as_ptr() as u64, program: loaded.as_raw_fd() as u32, unused: 0 };
-    // SAFETY: the attributes and the name outlive the call, and the kernel takes its own hold of the program.
+    // SAFETY: the attributes and the name outlive the call, and the kernel takes its own reference to the program.
     owned(unsafe { libc::syscall(libc::SYS_bpf, BPF_RAW_TRACEPOINT_OPEN, &raw const open, size_of::<Open>()) })
 }
 
 fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     match libc::c_int::try_from(fd) {
-        // SAFETY: the kernel has just given it to this process, and nobody else has it.
+        // SAFETY: the kernel has just returned it, and nothing else owns it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

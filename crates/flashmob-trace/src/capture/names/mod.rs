@@ -1,9 +1,8 @@
-//! Names of files as system calls get them: the kernel's events hold only where the name is in the caller's memory.
+//! File names passed to system calls. The kernel's events hold only the address of the name in the caller's memory.
 //!
-//! A program of some dozen instructions at the end of each such call reads the name there and says it to the kernel's own event for such things,
-//! `bpf_trace:bpf_trace_printk`, which lands in the session's buffer like any other, on the same clock and of the followed threads only. It is emitted by
-//! the calling thread, between the records `sys_enter_…` and `sys_exit_…` of its call: at the end, because the kernel itself has read the name by
-//! then, so that it is in memory. The program lives by a descriptor, and ends with the process.
+//! A small eBPF program at the exit of each such call reads the name and emits it as `bpf_trace:bpf_trace_printk`, an event in the session's buffer like
+//! any other: same clock, traced threads only. It is emitted by the calling thread between the `sys_enter_…` and `sys_exit_…` records of the call; at exit,
+//! because by then the kernel has read the name, so its page is resident. The program is freed when its descriptor is closed, at the latest on exit.
 
 mod calls;
 mod kernel;
@@ -17,26 +16,26 @@ use std::time::{Duration, Instant};
 use super::tracefs::{self, Tracefs};
 use crate::record::Record;
 
-/// The event that says names.
+/// The event that carries names.
 pub const EVENT: (&str, &str) = ("bpf_trace", "bpf_trace_printk");
-/// Lines of others begin otherwise.
+/// Distinguishes our lines from those of other programs.
 const PREFIX: &str = "flashmob";
-/// The kernel turns its event on for everybody when a program is loaded, once or twice, the last time up to so much later; if it is busier than that,
-/// the end of the session puts it right.
+/// Loading a program enables the event globally, once or twice, the last time up to this much later. If the kernel takes longer, it is disabled at the
+/// end of the session.
 const TURNED_ON_WITHIN: Duration = Duration::from_millis(50);
 
-/// A name that a system call got.
+/// A file name passed to a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName {
     /// The call without `sys_enter_`: `openat`.
     pub call: String,
-    /// Which of its arguments: `filename`, `oldname`.
+    /// The argument: `filename`, `oldname`.
     pub argument: String,
-    /// The path as the caller gave it; relative ones begin where the call's `dfd` is. Empty if it could not be read.
+    /// The path as passed; a relative one is relative to the call's `dfd`. Empty if it could not be read.
     pub path: String,
 }
 
-/// The name in a record, if it is of that sort.
+/// The file name in a record of [`EVENT`].
 #[must_use]
 pub fn file_name(record: &Record<'_>) -> Option<FileName> {
     if !record.is(EVENT.0, EVENT.1) {
@@ -55,7 +54,7 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
     Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
-/// The program that says names, while this lives.
+/// The attached program; detached on drop.
 #[derive(Debug)]
 pub struct Names {
     _attached: OwnedFd,
@@ -63,19 +62,18 @@ pub struct Names {
 }
 
 impl Names {
-    /// Attaches the program. It must be there before events of system calls are enabled, so that names come before the end of their call. The error
-    /// is for people, with its remedy.
+    /// Attaches the program. Must be called before events of system calls are enabled, so that a name precedes the exit of its call. The error is a
+    /// message with its remedy.
     pub fn attach(tracefs: &Tracefs) -> Result<Names, String> {
-        let registers =
-            calls::REGISTERS.ok_or("it is not known where this processor keeps the arguments of system calls")?;
-        // One at a time, so that nobody finds it turned on by another who is about to turn it off.
-        let _turn = take_turn(&tracefs.instances()).inspect_err(|error| log::debug!("no turns are taken: {error}"));
+        let registers = calls::REGISTERS.ok_or("the registers of system calls are not known for this architecture")?;
+        // One at a time: another process may have enabled the event and be about to disable it.
+        let _turn = take_turn(&tracefs.instances()).inspect_err(|error| log::debug!("cannot lock tracefs: {error}"));
         let switch = Switch::look(tracefs);
         let program = program::say(PREFIX, calls::CALLS, &registers);
         let attached = kernel::attach(&program, c"sys_exit").map_err(|error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => "the kernel refuses eBPF programs: run this as root".to_string(),
             Some(libc::ENOSYS | libc::EINVAL) => {
-                format!("the kernel is too old for the eBPF program, or built without ({error}); Linux 5.9 has it")
+                format!("the kernel is too old for the eBPF program, or built without eBPF ({error}); Linux 5.9 or later is needed")
             }
             _ => format!("the kernel refuses the eBPF program: {error}"),
         })?;
@@ -84,7 +82,7 @@ impl Names {
     }
 }
 
-/// Waits for other processes and threads that are at the same; the lock ends with the descriptor.
+/// Takes a lock against other processes and threads; released with the descriptor.
 fn take_turn(folder: &Path) -> std::io::Result<File> {
     let file = File::open(folder)?;
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
@@ -93,13 +91,13 @@ fn take_turn(folder: &Path) -> std::io::Result<File> {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        // Once more: the kernel may have been busy when it should have turned it on.
+        // Again: the kernel may have enabled it late.
         self.switch.turn_off();
     }
 }
 
-/// The switch of the event for everybody, outside of instances. The kernel turns it on when a program wants the event, and never off; nobody asked for
-/// that, so it is put back.
+/// The event's `enable` file of the top-level buffer, outside of instances. The kernel sets it when a program uses the event, and never clears it; it
+/// is restored.
 #[derive(Debug)]
 struct Switch {
     path: PathBuf,
@@ -113,7 +111,7 @@ impl Switch {
         Switch { path, was_off }
     }
 
-    /// Whether it was on.
+    /// Returns whether it was on.
     fn turn_off(&self) -> bool {
         let is_on = self.was_off && tracefs::read(&self.path).is_ok_and(|text| text.starts_with('1'));
         if is_on && let Err(error) = tracefs::write(&self.path, "0") {

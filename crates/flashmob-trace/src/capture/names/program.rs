@@ -1,9 +1,9 @@
-//! The program, for the end of every system call: is it one that takes names, then for each name its place out of the caller's registers, and one
-//! call of the kernel's `bpf_trace_printk` with a text that is made on the stack.
+//! The eBPF program, run at the exit of every system call. For a call that takes file names it reads the address of each from the caller's registers and
+//! calls `bpf_trace_printk` with a format string built on the stack.
 
 use super::calls::{Call, Registers};
 
-/// One instruction, as the kernel takes them.
+/// An instruction: the kernel's `struct bpf_insn`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
@@ -31,16 +31,16 @@ const JUMP_UNLESS_EQUAL: u8 = 0x55;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
-/// Registers that survive calls: the caller's `pt_regs`, and the number of the system call.
+/// Callee-saved registers: they hold the address of `pt_regs`, and the system call's number.
 const SAVED: u8 = 6;
 const NUMBER: u8 = 7;
 const STACK: u8 = 10;
-/// Where on the stack values are read to; the text is below.
+/// Stack offset of values read; the format string is below.
 const VALUE: i16 = -8;
 
-/// Says each name as `PREFIX CALL ARGUMENT NAME`.
+/// A program that emits each name as `PREFIX CALL ARGUMENT NAME`.
 pub fn say(prefix: &str, calls: &[Call], registers: &Registers) -> Vec<Instruction> {
-    // What a raw tracepoint gets: `pt_regs`, and the result of the call.
+    // The arguments of the raw tracepoint: `pt_regs`, and the call's result.
     let mut program = vec![make(LOAD_8_BYTES, SAVED, 1, 0, 0)];
     read(&mut program, NUMBER, registers.number, registers.number_bytes);
     for call in calls {
@@ -56,7 +56,7 @@ pub fn say(prefix: &str, calls: &[Call], registers: &Registers) -> Vec<Instructi
         }
         program.push(make(JUMP_UNLESS_EQUAL, NUMBER, 0, block.len() as i16 + 1, call.number as i32));
         program.append(&mut block);
-        // To the end; how far that is, is known when all is there.
+        // To the end; the offset is filled in below.
         program.push(make(JUMP, 0, 0, 0, 0));
     }
     let end = program.len();
@@ -70,7 +70,7 @@ pub fn say(prefix: &str, calls: &[Call], registers: &Registers) -> Vec<Instructi
     program
 }
 
-/// Reads a number out of `pt_regs` into a register.
+/// Reads a number from `pt_regs` into a register.
 fn read(program: &mut Vec<Instruction>, into: u8, offset: usize, bytes: usize) {
     program.push(make(MOVE_REGISTER, 1, STACK, 0, 0));
     program.push(make(ADD_NUMBER, 1, 0, 0, i32::from(VALUE)));
@@ -81,7 +81,7 @@ fn read(program: &mut Vec<Instruction>, into: u8, offset: usize, bytes: usize) {
     program.push(make(if bytes == 8 { LOAD_8_BYTES } else { LOAD_4_BYTES }, into, STACK, VALUE, 0));
 }
 
-/// Writes a text with its NUL to the stack, and says where it begins there.
+/// Writes a text with its NUL to the stack; returns its stack offset.
 fn store(program: &mut Vec<Instruction>, text: &str) -> i16 {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(0);

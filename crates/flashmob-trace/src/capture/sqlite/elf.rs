@@ -1,10 +1,10 @@
-//! Where functions begin in a file, for the kernel wants offsets and not addresses.
+//! File offsets of functions; the kernel's probes take offsets, not addresses.
 
 use std::fs::File;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 
-/// Those of `names` that the file has, each once, with the offset in the file at which it begins.
+/// The functions of `names` that the file defines, each once, with its file offset.
 pub fn functions<'n>(file: &File, names: &[&'n str]) -> Result<Vec<(&'n str, u64)>, String> {
     let cache = ReadCache::new(file);
     let elf = object::File::parse(&cache).map_err(|error| format!("it is no program or library: {error}"))?;

@@ -1,11 +1,11 @@
-//! Which file of a command holds SQLite.
+//! Finds the file that contains the SQLite used by a command.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::elf;
 
-/// Folders of libraries; those of Debian's architectures are below `/usr/lib`.
+/// Library folders; Debian's multiarch folders are below `/usr/lib`.
 const FOLDERS: [&str; 8] = [
     "/usr/lib",
     "/usr/lib64",
@@ -17,8 +17,8 @@ const FOLDERS: [&str; 8] = [
     "/data/data/com.termux/files/usr/lib",
 ];
 
-/// The program itself, if SQLite's functions can be seen in it; else the shared libraries of it that there are, which it may use. A command without a
-/// slash is looked for as a shell does.
+/// The program itself if it has symbols of SQLite; else all installed shared libraries of SQLite, any of which it may load. A command without a slash is
+/// looked up in PATH.
 #[must_use]
 pub fn find_sqlite(command: &Path) -> Vec<PathBuf> {
     if let Some(program) = program(command).filter(|path| has_sqlite(path)) {
@@ -33,7 +33,7 @@ pub fn find_sqlite(command: &Path) -> Vec<PathBuf> {
                 if !entry.file_name().to_string_lossy().starts_with("libsqlite") {
                     continue;
                 }
-                // Most are links to one file.
+                // Most are symbolic links to the same file.
                 let Ok(path) = entry.path().canonicalize() else { continue };
                 if !found.contains(&path) && path.is_file() && has_sqlite(&path) {
                     found.push(path);

@@ -1,6 +1,6 @@
-//! Others' SQLite: probes at the begin and the end of its functions, in whichever file they are.
+//! Uprobes at entry and return of SQLite's functions, in any program or library.
 //!
-//! In captures their events are of the system [`SYSTEM`], whatever the kernel calls it: `sqlite3_step` with `statement`, `sqlite3_prepare_v2` with `sql`,
+//! In a capture their events have the system [`SYSTEM`], whatever the kernel calls it: `sqlite3_step` with `statement`, `sqlite3_prepare_v2` with `sql`,
 //! and `sqlite3_step_return` with `result`.
 
 mod elf;
@@ -17,10 +17,10 @@ pub use find::find_sqlite;
 use super::owner::{self, Owner};
 use super::tracefs::{self, Tracefs};
 
-/// The name of those events' system in captures.
+/// The system of these events in captures.
 pub const SYSTEM: &str = "flashmob_sqlite";
 
-/// Functions that are probed, and what their first two arguments are.
+/// The probed functions, with their first two arguments.
 const FUNCTIONS: [(&str, &str, Option<&str>); 5] = [
     ("sqlite3_step", "statement", None),
     ("sqlite3_prepare_v2", "database", Some("sql")),
@@ -29,7 +29,7 @@ const FUNCTIONS: [(&str, &str, Option<&str>); 5] = [
     ("sqlite3_finalize", "statement", None),
 ];
 
-/// Where the first two arguments of a function are on this processor.
+/// Registers of a function's first two arguments on this architecture.
 const ARGUMENTS: Option<[&str; 2]> = if cfg!(target_arch = "x86_64") {
     Some(["%di", "%si"])
 } else if cfg!(target_arch = "aarch64") {
@@ -40,18 +40,18 @@ const ARGUMENTS: Option<[&str; 2]> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Probes in the kernel, until this is dropped. They must be enabled nowhere by then.
+/// Probes in the kernel; removed on drop, when they must not be enabled any more.
 #[derive(Debug)]
 pub struct Probes {
     list: PathBuf,
     /// Groups and names.
     pub events: Vec<(String, String)>,
-    /// Files with functions, which may be known to the kernel by their descriptors.
+    /// The probed files; the kernel may know them by their descriptors.
     _files: Vec<File>,
 }
 
 impl Probes {
-    /// Puts probes into each file. The second value lists the functions that cannot be probed, with reasons.
+    /// Places probes in each file. The second value lists the files that cannot be probed, with reasons.
     pub fn place(tracefs: &Tracefs, owner: &Owner, files: &[PathBuf]) -> (Probes, Vec<String>) {
         let list = tracefs.root().join("uprobe_events");
         let mut probes = Probes { list, events: Vec::new(), _files: Vec::new() };
@@ -68,9 +68,9 @@ impl Probes {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let functions = elf::functions(&file, &FUNCTIONS.map(|(name, _, _)| name))?;
         if functions.is_empty() {
-            return Err("no functions of SQLite can be seen in it; one with its symbols is needed".to_string());
+            return Err("it has no symbols of SQLite functions; use a file that is not stripped".to_string());
         }
-        // The kernel's list takes no blanks in paths, but a descriptor's place serves as well.
+        // uprobe_events takes no blanks or colons in paths; a path through /proc/PID/fd avoids them.
         let is_plain = path.to_str().is_some_and(|path| !path.contains(|c: char| c.is_whitespace() || c == ':'));
         let by_descriptor = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
         let shown = if is_plain { path.to_path_buf() } else { by_descriptor };

@@ -1,7 +1,7 @@
 //! Which span goes to which track.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use flashmob_results::trace::{Layer, Timeline};
 use flashmob_text::time;
@@ -60,13 +60,8 @@ impl Tracks {
         for (index, operation) in (0_u32..).zip(&timeline.operations) {
             of_place.entry(places.of_thread(operation.thread)).or_default().push(index);
         }
-        for (place, mut indices) in of_place {
-            let time = |index: u32| {
-                let operation = &timeline.operations[index as usize];
-                (operation.begin_ns, operation.end_ns)
-            };
-            indices.sort_by_key(|index| order(time(*index)));
-            for (lane, indices) in (0..).zip(lanes(&indices, time)) {
+        for (place, indices) in of_place {
+            for (lane, indices) in (0..).zip(lanes(indices, operation_time(timeline))) {
                 let track = self.add(numbered("operations", lane), None, Some(place as u64 + 1), lane);
                 self.operations.push(Slices { track, indices });
             }
@@ -77,31 +72,26 @@ impl Tracks {
         let mut by_name: HashMap<&str, u32> = HashMap::new();
         let named = (0_u32..).zip(&timeline.files).map(|(index, file)| *by_name.entry(&file.name).or_insert(index));
         let first_of_name: Vec<u32> = named.collect();
-        let mut of_layer: HashMap<usize, HashMap<u32, ()>> = HashMap::new();
+        let mut of_layer: HashMap<usize, HashSet<u32>> = HashMap::new();
         let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
         for (index, span) in (0_u32..).zip(&timeline.spans) {
             let layer = span.layer as usize;
             let files = of_layer.entry(layer).or_default();
             let file = span.file.and_then(|file| first_of_name.get(file as usize).copied());
-            let file = file.filter(|file| files.contains_key(file) || files.len() < FILES_MAX);
-            file.map(|file| files.insert(file, ()));
+            let file = file.filter(|file| files.contains(file) || files.len() < FILES_MAX);
+            files.extend(file);
             groups.entry((places.of_thread(span.thread), layer, file)).or_default().push(index);
         }
         let mut layers: HashMap<(usize, usize), u64> = HashMap::new();
         let mut ranks = 0..;
-        for ((place, layer, file), mut indices) in groups {
+        for ((place, layer, file), indices) in groups {
             let name = Layer::ALL[layer].name();
             // Operations come first, with as many tracks as they need.
             let rank = 1_000 + layer as i32;
             let parent = *(layers.entry((place, layer)))
                 .or_insert_with(|| self.add(name.to_string(), None, Some(place as u64 + 1), rank));
-            let time = |index: u32| {
-                let span = &timeline.spans[index as usize];
-                (span.begin_ns, span.end_ns)
-            };
-            indices.sort_by_key(|index| order(time(*index)));
             let file = file.map(|file| timeline.files.get(file as usize).map_or("", |file| &file.name));
-            for (lane, indices) in (0..).zip(lanes(&indices, time)) {
+            for (lane, indices) in (0..).zip(lanes(indices, span_time(timeline))) {
                 let track = match file {
                     None if lane == 0 => parent,
                     name_of_file => {
@@ -115,20 +105,27 @@ impl Tracks {
     }
 }
 
-/// By begin; of several the longest first, for the others are within.
-fn order((begin_ns, end_ns): (u64, u64)) -> (u64, Reverse<u64>) {
-    (begin_ns, Reverse(end_ns))
+/// Begin and end of an operation, by its index.
+pub fn operation_time(timeline: &Timeline) -> impl Fn(u32) -> (u64, u64) {
+    |index| (timeline.operations[index as usize].begin_ns, timeline.operations[index as usize].end_ns)
+}
+
+/// Begin and end of a span, by its index.
+pub fn span_time(timeline: &Timeline) -> impl Fn(u32) -> (u64, u64) {
+    |index| (timeline.spans[index as usize].begin_ns, timeline.spans[index as usize].end_ns)
 }
 
 fn numbered(name: &str, lane: i32) -> String {
     if lane == 0 { name.to_string() } else { format!("{name} ({})", lane + 1) }
 }
 
-/// Slices, in the order of [`order`], on as few lanes as they need to nest on each.
-fn lanes(indices: &[u32], time: impl Fn(u32) -> (u64, u64)) -> Vec<Vec<u32>> {
+/// Puts slices on as few lanes as they need to nest on each.
+fn lanes(mut indices: Vec<u32>, time: impl Fn(u32) -> (u64, u64)) -> Vec<Vec<u32>> {
+    // By begin; of several the longest first, for it contains the others.
+    indices.sort_by_key(|index| (time(*index).0, Reverse(time(*index).1)));
     let mut lanes: Vec<(Vec<u32>, Vec<u64>)> = Vec::new();
     for index in indices {
-        let (begin_ns, end_ns) = time(*index);
+        let (begin_ns, end_ns) = time(index);
         let fits = |open: &mut Vec<u64>| {
             while open.pop_if(|open_until_ns| *open_until_ns <= begin_ns).is_some() {}
             open.last().is_none_or(|open_until_ns| end_ns <= *open_until_ns)
@@ -138,7 +135,7 @@ fn lanes(indices: &[u32], time: impl Fn(u32) -> (u64, u64)) -> Vec<Vec<u32>> {
             lanes.push((Vec::new(), Vec::new()));
             lanes.len() - 1
         });
-        lanes[at].0.push(*index);
+        lanes[at].0.push(index);
         lanes[at].1.push(end_ns);
     }
     lanes.into_iter().map(|(indices, _)| indices).collect()
