@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench cluster` measures real nodes in every combination of nodes, links and batches, that its figures hang together, and that wrong arguments get a clear answer.
 # Tier: test
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that `flashmob bench nbd` measures nbdkit, nbd-server, qemu-nbd and a gateway, finds a planted wrong byte, asks before it writes, and stops on Ctrl-C with figures.
 # Tier: test
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need curl nbdkit nbd-server qemu-nbd jq nbdcopy
 

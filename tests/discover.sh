@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that nodes in eight network namespaces are found by two who look, that those who leave disappear, that --join works where multicast is blocked, and that a gateway follows a node to another address.
 # Tier: test
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq ip nbdcopy curl zbarimg python3
 need_netns 'a switch and ten hosts'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that SIGTERM under load ends a gateway and a node with status 0 without waiting for clients, and that nothing acknowledged is lost.
 # Tier: test
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that `flashmob reproduce p3` judges C10 to C13, that C13 holds on a modelled flash by the steps of its own commands, that a real disk is measured by the kernel's, and that it goes on without rights.
 # Tier: test
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need jq setpriv
 

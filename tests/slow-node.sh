@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that a node that is slow but answers makes a copy slow and fails nothing of it, however much is outstanding.
 # Tier: test
+# Runs beside others.
 . "$(dirname "$0")/lib.sh"
 need nbdcopy
 
