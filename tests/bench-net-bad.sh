@@ -21,7 +21,7 @@ peer() {
 
 FREE=$("$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 refused 'nobody listens' 'refused the connection: nothing listens' "${NET[@]}" -c "127.0.0.1:$FREE"
-refused 'a name that is none' "'no.such.name.invalid' is no address" "${NET[@]}" -c no.such.name.invalid
+refused 'a name that is none' "'no.such.name.invalid' is not an address, and cannot be resolved" "${NET[@]}" -c no.such.name.invalid
 peer full
 refused 'packets that are dropped' 'no answer .* within 1 s: a firewall' "${NET[@]}" -c "127.0.0.1:$PEER" --connect-timeout 1
 stop peer
@@ -32,10 +32,10 @@ peer silent
 refused 'somebody who says nothing' 'silent for 1 s while waiting for its first message' "${NET[@]}" -c "127.0.0.1:$PEER" --connect-timeout 1
 stop peer
 peer close
-refused 'an end in the middle of the test' 'closed the connection while data was transferred' "${NET[@]}" -c "127.0.0.1:$PEER" --time 30
+refused 'an end in the middle of the test' 'closed the connection while data was being transferred' "${NET[@]}" -c "127.0.0.1:$PEER" --time 30
 stop peer
 peer stop
-refused 'a peer that moves no more data' 'silent for 10 s while data was transferred' "${NET[@]}" -c "127.0.0.1:$PEER" --time 60
+refused 'a peer that moves no more data' 'silent for 10 s while data was being transferred' "${NET[@]}" -c "127.0.0.1:$PEER" --time 60
 stop peer
 refused 'a congestion control that there is not' "'nosuch' is unknown to this system; this system has .*" "${NET[@]}" -c "127.0.0.1:$PORT" -C nosuch
 

@@ -267,14 +267,13 @@ impl Session<'_> {
     }
 
     fn ended(&self, ending: &Ending, silence: Duration) -> NetError {
-        let doing = "data was transferred";
+        let doing = "data was being transferred";
         match ending {
             Ending::Said(byte) => match State::of(*byte) {
                 Some(state) => self.refusal(state).unwrap_or_else(|| self.unexpected(state, State::TestRunning)),
                 None => self.control.foreign(*byte),
             },
             Ending::Silent => self.control.silent(doing, silence),
-            Ending::Dead => self.control.closed("data was transferred: the data connections"),
             _ => self.control.closed(doing),
         }
     }

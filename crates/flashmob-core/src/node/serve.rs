@@ -21,7 +21,7 @@ use crate::wire::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
 const STORE_BYTES_MAX: u64 = 8 * MIB;
 /// The load of an operation on the store's depth; that of plain small writes into the page cache is 1.
 const STORE_LOAD_FULL: usize = 16;
-/// Most bytes of such a small write; stores may hold it as light as well.
+/// Most bytes of such a small write; the threads of the server's store treat such writes as light, too.
 pub const LIGHT_BYTES_MAX: u32 = 64 * KIB as u32;
 /// Most bytes of framing and of answers without data that a link queues.
 const UNREAD_BYTES_MAX: u64 = MIB;

@@ -70,7 +70,7 @@ struct Route {
     port: Port,
 }
 
-/// Moves what is planned forward to `next`. Returns that if it is sooner, and so needs an event.
+/// Sets `planned` to `next` if that is earlier, and returns it then: the caller has to add an event.
 fn sooner(planned: &mut Option<Time>, next: Option<Time>) -> Option<Time> {
     let next = next.filter(|next| planned.is_none_or(|at| *next < at))?;
     Some(*planned.insert(next))

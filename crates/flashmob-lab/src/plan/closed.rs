@@ -99,8 +99,8 @@ fn air_bound(settings: &Settings) -> Option<f64> {
     if !is_simple {
         return None;
     }
-    // A relay sends half of all frames: besides the access point, on average one station contends with a wired gateway, and two with a
-    // wireless one.
+    // A relay sends half of all frames: besides the access point, on average one other station contends if the gateway is wired,
+    // and two if it is wireless.
     let stations = match settings.gateway {
         Attachment::Wired => 2,
         Attachment::Wireless => 3,

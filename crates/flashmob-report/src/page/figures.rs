@@ -47,7 +47,7 @@ pub fn section(sections: &[Section]) -> Result<Markup, Error> {
     })
 }
 
-/// Not measured, though a claim rests on it.
+/// Not measured, with the command that measures it.
 fn absent(section: &Section) -> bool {
     section.figures.is_empty() && !section.command.is_empty()
 }

@@ -27,7 +27,7 @@ pub(crate) struct Section {
     /// The text above the figures.
     pub words: &'static str,
     pub figures: Figures,
-    /// The command that measures it; empty if no claim depends on it.
+    /// The command that measures it; empty: the section is never listed as missing.
     pub command: &'static str,
 }
 

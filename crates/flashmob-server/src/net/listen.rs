@@ -75,7 +75,8 @@ impl Listener {
         };
         self.must_retry = stream.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock);
         if let (Err(error), true) = (&stream, self.must_retry) {
-            log::warn!("cannot accept a connection: {error}; retrying");
+            let at = self.local_addr().map_or_else(|_| String::new(), |addr| format!(" at {addr}"));
+            log::warn!("cannot accept a connection{at}: {error}; retrying");
         }
         stream.ok()
     }

@@ -10,13 +10,13 @@ use super::tell::{self, Output, Teller};
 /// Where the result goes.
 #[derive(Clone, Debug, Args)]
 pub struct ResultArgs {
-    /// Name of this result in reports.
+    /// Name of what is measured (device, path or cluster) in reports.
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
     /// Save the result as JSON (schema/result-1.json), for `flashmob report`.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Output format: a table, the result as JSON, or one JSON line per event (schema/event-1.json).
+    /// Output format: a table (single runs of `bench net` print lines), the result as JSON, or one JSON line per event (schema/event-1.json).
     #[arg(long, value_enum, default_value = "table")]
     pub output: Output,
 }

@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
             let _ = self.control.say(State::ServerTerminate, "ending");
         }
         let counted = traffic.stop(&course, &mut |_| {}).end();
-        let doing = "data was transferred";
+        let doing = "data was being transferred";
         let ended = match ending {
             _ if is_end => Ok(()),
             Ending::Cancelled => Err(NetError::Cancelled),
