@@ -1,4 +1,4 @@
-//! A whole timeline in the formats of other programs.
+//! Export of a whole timeline to the formats of other programs.
 //!
 //! - [`csv`]: a row for each span
 //! - [`perfetto`]: a trace for Perfetto's viewer and trace processor

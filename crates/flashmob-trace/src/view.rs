@@ -1,16 +1,16 @@
-//! Totals of a whole timeline, in the form of results: what tables and pages show.
+//! Totals of a whole timeline, as results for tables and pages.
 //!
-//! A timeline has millions of spans, so everything here goes over it once or sorts within one operation; only results are copied.
-//! It does not attribute time: that is in the timeline ([`flashmob_results::trace::Operation::layers_ns`]).
+//! A timeline has millions of spans, so each function makes a single pass or sorts within one operation; only results are copied.
+//! Time is not attributed here but in the timeline ([`flashmob_results::trace::Operation::layers_ns`]).
 //!
-//! - `operations`: how many, how long, when
-//! - `layers`: what each layer did, and how long it was at it
+//! - `operations`: count, duration, times
+//! - `layers`: work and time of each layer
 //! - `handovers`: time between the events of two layers
-//! - `files`: what was done to which file
-//! - `commands`: the driver's, with their steps
+//! - `files`: work on each file
+//! - `commands`: the driver's commands and their steps
 //! - `excerpt`: a few operations in full
-//! - `overhead`: what tracing cost
-//! - `insert`: what comes after the last write to a database
+//! - `overhead`: the cost of tracing
+//! - `insert`: the time after the last write to a database
 
 mod commands;
 mod excerpt;
@@ -38,35 +38,35 @@ pub use layers::layers;
 pub use operations::operations;
 pub use overhead::overhead;
 
-/// Points of a list that is thinned evenly: as many as [`flashmob_results::trace`] allows.
+/// Maximum points of an evenly thinned list, as limited by [`flashmob_results::trace`].
 const THINNED_MAX: usize = 4_096;
-/// More unattributed time of the operations than this, as a fraction, makes figures of layers doubtful.
+/// Above this fraction of unattributed time, layer figures are doubtful.
 const UNATTRIBUTED_FRACTION_MAX: f64 = 0.03;
 
-/// The parts of a run besides its timeline.
+/// A run's data besides its timeline.
 #[derive(Clone, Debug)]
 pub struct RunParts {
-    /// Its name in tables, which distinguishes it from its neighbours.
+    /// Its name in tables, which distinguishes it from the other runs.
     pub name: String,
     /// The workload.
     pub workload: Workload,
     /// The system that it ran on.
     pub system: System,
-    /// The sources of the data, and what is missing of them.
+    /// The data sources, and what is missing from them.
     pub sources: Vec<Source>,
-    /// Events that are missing.
+    /// Lost events.
     pub losses: Losses,
-    /// The cost of tracing, if it was measured.
+    /// The cost of tracing, if measured.
     pub overhead: Option<Overhead>,
-    /// From the first operation to the end of the last.
+    /// From the begin of the first operation to the end of the last.
     pub elapsed_s: f64,
     /// The name of one operation: `insert`, `system call`, `read`.
     pub operation: String,
-    /// Warnings besides those about the timeline and the losses.
+    /// Warnings besides those about the timeline and lost events.
     pub warnings: Vec<Warning>,
 }
 
-/// A run with all totals, and with the operations of these numbers in full.
+/// A run with all totals, and an excerpt with the operations of these numbers.
 #[must_use]
 pub fn run(timeline: &Timeline, parts: RunParts, excerpt_operations: &[u64]) -> Run {
     let operations = operations(timeline, &parts.operation);
@@ -117,7 +117,7 @@ fn unattributed(unattributed_ns: u64, total_ns: u64) -> Option<Warning> {
     })
 }
 
-/// Indices of at most [`THINNED_MAX`] of so many, evenly spread, the first among them.
+/// At most [`THINNED_MAX`] evenly spread indices, including the first.
 fn thinned(many: usize) -> impl Iterator<Item = usize> {
     let kept = many.min(THINNED_MAX);
     (0..kept).map(move |at| at * many / kept.max(1))

@@ -1,10 +1,10 @@
-//! Comma-separated values: a heading, and a row for each span.
+//! Comma-separated values: a header line, and a row for each span.
 
 use std::io::Write;
 
 use flashmob_results::trace::Timeline;
 
-/// The heading. Unknown values are empty; times are nanoseconds of CLOCK_MONOTONIC.
+/// The header line. Unknown values are empty; times are nanoseconds of CLOCK_MONOTONIC.
 pub const COLUMNS: [&str; 13] = [
     "operation",
     "layer",
@@ -24,7 +24,7 @@ pub const COLUMNS: [&str; 13] = [
 /// Writes all spans, in the timeline's order.
 ///
 /// # Errors
-/// It could not be written.
+/// Writing failed.
 pub fn write(timeline: &Timeline, to: impl Write) -> Result<(), csv::Error> {
     let mut rows = csv::WriterBuilder::new().has_headers(false).from_writer(to);
     rows.write_record(COLUMNS)?;

@@ -1,11 +1,11 @@
-//! A trace for Perfetto: its viewer (ui.perfetto.dev) and its trace processor read the protobuf form best.
+//! A trace in Perfetto's protobuf format, for its viewer (ui.perfetto.dev) and its trace processor.
 //!
-//! Each place (this device, a node) is a process; below it a track for operations and one for each layer, below that one for each file.
-//! Spans that overlap without nesting get further tracks of the same name with a number, because slices of one track have to
-//! nest. From an operation an arrow leads to what others did for it ([`Cause::Waited`]). Times are the timeline's own: nanoseconds of CLOCK_MONOTONIC.
+//! Each place (this device, a node) is a process. It has a track for operations and one for each layer, which has a track for each file.
+//! Spans that overlap without nesting get further tracks with the same name and a number, because slices of one track must
+//! nest. A flow arrow leads from an operation to work that others did for it ([`Cause::Waited`]). Times are nanoseconds of CLOCK_MONOTONIC.
 //!
-//! - `messages`: the few of Perfetto's messages that are needed
-//! - `tracks`: which span goes to which track
+//! - `messages`: the subset of Perfetto's messages that is needed
+//! - `tracks`: assignment of spans to tracks
 
 pub(super) mod messages;
 mod tracks;
@@ -23,13 +23,13 @@ use messages::{
 };
 use tracks::{Slices, Track, Tracks, operation_time, span_time};
 
-/// All packets are of one sequence: names are sent once.
+/// All packets belong to one sequence, so names are interned once.
 const SEQUENCE: u32 = 1;
 
 /// Writes the whole timeline.
 ///
 /// # Errors
-/// It could not be written.
+/// Writing failed.
 pub fn write(timeline: &Timeline, to: impl Write) -> io::Result<()> {
     let tracks = Tracks::of(timeline);
     let mut packets = Packets { to, buffer: Vec::new() };
@@ -48,7 +48,7 @@ pub fn write(timeline: &Timeline, to: impl Write) -> io::Result<()> {
     packets.to.flush()
 }
 
-/// Writes packets one after the other: a trace is nothing but that.
+/// Writes packets one after the other: a trace is a plain sequence of them.
 struct Packets<W> {
     to: W,
     buffer: Vec<u8>,
@@ -73,12 +73,12 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// Numbers of interned things begin with 1.
+/// Interned identifiers start at 1.
 fn interned(index: u32) -> u64 {
     u64::from(index) + 1
 }
 
-/// Names, once for all.
+/// All interned names, in one packet.
 fn names(timeline: &Timeline) -> TracePacket {
     let texts = timeline.threads.iter().map(|thread| &thread.name).chain(timeline.files.iter().map(|file| &file.name));
     TracePacket {
@@ -92,7 +92,7 @@ fn names(timeline: &Timeline) -> TracePacket {
     }
 }
 
-/// Says that all times are CLOCK_MONOTONIC's, and are to be shown as such.
+/// Declares CLOCK_MONOTONIC as the clock of all times, also for display.
 fn clock(timeline: &Timeline) -> TracePacket {
     let begins = timeline.operations.first().map(|operation| operation.begin_ns);
     let first_ns = begins.into_iter().chain(timeline.spans.first().map(|span| span.begin_ns)).min().unwrap_or(0);
@@ -121,8 +121,8 @@ fn described(track: &Track) -> TracePacket {
     }
 }
 
-/// Arrows: for each span that others did for an operation, by its index, a number; and those of each operation. Spans within such a span
-/// needs none.
+/// Flow identifiers: by span index, for each span that others did for an operation; and by operation. Spans nested in such a span
+/// have none.
 struct Flows {
     of_span: HashMap<u32, u64>,
     of_operation: HashMap<u64, Vec<u64>>,
@@ -191,7 +191,7 @@ fn notes(span: &Span, threads: u64) -> Vec<Note> {
     notes
 }
 
-/// Begins and ends of the slices of one track, in the order of their times; what ends is written before what begins at the same time.
+/// Begins and ends of the slices of one track, ordered by time; at equal times, ends precede begins.
 fn nested(
     packets: &mut Packets<impl Write>,
     slices: &Slices,

@@ -1,4 +1,4 @@
-//! What others read is all there: rows, and slices that nest.
+//! Exports are complete: all rows, and slices that nest.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ fn paths(packets: &[TracePacket]) -> HashMap<u64, Vec<String>> {
     paths
 }
 
-/// Slices of each track, begin and end, in the order of their begins. Panics where they do not nest.
+/// Slices of each track, begin and end, ordered by begin. Panics if they do not nest.
 fn slices(packets: &[TracePacket]) -> HashMap<u64, Vec<(u64, u64)>> {
     let (mut open, mut all) = (HashMap::<u64, Vec<usize>>::new(), HashMap::<u64, Vec<(u64, u64)>>::new());
     for packet in packets {

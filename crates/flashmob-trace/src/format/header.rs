@@ -1,37 +1,37 @@
-//! `events/header_page` and `events/header_event`: what stands before the events of a page, and how long their numbers are.
+//! `events/header_page` and `events/header_event`: the layout of page and event headers.
 
 use super::parse::field;
 
 /// The layout of a page's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Where the time of the page's first event is: 8 bytes.
+    /// Offset of the time of the page's first event (8 bytes).
     pub time_offset: usize,
-    /// Where the count of used bytes is.
+    /// Offset of the count of used bytes.
     pub commit_offset: usize,
-    /// How long that count is: 8 bytes, or 4 on processors of 32 bits.
+    /// Size of that count: 8 bytes, or 4 on 32-bit processors.
     pub commit_bytes: usize,
-    /// Where the events begin.
+    /// Offset of the events.
     pub data_offset: usize,
-    /// How much room they have.
+    /// Size of the area for events.
     pub data_bytes: usize,
 }
 
 /// Why pages cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// A field is missing or not as it should be.
+    /// A field is missing or invalid.
     #[error("the kernel's layout of pages has no usable field '{0}'")]
     Page(&'static str),
-    /// Events begin differently.
+    /// The event header has another layout.
     #[error("the kernel lays out events in an unknown way: '{0}' is not as expected")]
     Event(&'static str),
 }
 
-/// Larger pages than any kernel makes: what says so lies.
+/// Larger than the pages of any kernel: a layout that exceeds it is invalid.
 const PAGE_BYTES_MAX: usize = 1 << 24;
 
-/// The lines that say how an event begins; all kernels since 2.6.28 agree.
+/// The expected lines of the event header's layout, the same in all kernels since 2.6.28.
 const EVENT_LINES: [(&str, &str); 6] = [
     ("type_len", "5 bits"),
     ("time_delta", "27 bits"),
@@ -42,14 +42,14 @@ const EVENT_LINES: [(&str, &str); 6] = [
 ];
 
 impl PageLayout {
-    /// Of a page of 4 KiB on a processor of 64 bits: what nearly all kernels have.
+    /// The layout of a 4 KiB page on a 64-bit processor, used by nearly all kernels.
     pub const USUAL: PageLayout =
         PageLayout { time_offset: 0, commit_offset: 8, commit_bytes: 8, data_offset: 16, data_bytes: 4080 };
 
     /// Reads the text of `events/header_page`.
     ///
     /// # Errors
-    /// A field is missing, or does not fit.
+    /// A field is missing or invalid.
     pub fn parse(header_page: &str) -> Result<PageLayout, HeaderError> {
         let find = |name: &'static str| {
             let found = header_page.lines().filter_map(field).find(|field| field.name == name);
@@ -72,10 +72,10 @@ impl PageLayout {
         })
     }
 
-    /// Checks the text of `events/header_event`: the kernel begins events as this program reads them.
+    /// Checks that `events/header_event` has the event layout that this crate reads.
     ///
     /// # Errors
-    /// It does not.
+    /// The layout differs.
     pub fn check_events(header_event: &str) -> Result<(), HeaderError> {
         for (name, value) in EVENT_LINES {
             let is_so = |line: &str| {
@@ -89,7 +89,7 @@ impl PageLayout {
         Ok(())
     }
 
-    /// Bytes of a whole page.
+    /// Size of a whole page in bytes.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.data_offset + self.data_bytes

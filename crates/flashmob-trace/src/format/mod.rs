@@ -1,8 +1,8 @@
-//! How the kernel at hand lays out events and pages, read at run time, for it differs between kernels: `events/SYSTEM/NAME/format` and
+//! The running kernel's layout of events and pages, read at run time because it differs between kernels: `events/SYSTEM/NAME/format` and
 //! `events/header_page`.
 //!
-//! No I/O. Whatever the text says, nothing here panics, and no value is read from outside of a record. Numbers are little-endian, as on every
-//! processor that this project runs on.
+//! No I/O. Malformed text never causes a panic, and no value is read from outside a record. Numbers are little-endian, as on all
+//! supported processors.
 
 mod header;
 mod parse;
@@ -16,13 +16,13 @@ pub use parse::FormatError;
 /// The layout of one kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
-    /// `block`, `ext4`, `syscalls`.
+    /// The event's system: `block`, `ext4`, `syscalls`.
     pub system: String,
-    /// `block_rq_issue`, `sys_enter_pwrite64`.
+    /// The event's name: `block_rq_issue`, `sys_enter_pwrite64`.
     pub name: String,
-    /// The number that its records bear.
+    /// The event ID in its records.
     pub id: u16,
-    /// Fields, the common ones included.
+    /// All fields, including the common ones.
     pub fields: Vec<Field>,
 }
 
@@ -31,15 +31,15 @@ pub struct EventFormat {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// The type as C writes it, brackets of arrays included: `unsigned int`, `char[16]`, `const char *`.
+    /// The C type, with the brackets of arrays: `unsigned int`, `char[16]`, `const char *`.
     pub c_type: String,
-    /// Where it begins in the record.
+    /// Offset in the record.
     pub offset: usize,
-    /// Bytes. An array of 0 goes on to the end of the record.
+    /// Size in bytes. An array of size 0 extends to the end of the record.
     pub size: usize,
-    /// A number with a sign.
+    /// The number is signed.
     pub is_signed: bool,
-    /// How to read it.
+    /// How the field is stored.
     pub shape: Shape,
 }
 
@@ -48,16 +48,16 @@ pub struct Field {
 pub enum Shape {
     /// A number of `size` bytes.
     Number,
-    /// `size` bytes in place: text up to the first NUL, or numbers.
+    /// `size` bytes in place: text up to the first NUL, or an array of numbers.
     Array,
     /// `__data_loc`: offset and length elsewhere in the record.
     Located,
-    /// `__rel_loc`: the same, counted from the end of the field.
+    /// `__rel_loc`: the same, with the offset relative to the end of the field.
     RelativelyLocated,
 }
 
 impl EventFormat {
-    /// A field by name.
+    /// Returns a field by name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)

@@ -1,26 +1,26 @@
-//! The text of `events/SYSTEM/NAME/format`.
+//! Parses the text of `events/SYSTEM/NAME/format`.
 
 use super::{EventFormat, Field, Shape};
 
-/// Why a layout cannot be used: the event's system first, then its name.
+/// Why a layout cannot be used, with the system of the event and, if known, its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The line that begins so is missing.
+    /// The line with this prefix is missing.
     #[error("the format of an event of '{0}' has no line '{1}'")]
     Missing(String, &'static str),
-    /// The event's number is malformed, or too large for a record.
+    /// The event ID is malformed, or too large for a record.
     #[error("the format of {0}:{1} has '{2}' where a number up to 65535 should be")]
     Id(String, String, String),
-    /// The line of a field is malformed.
+    /// A field's line is malformed.
     #[error("the format of {0}:{1} has a field that cannot be understood: '{2}'")]
     Field(String, String, String),
 }
 
-/// Lines longer than this are not shown whole.
+/// Maximum characters of a line in a message.
 const SHOWN_CHARACTERS: usize = 80;
 
 impl EventFormat {
-    /// Reads the text of `events/SYSTEM/NAME/format`. It names the event but not its system.
+    /// Parses the text of `events/SYSTEM/NAME/format`, which names the event but not its system.
     ///
     /// # Errors
     /// A missing name or number, or a malformed field.
@@ -47,7 +47,7 @@ impl EventFormat {
     }
 }
 
-/// `field:unsigned char rwbs[10]; offset:34; size:10; signed:0;`. Some kernels mark fields that only they look at as `field special:`.
+/// `field:unsigned char rwbs[10]; offset:34; size:10; signed:0;`. Some kernels mark fields for their own use as `field special:`.
 pub fn field(line: &str) -> Option<Field> {
     let mut parts = line.trim().trim_end_matches(';').split(';').map(str::trim);
     let (kind, declaration) = parts.next()?.split_once(':')?;
@@ -68,7 +68,7 @@ pub fn field(line: &str) -> Option<Field> {
     let size = size? as usize;
     let is_array = c_type.ends_with(']') || !matches!(size, 1 | 2 | 4 | 8);
     let shape = match located {
-        // What says where it is, is a number of 4 bytes.
+        // The location of a value is stored as a number of 4 bytes.
         Some(shape) if size == 4 => shape,
         Some(_) => return None,
         None if is_array => Shape::Array,
@@ -78,7 +78,7 @@ pub fn field(line: &str) -> Option<Field> {
     Some(Field { name, c_type, offset: offset? as usize, size, is_signed, shape })
 }
 
-/// Type, name, and where it says that the value is elsewhere: of `__data_loc char[] cmd`, `char rwbs[10]`, `const char * filename`.
+/// Type, name, and the shape if the value is located elsewhere: of `__data_loc char[] cmd`, `char rwbs[10]`, `const char * filename`.
 fn declared(declaration: &str) -> Option<(String, &str, Option<Shape>)> {
     let declaration = declaration.trim();
     let (declaration, located) = match declaration.split_once(char::is_whitespace) {
@@ -87,7 +87,7 @@ fn declared(declaration: &str) -> Option<(String, &str, Option<Shape>)> {
         _ => (declaration, None),
     };
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    // An array's brackets stand behind its name, and may hold an expression: `char comm[TASK_COMM_LEN + 1]`.
+    // An array's brackets follow its name, and may contain an expression: `char comm[TASK_COMM_LEN + 1]`.
     let (head, brackets) = match declaration.find('[') {
         Some(at) if declaration.ends_with(']') => declaration.split_at(at),
         _ => (declaration, ""),

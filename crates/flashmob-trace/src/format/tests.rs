@@ -5,7 +5,7 @@ use super::*;
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
 const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
 
-/// Of every shape that kernels use.
+/// One field of every shape that kernels use.
 const FORMAT: &str = "name: sample
 ID: 1234
 format:
@@ -35,7 +35,7 @@ fn sample() -> EventFormat {
     EventFormat::parse("some", FORMAT).unwrap()
 }
 
-/// A record of it, with texts behind.
+/// A record in this format, followed by its strings.
 fn record() -> Vec<u8> {
     let mut data = vec![0; 96];
     let mut put = |at: usize, bytes: &[u8]| data[at..at + bytes.len()].copy_from_slice(bytes);
@@ -46,7 +46,7 @@ fn record() -> Vec<u8> {
     put(24, b"WSM\0rubbish"[..10].try_into().unwrap());
     put(34, &(-5_i16).to_le_bytes());
     put(36, &(-1_i8).to_le_bytes());
-    // "tail" lies at 101, 4 bytes and its NUL; the same counted from the end of its field.
+    // "tail" is at 101 (4 bytes and its NUL), also when counted from the end of its field.
     put(40, &(101_u32 | 5 << 16).to_le_bytes());
     put(44, &((101 - 48) | 5_u32 << 16).to_le_bytes());
     put(48, &0x7fff_0000_1234_u64.to_le_bytes());
@@ -90,7 +90,7 @@ fn nothing_is_read_from_outside_of_a_record() {
     }
     assert_eq!(format.field("buf").unwrap().text(&data[..96]).as_deref(), Some(""));
     assert_eq!(format.field("buf").unwrap().text(&data[..95]), None);
-    // Places that point outside, one of them by a sum that overflows 16 bits.
+    // Locations outside the record, one with a sum that overflows 16 bits.
     for place in [0xffff_ffff_u32, 5 << 16 | 110, 110 | 1 << 16] {
         data[40..44].copy_from_slice(&place.to_le_bytes());
         data[44..48].copy_from_slice(&place.to_le_bytes());

@@ -1,18 +1,18 @@
-//! Values of fields out of records, whatever those hold.
+//! Reads field values from records of any content.
 
 use std::borrow::Cow;
 
 use super::{Field, Shape};
 
 impl Field {
-    /// Its number; a negative one as two's complement in 64 bits. `None` if it is no number or the record is too short.
+    /// The field's number, sign-extended to 64 bits if signed. `None` if it is not a number or the record is too short.
     #[must_use]
     pub fn number(&self, data: &[u8]) -> Option<u64> {
         if self.shape != Shape::Number {
             return None;
         }
         let bytes = self.in_place(data)?;
-        // The sign is carried on by casts that widen.
+        // Widening casts extend the sign.
         Some(match (bytes.len(), self.is_signed) {
             (1, false) => u64::from(bytes[0]),
             (1, true) => bytes[0] as i8 as u64,
@@ -25,7 +25,7 @@ impl Field {
         })
     }
 
-    /// Its text, up to the first NUL. `None` if it is no text or lies outside of the record.
+    /// The field's text, up to the first NUL. `None` if it is not text or lies outside the record.
     #[must_use]
     pub fn text<'a>(&self, data: &'a [u8]) -> Option<Cow<'a, str>> {
         let is_text = self.shape != Shape::Number && element(&self.c_type) == "char";
@@ -34,7 +34,7 @@ impl Field {
         Some(String::from_utf8_lossy(&bytes[..end]))
     }
 
-    /// Its bytes, wherever in the record they are; of a number, the number's. `None` if they lie outside.
+    /// The field's bytes, wherever in the record they are; also a number's. `None` if they lie outside the record.
     #[must_use]
     pub fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         let base = match self.shape {
@@ -53,7 +53,7 @@ impl Field {
     }
 }
 
-/// Arguments of system calls are written as whole registers, of which narrower types fill the lower half.
+/// System call arguments are recorded as whole registers; narrower types occupy the lower half.
 fn narrowed(c_type: &str, register: u64) -> u64 {
     match c_type {
         "int" => register as i32 as u64,

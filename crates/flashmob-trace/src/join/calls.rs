@@ -1,4 +1,4 @@
-//! System calls, their descriptors, and the names that they were given; markers that the application writes.
+//! System calls, their descriptors and path arguments; markers written by the application.
 
 use std::collections::HashMap;
 
@@ -12,35 +12,35 @@ use crate::surroundings::{AppOperation, Surroundings};
 use super::rules::{Call, NewTask, Span, number};
 use super::work::{Book, FileKey, Work};
 
-/// Threads that share their memory, and with it their descriptors.
+/// `clone` flag: the child is a thread, and shares memory and descriptors.
 const CLONE_THREAD: u64 = 0x0001_0000;
-/// Processes that share their descriptors.
+/// `clone` flag: the child is a process that shares descriptors.
 const CLONE_FILES: u64 = 0x0000_0400;
-/// A name belongs to the system call that it was read for, which is this near.
+/// A path belongs to a system call within this time.
 const NAME_NEAR_NS: u64 = 1_000_000;
 
-/// A descriptor while it was open.
+/// A descriptor, from open to close.
 #[derive(Clone, Debug, Default)]
 pub struct Open {
-    /// The name that it was opened by, as far as it is known.
+    /// The path that it was opened by, if known.
     pub path: Option<String>,
-    /// Device and inode, as far as an event told.
+    /// Device and inode, if an event reported them.
     pub inode: Option<(u32, u64)>,
     pub since_ns: u64,
 }
 
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// Descriptors, each for the time that it was open.
+    /// All descriptors ever open; numbers are reused, entries are not.
     pub open: Vec<Open>,
-    /// Paths that calls were given.
+    /// Path arguments of calls.
     pub paths: Vec<String>,
-    /// Operations that the application marked.
+    /// Operations marked by the application.
     pub marked: Vec<AppOperation>,
-    /// Inodes that a call by name was about: path, device, inode, when.
+    /// Inodes of calls by path: path, device, inode, time.
     pub named: Vec<(u32, u32, u64, u64)>,
     in_call: HashMap<u32, InCall>,
-    /// Of each group of threads that share them: number, and index of what is open.
+    /// By group of threads that share descriptors: number to index in `open`.
     descriptors: HashMap<u32, HashMap<u64, u32>>,
     group_of: HashMap<u32, u32>,
     names_ahead: HashMap<u32, (u64, u32)>,
@@ -60,9 +60,9 @@ struct InCall {
 }
 
 impl Calls {
-    /// Of these threads, and the children that they will have.
+    /// Tracks these threads and their future children.
     pub fn new(surroundings: &Surroundings) -> Calls {
-        // Those that were there at the begin belong to one program.
+        // Threads that exist at the start belong to one program.
         let group = surroundings.threads.first().copied().unwrap_or(0);
         let group_of = surroundings.threads.iter().map(|&thread| (thread, group)).collect();
         Calls { group_of, ..Calls::default() }
@@ -89,7 +89,7 @@ impl Calls {
     pub fn enter(&mut self, record: &Record<'_>, call: &Call<'_>) {
         let group = self.group(record.thread);
         let descriptor = number(record, call.file);
-        // A number that many are closed from need not be one itself.
+        // The first number of a range to close need not be an open descriptor.
         let about = descriptor.filter(|_| call.rule.closes_to.is_none());
         let file = about.map(|fd| self.descriptor(group, fd, record.time_ns));
         let path = if call.rule.path { self.name_ahead(record) } else { None };
@@ -114,7 +114,7 @@ impl Calls {
     }
 
     pub fn exit(&mut self, record: &Record<'_>, call: &Call<'_>, book: &mut Book) {
-        // One that had begun before the capture.
+        // Otherwise the call began before the capture.
         let Some(inside) = self.in_call.remove(&record.thread) else { return };
         let result = number(record, call.result).map_or(0, u64::cast_signed);
         let group = self.group(record.thread);
@@ -158,16 +158,16 @@ impl Calls {
         );
     }
 
-    /// A file system told what inode it works on: that of the call's descriptor, if the thread is in one.
+    /// A file system event reports an inode: that of the call's descriptor, if the thread is in a call.
     pub fn saw_inode(&mut self, record: &Record<'_>, event: &Span<'_>) {
         let Some(found) = event.file(record) else { return };
         let Some(inside) = self.in_call.get_mut(&record.thread) else { return };
-        // Pages may be those of other files: of the directory, of an index. What the file system says comes first.
+        // Pages may belong to other files, such as a directory or an index, so file system events take precedence.
         if event.rule.layer == Layer::FileSystem && inside.inode.is_none() {
             inside.inode = Some(found);
             let Some(open) = inside.file.and_then(|open| self.open.get_mut(open as usize)) else { return };
             if *open.inode.get_or_insert(found) != found {
-                // The number went to another file by a way that is not followed: an exec, a message with descriptors.
+                // The descriptor was reassigned in an untracked way: by exec, or passed in a message.
                 let (fd, since_ns) = (inside.descriptor, inside.begin_ns);
                 let next = push(&mut self.open, Open { path: None, inode: Some(found), since_ns });
                 inside.file = Some(next);
@@ -179,7 +179,7 @@ impl Calls {
         }
     }
 
-    /// A name that a thread gave to a call: the one that it is in, or the next.
+    /// A path argument, of the thread's current call or its next one.
     pub fn name(&mut self, record: &Record<'_>) {
         let Some(name) = file_name(record) else { return };
         let path = name.path.trim_end();
@@ -195,7 +195,7 @@ impl Calls {
         }
     }
 
-    /// A marker, in the form that Android's programs write: `B|pid|name` begins, `E|pid` or `E` ends.
+    /// A marker in Android's format: `B|pid|name` begins, `E|pid` or `E` ends.
     pub fn marker(&mut self, record: &Record<'_>, field: &Field, book: &mut Book) {
         let Some(text) = record.data.get(field.offset..) else { return };
         let text = text.split(|&byte| byte == 0).next().unwrap_or_default();

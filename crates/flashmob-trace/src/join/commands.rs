@@ -1,8 +1,8 @@
-//! Commands that a driver tells of itself: which request of the block layer each of them serves.
+//! Assigns the commands reported by a driver to requests of the block layer.
 //!
-//! A driver's events name hosts of its own and no device, and one request may take several commands: an MMC card is asked after each write whether
-//! it is done. A command with a place belongs to the request that is with a driver then and has that place; one without to the request of the last
-//! command with a place at the same host, as long as that is with the driver, or to the only one there is. What is still open stays open.
+//! A driver's events name its own host but no block device, and a request may take several commands: an MMC card is polled after a write
+//! until it is done. A command with an address belongs to the outstanding request there. One without belongs to the request of the last one
+//! with an address at the same host, if still outstanding, or else to the only outstanding request. The others remain unattributed.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use super::work::FileKey;
 pub struct Served {
     pub request: u32,
     pub file: FileKey,
-    /// Where on the disk, if the command moves anything.
+    /// Address on the disk, if the command transfers data.
     pub address_bytes: Option<u64>,
 }
 
@@ -28,13 +28,13 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// The request of a command that ends now, if its rule says that the request was issued after the command began.
+    /// The request of a command that ends now, if its rule says that requests are issued after the command begins.
     pub fn served(end: &Span<'_>, thread: u32, begin_ns: u64, requests: &Requests) -> Option<Served> {
         let (request, file) = end.rule.before_issue.then(|| requests.issued_next(thread, begin_ns)).flatten()?;
         Some(Served { request, file, address_bytes: None })
     }
 
-    /// The request of a command that begins now; `None` if it is no command, or if the request is unknown.
+    /// The request of a command that begins now; `None` if it is not a command or the request is unknown.
     pub fn serve(&mut self, record: &Record<'_>, begin: &Span<'_>, requests: &Requests) -> Option<Served> {
         if begin.rule.layer != Layer::Driver {
             return None;

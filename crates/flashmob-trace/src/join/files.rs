@@ -1,8 +1,8 @@
-//! The names of files, each for its time.
+//! File names, each valid for a period of time.
 //!
-//! A name holds from when it was told until the same inode gets another: a journal lives for milliseconds, and its inode is used again by the next.
-//! Requests name bytes of a device; those belong to the file that lies there by the extents that were told or seen, or to the one that the thread
-//! had in hand when it handed the bio over. The file system's own blocks are told apart by the kernel's letter for metadata.
+//! A name is valid from its report until the inode gets another: a journal lives for milliseconds, and its inode is reused by the next.
+//! Requests name bytes of a device; these belong to the file with a reported or observed extent there, or to the one that the thread
+//! worked on when it submitted the bio. The file system's own blocks are identified by the kernel's metadata flag.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::surroundings::{BlockDevice, Surroundings};
 use super::calls::Calls;
 use super::work::{Book, FileKey, Map, Work};
 
-/// Finds files and numbers those that are used.
+/// Identifies files and numbers those that are used.
 #[derive(Debug)]
 pub struct Files<'a> {
     calls: &'a Calls,
@@ -71,7 +71,7 @@ impl<'a> Files<'a> {
         Files { calls, surroundings, maps, by_inode, journal_threads, databases, list, index_of }
     }
 
-    /// The number of the file that work was about; nothing if it was about none.
+    /// The index of the file that work was about; `None` if it had none.
     pub fn of(&mut self, work: &Work) -> Option<u32> {
         let (name, role) = self.find(work)?;
         if let Some(&index) = self.index_of.get(&(name.clone(), role)) {
@@ -115,12 +115,12 @@ impl<'a> Files<'a> {
         (path.to_string(), told.map_or_else(|| role_of(path, &self.databases), |file| file.role))
     }
 
-    /// The last name that an inode got before then.
+    /// The inode's name at that time.
     fn inode(&self, device: u32, inode: u64, at_ns: u64) -> Option<(String, Role)> {
         let list = self.by_inode.get(&(device, inode))?;
         let at = list.partition_point(|named| named.from_ns <= at_ns);
         let named = match at {
-            // Before its first name it can only be that one, if it never had another.
+            // Before its first name the inode can only have had that one, if it never had another.
             0 if list.iter().all(|named| named.name == list[0].name) => list.first()?,
             0 => return None,
             at => list.get(at - 1)?,
@@ -160,7 +160,7 @@ impl<'a> Files<'a> {
         if is_metadata {
             return (self.device_words(Role::Metadata, device), Role::Metadata);
         }
-        // What it had in hand may lie on another disk: it was about to reclaim memory, or is the thread of a loop device.
+        // The inode may be on another disk: the thread was about to reclaim memory, or serves a loop device.
         let is_here = |number: u32| {
             number == known.number || self.device(number).is_some_and(|other| other.disk_number == known.disk_number)
         };

@@ -1,11 +1,11 @@
 //! Spans, operations, and the attribution of their time.
 //!
-//! One pass over the events makes pieces of work ([`work`]): begins find their ends ([`spans`]), system calls their descriptors ([`calls`]), bios
-//! their requests ([`requests`]), a driver's commands too ([`commands`]); and records which threads ran, waited, and woke others ([`schedule`]). Then each piece of work gets its file
-//! ([`files`]) and its operation ([`owners`]), and each operation's time is divided among layers ([`time`]).
+//! One pass over the events collects pieces of work ([`work`]): it pairs begins with ends ([`spans`]), system calls with descriptors
+//! ([`calls`]), bios and driver commands with requests ([`requests`], [`commands`]), and records which threads ran, waited, and woke others
+//! ([`schedule`]). Work then gets a file ([`files`]) and an operation ([`owners`]), whose time is divided by layer ([`time`]).
 //!
-//! Nothing is guessed. Work of the operation's own thread belongs to the operation. Work of another thread belongs to it only if that thread woke the
-//! waiting one, or serves a request that a thread of the operation submitted; the rest is unattributed.
+//! Nothing is guessed. Work of the operation's own thread belongs to the operation. Work of other threads belongs to it only if the thread
+//! woke the waiting one, or serves a request that a thread of the operation submitted; the rest is unattributed.
 
 mod calls;
 mod commands;
@@ -37,7 +37,7 @@ use schedule::Schedule;
 use spans::Spans;
 use work::{Book, FileKey, Map, Work};
 
-/// One timeline of the capture and of what the surroundings report.
+/// Builds one timeline from the capture and the data of the surroundings.
 #[must_use]
 pub fn join(capture: &Capture, surroundings: &Surroundings) -> Timeline {
     let rules = Rules::new(&capture.formats);
@@ -100,7 +100,7 @@ fn finish(
         let file = span.file.map_or(FileKey::None, FileKey::Told);
         book.add(&span.name, Work { file, address_bytes: span.offset_bytes, bytes: span.bytes, ..work });
     }
-    // Time of a reported operation belongs to the application where no lower layer has it; markers are included already.
+    // A reported operation's time belongs to the application unless a lower layer has it; markers are already included.
     surroundings.operations.iter().for_each(|operation| book.add_application(operation));
     let mut operations = match (surroundings.operations.is_empty(), calls.marked.is_empty()) {
         (false, _) => surroundings.operations.clone(),
@@ -117,7 +117,7 @@ fn finish(
     timeline(book, &owners, files, &operations, schedule)
 }
 
-/// Without reported operations, each system call on files is one.
+/// Without reported operations, each system call on files is an operation.
 fn of_calls(book: &Book) -> Vec<AppOperation> {
     let calls = book.works.iter().filter(|work| work.layer == Layer::SystemCall && work.is_operation);
     let operation = |work: &Work| AppOperation {

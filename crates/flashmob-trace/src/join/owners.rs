@@ -1,4 +1,4 @@
-//! The operation of each piece of work.
+//! Attribution of work to operations.
 
 use std::collections::HashMap;
 
@@ -23,14 +23,14 @@ pub struct Owners {
     waits: Vec<Wait>,
 }
 
-/// A time in which an operation's thread waited for a thread or a device that worked for it.
+/// An interval in which an operation's thread waited for a thread or device that worked for it.
 #[derive(Clone, Debug)]
 struct Wait {
     operation: usize,
     thread: u32,
     begin_ns: u64,
     end_ns: u64,
-    /// The thread that it waited for; `None`: the device.
+    /// The thread that it waited for; `None` for the device.
     on: Option<u32>,
 }
 
@@ -39,11 +39,11 @@ struct Wait {
 struct Foreign {
     /// In the order of begins.
     ats: Vec<usize>,
-    /// How long the longest took: what began earlier than that before a time has ended by then.
+    /// The longest duration: work that began earlier than this before a time has ended by then.
     longest_ns: u64,
 }
 
-/// Operations of each thread, by their begins.
+/// Operations of each thread, sorted by begin.
 struct ByThread(HashMap<u32, Vec<(u64, u64, usize)>>);
 
 impl ByThread {
@@ -55,7 +55,7 @@ impl ByThread {
         ByThread(map)
     }
 
-    /// The operation that a thread was in then.
+    /// The operation that a thread was in at that time.
     fn at(&self, thread: u32, time_ns: u64) -> Option<usize> {
         let list = self.0.get(&thread)?;
         let after = list.partition_point(|(begin, ..)| *begin <= time_ns);
@@ -64,7 +64,7 @@ impl ByThread {
     }
 }
 
-/// Finds the owner of each piece of work. `works` are in the order of begins.
+/// Attributes each piece of work. `works` are sorted by begin.
 pub fn find(works: &[Work], operations: &[AppOperation], requests: &Requests, schedule: &Schedule) -> Owners {
     let by_thread = ByThread::new(operations);
     let request_of = |index: u32| requests.list.get(index as usize).copied();
@@ -85,7 +85,7 @@ pub fn find(works: &[Work], operations: &[AppOperation], requests: &Requests, sc
         of.push(direct(thread, at_ns).map(|operation| Owner { operation, cause }));
     }
 
-    // Second: unattributed work of threads that woke them, by thread, in the order of begins.
+    // Second: unattributed work of threads that woke them, by thread, sorted by begin.
     let mut foreign: HashMap<u32, Foreign> = HashMap::new();
     for (at, work) in works.iter().enumerate() {
         let is_storage = matches!(work.layer, Layer::FileSystem | Layer::PageCache | Layer::Block);
@@ -102,7 +102,7 @@ pub fn find(works: &[Work], operations: &[AppOperation], requests: &Requests, sc
         }
     }
 
-    // Last: requests of those threads, submitted within work that is attributed by now.
+    // Third: requests of those threads, submitted within work that is attributed by now.
     let owned: HashMap<u32, Vec<(u64, u64, usize)>> = owned_by_thread(works, &of);
     for (at, work) in works.iter().enumerate() {
         let Source::Request(index) = work.source else { continue };
@@ -146,7 +146,7 @@ fn wait(
     }
     let wait = |on| Some(Wait { operation: number, thread: operation.thread, begin_ns, end_ns, on });
     if let Some(request) = waker.request.and_then(|index| requests.list.get(index as usize)) {
-        // A completion woke it: of a request of any operation, or of one without an operation that was still waited for.
+        // Woken by a completion: counts as a wait unless the request belongs to another operation.
         return match direct(request.by, request.at_ns) {
             Some(other) if other != number => None,
             _ => wait(None),
@@ -172,7 +172,7 @@ fn wait(
 }
 
 impl Owners {
-    /// Adds the waits themselves as work: of a layer that waits for another thread or for the device.
+    /// Adds the waits themselves as work of the layer that waits.
     pub fn add_waits(&mut self, book: &mut Book) {
         for wait in std::mem::take(&mut self.waits) {
             let (layer, name) = match wait.on {
@@ -185,7 +185,7 @@ impl Owners {
     }
 }
 
-/// The name of a thread; of a kworker without its number, which has no meaning.
+/// A thread's name; a kworker's without its number, which has no meaning.
 fn named(book: &Book, thread: u32) -> String {
     match book.comm(thread) {
         "" => format!("thread {thread}"),

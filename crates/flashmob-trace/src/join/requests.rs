@@ -1,8 +1,8 @@
-//! Bios, the requests that they become, and commands of the driver.
+//! Bios, the requests formed from them, and commands of the driver.
 //!
-//! An event of the block layer names a device and a sector, nothing else. So a request is found by where it begins; bios that it covers are its own.
-//! Flushes have no sector: the kernel's flush machinery issues a command of its own (`FF`) before or after a bio that asks for one, and says at last
-//! that the bio is done. They are never inserted into the scheduler, so "every issue has an insert" does not hold.
+//! A block layer event only names a device and a sector. So a request is identified by its first sector, and owns the bios that it covers.
+//! Flushes have no sector: the kernel's flush machinery issues a command (`FF`) before or after a bio that asks for one, and then reports
+//! the bio as complete. Flushes are never inserted into the scheduler, so "every issue has an insert" does not hold.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -14,24 +14,24 @@ use super::rules::{Block, device_number};
 use super::work::{Book, FileKey, Source, Work};
 use crate::layers::BlockStep;
 
-/// Bytes of a sector, whatever the device's own are.
+/// Sector size in block layer events, whatever the device's own is.
 pub const SECTOR_BYTES: u64 = 512;
-/// Bios of one device that wait for their request, at most: more than any queue holds, so beyond it something is missed.
+/// Maximum pending bios per device: more than any queue holds, so beyond it events have been missed.
 const PENDING_MOST: usize = 65_536;
 
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Each with who handed it over.
+    /// All requests, with their submitters.
     pub list: Vec<Request>,
     devices: HashMap<u32, Device>,
     completed: HashMap<u32, Completed>,
-    /// The last request that each thread issued.
+    /// The last request issued by each thread.
     issued: HashMap<u32, u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The thread that handed its first bio over; 0 if that was not seen.
+    /// The thread that submitted its first bio; 0 if that was not seen.
     pub by: u32,
     pub at_ns: u64,
 }
@@ -58,7 +58,7 @@ struct Bio {
     sectors: u64,
     by: u32,
     at_ns: u64,
-    /// The device and inode that its thread had in hand.
+    /// The device and inode that its thread worked on.
     inode: Option<(u32, u64)>,
     is_metadata: bool,
     is_counted: bool,
@@ -84,7 +84,7 @@ struct InFlight {
 }
 
 impl Requests {
-    /// Something happens to a bio or request; `in_hand` is the inode that this thread works on.
+    /// Handles an event of a bio or request; `in_hand` is the inode that this thread works on.
     pub fn event(&mut self, record: &Record<'_>, rule: &Block<'_>, in_hand: Option<(u32, u64)>, book: &mut Book) {
         let number = |field: &crate::format::Field| field.number(record.data);
         let (Some(id), Some(sector), Some(sectors), Some(kind)) = (
@@ -106,7 +106,7 @@ impl Requests {
                 let bio = Bio { sector, sectors, by, at_ns, inode: in_hand, is_metadata, is_counted: false };
                 self.devices.entry(id).or_default().queue(bio, kind.starts_with('F'));
             }
-            // The bio waits on: the request that it joined covers it.
+            // The bio stays pending: the request that it joined covers it.
             BlockStep::Merge => {}
             BlockStep::Insert => {
                 let inserted = Inserted { at_ns: record.time_ns, thread: record.thread, word: word(&kind) };
@@ -123,7 +123,7 @@ impl Requests {
         }
     }
 
-    /// The request that is with a driver and has this sector; nothing if there are several, on different devices.
+    /// The outstanding request that covers this sector; `None` if there are several, on different devices.
     pub fn with_sector(&self, sector: u64) -> Option<(u32, FileKey)> {
         let mut found = self.devices.values().filter_map(|device| {
             let (begin, request) = device.in_flight.range(..=sector).next_back()?;
@@ -132,12 +132,12 @@ impl Requests {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// A request that is with a driver, by its number.
+    /// An outstanding request, by its number.
     pub fn in_flight(&self, request: u32) -> Option<(u32, FileKey)> {
         self.all_in_flight().find(|of| of.0 == request)
     }
 
-    /// The request or flush that is with a driver, if there is one alone.
+    /// The outstanding request or flush, if there is exactly one.
     pub fn only_one(&self) -> Option<(u32, FileKey)> {
         let mut all = self.all_in_flight();
         all.next().filter(|_| all.next().is_none())
@@ -147,7 +147,7 @@ impl Requests {
         self.in_flight(*self.issued.get(&thread)?)
     }
 
-    /// The first request that this thread issued from then on, if it is still with a driver.
+    /// The first request issued by this thread since `since_ns`, if still outstanding.
     pub fn issued_next(&self, thread: u32, since_ns: u64) -> Option<(u32, FileKey)> {
         let by_thread = |request: &&InFlight| request.thread == thread && request.issued_ns >= since_ns;
         let first = self.in_flight_now().filter(by_thread).min_by_key(|request| request.issued_ns)?;
@@ -162,7 +162,7 @@ impl Requests {
         self.in_flight_now().map(|request| (request.request, request.file))
     }
 
-    /// The request whose completion this thread has just seen on this processor, since then.
+    /// The request whose completion this thread handled last on this CPU, if since `since_ns`.
     pub fn just_completed(&self, cpu: u32, thread: u32, since_ns: u64) -> Option<u32> {
         let completed = self.completed.get(&cpu)?;
         (completed.thread == thread && completed.at_ns >= since_ns).then_some(completed.request)
@@ -212,14 +212,14 @@ impl Requests {
                 bio.is_counted = true;
                 book.add("bio", block_work(*bio, record.time_ns, file, request));
             }
-            // What a request could not take becomes another's.
+            // The rest of a bio belongs to a later request.
             let taken = end.min(bio.sector.saturating_add(bio.sectors)) - bio.sector;
             bio.sector += taken;
             bio.sectors -= taken;
         }
         device.bios.retain(|bio| bio.sectors > 0);
         let inserted = device.inserted.remove(&sector);
-        // Requests that were inserted by themselves and are part of this one now will never be issued.
+        // Requests that were inserted separately and then merged into this one are never issued.
         let merged = device.inserted.range(sector..end).filter(|(_, inserted)| inserted.word == word(kind));
         for begin in merged.map(|(begin, _)| *begin).collect::<Vec<_>>() {
             device.inserted.remove(&begin);
@@ -240,7 +240,7 @@ impl Requests {
         } else if let Some(mut in_flight) = device.in_flight.remove(&sector) {
             in_flight.left = in_flight.left.saturating_sub(sectors);
             if in_flight.left > 0 && sectors > 0 {
-                // A part of it: the rest completes under its own begin.
+                // Partial completion: the remainder completes under its own first sector.
                 device.in_flight.insert(sector.saturating_add(sectors), in_flight);
                 return;
             }
@@ -254,7 +254,7 @@ impl Requests {
                 book.add(done.name, served(own, done.sector, done.sectors, done.file, done.request));
                 done.request
             }
-            // The last word on a bio that asked for a flush: it was no command.
+            // The final completion of a bio that asked for a flush; it is not a command.
             None if sectors == 0 => {
                 let Some(at) = device.flushes.iter().position(|bio| bio.sectors == 0 || bio.sector == sector) else {
                     return;
@@ -271,7 +271,7 @@ impl Requests {
         self.completed.insert(record.cpu, Completed { at_ns: record.time_ns, thread: record.thread, request });
     }
 
-    /// The end of the capture: requests that are still with a driver are left out, bios that no request took are kept.
+    /// At the end of the capture, outstanding requests are dropped; bios without a request are kept.
     pub fn finish(&mut self, book: &mut Book) {
         for (id, device) in std::mem::take(&mut self.devices) {
             for bio in device.bios.into_iter().chain(device.flushes).filter(|bio| !bio.is_counted) {
@@ -292,7 +292,7 @@ impl Bio {
 impl Device {
     fn queue(&mut self, bio: Bio, has_flush: bool) {
         if has_flush {
-            // A thread has one such bio at a time; an older one was done without a word, for the device has no cache.
+            // A thread has one such bio at a time. An older one completed without an event, because the device has no cache.
             self.flushes.retain(|old| old.by != bio.by);
             self.flushes.push(bio);
         }
@@ -304,7 +304,7 @@ impl Device {
         }
     }
 
-    /// The driver had no room: what it was given is issued again later, and is still whose it was.
+    /// The driver requeued the request: it will be issued again, with the same submitter.
     fn take_back(&mut self, sector: u64, kind: &str) {
         if kind.starts_with("FF") {
             self.flushing.pop();
@@ -321,14 +321,14 @@ fn block_work(bio: Bio, end_ns: u64, file: FileKey, request: u32) -> Work {
     served(Work::new(Layer::Block, bio.by, bio.at_ns, end_ns), bio.sector, bio.sectors, file, request)
 }
 
-/// Work for a request; a flush has no address.
+/// Adds request, address and size to work; a flush has no address.
 fn served(work: Work, sector: u64, sectors: u64, file: FileKey, request: u32) -> Work {
     let address_bytes = (sectors > 0).then(|| sector.saturating_mul(SECTOR_BYTES));
     let bytes = sectors.saturating_mul(SECTOR_BYTES);
     Work { file, address_bytes, bytes, source: Source::Request(request), ..work }
 }
 
-/// A command's operation, by the kernel's letters: a leading `F` asks for a flush first.
+/// The operation name for the kernel's flags: a leading `F` asks for a preceding flush.
 fn word(kind: &str) -> &'static str {
     match kind.trim_start_matches('F').chars().next() {
         Some('R') => "read",

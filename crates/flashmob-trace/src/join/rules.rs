@@ -1,10 +1,10 @@
-//! The table, made ready for the formats of the kernel at hand.
+//! The table of rules, resolved for the formats of the running kernel.
 
 use crate::format::{EventFormat, Field};
 use crate::layers::{BlockStep, SpanRule, SystemCall, table};
 use crate::record::Record;
 
-/// The meaning of each kind of event, by its number.
+/// The meaning of each kind of event, by event ID.
 #[derive(Debug)]
 pub struct Rules<'a> {
     by_id: Vec<Option<Meaning<'a>>>,
@@ -22,15 +22,15 @@ pub enum Meaning<'a> {
     Switch(Switch<'a>),
     Waking(Waking<'a>),
     NewTask(NewTask<'a>),
-    /// A marker of the application.
+    /// A marker written by the application.
     Marker(&'a Field),
-    /// A path that a system call was given.
+    /// A path argument of a system call.
     Name,
-    /// A function of a SQLite that was probed.
+    /// A probed SQLite function.
     Probe(Probe<'a>),
 }
 
-/// A system call, and the fields that its rule names.
+/// A system call, and the fields named by its rule.
 #[derive(Debug)]
 pub struct Call<'a> {
     pub name: &'a str,
@@ -42,10 +42,10 @@ pub struct Call<'a> {
     pub copies_by: Option<&'a Field>,
 }
 
-/// The begin of work, its end, or a moment, and the fields that its rule names.
+/// Begin or end of work, or a single event, and the fields named by its rule.
 #[derive(Debug)]
 pub struct Span<'a> {
-    /// The rule's place in the table.
+    /// The rule's index in the table.
     pub index: usize,
     pub rule: &'static SpanRule,
     pub keys: Vec<&'a Field>,
@@ -90,7 +90,7 @@ pub struct Switch<'a> {
 #[derive(Debug)]
 pub struct Waking<'a> {
     pub thread: &'a Field,
-    /// The kind of interrupt that the waker was in.
+    /// Interrupt flags: the context of the waker.
     pub flags: Option<&'a Field>,
 }
 
@@ -106,21 +106,21 @@ pub struct Probe<'a> {
     pub is_return: bool,
 }
 
-/// How the names of probes on returns end.
+/// Suffix of the names of return probes.
 pub const RETURN_SUFFIX: &str = "_return";
 
-/// The number in a field that an event need not have.
+/// The number in an optional field.
 pub fn number(record: &Record<'_>, field: Option<&Field>) -> Option<u64> {
     field?.number(record.data)
 }
 
-/// A device number, which has 32 bits; 0 for one that has more.
+/// A device number, which has 32 bits; 0 if larger.
 pub fn device_number(record: &Record<'_>, field: &Field) -> Option<u32> {
     Some(u32::try_from(field.number(record.data)?).unwrap_or(0))
 }
 
 impl Span<'_> {
-    /// Device and inode that an event names.
+    /// Device and inode named by an event.
     pub fn file(&self, record: &Record<'_>) -> Option<(u32, u64)> {
         Some((device_number(record, self.device?)?, self.inode?.number(record.data)?))
     }
@@ -139,7 +139,7 @@ impl<'a> Rules<'a> {
         Rules { by_id }
     }
 
-    /// The meaning of an event; `None` if it is of no interest.
+    /// The meaning of an event; `None` if it is not used.
     pub fn of(&self, id: u16) -> Option<&Meaning<'a>> {
         self.by_id.get(usize::from(id))?.as_ref()
     }
@@ -194,7 +194,7 @@ fn meaning(format: &EventFormat) -> Option<Meaning<'_>> {
     schedule(format, &event)
 }
 
-/// The field that a rule names, if it does and the kernel has it.
+/// The field named by a rule, if any and if the kernel has it.
 fn named<'a>(format: &'a EventFormat, name: &Option<String>) -> Option<&'a Field> {
     format.field(name.as_deref()?)
 }
@@ -203,7 +203,7 @@ fn call(format: &EventFormat) -> Option<Meaning<'_>> {
     let is_enter = format.name.starts_with("sys_enter_");
     let name = format.name.strip_prefix(if is_enter { "sys_enter_" } else { "sys_exit_" })?;
     let rule = table().system_call.iter().find(|rule| rule.names.iter().any(|n| n == name))?;
-    // The kernel's names carry history; people know the calls by those of the C library.
+    // Maps historical kernel names to those of the C library.
     let name = match name {
         "newfstat" => "fstat",
         "newstat" => "stat",

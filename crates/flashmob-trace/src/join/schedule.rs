@@ -22,14 +22,14 @@ pub struct Schedule {
     is_off: HashMap<u32, Pause>,
 }
 
-/// A time in which a thread did not run.
+/// An interval in which a thread did not run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     /// When it left its CPU.
     pub begin_ns: u64,
-    /// It sleeps; otherwise it was preempted and is runnable.
+    /// It sleeps; otherwise it was preempted and stays runnable.
     pub is_waiting: bool,
-    /// Who woke it, and when.
+    /// Its waker, if seen.
     pub waker: Option<Waker>,
     /// When it ran again; `u64::MAX` if that was not seen.
     pub end_ns: u64,
@@ -88,7 +88,7 @@ impl Schedule {
         }
     }
 
-    /// Whether there were events of the scheduler.
+    /// Whether scheduler events were recorded.
     pub fn is_known(&self) -> bool {
         !self.pauses.is_empty()
     }
@@ -115,7 +115,7 @@ impl Schedule {
 }
 
 impl Pause {
-    /// When it became runnable; its end if no waker was seen.
+    /// When it became runnable; the end of the pause if no waker was seen.
     pub fn ready_ns(&self) -> u64 {
         match (self.is_waiting, self.waker) {
             (false, _) => self.begin_ns,

@@ -1,4 +1,4 @@
-//! Begins that find their ends.
+//! Pairs begin events with their end events.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::requests::Requests;
 use super::rules::{Probe, Span, number};
 use super::work::{Book, FileKey, Source, Work};
 
-/// Bytes of a page, in which the page cache's events count.
+/// Page size in bytes; page cache events count in pages.
 const PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Spans {
     until_return: HashMap<u32, Vec<Begun>>,
     probes: HashMap<u32, Vec<(String, u64)>>,
     in_hand: HashMap<u32, Vec<(usize, u32, u64)>>,
-    /// The file that each thread touched last, within a system call or outside.
+    /// The file whose pages each thread touched last, within a system call or outside.
     touched: HashMap<u32, (u32, u64)>,
 }
 
@@ -28,7 +28,7 @@ pub struct Spans {
 struct Begun {
     work: Work,
     name: &'static str,
-    /// The number that ends its name.
+    /// A number appended to the name.
     code: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Begun {
 }
 
 impl Spans {
-    /// Work begins; a driver's command serves a request, if that is known.
+    /// Work begins; a driver's command may serve a known request.
     pub fn begin(&mut self, record: &Record<'_>, begin: &Span<'_>, served: Option<Served>) {
         let mut begun = Begun { code: number(record, begin.code), ..Begun::new(record, begin) };
         if let Some(served) = served {
@@ -77,7 +77,7 @@ impl Spans {
         if begin.rule.end.is_empty() {
             self.until_return.entry(record.thread).or_default().push(begun);
         } else {
-            // A begin whose end never came is forgotten: it took another way out.
+            // Replaces an unfinished begin with the same key: its work took an exit without an event.
             self.begun.insert(key(record, begin.index, &begin.keys), begun);
         }
     }
@@ -103,12 +103,12 @@ impl Spans {
         Begun::new(record, point).ends(record.time_ns, book);
     }
 
-    /// The thread begins a system call, and has done with what it did outside of one.
+    /// The thread enters a system call; work outside of calls is over.
     pub fn call_begins(&mut self, record: &Record<'_>) {
         self.touched.remove(&record.thread);
     }
 
-    /// The thread's system call returns, and with it what lasts until then.
+    /// The thread's system call returns; spans without an end event of their own end here.
     pub fn call_returned(&mut self, record: &Record<'_>, book: &mut Book) {
         self.in_hand.remove(&record.thread);
         self.touched.remove(&record.thread);
@@ -117,20 +117,20 @@ impl Spans {
         }
     }
 
-    /// Device and inode that a thread works on; where no file system tells, those whose pages it handled last.
+    /// Device and inode that a thread works on; without file system events, those of the pages that it touched last.
     pub fn inode_in_hand(&self, thread: u32) -> Option<(u32, u64)> {
         let told = self.in_hand.get(&thread).and_then(|hands| hands.last());
         told.map(|&(_, device, inode)| (device, inode)).or_else(|| self.touched.get(&thread).copied())
     }
 
-    /// A probed function begins or returns.
+    /// Entry to or return from a probed function.
     pub fn probe(&mut self, record: &Record<'_>, probe: &Probe<'_>, book: &mut Book) {
         let stack = self.probes.entry(record.thread).or_default();
         if !probe.is_return {
             stack.push((probe.name.to_string(), record.time_ns));
             return;
         }
-        // Functions that were left by another way lie above their callers.
+        // Entries above the caller have been left without a return event.
         let Some(at) = stack.iter().rposition(|(name, _)| name == probe.name) else { return };
         let (name, begin_ns) = stack.swap_remove(at);
         stack.truncate(at);
@@ -139,7 +139,7 @@ impl Spans {
 }
 
 fn key(record: &Record<'_>, index: usize, keys: &[&crate::format::Field]) -> (usize, u32, Vec<u64>) {
-    // Ends that are told by address come from any thread.
+    // Ends that are matched by key may occur on any thread.
     let thread = if keys.is_empty() { record.thread } else { 0 };
     (index, thread, keys.iter().filter_map(|field| field.number(record.data)).collect())
 }

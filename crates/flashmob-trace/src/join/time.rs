@@ -1,8 +1,8 @@
-//! To which layer each moment of an operation belongs.
+//! Attribution of each moment of an operation to a layer.
 //!
-//! While the operation's thread runs, a moment belongs to the lowest layer that this thread is in. While it could run and does not, to the processor.
+//! While the operation's thread runs, a moment belongs to the lowest layer that the thread is in. While it is runnable, to the processor.
 //! While it waits, to the lowest layer known to work for it: a command in the device, a queued request, a thread that will wake it.
-//! The rest is unattributed. Without events of the scheduler, to the lowest layer with any work for it.
+//! The rest is unattributed. Without scheduler events, a moment belongs to the lowest layer with any work for the operation.
 
 use flashmob_results::trace::{Cause, Layer};
 
@@ -14,7 +14,7 @@ use super::work::Work;
 
 const LAYERS: usize = Layer::ALL.len();
 
-/// For each operation the time of each layer, and the unattributed time.
+/// For each operation, the time of each layer and the unattributed time.
 pub fn divide(
     works: &[Work],
     owners: &Owners,
@@ -48,7 +48,7 @@ pub fn divide(
         .collect()
 }
 
-/// Something begins (+1) or ends (-1).
+/// Begin (+1) or end (-1).
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     at_ns: u64,
@@ -60,7 +60,7 @@ struct Edge {
 enum What {
     /// The thread itself is in this layer.
     Own(usize),
-    /// Something works for it in this layer.
+    /// Another thread or the device works for it in this layer.
     For(usize),
     Waiting,
     Ready,

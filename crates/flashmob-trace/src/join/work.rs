@@ -1,4 +1,4 @@
-//! Pieces of work as the join collects them, and the names that they share.
+//! Pieces of work as collected by the join, and their interned names.
 
 use std::collections::HashMap;
 
@@ -9,27 +9,27 @@ use crate::surroundings::{AppOperation, Surroundings};
 
 use super::rules::{MapFields, device_number};
 
-/// A piece of work: what was done, by whom, when.
+/// A piece of work: what was done, by which thread, when.
 #[derive(Clone, Debug)]
 pub struct Work {
     pub layer: Layer,
     /// An index of the book's names.
     pub name: u32,
-    /// The kernel's number of the thread.
+    /// The kernel's thread ID.
     pub thread: u32,
     pub begin_ns: u64,
     pub end_ns: u64,
     pub file: FileKey,
-    /// Where in the file, or on the device.
+    /// Offset in the file, or address on the device.
     pub address_bytes: Option<u64>,
     pub bytes: u64,
     pub source: Source,
-    /// A system call that is an operation by itself if no operations are known.
+    /// A system call that counts as an operation if no operations are known.
     pub is_operation: bool,
 }
 
 impl Work {
-    /// Work that concerns no file and moves nothing; [`Book::add`] names it.
+    /// Work without a file or data; [`Book::add`] names it.
     pub fn new(layer: Layer, thread: u32, begin_ns: u64, end_ns: u64) -> Work {
         let (file, source) = (FileKey::None, Source::Thread);
         Work {
@@ -47,40 +47,40 @@ impl Work {
     }
 }
 
-/// By what the operation of a piece of work is found.
+/// How the operation of a piece of work is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// By the thread that did it.
+    /// From the thread that did it.
     Thread,
-    /// By the thread that handed over the first bio of this request.
+    /// From the thread that submitted the first bio of this request.
     Request(u32),
 }
 
-/// By what a file is found.
+/// How a file is identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKey {
     /// None, or an unknown one.
     None,
-    /// A descriptor while it was open.
+    /// By descriptor, while it was open.
     Open(u32),
-    /// An inode at that time.
+    /// By inode at that time.
     Inode { device: u32, inode: u64, at_ns: u64 },
-    /// An index of the surroundings' files.
+    /// By index of the surroundings' files.
     Told(usize),
-    /// A path that a system call was given, an index of the calls' paths.
+    /// By path argument of a system call, as index of the calls' paths.
     Path(u32),
-    /// Bytes of a device, as a request has them; `inode` is the device and inode that its thread worked on.
+    /// By bytes of a device, from a request; `inode` is the device and inode that the submitting thread worked on.
     Device { device: u32, begin_bytes: u64, at_ns: u64, inode: Option<(u32, u64)>, is_metadata: bool, by: u32 },
-    /// No file, but known by what it is.
+    /// No file, only a role.
     Role { role: Role, device: u32 },
 }
 
-/// Everything that was done, and what it is called.
+/// All work, with its names and threads.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// In the order of their ends, until they are sorted.
+    /// In the order of ends, until sorted.
     pub works: Vec<Work>,
-    /// Blocks of files, in the order of time.
+    /// Mapped blocks of files, in the order of time.
     pub maps: Vec<Map>,
     names: Vec<String>,
     index_of_name: HashMap<String, u32>,
@@ -90,7 +90,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// An empty one that knows the names of threads that were told.
+    /// An empty book with the reported thread names.
     pub fn new(surroundings: &Surroundings) -> Book {
         Book { comms: surroundings.thread_names.iter().cloned().collect(), ..Book::default() }
     }
@@ -109,7 +109,7 @@ impl Book {
         self.names.get(index as usize).map_or("", String::as_str)
     }
 
-    /// The timeline's number of a thread.
+    /// The timeline's index of a thread.
     pub fn thread(&mut self, id: u32) -> u32 {
         if let Some(&index) = self.index_of_thread.get(&id) {
             return index;
@@ -120,7 +120,7 @@ impl Book {
         index
     }
 
-    /// Learns what a thread is called: the last name counts, for it gets another when it becomes another program.
+    /// Records a thread's name: the last one counts, because exec changes it.
     pub fn called(&mut self, id: u32, comm: &str) {
         match self.comms.get_mut(&id) {
             Some(known) if known == comm => {}
@@ -144,7 +144,7 @@ impl Book {
         self.add(name, Work::new(Layer::Application, *thread, *begin_ns, *end_ns));
     }
 
-    /// Names and threads as a timeline has them.
+    /// Names and threads in the timeline's form.
     pub fn into_tables(self) -> (Vec<String>, Vec<Thread>) {
         let name = |id: u32| match self.comms.get(&id) {
             Some(comm) => comm.clone(),
@@ -157,7 +157,7 @@ impl Book {
     }
 }
 
-/// Blocks of one file from a time on.
+/// Blocks of one file, valid from a time on.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
     /// The file system's device.

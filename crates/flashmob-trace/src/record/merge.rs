@@ -1,13 +1,13 @@
-//! All processors' events in one order.
+//! Merges the events of all processors by time.
 
 use super::Record;
 use super::page::{Missed, Page};
 use crate::format::{EventFormat, PageLayout};
 
-/// Pages of one processor's buffer, in the order in which the kernel gave them.
+/// Pages of one processor's buffer, in the order in which the kernel returned them.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'a, P> {
-    /// How those are laid out.
+    /// The layout of the pages.
     pub layout: &'a PageLayout,
     /// The processor.
     pub cpu: u32,
@@ -18,22 +18,22 @@ pub struct Stream<'a, P> {
 /// Counts of the pages that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Events that were given.
+    /// Decoded events.
     pub events: u64,
-    /// Events that pages say were lost before them; some do not say how many, and count as one.
+    /// Events reported as lost before a page; an unknown number counts as one.
     pub missed: u64,
-    /// Bytes that could not be understood, and events of a kind that has no layout.
+    /// Bytes that could not be decoded, and those of events without a known format.
     pub unreadable_bytes: u64,
 }
 
-/// Layouts by the number that records bear.
+/// Formats by event ID.
 #[derive(Debug)]
 pub struct Formats<'a> {
     by_id: Vec<Option<(&'a EventFormat, usize)>>,
 }
 
 impl<'a> Formats<'a> {
-    /// Of two with one number the later one counts.
+    /// If two formats have the same ID, the later one is used.
     #[must_use]
     pub fn new(formats: &'a [EventFormat]) -> Formats<'a> {
         let longest = formats.iter().map(|format| usize::from(format.id) + 1).max().unwrap_or(0);
@@ -45,7 +45,7 @@ impl<'a> Formats<'a> {
         Formats { by_id }
     }
 
-    /// The record in `data`.
+    /// Decodes the record in `data`.
     #[must_use]
     pub fn record(&self, time_ns: u64, cpu: u32, data: &'a [u8]) -> Option<Record<'a>> {
         let id = u16::from_le_bytes(data.get(..2)?.try_into().ok()?);
@@ -55,7 +55,7 @@ impl<'a> Formats<'a> {
     }
 }
 
-/// All events of all streams in the order of their times; where those are equal, in the order of the streams.
+/// Merges the events of all streams by time; at equal times in the order of the streams.
 pub fn merge<'a, P>(
     formats: &Formats<'a>,
     streams: impl IntoIterator<Item = Stream<'a, P>>,
@@ -70,7 +70,7 @@ where
         }
     }
     counted.events = records.len() as u64;
-    // Each stream is in order but for what interrupts did to it. The sort finds such runs and merges them.
+    // Each stream is sorted except around interrupts. The sort detects such runs and merges them.
     records.sort_by_key(|record| record.time_ns);
     (records, counted)
 }
@@ -87,7 +87,7 @@ fn read_page<'a>(
         counted.unreadable_bytes += bytes.len() as u64;
         return;
     };
-    // A damaged page may say any number.
+    // A damaged page may contain any number.
     counted.missed = counted.missed.saturating_add(match page.missed {
         Missed::None => 0,
         Missed::Counted(events) => events,

@@ -1,6 +1,6 @@
-//! Events as they come out of the kernel's raw pages, in the order of their times.
+//! Decodes events from the kernel's raw pages and merges them by time.
 //!
-//! No I/O. Pages may hold anything: what can be read is given, the rest is counted, and nothing panics.
+//! No I/O. Pages may have any content: whatever can be decoded is returned, the rest is counted, and nothing panics.
 
 mod merge;
 mod page;
@@ -17,26 +17,26 @@ use crate::format::EventFormat;
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// When, in nanoseconds of CLOCK_MONOTONIC.
+    /// Time, in nanoseconds of CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// On which processor.
+    /// The processor.
     pub cpu: u32,
-    /// By which thread (`common_pid`); 0 is an idle processor, often in an interrupt.
+    /// The thread (`common_pid`); 0 is an idle processor, often in an interrupt.
     pub thread: u32,
-    /// What it is.
+    /// The kind of event.
     pub format: &'a EventFormat,
-    /// All of its bytes, common fields included.
+    /// The whole record, including the common fields.
     pub data: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// A field that is a number.
+    /// The value of a numeric field.
     #[must_use]
     pub fn number(&self, field: &str) -> Option<u64> {
         self.format.field(field)?.number(self.data)
     }
 
-    /// A field that is text.
+    /// The value of a text field.
     #[must_use]
     pub fn text(&self, field: &str) -> Option<Cow<'a, str>> {
         self.format.field(field)?.text(self.data)

@@ -1,29 +1,29 @@
-//! One page of the kernel's ring buffer, as `per_cpu/cpuN/trace_pipe_raw` gives it.
+//! One page of the kernel's ring buffer, as read from `per_cpu/cpuN/trace_pipe_raw`.
 //!
 //! ```text
-//! time stamp (8 bytes) | used bytes and flags (8; 4 on 32 bits) | events … | count of missed events (8; 4), if a flag says so
+//! time stamp (8 bytes) | used bytes and flags (8; 4 on 32 bits) | events … | count of missed events (8; 4), if flagged
 //! event: type_len (5 bits) + time_delta (27 bits) | array …
-//!   29  padding: the rest of the page if time_delta is 0, else array[0] + 4 bytes in all
-//!   30  time extend: array[0] << 27 more nanoseconds
-//!   31  time stamp: array[0] << 27 | time_delta is the time, but for its 5 highest bits
-//!    0  data of array[0] - 4 bytes, from array[1] on
-//!  1-28 data of 4 times as many bytes, from array[0] on
+//!   29  padding: the rest of the page if time_delta is 0, else array[0] + 4 bytes in total
+//!   30  time extend: advances the time by (array[0] << 27) + time_delta nanoseconds
+//!   31  time stamp: array[0] << 27 | time_delta is the time without its 5 highest bits
+//!    0  data of array[0] - 4 bytes, starting at array[1]
+//!  1-28 data of 4 * type_len bytes, starting at array[0]
 //! ```
 
 use crate::format::PageLayout;
 
-/// The page comes after events that were lost.
+/// Events were lost before this page.
 const MISSED_EVENTS: u64 = 1 << 31;
-/// Their count stands behind the events.
+/// The count of lost events follows the events.
 const MISSED_STORED: u64 = 1 << 30;
-/// The bits of the commit field that are a count.
+/// The bits of the commit field that hold the count of used bytes.
 const COMMIT_MASK: u64 = (1 << 27) - 1;
 
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// Bits of a time stamp that an event has room for: 27 + 32.
+/// Bits of a time stamp that fit in an event: 27 + 32.
 const STAMP_BITS: u32 = 59;
 
 /// Events that the kernel lost before a page.
@@ -31,27 +31,27 @@ const STAMP_BITS: u32 = 59;
 pub enum Missed {
     /// None.
     None,
-    /// As many.
+    /// This many.
     Counted(u64),
-    /// Some; the page had no room to say how many.
+    /// Some; the page had no room for their count.
     Uncounted,
 }
 
-/// The head of a page.
+/// A page's header and its events.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// When its first event was, less that one's own delta.
+    /// Time base: the time of the first event less its delta.
     pub begin_ns: u64,
-    /// Events that were lost before it.
+    /// Events lost before the page.
     pub missed: Missed,
-    /// Bytes of events, as the page says.
+    /// Bytes of events, as declared by the page.
     pub declared_bytes: usize,
-    /// Those that are there.
+    /// Those of them that are present.
     events: &'a [u8],
 }
 
 impl<'a> Page<'a> {
-    /// Reads the head; nothing if there is not even that.
+    /// Parses the header; `None` if it is incomplete.
     #[must_use]
     pub fn parse(layout: &PageLayout, bytes: &'a [u8]) -> Option<Page<'a>> {
         let begin_ns = number(bytes, layout.time_offset, 8)?;
@@ -68,14 +68,14 @@ impl<'a> Page<'a> {
         Some(Page { begin_ns, missed, declared_bytes, events })
     }
 
-    /// Its events, one after the other.
+    /// Iterates over the events.
     #[must_use]
     pub fn events(&self) -> Events<'a> {
         Events { left: self.events, time_ns: self.begin_ns, missing_bytes: self.declared_bytes - self.events.len() }
     }
 }
 
-/// Goes through the events of a page: the time of each, and its data.
+/// Iterates over the events of a page: time and data of each.
 #[derive(Clone, Debug)]
 pub struct Events<'a> {
     left: &'a [u8],
@@ -84,7 +84,7 @@ pub struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// Once all were given: bytes that the page says are events and that could not be understood, or were not there.
+    /// After the last event: bytes declared as events that could not be decoded or are missing.
     #[must_use]
     pub fn unreadable_bytes(&self) -> usize {
         self.left.len() + self.missing_bytes
@@ -98,13 +98,13 @@ impl<'a> Iterator for Events<'a> {
         loop {
             let head = number(self.left, 0, 4)? as u32;
             let (type_len, delta) = (head & 31, u64::from(head >> 5));
-            // What has no second number is damage, and stays where it is to be counted.
+            // An event without its second word is damaged; it remains in `left` and is counted as unreadable.
             let array = || number(self.left, 4, 4);
             match type_len {
                 PADDING if delta == 0 => self.left = &[],
                 PADDING => {
                     self.left = self.left.get(usize::try_from(array()?).ok()?.checked_add(4)?..)?;
-                    // An event that was thrown away; its time counts, but the kernel writes a 1 for 0.
+                    // A discarded event advances the time, but the kernel writes a delta of 0 as 1.
                     self.time_ns = self.time_ns.wrapping_add(if delta == 1 { 0 } else { delta });
                 }
                 TIME_EXTEND => {
@@ -121,7 +121,7 @@ impl<'a> Iterator for Events<'a> {
                         words => (4, words as usize * 4),
                     };
                     let data = self.left.get(begin..begin.checked_add(bytes)?)?;
-                    // The next one begins at a multiple of 4, whatever this one says.
+                    // Events are aligned to 4 bytes, whatever the length of this one.
                     let next = (begin + bytes).checked_next_multiple_of(4)?.min(self.left.len());
                     self.left = &self.left[next..];
                     self.time_ns = self.time_ns.wrapping_add(delta);
@@ -132,7 +132,7 @@ impl<'a> Iterator for Events<'a> {
     }
 }
 
-/// The 5 highest bits, which do not fit, are those of the time before; one more if time has passed over.
+/// Takes the 5 highest bits, which are not stored, from the previous time; plus one if the lower bits wrapped around.
 fn whole_stamp(stamp: u64, before_ns: u64) -> u64 {
     let high = before_ns >> STAMP_BITS;
     let whole = (high << STAMP_BITS) | stamp;

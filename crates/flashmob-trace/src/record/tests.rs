@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::PageLayout;
 
-/// Writes pages as the kernel does.
+/// Writes pages in the kernel's format.
 struct Writer {
     begin_ns: u64,
     last_ns: u64,
@@ -19,7 +19,7 @@ impl Writer {
         words.iter().for_each(|word| self.events.extend(word.to_le_bytes()));
     }
 
-    /// An event; its length is stored apart if it is not a multiple of four bytes up to 112, or where that is wished.
+    /// An event. Its length is stored separately if it is not a multiple of 4 up to 112 bytes, or if `is_apart`.
     fn event(&mut self, time_ns: u64, is_absolute: bool, is_apart: bool, data: &[u8]) {
         let mut delta = time_ns - self.last_ns;
         if is_absolute {
@@ -41,7 +41,7 @@ impl Writer {
         self.last_ns = time_ns;
     }
 
-    /// An event that was thrown away.
+    /// A discarded event.
     fn discarded(&mut self, delta: u32, bytes: usize) {
         let bytes = bytes.next_multiple_of(4);
         self.words(&[(delta.max(1) << 5) | 29, bytes as u32 + 4]);
@@ -119,7 +119,7 @@ fn pages_say_what_was_lost_before_them() {
             assert_eq!(all(&layout, &page), (vec![(6, &b"abcd"[..])], 0));
         }
     }
-    // The count has no room behind a full page.
+    // A full page has no room for the count.
     let mut writer = Writer::new(5);
     writer.event(6, true, true, &vec![1; 4080 - 16]);
     let page = writer.page(&USUAL, Missed::Uncounted);
@@ -203,7 +203,7 @@ fn processors_are_merged_by_time_and_ties_keep_their_order() {
     );
 }
 
-/// What a writer may do.
+/// An operation of the generated writer.
 #[derive(Clone, Debug)]
 enum Step {
     Event { delta: u64, is_absolute: bool, is_apart: bool, bytes: usize },

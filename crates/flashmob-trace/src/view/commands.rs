@@ -1,4 +1,4 @@
-//! The driver's commands: how far each lies from the one before, and how long it took.
+//! The driver's commands: the distance of each from the previous one, and its service time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,16 +11,16 @@ use super::{median, seconds, thinned};
 /// The state of a device during the pass over its commands.
 #[derive(Default)]
 struct Device {
-    /// Where the command issued last ends.
+    /// End address of the command issued last.
     end_bytes: Option<u64>,
-    /// When the commands that it has end, soonest first.
+    /// End times of the outstanding commands, earliest first.
     under_way: BinaryHeap<Reverse<u64>>,
 }
 
-/// All commands that move bytes at an address, in the order of their issue; flushes have none and are no steps. `None` if there is not one.
+/// All commands with an address and a size, in order of issue; flushes have no address and are ignored. `None` if there are none.
 ///
-/// A step goes from the end of the command issued before, to the same place ([`flashmob_results::trace::Thread::place`]), to the begin of this
-/// one: 0 is one that goes on where the last ended.
+/// A step is the distance from the end of the previous command at the same place ([`flashmob_results::trace::Thread::place`]) to the
+/// begin of this one: 0 is sequential.
 #[must_use]
 pub fn commands(timeline: &Timeline) -> Option<Commands> {
     let is_command = |span: &&Span| span.layer == Layer::Driver && span.address_bytes.is_some() && span.bytes > 0;
@@ -61,7 +61,7 @@ fn step(from: u64, to: u64) -> i64 {
     if to >= from { distance } else { -distance }
 }
 
-/// By the command's name: the kernel's letters begin with `R` for reads, behind `F` for a flush before them.
+/// Derived from the command's name: the kernel's flags begin with `R` for reads, after an `F` for a preceding flush.
 fn direction(name: &str) -> Direction {
     let name = name.trim_start_matches('F');
     let is_read = name.starts_with('R') || name.to_ascii_lowercase().contains("read");

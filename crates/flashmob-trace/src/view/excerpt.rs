@@ -6,11 +6,11 @@ use flashmob_results::trace::{Operation, Span, Timeline};
 
 use super::owned::Owned;
 
-/// Spans of an excerpt. An operation that does not fit any more is left out, unless it is the first: a figure of one needs all of it.
+/// Maximum spans of an excerpt. Operations that do not fit are left out, except the first: its figure needs all spans.
 const SPANS_MAX: usize = 20_000;
 
-/// The operations with these numbers, all work for them, and unattributed work during them. Names, files and
-/// threads are only those that occur.
+/// The operations with these numbers, all work for them, and unattributed work during them. Only names, files and
+/// threads that occur are kept.
 #[must_use]
 pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
     let wanted: HashSet<u64> = operations.iter().copied().collect();
@@ -31,7 +31,7 @@ pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
         let (name, thread) = (kept.name(operation.name), kept.thread(operation.thread));
         kept.to.operations.push(Operation { name, thread, ..(*operation).clone() });
     }
-    // Times in which unattributed work is wanted, merged and in order: operations may overlap.
+    // Intervals in which unattributed work is kept, merged and sorted: operations may overlap.
     let mut times: Vec<(u64, u64)> = chosen.iter().map(|operation| (operation.begin_ns, operation.end_ns)).collect();
     times.sort_unstable();
     let mut latest_end_ns = 0;
@@ -52,13 +52,13 @@ pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
     kept.to
 }
 
-/// Whether it lies at least partly within one of these times, which are in order of their begins and of their ends.
+/// Whether the span overlaps one of these intervals, which are sorted by begin and by end.
 fn overlaps(times: &[(u64, u64)], span: &Span) -> bool {
     let at = times.partition_point(|(_, end_ns)| *end_ns <= span.begin_ns);
     times.get(at).is_some_and(|(begin_ns, _)| *begin_ns <= span.end_ns)
 }
 
-/// An excerpt as it grows, and the new places of what it has.
+/// The excerpt under construction, and its new indices by old index.
 struct Kept<'a> {
     from: &'a Timeline,
     to: Timeline,
@@ -87,13 +87,13 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// The place of a thing among those that were kept; it is kept if it was not yet. An index beyond the list stays so.
+/// The new index of an item, which is kept if it was not yet. An index out of range stays out of range.
 fn again<T: Clone>(places: &mut HashMap<u32, u32>, kept: &mut Vec<T>, all: &[T], index: u32) -> u32 {
     if let Some(place) = places.get(&index) {
         return *place;
     }
     let Some(thing) = all.get(index as usize) else { return u32::MAX };
-    // As many as there are of another list of that length.
+    // Cannot overflow: the source list is indexed with 32 bits as well.
     let place = kept.len() as u32;
     kept.push(thing.clone());
     places.insert(index, place);

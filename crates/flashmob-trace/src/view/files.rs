@@ -6,11 +6,11 @@ use flashmob_results::trace::{FileTotal, Layer, Role, Span, Timeline};
 
 use super::layers::place;
 
-/// Files with rows of their own. A command may touch every file of a disk; those with least time share rows.
+/// Maximum files with rows of their own. A command may touch every file of a disk; the files with the least time share rows.
 const FILES_MAX: usize = 500;
-/// The name of the other files' rows.
+/// The name of the shared rows.
 const OTHERS: &str = "other files";
-/// The name of files that a layer does not tell.
+/// The name of files that a layer does not report.
 const UNKNOWN: &str = "unknown";
 
 #[derive(Clone, Copy, Default)]
@@ -20,8 +20,8 @@ struct Sum {
     time_ns: u64,
 }
 
-/// One row for each file, layer and kind of work; files that come and go under one name are one. Spans without a file are told for layers
-/// that work on files and blocks, as unknown; of others, such as statements, there is nothing to tell here.
+/// One row for each file, layer and kind of work; files with the same name share rows. Spans without a file are reported as unknown for
+/// layers that work on files and blocks, and ignored for others, such as statements.
 #[must_use]
 pub fn files(timeline: &Timeline) -> Vec<FileTotal> {
     let mut by_index: HashMap<(Option<u32>, usize, u32), Sum> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Time between the work of one layer and that of the next.
+//! Time between the work of one layer and of the next.
 
 use flashmob_results::trace::{Handover, Layer, Operation, Span, Timeline};
 
@@ -7,17 +7,17 @@ use super::owned::Owned;
 
 const LAYERS: usize = Layer::ALL.len();
 
-/// Begin or end of a span, so that sorting brings them into the order in which things happen: time; ends before begins, and of several ends
-/// the lower layer's first; of several begins the upper layer's first.
+/// Begin or end of a span, in sort order: by time; ends before begins; of simultaneous ends
+/// the lower layer's first; of simultaneous begins the upper layer's first.
 type Event = (u64, bool, usize);
 
-/// How long it took from one layer to another, by pairs that occurred, from the top down.
+/// The time from one layer to another, for each pair that occurred, top layer first.
 ///
-/// The begins and ends of all spans that were done for an operation, and lie within it, are put in the order of time. Between two that
-/// follow each other time passes. If both are of one layer, that layer was at work. If they are of two, it is a hand-over from the first
-/// one's layer to the second one's: from the entry of a system call to the file system's first event, from a command's completion
-/// to the return of the system call that waited for it. So hand-overs and work within layers add up to the time from an operation's first
-/// event to its last, and nothing counts twice.
+/// The begins and ends of all spans that were done for an operation, and lie within it, are sorted by time. The time between two
+/// consecutive events of the same layer is work of that layer. Between events of different layers it is a hand-over from the first
+/// one's layer to the second one's: from the entry of a system call to the file system's first event, or from a command's completion
+/// to the return of the system call that waited for it. Hand-overs and work within layers thus add up to the time from an operation's
+/// first event to its last, and nothing counts twice.
 #[must_use]
 pub fn handovers(timeline: &Timeline) -> Vec<Handover> {
     let owned = Owned::new(timeline);
@@ -58,7 +58,7 @@ fn push(events: &mut Vec<Event>, span: &Span, operation: &Operation) {
     if is_within(span.begin_ns) {
         events.push((span.begin_ns, true, layer));
     }
-    // A moment is one event.
+    // A span without duration is a single event.
     if is_within(span.end_ns) && span.end_ns > span.begin_ns {
         events.push((span.end_ns, false, LAYERS - 1 - layer));
     }

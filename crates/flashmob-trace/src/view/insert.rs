@@ -1,13 +1,13 @@
-//! P5's question about an INSERT: the time after the last write to the database until the next INSERT begins.
+//! P5's measure of an INSERT: the time from the last write to the database until the next INSERT begins.
 
 use std::collections::HashMap;
 
 use flashmob_results::trace::{AfterLastWrite, Layer, Role, Timeline};
 
-/// Sums over all operations that wrote to the database and have another one right after them; nothing if there is none.
+/// Sums over all operations that wrote to the database and are directly followed by another one; `None` if there are none.
 ///
-/// Writes are those of system calls; of SQLite itself where no system call was seen. Commands count by the time of their issue, whoever they
-/// were for: the kernel's own work is part of what P5 saw there.
+/// Writes are system calls, or SQLite's own if no system call was seen. Commands count by their issue time, regardless of the operation
+/// that they were for: P5 also saw the kernel's own work there.
 #[must_use]
 pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
     let ends = [Layer::SystemCall, Layer::Sqlite].map(|layer| last_writes(timeline, layer));
@@ -39,7 +39,7 @@ pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
     (sum.operations > 0).then_some(sum)
 }
 
-/// When each operation's last write to the database had returned, as this layer saw it.
+/// When each operation's last write to the database returned, as seen by this layer.
 fn last_writes(timeline: &Timeline, layer: Layer) -> HashMap<u64, u64> {
     let is_write: Vec<bool> = timeline.names.iter().map(|name| name.to_ascii_lowercase().contains("write")).collect();
     let is_database: Vec<bool> = timeline.files.iter().map(|file| file.role == Role::Database).collect();
@@ -102,7 +102,7 @@ mod tests {
             command(950),
             call(1, 0, 1_100, 1_200),
             command(1_150),
-            // The last has no next one.
+            // The last operation has no successor.
             call(1, 0, 2_100, 2_900),
         ];
         let sum = after_last_write(&timeline(spans)).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     fn without_a_write_to_the_database_there_is_nothing_to_say() {
         assert_eq!(after_last_write(&timeline(Vec::new())), None);
         assert_eq!(after_last_write(&timeline(vec![span(Layer::SystemCall, 1, Some(1), 1, 2)])), None);
-        // Nothing follows what does not follow at once.
+        // Operations that are not directly followed by another are ignored.
         let mut gap = timeline(vec![span(Layer::SystemCall, 1, Some(0), 100, 200)]);
         gap.operations.remove(1);
         assert_eq!(after_last_write(&gap), None);

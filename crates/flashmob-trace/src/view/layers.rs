@@ -4,10 +4,10 @@ use flashmob_results::trace::{Layer, LayerTotal, Timeline};
 
 use super::owned::Owned;
 
-/// Layers that did something or have time, from the top down.
+/// Layers with spans or time, top layer first.
 ///
-/// `time_ns` is what operations say of themselves. `inclusive_ns` is, for each operation, the time in which the layer had at least one span for
-/// it, as far as that lies within the operation: two spans at once count once.
+/// `time_ns` is the time attributed by the operations. `inclusive_ns` is the time in which the layer had at least one span for
+/// the operation, clipped to the operation; overlapping spans count once.
 #[must_use]
 pub fn layers(timeline: &Timeline) -> Vec<LayerTotal> {
     let mut totals =
@@ -24,7 +24,7 @@ pub fn layers(timeline: &Timeline) -> Vec<LayerTotal> {
             let total = &mut totals[place(*layer)];
             total.time_ns = total.time_ns.saturating_add(*time_ns);
         }
-        // Spans come in the order of their begins, so what a layer has covered so far ends somewhere, without holes behind that.
+        // Spans are sorted by begin, so the end of a layer's covered time suffices to skip overlaps.
         let mut covered_until = [operation.begin_ns; Layer::ALL.len()];
         for index in owned.of(at) {
             let span = &timeline.spans[*index as usize];
@@ -41,8 +41,8 @@ pub fn layers(timeline: &Timeline) -> Vec<LayerTotal> {
     totals.into_iter().filter(|total| total.spans > 0 || total.time_ns > 0).collect()
 }
 
-/// Where a layer stands among all, from the top.
+/// Index of a layer, top layer first.
 pub(super) fn place(layer: Layer) -> usize {
-    // Declared in the order of ALL, which a test holds it to.
+    // Declared in the order of `ALL`; a test checks it.
     layer as usize
 }

@@ -1,11 +1,11 @@
-//! How many operations, how long, and when.
+//! Count, duration and times of operations.
 
 use flashmob_results::latency::{Latency, histogram};
 use flashmob_results::trace::{Operations, Timeline};
 
 use super::{seconds, thinned};
 
-/// All operations together; `name` says what one is.
+/// Totals of all operations; `name` is the name of one.
 #[must_use]
 pub fn operations(timeline: &Timeline, name: &str) -> Operations {
     let all = &timeline.operations;

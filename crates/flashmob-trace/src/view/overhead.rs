@@ -2,7 +2,7 @@
 
 use flashmob_results::trace::Overhead;
 
-/// Of operations each second, one without and one with tracing for each pair; nothing if there was no pair.
+/// From pairs of rates in operations per second, without and with tracing; `None` without a pair.
 #[must_use]
 pub fn overhead(untraced_per_second: Vec<f64>, traced_per_second: Vec<f64>) -> Option<Overhead> {
     let pairs = untraced_per_second.iter().zip(&traced_per_second);

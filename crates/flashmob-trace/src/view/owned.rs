@@ -1,24 +1,24 @@
-//! Spans by the operation that they were done for.
+//! Spans grouped by the operation that they were done for.
 
 use std::collections::HashMap;
 
 use flashmob_results::trace::Timeline;
 
-/// Which spans are whose, without copying any.
+/// Index of spans by operation, without copies.
 pub(super) struct Owned {
-    /// Where each operation's begin in `spans`; one more than there are operations.
+    /// Where each operation's range begins in `spans`; one more entry than operations.
     begins: Vec<usize>,
-    /// Indices of spans, operation by operation, each in the timeline's order.
+    /// Indices of spans, by operation, each in the timeline's order.
     spans: Vec<u32>,
 }
 
 impl Owned {
-    /// Of all spans that name an operation of this timeline. A timeline has fewer than 2^32 spans: later ones would be left out.
+    /// Indexes all spans that name an operation of this timeline. Spans beyond the first 2^32 would be ignored.
     pub fn new(timeline: &Timeline) -> Owned {
         let numbers = timeline.operations.iter().enumerate().map(|(at, operation)| (operation.number, at));
         let places: HashMap<u64, usize> = numbers.collect();
         let place = |span: &flashmob_results::trace::Span| places.get(&span.operation?).copied();
-        // Counted, summed, then filled: two passes and one allocation.
+        // Count, prefix sum, fill: two passes and one allocation.
         let mut begins = vec![0; timeline.operations.len() + 1];
         for span in &timeline.spans {
             if let Some(at) = place(span) {
@@ -39,7 +39,7 @@ impl Owned {
         Owned { begins, spans }
     }
 
-    /// Indices of the spans of the operation at this place of the timeline.
+    /// Indices of the spans of the operation at this index of the timeline.
     pub fn of(&self, operation: usize) -> &[u32] {
         match (self.begins.get(operation), self.begins.get(operation + 1)) {
             (Some(begin), Some(end)) => &self.spans[*begin..*end],

@@ -1,4 +1,4 @@
-//! Totals say what a timeline says, and take any.
+//! Totals agree with the timeline, and accept any timeline.
 
 pub mod any;
 mod document;
@@ -11,7 +11,7 @@ use super::layers::place;
 use super::*;
 use sample::{Mode, inserts};
 
-/// One operation from 0 to 100 with these spans of it, by layer, begin and end.
+/// One operation from 0 to 100 with these spans: layer, begin and end.
 fn operation(spans: &[(Layer, u64, u64)]) -> Timeline {
     let span = |(layer, begin_ns, end_ns)| Span {
         layer,
@@ -68,7 +68,7 @@ fn operations_have_their_rate_and_times() {
 #[test]
 fn work_of_layers_is_counted_once_and_as_far_as_it_lies_within() {
     use Layer::{Driver, SystemCall};
-    // Two commands at once, one that goes on after the end, one that began before.
+    // Two overlapping commands, one that ends after the operation, and an unattributed one.
     let mut timeline = operation(&[(SystemCall, 0, 95), (Driver, 10, 30), (Driver, 20, 40), (Driver, 90, 130)]);
     timeline.spans[3].operation = Some(7);
     timeline.spans.push(Span { operation: None, bytes: 5, ..timeline.spans[1] });
@@ -152,7 +152,7 @@ fn files_of_one_name_are_one_and_too_many_share_a_row() {
     for (at, span) in timeline.spans.iter_mut().enumerate() {
         (span.file, span.end_ns) = (Some(at as u32), 1 + at as u64);
     }
-    // 1,100 files of different names and 100 of one.
+    // 1,100 files with different names, and 100 that share one.
     timeline.files =
         (0..1_200_usize).map(|at| File { name: format!("file {}", at.min(1_100)), role: Role::Journal }).collect();
     let totals = files(&timeline);
@@ -220,7 +220,7 @@ fn an_excerpt_stands_alone() {
     };
     assert_eq!(names(&part), names(&timeline));
     assert!(part.spans.is_sorted_by_key(|span| span.begin_ns));
-    // Only what occurs: the one who wrote for nobody did so before.
+    // Names that do not occur are dropped: the unattributed write was before these operations.
     assert!(!part.names.iter().any(|name| name == "writeback") && part.operations.len() == 2);
 }
 

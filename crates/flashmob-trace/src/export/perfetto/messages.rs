@@ -1,7 +1,7 @@
-//! Perfetto's messages, as far as they are needed here; what they mean stands in its documentation of TracePacket. Numbers of fields are part
-//! of that form and never change.
+//! The subset of Perfetto's messages that is needed here; see its documentation of TracePacket. Field numbers are part
+//! of that format and never change.
 
-/// A trace: packets one after the other.
+/// A trace: a sequence of packets.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Trace {
     #[prost(message, repeated, tag = "1")]
@@ -29,9 +29,9 @@ pub struct TracePacket {
     pub track: Option<TrackDescriptor>,
 }
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: names are sent anew.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: interned names start anew.
 pub const STATE_CLEARED: u32 = 1;
-/// `SEQ_NEEDS_INCREMENTAL_STATE`: names that were sent are used.
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet uses interned names.
 pub const NEEDS_STATE: u32 = 2;
 pub const MONOTONIC: u32 = 3;
 
@@ -69,7 +69,7 @@ pub struct TrackDescriptor {
     pub rank: Option<i32>,
 }
 
-/// Tracks stand in the order of their ranks.
+/// Tracks are ordered by rank.
 pub const CHILDREN_EXPLICIT: i32 = 3;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -122,7 +122,7 @@ pub enum Value {
     Text(u64),
 }
 
-/// The names of notes; the numbers below are places in it, from 1.
+/// The names of debug annotations; the constants below are their indices, starting at 1.
 pub const NAMES: [&str; 7] = ["operation", "thread", "file", "address", "bytes", "cause", "unattributed_ns"];
 pub const OPERATION: u64 = 1;
 pub const THREAD: u64 = 2;

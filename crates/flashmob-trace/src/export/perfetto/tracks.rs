@@ -1,4 +1,4 @@
-//! Which span goes to which track.
+//! Assignment of spans to tracks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use flashmob_results::trace::{Layer, Timeline};
 use flashmob_text::time;
 
-/// Files of a layer that get tracks of their own; the others share the layer's. More would not be found again in any viewer.
+/// Maximum files per layer with tracks of their own; the others share the layer's track. More would be unusable in any viewer.
 const FILES_MAX: usize = 1_000;
 
-/// A track of Perfetto's.
+/// A Perfetto track.
 pub struct Track {
     pub uuid: u64,
     pub name: String,
-    /// The process's number; absent if it is no process.
+    /// The process ID; absent if the track is not a process.
     pub process: Option<i32>,
     pub parent: Option<u64>,
-    /// Where it stands among its parent's tracks.
+    /// Position among the tracks of the same parent.
     pub rank: i32,
 }
 
-/// The slices of one track: indices, an outer slice before those within it, none of which reaches beyond it.
+/// The slices of one track as indices: an outer slice precedes those nested in it, which end within it.
 pub struct Slices {
     pub track: u64,
     pub indices: Vec<u32>,
@@ -28,13 +28,13 @@ pub struct Slices {
 
 #[derive(Default)]
 pub struct Tracks {
-    /// Parents before their children.
+    /// Parents precede their children.
     pub tracks: Vec<Track>,
     pub operations: Vec<Slices>,
     pub spans: Vec<Slices>,
 }
 
-/// A place, a layer in it, a file in that: by their numbers. Files that come and go under one name are one, by the first one's number.
+/// Place, layer and file, by index. Files with the same name share the index of the first.
 type Key = (usize, usize, Option<u32>);
 
 impl Tracks {
@@ -86,7 +86,7 @@ impl Tracks {
         let mut ranks = 0..;
         for ((place, layer, file), indices) in groups {
             let name = Layer::ALL[layer].name();
-            // Operations come first, with as many tracks as they need.
+            // Ranks below 1,000 are left to the operations' tracks.
             let rank = 1_000 + layer as i32;
             let parent = *(layers.entry((place, layer)))
                 .or_insert_with(|| self.add(name.to_string(), None, Some(place as u64 + 1), rank));
@@ -119,9 +119,9 @@ fn numbered(name: &str, lane: i32) -> String {
     if lane == 0 { name.to_string() } else { format!("{name} ({})", lane + 1) }
 }
 
-/// Puts slices on as few lanes as they need to nest on each.
+/// Distributes slices over as few lanes as possible, so that they nest on each.
 fn lanes(mut indices: Vec<u32>, time: impl Fn(u32) -> (u64, u64)) -> Vec<Vec<u32>> {
-    // By begin; of several the longest first, for it contains the others.
+    // Ordered by begin; at equal begins the longest comes first, because it contains the others.
     indices.sort_by_key(|index| (time(*index).0, Reverse(time(*index).1)));
     let mut lanes: Vec<(Vec<u32>, Vec<u64>)> = Vec::new();
     for index in indices {
@@ -141,7 +141,7 @@ fn lanes(mut indices: Vec<u32>, time: impl Fn(u32) -> (u64, u64)) -> Vec<Vec<u32
     lanes.into_iter().map(|(indices, _)| indices).collect()
 }
 
-/// Places, in the order in which threads name them.
+/// Places, in the order of the threads that name them.
 struct Places {
     names: Vec<String>,
     of_thread: Vec<usize>,
@@ -154,7 +154,7 @@ impl Places {
             let known = places.iter().position(|place| *place == &thread.place);
             of_thread.push(known.unwrap_or_else(|| {
                 places.push(&thread.place);
-                // How far its clock may be off belongs to everything that is shown of it.
+                // The clock error applies to everything shown for the place.
                 names.push(match thread.clock_error_ns {
                     Some(error_ns) => format!("{} (clock within {})", thread.place, time(error_ns as f64 / 1e9)),
                     None => thread.place.clone(),

@@ -1,4 +1,4 @@
-//! Any events, in any order: no panic, sound indices, and every operation's time divided without rest (both are asserted by the builder).
+//! Arbitrary events in any order: no panic, valid indices, and fully divided times of operations (the builder asserts the last two).
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Events and formats as a test wants them: every number has 8 bytes, every text 40.
+//! Builds events and formats for tests: every number has 8 bytes, every text 40.
 
 use flashmob_results::trace::{Layer, Operation, Span, Timeline};
 
@@ -33,7 +33,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Events, in the order in which they are told.
+/// Events, in the order of their construction.
 #[derive(Debug, Default)]
 pub struct Events {
     formats: Vec<EventFormat>,
@@ -42,13 +42,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next events happen on this processor.
+    /// The CPU of the next events.
     pub fn on(&mut self, cpu: u32) -> &mut Events {
         self.cpu = cpu;
         self
     }
 
-    /// An event with all the fields that it has.
+    /// An event with all its fields.
     pub fn at(&mut self, time_ns: u64, thread: u32, event: &str, fields: &[(&str, Value)]) -> &mut Events {
         let (system, name) = event.split_once(':').unwrap();
         let index = self.formats.iter().position(|f| f.system == system && f.name == name).unwrap_or_else(|| {
@@ -83,22 +83,22 @@ impl Events {
         self
     }
 
-    /// A system call begins.
+    /// A system call is entered.
     pub fn enter(&mut self, time_ns: u64, call: &str, fd: u64) -> &mut Events {
         self.at(time_ns, WORKER, &format!("syscalls:sys_enter_{call}"), &[("fd", fd.into()), ("pos", 0.into())])
     }
 
-    /// It returns.
+    /// A system call returns.
     pub fn exit(&mut self, time_ns: u64, call: &str, result: u64) -> &mut Events {
         self.at(time_ns, WORKER, &format!("syscalls:sys_exit_{call}"), &[("ret", result.into())])
     }
 
-    /// Something happens to an inode.
+    /// An inode event.
     pub fn inode(&mut self, time_ns: u64, thread: u32, event: &str, inode: u64) -> &mut Events {
         self.at(time_ns, thread, event, &[("dev", DEVICE.into()), ("ino", inode.into())])
     }
 
-    /// Something happens to a bio or request.
+    /// A bio or request event.
     pub fn block(
         &mut self,
         time_ns: u64,
@@ -112,7 +112,7 @@ impl Events {
         self.at(time_ns, thread, &format!("block:{event}"), &fields)
     }
 
-    /// A processor changes threads; `state` 0 is one that could go on.
+    /// A context switch; `state` 0 means still runnable.
     pub fn switch(&mut self, time_ns: u64, from: u32, state: u64, to: u32) -> &mut Events {
         let comm = |thread: u32| if thread == JOURNAL { "jbd2/loop0-8" } else { "other" };
         let fields = [
@@ -130,7 +130,7 @@ impl Events {
         self.at(time_ns, by, "sched:sched_waking", &[("pid", u64::from(thread).into())])
     }
 
-    /// What the join makes of it.
+    /// The joined timeline.
     pub fn join(&self, surroundings: &Surroundings) -> Timeline {
         let record = |(time_ns, cpu, thread, format, data): &'_ (u64, u32, u32, usize, Vec<u8>)| {
             (*time_ns, *cpu, *thread, *format, data.clone())
@@ -156,7 +156,7 @@ impl Events {
     }
 }
 
-/// An ext4 on the device, a database with inode 12 and one operation for each pair of times.
+/// An ext4 on the device, a database with inode 12, and one operation for each pair of times.
 pub fn surroundings(operations: &[(u64, u64)]) -> Surroundings {
     use flashmob_results::trace::Role;
     let number = u32::try_from(DEVICE).unwrap();

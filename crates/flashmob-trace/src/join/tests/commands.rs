@@ -1,4 +1,4 @@
-//! Commands that drivers tell of themselves.
+//! Commands reported by drivers.
 
 use flashmob_results::trace::{Layer, Span};
 
@@ -7,7 +7,7 @@ use super::builder::{Events, WORKER, file, spans, surroundings};
 /// A kernel thread that serves the card.
 const KWORKER: u32 = 54;
 
-/// Commands of mmc as the kernel tells of them: with an address, or none for those that move nothing.
+/// Commands as reported by mmc: with an address, or without if they transfer no data.
 fn start(events: &mut Events, time_ns: u64, (mrq, host, opcode): (u64, &str, u64), (sector, sectors): (u64, u64)) {
     let fields = [
         ("cmd_opcode", opcode.into()),
@@ -59,10 +59,10 @@ fn a_command_without_a_place_goes_with_the_last_of_its_host_though_the_next_is_i
     events.block(10, WORKER, "block_bio_queue", (96, 8), "W").block(11, WORKER, "block_rq_issue", (96, 8), "W");
     start(&mut events, 12, (1, "mmc0", 25), (96, 8));
     done(&mut events, 20, 1);
-    // Somebody else's write is issued, and waits until the card is done.
+    // Another thread's write is issued, and waits until the card is done.
     events.block(21, 300, "block_bio_queue", (500, 8), "W").block(22, 300, "block_rq_issue", (500, 8), "W");
     start(&mut events, 23, (2, "mmc0", 13), (0, 0));
-    // A card of which nothing is known.
+    // A card that is otherwise unknown.
     start(&mut events, 24, (3, "mmc1", 13), (0, 0));
     done(&mut events, 25, 2);
     done(&mut events, 26, 3);
@@ -98,7 +98,7 @@ fn a_command_of_scsi_serves_what_its_thread_has_just_issued() {
         .at(21, WORKER, "scsi:scsi_dispatch_cmd_start", &tag(7))
         .at(29, 0, "scsi:scsi_dispatch_cmd_done", &tag(7))
         .block(30, 0, "block_rq_complete", (96, 8), "W")
-        // Of a device that no block layer is above.
+        // A device without a block layer.
         .at(40, 9, "scsi:scsi_dispatch_cmd_start", &tag(8))
         .at(41, 0, "scsi:scsi_dispatch_cmd_done", &tag(8));
     let timeline = events.join(&surroundings(&[(0, 100)]));

@@ -1,4 +1,4 @@
-//! Names hold for a time.
+//! Names are valid for a period of time.
 
 use flashmob_results::trace::{Layer, Role};
 
@@ -156,7 +156,7 @@ fn a_copied_descriptor_is_the_same_file_and_no_longer_what_it_was() {
     };
     write(&mut events, 10, 1, 12);
     write(&mut events, 20, 3, 13);
-    // As a shell does: 1 is kept as 10, becomes another file, and is itself again.
+    // Like a shell: descriptor 1 is saved as 10, redirected to another file, and restored.
     copy(&mut events, 30, "fcntl", &[("fd", 1.into()), ("cmd", 0.into())], 10);
     copy(&mut events, 40, "dup2", &[("oldfd", 3.into()), ("newfd", 1.into())], 1);
     events.enter(50, "lseek", 1).exit(55, "lseek", 0);
@@ -215,7 +215,7 @@ fn what_a_page_fault_reads_is_the_mapped_files_and_takes_no_time_of_the_program(
         events.block(time + 1, WORKER, "block_rq_issue", (202, 2), "R");
         events.block(time + 9, 0, "block_rq_complete", (202, 2), "R");
     };
-    // The program runs: there is no system call that could return.
+    // The program runs in user mode: there is no system call that could return.
     events.at(10, WORKER, "filemap:mm_filemap_fault", &page);
     read(&mut events, 11);
     events.enter(500, "fsync", 3);

@@ -1,4 +1,4 @@
-//! The join, fed with events that are written down here.
+//! Tests of the join with constructed events.
 
 mod arbitrary;
 mod builder;

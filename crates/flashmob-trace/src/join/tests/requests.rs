@@ -14,7 +14,7 @@ fn bios_that_merge_are_one_command_and_each_is_counted() {
         }
     }
     events.block(20, WORKER, "block_rq_insert", (100, 6), "W").block(30, WORKER, "block_rq_issue", (100, 6), "W");
-    // In two parts.
+    // Completed in two parts.
     events.block(40, 0, "block_rq_complete", (100, 2), "W").block(50, 0, "block_rq_complete", (102, 4), "W");
     let timeline = events.join(&surroundings(&[(0, 100)]));
     let bios = spans(&timeline, Layer::Block, "bio");
@@ -49,7 +49,7 @@ fn a_bio_that_is_split_is_counted_once_and_comes_back_requeued() {
 #[test]
 fn flushes_are_commands_of_whoever_asked_for_them() {
     let mut events = Events::default();
-    // A write that wants a flush before it and one after it, as a journal's last block does.
+    // A write with a flush before and after it, like a journal's commit block.
     events
         .block(10, WORKER, "block_bio_queue", (98, 2), "FWFSM")
         .block(20, 54, "block_rq_issue", (0, 0), "FF")
@@ -60,7 +60,7 @@ fn flushes_are_commands_of_whoever_asked_for_them() {
         .block(70, 54, "block_rq_issue", (0, 0), "FF")
         .block(80, 22, "block_rq_complete", (u64::MAX, 0), "FF")
         .block(81, 22, "block_rq_complete", (98, 0), "WSM")
-        // And an empty one.
+        // An empty flush.
         .block(100, WORKER, "block_bio_queue", (0, 0), "FWS")
         .block(110, 54, "block_rq_issue", (0, 0), "FF")
         .block(120, 22, "block_rq_complete", (u64::MAX, 0), "FF")
@@ -129,7 +129,7 @@ fn a_request_that_became_part_of_another_was_not_in_the_scheduler_until_its_plac
         .block(21, WORKER, "block_rq_insert", (0, 8), "W")
         .block(30, WORKER, "block_rq_issue", (0, 16), "W")
         .block(40, 0, "block_rq_complete", (0, 16), "W")
-        // This one goes to the driver at once.
+        // Issued directly, without an insert.
         .block(90, WORKER, "block_bio_queue", (8, 8), "W")
         .block(91, WORKER, "block_rq_issue", (8, 8), "W")
         .block(95, 0, "block_rq_complete", (8, 8), "W");

@@ -1,10 +1,10 @@
-//! Every moment of an operation belongs to one layer, or to nobody.
+//! Every moment of an operation is attributed to one layer, or unattributed.
 
 use flashmob_results::trace::{Cause, Layer};
 
 use super::builder::{Events, JOURNAL, WORKER, file, spans, surroundings, time_of};
 
-/// One INSERT that syncs its database: it writes a page itself and waits for the device.
+/// One INSERT that syncs its database: its thread writes a page and waits for the device.
 fn one_sync() -> Events {
     let mut events = Events::default();
     events
@@ -31,10 +31,10 @@ fn each_moment_of_a_sync_belongs_to_the_lowest_layer_at_work() {
     let of = |layer| time_of(operation, layer);
     assert_eq!(of(Layer::Application), 200);
     assert_eq!(of(Layer::SystemCall), 200);
-    // The sync itself: 100 before it writes back, 100 after, and 100 once it runs again.
+    // The sync itself: 100 before writeback, 100 after it, and 100 when it runs again.
     assert_eq!(of(Layer::FileSystem), 300);
     assert_eq!(of(Layer::PageCache), 200);
-    // In the queue 100; and from the completion until the thread is woken.
+    // In the queue: 100; and from the completion until the thread is woken.
     assert_eq!(of(Layer::Block), 150);
     assert_eq!(of(Layer::Driver), 1_000);
     assert_eq!(of(Layer::Processor), 50);
@@ -83,7 +83,7 @@ fn a_wait_that_nobody_explains_belongs_to_nobody() {
         .enter(1_000, "fsync", 3)
         .inode(1_000, WORKER, "ext4:ext4_sync_file_enter", 12)
         .switch(1_100, WORKER, 1, 0)
-        // A thread that did nothing that was seen.
+        // Woken by a thread without recorded work.
         .wake(1_900, 333, WORKER)
         .switch(2_000, 0, 0, WORKER)
         .exit(2_300, "fsync", 0);
@@ -102,7 +102,7 @@ fn work_of_the_journal_that_nobody_waited_for_is_nobodys() {
         .block(4_200, JOURNAL, "block_rq_issue", (800, 8), "WM")
         .block(4_300, 14, "block_rq_complete", (800, 8), "WM")
         .at(4_400, JOURNAL, "jbd2:jbd2_end_commit", &[("dev", device.into())]);
-    // The operation lasts, but it runs and waits for nothing.
+    // The operation continues, but its thread runs and waits for nothing.
     let timeline = events.join(&surroundings(&[(900, 5_000)]));
     for (layer, name) in [(Layer::FileSystem, "journal commit"), (Layer::Block, "bio")] {
         let last = *spans(&timeline, layer, name).last().unwrap();

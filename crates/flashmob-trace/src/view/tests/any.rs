@@ -1,4 +1,4 @@
-//! Timelines that nobody would write: totals do not panic, count everything once, and an excerpt can be read again.
+//! Arbitrary timelines: totals do not panic and count everything once, and an excerpt can be read back.
 
 use flashmob_results::trace::{Cause, File, Layer, Operation, Role, Span, Thread, Timeline};
 use proptest::collection::vec;
@@ -7,7 +7,7 @@ use proptest::sample::select;
 
 use super::super::*;
 
-/// Times that meet, and times at the ends of what there is.
+/// Times that coincide, and times at the limits of the range.
 fn time() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![0..40_u64, 0..40_u64, any::<u64>(), Just(u64::MAX)]
 }
@@ -51,7 +51,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     )
 }
 
-/// Indices that point nowhere, ends before begins, numbers twice, any order.
+/// Invalid indices, ends before begins, duplicate numbers, any order.
 pub fn timeline() -> impl Strategy<Value = Timeline> {
     (vec(any::<String>(), 0..3), vec(any::<String>(), 0..3), vec(operation(), 0..5), vec(span(), 0..30)).prop_map(
         |(names, files, operations, spans)| Timeline {
@@ -67,7 +67,7 @@ pub fn timeline() -> impl Strategy<Value = Timeline> {
     )
 }
 
-/// The same, in the form that the contract asks for.
+/// The same, in a form that satisfies the contract.
 pub fn sound() -> impl Strategy<Value = Timeline> {
     timeline().prop_map(|mut timeline| {
         let (names, files) = (timeline.names.len() as u32, timeline.files.len() as u32);

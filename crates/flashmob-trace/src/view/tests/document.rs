@@ -1,4 +1,4 @@
-//! The result that tests of pages and tables read: made here, so that it has the form of today.
+//! The result that the tests of pages and tables read, generated here so that its format is current.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ fn document() -> Document {
     }
 }
 
-/// ACCEPT_SAMPLES=1 writes it.
+/// ACCEPT_SAMPLES=1 writes the file.
 #[test]
 fn the_sample_is_as_it_would_be_made_today() {
     let document = document();

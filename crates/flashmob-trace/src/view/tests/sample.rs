@@ -1,9 +1,9 @@
-//! A made-up timeline of INSERTs through all layers, like a real one in shape: what SQLite calls, what the file system and its journal's thread
-//! do for it, commands of the driver.
+//! A synthetic timeline of INSERTs through all layers, shaped like a real one: SQLite's calls, the work of the file system and its journal
+//! thread for them, commands of the driver.
 
 use flashmob_results::trace::{Cause, File, Layer, Operation, Role, Span, Thread, Timeline};
 
-/// SQLite's journal modes that are told apart here.
+/// The SQLite journal modes that differ here.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mode {
     Delete,
@@ -27,7 +27,7 @@ pub struct Builder {
     thread: u32,
 }
 
-/// So many INSERTs one after the other.
+/// A number of sequential INSERTs.
 pub fn inserts(mode: Mode, count: u64) -> Timeline {
     let journal = match mode {
         Mode::Delete => File { name: "/data/test.db-journal".into(), role: Role::Journal },
@@ -54,7 +54,7 @@ pub fn inserts(mode: Mode, count: u64) -> Timeline {
     };
     for number in 0..count {
         builder.insert(mode, number);
-        // What somebody else does, for whom nobody knows.
+        // Unattributed work of another thread.
         if number % 3 == 0 {
             builder.operation = None;
             builder.cause = Cause::Unknown;
@@ -78,7 +78,7 @@ impl Builder {
         }) as u32
     }
 
-    /// A span around what `within` does.
+    /// A span around `within`.
     fn span(
         &mut self,
         layer: Layer,
@@ -106,7 +106,7 @@ impl Builder {
         self.timeline.spans[at].end_ns = self.now_ns;
     }
 
-    /// A block on its way to the device: queued, inserted, issued, complete.
+    /// A block on its way to the device: queued, inserted, issued, completed.
     fn block(&mut self, file: u32, address: u64, bytes: u64, service_ns: u64) {
         let name = if file == FLUSH { "flush" } else { "write" };
         self.span(Layer::Block, name, Some(file), address, bytes, |b| b.wait(3_000));
@@ -153,7 +153,7 @@ impl Builder {
         self.wait(1_500);
     }
 
-    /// The file system's journal, written by its thread while ours waits.
+    /// The file system's journal, written by its thread while the caller waits.
     fn commit(&mut self) {
         (self.cause, self.thread) = (Cause::Waited, JBD2);
         self.span(Layer::FileSystem, "commit", Some(FILESYSTEM_JOURNAL), 0, 0, |b| {
@@ -170,7 +170,7 @@ impl Builder {
     fn insert(&mut self, mode: Mode, number: u64) {
         (self.operation, self.cause) = (Some(number), Cause::Direct);
         let (begin_ns, first) = (self.now_ns, self.timeline.spans.len());
-        // The last quarter of each forty is slower: phases are to be seen.
+        // The last quarter of each 40 operations is slower, so that phases are visible.
         let slow = if number % 40 >= 30 { 4 } else { 1 };
         self.span(Layer::Application, "insert", None, 0, 0, |b| {
             b.wait(2_000);
@@ -218,7 +218,7 @@ impl Builder {
         });
     }
 
-    /// Whose time it was, moment by moment: the lowest layer at work. Slow, and simple enough to be believed.
+    /// Attributes each moment to the lowest active layer. Slow, but simple enough to be evidently correct.
     fn attribute(&mut self, first: usize) {
         let Some(operation) = self.timeline.operations.last_mut() else { return };
         let own: Vec<&Span> = self.timeline.spans[first..].iter().collect();
