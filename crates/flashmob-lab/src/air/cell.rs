@@ -1,8 +1,8 @@
 //! A cell: stations and their access point on one channel.
 //!
-//! Time is divided into slots only while the medium is idle: slot 0 begins when it has been idle for as long as it
-//! must be. Each station that has backoff to wait for has the slot in which that ends; the least of them sends, and all
-//! that have the same send at once and fail. Then the others keep what is left, and slots are counted anew.
+//! Time is divided into slots only while the medium is idle: slot 0 begins after the required idle time.
+//! Each station in backoff has the slot in which it ends; the station with the lowest slot sends, and several with
+//! the same slot collide. Then the others keep their remaining backoff, and slots are counted from 0 again.
 
 mod beacons;
 mod relay;
@@ -22,7 +22,7 @@ use crate::random::Random;
 enum Event {
     Wire,
     Beacon,
-    /// In that slot, backoff ends.
+    /// Backoff ends in this slot.
     Start(u64),
     End,
 }
@@ -32,14 +32,14 @@ pub(super) struct Cell {
     dcf: Dcf,
     ampdu_bytes_max: u64,
     ports: Vec<Attachment>,
-    /// One for each port, the last one is the access point; it has a link for each port and one to everybody.
+    /// One for each port, then the access point, which has a link for each port and one for broadcasts.
     stations: Vec<Station>,
-    /// Those that have backoff to wait for.
+    /// Stations in backoff.
     backing_off: Vec<usize>,
-    /// Those that send, and when the longest of them ends.
+    /// Sending stations, and the end of the longest transmission.
     sending: Vec<usize>,
     ends: Option<u64>,
-    /// When slot 0 begins or began.
+    /// The begin of slot 0.
     free_ns: u64,
     beacons: Beacons,
     wire: VecDeque<(u64, OnWire)>,
@@ -71,8 +71,8 @@ impl Cell {
         self.ports.len()
     }
 
-    /// `station` has something to send: if it has no backoff to wait for it may send at once where the medium is idle,
-    /// that is, in the next slot.
+    /// `station` has a frame to send: without a backoff it sends in the next slot if the medium is idle, or else draws
+    /// one.
     fn contend(&mut self, now_ns: u64, station: usize, out: &mut Outcomes) {
         if self.ends.is_none() {
             self.beacons_until(now_ns, out);
@@ -123,7 +123,7 @@ impl Cell {
         self.next().map(|(at, _)| at)
     }
 
-    /// Does everything up to and including `now_ns`.
+    /// Processes all events up to and including `now_ns`.
     pub(super) fn run_until(&mut self, now_ns: u64, out: &mut Outcomes) {
         while let Some((at, event)) = self.next().filter(|&(at, _)| at <= now_ns) {
             match event {
@@ -138,7 +138,7 @@ impl Cell {
         }
     }
 
-    /// All whose backoff ends in `slot` send.
+    /// All stations whose backoff ends in `slot` send.
     fn start(&mut self, at: u64, slot: u64, out: &mut Outcomes) {
         self.sending.clear();
         let mut longest = 0;
@@ -166,7 +166,7 @@ impl Cell {
         self.ends = Some(at + longest);
     }
 
-    /// The medium is busy from `slot` on: what is left of backoff waits.
+    /// The medium is busy from `slot` on: stations keep their remaining backoff.
     fn freeze(&mut self, slot: u64) {
         let stations = &mut self.stations;
         self.backing_off.retain(|&index| {
@@ -185,7 +185,7 @@ impl Cell {
         self.free_ns = self.beacons.send(begins, &mut out.counters) + self.dcf.aifs_ns();
     }
 
-    /// The beacons of a time in which nobody had anything to send.
+    /// Beacons of an idle time.
     fn beacons_until(&mut self, now_ns: u64, out: &mut Outcomes) {
         while self.beacons.next_ns.max(self.free_ns) <= now_ns {
             if self.backing_off.is_empty() {
@@ -195,7 +195,7 @@ impl Cell {
         }
     }
 
-    /// The longest of what was sent has ended.
+    /// The longest of the transmissions has ended.
     fn end(&mut self, at: u64, out: &mut Outcomes) {
         self.ends = None;
         let sending = std::mem::take(&mut self.sending);
@@ -207,7 +207,7 @@ impl Cell {
             let (dcf, random) = (&self.dcf, &mut self.random);
             let station = &mut self.stations[index];
             if station.flight.is_broadcast {
-                // Nobody says whether it arrived.
+                // Broadcasts are not acknowledged.
                 station.land(dcf, || true, &mut settled);
                 self.free_ns = if is_alone { at + self.dcf.aifs_ns() } else { at + self.dcf.after_failure_ns() };
                 self.broadcast(at, is_alone, &settled, out);

@@ -1,5 +1,5 @@
-//! No common medium: a line each way for each wireless port, and nothing to share. A frame from one wireless port to
-//! another goes up the line of the first and down that of the second; wired ports are where all lines meet.
+//! No shared medium: one line each way for each wireless port. A frame from one wireless port to
+//! another takes the uplink of the first and the downlink of the second; wired ports are at the central point.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,13 +12,13 @@ use crate::random::Random;
 /// One line in one direction.
 #[derive(Clone, Debug, Default)]
 struct Pipe {
-    /// When each frame that waits will have been sent.
+    /// Completion times of the frames in the queue.
     leaving: VecDeque<u64>,
-    /// When the last one arrives: none overtakes another.
+    /// The latest arrival: frames are not reordered.
     last_arrival_ns: u64,
 }
 
-/// A frame that has crossed a line, or needed none: where it is when that is done. Ordered by time, then by `order`.
+/// A frame that has crossed a line, or needed none, and its time of arrival. Ordered by time, then by `order`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     at_ns: u64,
@@ -26,7 +26,7 @@ struct Arrival {
     id: u64,
     len_bytes: u32,
     to: Port,
-    /// It still has to go down a line.
+    /// A downlink is still ahead.
     is_halfway: bool,
 }
 
@@ -54,7 +54,7 @@ impl Lines {
         }
     }
 
-    /// A frame to everybody is a frame to each: lines have no broadcast.
+    /// A broadcast is sent to each receiver separately: lines do not broadcast.
     pub(super) fn submit(&mut self, now_ns: u64, frame: Frame, out: &mut Outcomes) {
         let targets = (0..self.ports.len() as u32).map(Port);
         for to in targets.filter(|&to| to != frame.from && frame.to.is_none_or(|only| only == to)) {
@@ -68,14 +68,14 @@ impl Lines {
                 is_halfway: self.ports[to.0 as usize] == Attachment::Wireless,
             };
             match self.ports[frame.from.0 as usize] {
-                // Nothing may happen at the time at which it was asked for.
+                // Events must not be due at the time of the submission itself.
                 Attachment::Wired => self.arrivals.push(Reverse(sent)),
                 Attachment::Wireless => self.send(now_ns, frame.from, true, sent, out),
             }
         }
     }
 
-    /// Onto the line of `port`.
+    /// Sends a frame on the line of `port`.
     fn send(&mut self, now_ns: u64, port: Port, is_up: bool, frame: Arrival, out: &mut Outcomes) {
         let line = &self.line;
         if line.loss_ppm > 0 && self.random.next() % 1_000_000 < u64::from(line.loss_ppm) {
@@ -105,7 +105,7 @@ impl Lines {
         self.arrivals.peek().map(|next| next.0.at_ns)
     }
 
-    /// Does everything up to and including `now_ns`.
+    /// Processes all events up to and including `now_ns`.
     pub(super) fn run_until(&mut self, now_ns: u64, out: &mut Outcomes) {
         while self.next_event().is_some_and(|at| at <= now_ns) {
             let Some(Reverse(frame)) = self.arrivals.pop() else { return };

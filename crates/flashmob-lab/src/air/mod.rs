@@ -1,8 +1,8 @@
-//! A model of the air of one cell: frames with the time at which they are submitted in, their fates with the
-//! time out.
+//! A model of a wireless cell. Input: frames with the times of their submission. Output: their fates with
+//! times.
 //!
-//! It does no I/O, reads no clock and moves no bytes: time is an argument, frames are lengths with a number, and the same
-//! profile, seed and frames give the same fates on every machine, however often it is polled.
+//! It does no I/O, reads no clock and moves no bytes: time is an argument, a frame is a length with an id, and the same
+//! profile, seed and frames give the same fates on every machine, regardless of how often it is polled.
 //!
 //! ```text
 //!  submit ─▶ station: queue ─▶ backoff ─▶ air ─▶ access point ─▶ queue for each receiver ─▶ backoff ─▶ air ─▶ outcome
@@ -10,13 +10,13 @@
 //!                                                    └─▶ cable ─▶ outcome
 //! ```
 //!
-//! - [`Profile`]: the numbers of an air, and those that are built in
-//! - [`Air`]: one cell of stations and their access point; or lines without a cell; or no medium at all
-//! - [`bianchi`]: what a cell carries when all have always something to send, in closed form
+//! - [`Profile`]: the parameters of a medium, and the built-in profiles
+//! - [`Air`]: one cell of stations and their access point; or separate lines; or no medium at all
+//! - [`bianchi`]: the throughput of a saturated cell, in closed form
 //!
-//! Its purpose is the shared air: all frames wait for all others, small ones cost nearly as much as large
-//! ones, several together cost little more than one, and between stations everything crosses twice. **It is no forecast for
-//! a particular room**: what it leaves out, and which numbers were published and which chosen, is in `docs/models.md`.
+//! Its purpose is the shared medium: all frames contend with all others, small ones cost nearly as much as large
+//! ones, aggregated ones little more than one, and traffic between stations crosses it twice. **It is no forecast for
+//! a particular room**: `docs/models.md` lists what it omits, and which numbers were published and which chosen.
 
 pub mod bianchi;
 mod cell;
@@ -38,10 +38,10 @@ pub use self::profile::{Dcf, Line, Medium, Profile, ProfileError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Port(pub u32);
 
-/// How a port is attached to the access point.
+/// A port's attachment to the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attachment {
-    /// A station: everything between it and another one crosses the air twice.
+    /// A station: traffic between two stations crosses the air twice.
     Wireless,
     /// By a cable.
     Wired,
@@ -50,24 +50,24 @@ pub enum Attachment {
 /// A frame to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The caller's name for it.
+    /// The caller's id of the frame.
     pub id: u64,
-    /// Who sends it.
+    /// The sender.
     pub from: Port,
-    /// To whom; `None`: to everybody else.
+    /// The receiver; `None` for a broadcast.
     pub to: Option<Port>,
-    /// Bytes of the Ethernet frame, its header of 14 bytes included, without checksum.
+    /// Size of the Ethernet frame, including its header of 14 bytes, without checksum.
     pub len_bytes: u32,
 }
 
-/// The fate of a frame. A frame to one port has exactly one; a broadcast has one for each other port.
+/// The fate of a frame at one receiver. A unicast has exactly one; a broadcast has one for each other port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The caller's name for it.
+    /// The caller's id of the frame.
     pub id: u64,
-    /// To whom it was.
+    /// The receiver.
     pub to: Port,
-    /// When.
+    /// The time.
     pub at: Time,
     /// Its fate.
     pub fate: Fate,
@@ -76,43 +76,43 @@ pub struct Outcome {
 /// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// It arrived.
+    /// Delivered to the receiver.
     Delivered,
-    /// A queue had no room.
+    /// Dropped because a queue was full.
     QueueFull,
-    /// It was sent too often in vain.
+    /// Dropped after the maximum number of retransmissions.
     RetriesExceeded,
-    /// The profile loses some: of those that nobody repeats. Or there is no such port.
+    /// Lost without retransmission, on a line or as a broadcast; or a port is invalid.
     Lost,
 }
 
-/// Counts since the start; they never decrease. On lines, a frame counts as sent once it is on its line.
+/// Counters since the start; they never decrease. On lines, a frame counts as sent once it is on its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Accesses to the medium by one station or several at once; beacons not counted.
+    /// Accesses to the medium by one station or several at once, without beacons.
     pub transmissions: u64,
-    /// Frames in them, relayed ones twice, repeated ones each time.
+    /// Frames in them; relayed ones count twice, retransmissions each time.
     pub frames: u64,
-    /// Their bytes with MAC headers.
+    /// Bytes of these frames, with MAC headers.
     pub frame_bytes: u64,
-    /// Times that several sent at once.
+    /// Collisions: accesses by several stations at once.
     pub collisions: u64,
-    /// Frames sent again.
+    /// Retransmitted frames.
     pub retries: u64,
-    /// Frames that arrived.
+    /// Delivered frames.
     pub delivered: u64,
-    /// Frames that did not.
+    /// Frames that were not delivered.
     pub dropped: u64,
-    /// How long the medium was busy, in nanoseconds: preambles, frames, acknowledgements and the gaps between them.
+    /// Busy time of the medium, in nanoseconds: preambles, frames, acknowledgements and the gaps between them.
     pub busy_ns: u64,
 }
 
-/// The latest time that the model knows, 292 years: so late that no sum of times overflows.
+/// The latest time of the model, 292 years: no sum of times overflows.
 const LAST_NS: u64 = u64::MAX / 2;
 
 #[derive(Clone, Debug)]
 enum Means {
-    /// Frames that arrive after the same delay, and so in their order.
+    /// Frames in the order of their arrivals: all have the same delay.
     Ideal {
         delay_ns: u64,
         due: VecDeque<(u64, u64, Port)>,
@@ -131,7 +131,7 @@ pub struct Air {
 }
 
 impl Air {
-    /// An air with these ports, over which nothing was sent yet. Random numbers are drawn from `seed`.
+    /// A medium with these ports, without frames. Random numbers are drawn from `seed`.
     #[must_use]
     pub fn new(profile: &Profile, ports: &[Attachment], seed: u64) -> Air {
         let means = match &profile.medium {
@@ -143,9 +143,9 @@ impl Air {
         Air { ports: count, now_ns: 0, means, outcomes: Outcomes::new(count) }
     }
 
-    /// `frame.from` wants to send `frame` at `now`. Time never runs backwards: a `now` before the latest that the model has
-    /// seen counts as that one. Everything due until then is done first. A frame from or to a port that does not exist, or
-    /// from a port to itself, is lost at once.
+    /// Submits `frame` from `frame.from` at `now`. Time never runs backwards: a `now` before the latest that the model has
+    /// seen counts as that one. Events due until then are processed first. A frame is lost at once if a port does not
+    /// exist or if it is sent from a port to itself.
     pub fn submit(&mut self, now: Time, frame: Frame) {
         self.run_until(now);
         let (now_ns, out) = (self.now_ns, &mut self.outcomes);
@@ -164,7 +164,7 @@ impl Air {
         }
     }
 
-    /// When something will happen next; none if nothing will until something is submitted.
+    /// The time of the next event; `None` if there is none until the next submission.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         if let Some(outcome) = self.outcomes.waiting.front() {
@@ -178,7 +178,7 @@ impl Air {
         next.map(Time)
     }
 
-    /// Does everything up to and including `now`, and appends what became of frames, in the order of time.
+    /// Processes all events up to and including `now`, and appends the outcomes of frames, in the order of time.
     pub fn advance(&mut self, now: Time, outcomes: &mut Vec<Outcome>) {
         self.run_until(now);
         outcomes.extend(self.outcomes.waiting.drain(..));
@@ -198,7 +198,7 @@ impl Air {
         }
     }
 
-    /// Counts since the start.
+    /// Counters since the start.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.outcomes.counters

@@ -1,4 +1,4 @@
-//! The fates of frames until they are fetched, and their counts.
+//! Outcomes of frames until they are collected, and their counters.
 
 use std::collections::VecDeque;
 
@@ -26,14 +26,14 @@ impl Outcomes {
         self.waiting.push_back(Outcome { id, to, at: Time(at_ns), fate });
     }
 
-    /// A frame to one port arrived there.
+    /// Reports the delivery of a unicast frame.
     pub(super) fn deliver(&mut self, at_ns: u64, frame: &Frame) {
         if let Some(to) = frame.to {
             self.push(at_ns, frame.id, to, Fate::Delivered);
         }
     }
 
-    /// A frame was lost before it was known to anybody for whom it was.
+    /// Reports the loss of a frame to all its receivers.
     pub(super) fn fail(&mut self, at_ns: u64, frame: &Frame, fate: Fate) {
         match frame.to {
             Some(to) => self.push(at_ns, frame.id, to, fate),

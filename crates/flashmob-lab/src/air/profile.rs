@@ -1,7 +1,7 @@
-//! The numbers of an air, and those that are built in.
+//! The parameters of a medium, and the built-in profiles.
 //!
-//! Each number says where it comes from: **standard** (IEEE 802.11), **paper** (a figure of the papers this project
-//! starts from), or **chosen** (nobody published it, or it differs from device to device). The same table, with units,
+//! The source of each number is stated: **standard** (IEEE 802.11), **paper** (a figure of the papers this project
+//! starts from), or **chosen** (not published, or different from device to device). The same table, with units,
 //! is in `docs/models.md`.
 
 mod known;
@@ -10,115 +10,115 @@ mod value;
 
 use crate::resembling::hint;
 
-/// An air: its name and its numbers. [`Profile::parse`] makes it, and sees to it that its numbers make sense.
+/// A medium: its name and parameters. [`Profile::parse`] creates and validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Its name, with what was changed of it. Parsed, it gives this profile again.
+    /// Its name, including changes. Parsing it returns the same profile.
     pub name: String,
-    /// One line on what it stands for.
+    /// A one-line description.
     pub description: String,
-    /// Who may send when, and how long that takes.
+    /// The medium access model.
     pub medium: Medium,
 }
 
-/// Who may send when, and how long that takes.
+/// The medium access model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// Nobody waits for anybody: a frame arrives this long after it was sent.
+    /// No medium: each frame arrives after a fixed delay, without contention.
     Ideal {
-        /// How long.
+        /// The delay.
         delay_ns: u64,
     },
-    /// A line of its own to each wireless port.
+    /// A separate line for each wireless port.
     Lines(Line),
-    /// A cell of Wi-Fi: all share one channel.
+    /// A Wi-Fi cell: all ports share one channel.
     Cell(Dcf),
 }
 
-/// A line in one direction. Each wireless port has one each way to the middle; wired ports are in the middle.
+/// A line in one direction. Each wireless port has one each way to a central point, to which wired ports are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Bits of Ethernet frames in a second, one frame after the other.
+    /// Rate in bits of Ethernet frames per second.
     pub rate_bps: u64,
-    /// How long a frame travels after its last bit was sent.
+    /// Propagation delay, after the last bit was sent.
     pub delay_ns: u64,
-    /// How much longer it may travel, evenly spread. Order is kept.
+    /// Maximum additional delay, uniformly distributed. Frames are not reordered.
     pub jitter_ns: u64,
-    /// Frames lost, of a million.
+    /// Frame loss rate in parts per million.
     pub loss_ppm: u32,
-    /// Frames that wait, the one being sent included.
+    /// Queue limit in frames, including the one being sent.
     pub queue_frames: u32,
 }
 
-/// A cell of Wi-Fi under the distributed coordination function.
+/// A Wi-Fi cell under the distributed coordination function (DCF).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dcf {
-    /// The unit of backoff.
+    /// Slot time, the unit of backoff.
     pub slot_ns: u64,
-    /// From a frame to its acknowledgement.
+    /// SIFS: from a frame to its acknowledgement.
     pub sifs_ns: u64,
-    /// Slots after a SIFS for which the medium must be idle before backoff goes on: DIFS has 2, best effort 3.
+    /// Slots after a SIFS for which the medium must be idle before backoff continues: 2 for DIFS, 3 for best effort.
     pub aifs_slots: u32,
-    /// Backoff is drawn from 0 to this many slots at first,
+    /// Initial contention window in slots: backoff is drawn from 0 to this.
     pub cw_min: u32,
-    /// and to twice as many (and one) after each failure, up to this.
+    /// Maximum contention window, which is doubled (plus one) after each failure.
     pub cw_max: u32,
-    /// How often a frame is sent again.
+    /// Maximum retransmissions of a frame.
     pub retries: u32,
-    /// Preamble and header of data frames.
+    /// Preamble and PHY header of data frames.
     pub preamble_ns: u64,
-    /// One OFDM symbol of data frames, guard interval included.
+    /// OFDM symbol time of data frames, including the guard interval.
     pub symbol_ns: u64,
     /// The rate of data frames.
     pub rate_bps: u64,
-    /// Silence that counts as part of each frame at 2.4 GHz.
+    /// Signal extension: silence that counts as part of each frame at 2.4 GHz.
     pub signal_extension_ns: u64,
-    /// The bytes of a frame besides the payload of its Ethernet frame: MAC header, LLC and SNAP, checksum.
+    /// Overhead bytes of a frame in addition to the Ethernet payload: MAC header, LLC and SNAP, checksum.
     pub overhead_bytes: u32,
-    /// The rate of acknowledgements, in the old symbols of 4 us.
+    /// The rate of acknowledgements, in legacy 4 us symbols.
     pub ack_rate_bps: u64,
-    /// The rate of beacons and of frames to everybody, likewise.
+    /// The rate of beacons and broadcasts, likewise.
     pub basic_rate_bps: u64,
-    /// An acknowledgement of several frames at once.
+    /// Size of a block acknowledgement.
     pub block_ack_bytes: u32,
-    /// Frames in one transmission.
+    /// Maximum frames in one transmission (A-MPDU).
     pub ampdu_frames: u32,
-    /// How many frames beyond the first that is not yet acknowledged may be sent.
+    /// Block acknowledgement window in frames, counted from the first one that is not yet acknowledged.
     pub window_frames: u32,
-    /// Bytes of several frames in one transmission.
+    /// Maximum bytes of an A-MPDU.
     pub ampdu_bytes: u32,
-    /// How long a transmission of several frames may take.
+    /// Maximum duration of an A-MPDU.
     pub ampdu_ns: u64,
-    /// Frames that do not arrive although they were sent alone, of a million; each time that they are sent.
+    /// Loss rate of transmitted frames without a collision, in parts per million; retransmissions included.
     pub loss_ppm: u32,
-    /// Frames that wait at a station, and at the access point for one receiver.
+    /// Queue limit in frames: of a station, and of the access point for each receiver.
     pub queue_frames: u32,
-    /// Frames that wait at the access point altogether.
+    /// Queue limit in frames of the whole access point.
     pub ap_queue_frames: u32,
-    /// From one beacon to the next.
+    /// Beacon interval.
     pub beacon_every_ns: u64,
-    /// A beacon with its MAC header and checksum.
+    /// Size of a beacon, including MAC header and checksum.
     pub beacon_bytes: u32,
-    /// The cable between the access point and wired ports, with what sends and receives at its ends, one way.
+    /// One-way delay between the access point and wired ports: cable, sender and receiver.
     pub wire_ns: u64,
 }
 
-/// Why a profile cannot be used; all but the first name the built-in profile first.
+/// Why a profile is invalid; all variants but the first begin with the name of the built-in profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// No profile has this name; the second may be meant.
+    /// No profile has this name; the second field is the closest one.
     #[error("there is no modelled air '{}'; there are {}{}", .0.escape_debug(), Profile::names().join(", "), hint(*.1))]
     Unknown(String, Option<&'static str>),
-    /// It has no such key but these; the last may be meant.
+    /// The profile has no such key; the last fields are its keys and the closest one.
     #[error("the air '{}' has no '{}'; {}{}", .0, .1.escape_debug(), keys(.2), hint(*.3))]
     UnknownKey(&'static str, String, Vec<&'static str>, Option<&'static str>),
-    /// A change without a value.
+    /// A change has no value.
     #[error("'{}' changes nothing of the air '{}'; write KEY=VALUE, such as loss=1%", .1.escape_debug(), .0)]
     NoValue(&'static str, String),
-    /// The same key twice.
+    /// A key occurs twice.
     #[error("the air '{0}' is given '{1}' twice; leave one out")]
     Twice(&'static str, &'static str),
-    /// A malformed value, or one out of range: the key, the value, the range.
+    /// A value is malformed or out of range: key, value, range.
     #[error("the air '{}' cannot have {}={}; {} must be {}", .0, .1, .2.escape_debug(), .1, .3)]
     OutOfRange(&'static str, &'static str, String, String),
 }
@@ -131,13 +131,13 @@ fn keys(known: &[&'static str]) -> String {
 }
 
 impl Profile {
-    /// The names of all that are built in.
+    /// The names of all built-in profiles.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         known::ALL.iter().map(|known| known.name).collect()
     }
 
-    /// The keys that can be changed, as in `KEY=VALUE`.
+    /// The keys that can be changed with `KEY=VALUE`.
     #[must_use]
     pub fn keys(&self) -> Vec<&'static str> {
         parse::keys(&self.medium).iter().map(|key| key.name()).collect()

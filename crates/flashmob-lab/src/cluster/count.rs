@@ -1,4 +1,4 @@
-//! Counts between two moments.
+//! Differences of counters between two moments.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Measured;
 use super::world::World;
 use crate::air::{Air, Counters};
 
-/// The counters at one moment, to be subtracted from later ones.
+/// The counters at one moment, subtracted from later ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     air: Vec<Counters>,

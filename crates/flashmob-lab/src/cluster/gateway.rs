@@ -11,9 +11,9 @@ use super::tcp::{Connection, MSS_BYTES, Side};
 use super::{Cost, Settings, SettingsError};
 use crate::load::{Master, Plan};
 
-/// Memory of a gateway, as the program's default is, and what each request of the load may need beyond it.
+/// Memory of a gateway, as by default, and the additional memory that each request of the load may need.
 const MEMORY_BYTES: u64 = 256 * MIB;
-/// A volume's defaults, as the program's configuration has them.
+/// Defaults of a volume, as in the program's configuration.
 const BATCH_BYTES: u64 = MIB;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,17 +22,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct SimGateway {
     pub(super) core: Gateway,
     pub(super) load: Master,
-    /// Links that have something to be read, each once.
+    /// Links with data to read, each once.
     ready: Vec<usize>,
-    /// By link: whether it is among them.
+    /// By link: whether it is in `ready`.
     is_ready: Vec<bool>,
     pub(super) busy_until: Time,
     pub(super) busy_ns: u64,
     pub(super) is_awake: bool,
-    /// Links that it has given up since this was last emptied.
+    /// Links given up since this was last emptied.
     pub(super) cut: Vec<LinkId>,
     pub(super) timer: Option<Time>,
-    /// All nodes have been welcomed: the load begins then, so that none of its requests waits for a link.
+    /// All nodes are linked: the load begins then, so that none of its requests waits for a link.
     is_linked: bool,
     cost: Cost,
     dirty_clients: Vec<ClientId>,
@@ -89,8 +89,8 @@ impl SimGateway {
         })
     }
 
-    /// One turn of its loop: links to connect go to `connect`, links that were written to stay in [`SimGateway::written`]. Returns for how
-    /// long it keeps the processor busy, in nanoseconds.
+    /// One turn of its loop: links to connect go to `connect`, links that were written to stay in [`SimGateway::written`]. Returns the
+    /// processor time in nanoseconds.
     pub(super) fn turn(&mut self, now: Time, connections: &mut [Connection], connect: &mut Vec<LinkId>) -> u64 {
         let (mut bytes, mut packets) = (0, 0);
         for number in std::mem::take(&mut self.ready) {
@@ -148,7 +148,7 @@ impl SimGateway {
         self.cost.of_turn(packets, requests, bytes)
     }
 
-    /// A link has something to be read.
+    /// Marks a link as having data to read.
     pub(super) fn note_ready(&mut self, number: usize) {
         if !std::mem::replace(&mut self.is_ready[number], true) {
             self.ready.push(number);

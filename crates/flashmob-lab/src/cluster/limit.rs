@@ -1,18 +1,18 @@
-//! The rate of one node's modelled flash alone: the limit that a cluster is measured against.
+//! The rate of one node's modelled flash alone, as the limit for a cluster.
 
 use flashmob_core::units::Time;
 
 use crate::flash::{FlashModel, Op, Profile, ProfileError, Request, Scheduler};
 use crate::random::Random;
 
-/// Requests that are served to find it out.
+/// Number of requests of a measurement.
 const REQUESTS: u64 = 20_000;
 
-/// Random requests each second of one device alone, as its benchmark with as many threads as it has slots would measure: unsorted,
-/// each thread with one outstanding. The gain of sorting comes on top.
+/// Random requests per second of one device alone, as measured by its benchmark with one thread per slot: unsorted,
+/// each thread with one outstanding. The gain of sorting is not included.
 ///
 /// # Errors
-/// The profile's numbers are out of range.
+/// A number of the profile is out of range.
 pub fn own_limit(
     profile: &Profile,
     extent_bytes: u64,
@@ -29,7 +29,7 @@ pub fn own_limit(
         let offset_bytes = u64::try_from(number).unwrap_or(0) * block;
         let is_read = (random.next() % 10_000) as f64 / 100.0 < read_percent;
         let op = if is_read { Op::Read } else { Op::Write };
-        // It lies in the extent and is not empty; one too long for a device is refused, and counts as no work.
+        // The request lies in the extent and is not empty; one that is too long is refused, and does no work.
         let _ = model.submit(now, Request { id: u64::from(submitter), submitter, op, offset_bytes, len_bytes: block });
         submitted += 1;
         submitted

@@ -4,8 +4,8 @@
 //!  load ─▶ gateway ─▶ links: modelled TCP ─▶ modelled air ─▶ node ─▶ modelled flash
 //! ```
 //!
-//! Unlike `faults`, which injects faults and checks bytes, this measures speed: nothing fails unless the air loses it. The bytes on the
-//! links are the real ones, so that the state machines do what they do elsewhere; what is stored is zeros.
+//! Unlike `faults`, which injects faults and checks bytes, this measures speed: failures only result from lost frames. The bytes on the
+//! links are the real ones, so that the state machines behave as elsewhere; stored data is zeros.
 
 mod count;
 mod gateway;
@@ -27,11 +27,11 @@ use crate::{air, flash};
 /// A cluster and its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// The load goes to this many nodes, the first ones.
+    /// The load goes to the first nodes, this many.
     pub loaded_nodes: u32,
-    /// Cells, each with an access point and a channel of its own; the nodes are divided among them. With more than one the
+    /// Number of cells, each with an access point and its own channel; the nodes are divided among them. With more than one the
     /// gateway is wired.
     pub cells: u32,
     /// The medium between them.
@@ -42,32 +42,32 @@ pub struct Settings {
     pub flash: Option<flash::Profile>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
-    /// Links to each node (P1's m).
+    /// Links per node (P1's m).
     pub links: u16,
-    /// Pieces in a batch (P1's k).
+    /// Pieces per batch (P1's k).
     pub batch: BatchMode,
-    /// Bytes of each request.
+    /// Bytes per request.
     pub block_bytes: u32,
     /// Percentage of reads; the others are writes.
     pub read_percent: f64,
-    /// Requests outstanding at once, over all nodes.
+    /// Outstanding requests over all nodes.
     pub outstanding: u32,
-    /// Virtual time before anything counts.
+    /// Virtual time of the warm-up, which is not measured.
     pub warmup: Duration,
-    /// Virtual time that counts.
+    /// Virtual time of the measurement.
     pub time: Duration,
     /// The random seed.
     pub seed: u64,
-    /// The cost of the gateway's work.
+    /// Processor cost of the gateway.
     pub gateway_cost: Cost,
-    /// The cost of a node's work.
+    /// Processor cost of a node.
     pub node_cost: Cost,
 }
 
-/// The cost of work on a processor, in nanoseconds.
+/// Processor costs in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// A wake-up, and going to sleep again.
+    /// A wake-up and the following sleep.
     pub turn_ns: u64,
     /// Each packet in or out.
     pub packet_ns: u64,
@@ -83,7 +83,7 @@ impl Cost {
     /// A tablet or phone of P1's time. Chosen: four times a computer's.
     pub const TABLET: Cost = Cost { turn_ns: 60_000, packet_ns: 8_000, request_ns: 4_000, kib_ns: 1_000 };
 
-    /// One turn of a loop.
+    /// The cost of one turn of a loop.
     pub(crate) fn of_turn(self, packets: usize, requests: usize, bytes: usize) -> u64 {
         self.turn_ns
             + self.packet_ns * packets as u64
@@ -100,8 +100,8 @@ pub fn run(settings: &Settings) -> Result<Measured, SettingsError> {
     run_watched(settings, settings.warmup + settings.time, &mut |_| true)
 }
 
-/// The same; after each `step` of virtual time `go_on` receives the finished part, from 0 to 1, and returns whether to continue. If not, what
-/// was measured until then comes back, with the time that it took.
+/// Like [`run`], but after each `step` of virtual time `go_on` receives the finished fraction (0 to 1) and returns whether to continue.
+/// If not, the measurement until then is returned, with its time.
 ///
 /// # Errors
 /// See [`SettingsError`].
@@ -123,8 +123,8 @@ pub fn run_watched(
     Ok(running.0.measure(time, step, &mut measuring, &mut no_clock).0)
 }
 
-/// Runs it, and says how long the gateway took in reality: `clock` gives the present in nanoseconds, and is asked before and after
-/// each of the gateway's turns. The model itself knows no clock, and does the same whatever this one says.
+/// Like [`run`], but also returns the real time of the gateway's turns: `clock` returns the present in nanoseconds, and is called before
+/// and after each of the gateway's turns. The model itself uses no clock, and its results do not depend on this one.
 ///
 /// # Errors
 /// See [`SettingsError`].
@@ -138,22 +138,22 @@ fn no_clock() -> u64 {
     0
 }
 
-/// The time of the gateway's turns by a caller's clock: its state machine, the load inside it, and the copying of bytes from and to the
-/// modelled TCP. Of the measured time alone.
+/// Real time of the gateway's turns by the caller's clock: its state machine, the load inside it, and the copying of bytes from and to the
+/// modelled TCP. Only of the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timed {
-    /// Turns.
+    /// Number of turns.
     pub turns: u64,
-    /// All of them together, in nanoseconds.
+    /// Total time in nanoseconds.
     pub turns_ns: u64,
 }
 
-/// A cluster under its load that can run on, for a caller that does not know beforehand how long it takes to settle.
+/// A cluster under load that can be continued, for a caller that does not know beforehand how long it takes to settle.
 #[derive(Debug)]
 pub struct Running(world::World);
 
 impl Running {
-    /// At its beginning. The times of `settings` are not used.
+    /// Starts a cluster. The times of `settings` are not used.
     ///
     /// # Errors
     /// See [`SettingsError`].
@@ -162,65 +162,65 @@ impl Running {
         Ok(Running(world::World::new(settings)?))
     }
 
-    /// Runs for this much virtual time, and returns what was measured in it.
+    /// Runs for this much virtual time, and returns its measurement.
     pub fn measure(&mut self, time: Duration) -> Measured {
         self.0.measure(time, time, &mut |_| true, &mut no_clock).0
     }
 
-    /// How often links were given up so far.
+    /// Number of links given up so far.
     #[cfg(test)]
     fn links_broken(&self) -> u64 {
         self.0.links_broken()
     }
 }
 
-/// The results of a run. Counts are of the measured time alone.
+/// The results of a run. Counts only cover the measured time.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Virtual time.
     pub elapsed: Duration,
-    /// Requests that were answered well.
+    /// Requests that succeeded.
     pub requests: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// From a request's entry into the gateway to its answer, in nanoseconds.
+    /// Latency in nanoseconds, from a request's entry into the gateway to its answer.
     pub latency_ns: Histogram<u64>,
-    /// Batches from the gateway.
+    /// Batches sent by the gateway.
     pub batches: u64,
     /// Pieces in them.
     pub pieces: u64,
-    /// Frames of replies from the nodes.
+    /// Reply frames of the nodes.
     pub replies: u64,
-    /// TCP's packets, seen from the gateway.
+    /// TCP packets, seen from the gateway.
     pub packets: Packets,
-    /// The air of all cells, added up.
+    /// Counters of the air, summed over all cells.
     pub air: air::Counters,
-    /// How long the medium was busy, as a fraction of the time, mean over the cells.
+    /// Fraction of the time in which the medium was busy, mean over the cells.
     pub air_busy_fraction: f64,
-    /// How long at least one slot of a node's flash was busy, as a fraction, mean over the nodes that were asked; `None` without flash.
+    /// Fraction of the time in which at least one slot of a node's flash was busy, mean over the loaded nodes; `None` without flash.
     pub flash_busy_fraction: Option<f64>,
-    /// How long the gateway's processor was busy.
+    /// Busy time of the gateway's processor.
     pub gateway_busy: Duration,
-    /// Events of the simulation, warm-up included.
+    /// Events of the simulation, including the warm-up.
     pub events: u64,
 }
 
-/// TCP's packets, seen from the gateway.
+/// TCP packets, seen from the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packets {
-    /// From the gateway, pure acknowledgements included.
+    /// From the gateway, including pure acknowledgements.
     pub sent: u64,
-    /// To the gateway, pure acknowledgements included.
+    /// To the gateway, including pure acknowledgements.
     pub received: u64,
     /// Those of `sent` that carried data.
     pub data_sent: u64,
     /// Those of `received` that carried data.
     pub data_received: u64,
-    /// Bytes of data from the gateway, headers not counted.
+    /// Bytes of data from the gateway, without headers.
     pub bytes_sent: u64,
     /// Bytes of data to the gateway.
     pub bytes_received: u64,
-    /// Packets that the gateway sent again.
+    /// Packets retransmitted by the gateway.
     pub retransmitted: u64,
 }
 
@@ -230,10 +230,10 @@ pub enum SettingsError {
     /// A number is out of range: which, and its range.
     #[error("{0} must be {1}")]
     OutOfRange(&'static str, &'static str),
-    /// The profile of the flash is refused.
+    /// The profile of the flash is invalid.
     #[error(transparent)]
     Flash(#[from] flash::ProfileError),
-    /// The extents do not make a volume.
+    /// The extents do not form a volume.
     #[error(transparent)]
     Layout(#[from] flashmob_core::layout::LayoutError),
 }

@@ -9,27 +9,27 @@ use super::tcp::{Connection, Side};
 use super::{Cost, Settings, SettingsError};
 use crate::flash::{self, Completion, FlashModel, Request, Scheduler};
 
-/// Memory of a node, as the program's default is.
+/// Memory of a node, as by default.
 const MEMORY_BYTES: u64 = 64 * MIB;
-/// Operations in a store that answers without touching anything.
+/// Queue depth of a store that answers without I/O.
 const DEPTH_WITHOUT_FLASH: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct SimNode {
     pub(super) core: Node,
     pub(super) flash: Option<FlashModel>,
-    /// Its connections, by the gateway's number of the link, and what the node calls them.
+    /// Its connections: the gateway's link id, and the node's own.
     links: Vec<(usize, LinkId)>,
-    /// Connections that have something to be read, and those that the last turn wrote to.
+    /// Connections with data to read, and those that the last turn wrote to.
     ready: Vec<usize>,
     pub(super) written: Vec<usize>,
-    /// Its processor is busy until then.
+    /// Its processor is busy until this time.
     pub(super) busy_until: Time,
     pub(super) is_awake: bool,
     pub(super) has_timer: bool,
-    /// When the flash was last asked to be looked at.
+    /// The planned time of the next poll of the flash.
     pub(super) flash_at: Option<Time>,
-    /// Operations in the flash; their number is their place.
+    /// Operations in the flash, by request id.
     in_flash: Vec<Option<(u64, Vec<u8>)>>,
     free: Vec<usize>,
     completions: Vec<Completion>,
@@ -98,7 +98,7 @@ impl SimNode {
         })
     }
 
-    /// Whether the flash has ended something by now.
+    /// Whether the flash has completed operations by now.
     pub(super) fn poll_flash(&mut self, now: Time) -> bool {
         if let Some(flash) = &mut self.flash {
             flash.advance(now, &mut self.completions);
@@ -106,7 +106,7 @@ impl SimNode {
         !self.completions.is_empty()
     }
 
-    /// One turn of its loop. Returns for how long it keeps the processor busy, in nanoseconds.
+    /// One turn of its loop. Returns the processor time in nanoseconds.
     pub(super) fn turn(&mut self, now: Time, connections: &mut [Connection]) -> u64 {
         let mut host = SimHost { now, answers_at_once: self.flash.is_none() };
         let (mut bytes, mut packets) = (0, 0);
@@ -166,7 +166,7 @@ impl SimNode {
         self.ready.retain(|n| *n != number);
     }
 
-    /// A connection has something to be read.
+    /// Marks a connection as having data to read.
     pub(super) fn note_ready(&mut self, number: usize) {
         if !self.ready.contains(&number) {
             self.ready.push(number);
@@ -187,7 +187,7 @@ impl SimNode {
         }
     }
 
-    /// Hands operations to the flash; what it does not know ends at once.
+    /// Submits operations to the flash; those that it does not support complete at once.
     fn begin_ops(&mut self, now: Time) {
         for op in self.core.store_ops().drain(..) {
             let (kind, offset_bytes, len_bytes) = match op.op {

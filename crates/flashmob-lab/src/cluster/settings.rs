@@ -2,15 +2,15 @@
 
 use super::{Settings, SettingsError};
 
-/// Most nodes.
+/// Maximum nodes.
 pub const NODES_MAX: u32 = 1000;
-/// Most links to a node.
+/// Maximum links per node.
 pub const LINKS_MAX: u16 = 256;
-/// Most cells.
+/// Maximum cells.
 pub const CELLS_MAX: u32 = 100;
-/// Most bytes of all outstanding requests together: they are held in memory.
+/// Maximum bytes of all outstanding requests together: they are held in memory.
 pub const OUTSTANDING_BYTES_MAX: u64 = 1 << 30;
-/// Most requests outstanding.
+/// Maximum outstanding requests.
 pub const OUTSTANDING_MAX: u32 = 1 << 20;
 
 impl Settings {

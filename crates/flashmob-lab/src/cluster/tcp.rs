@@ -1,33 +1,33 @@
-//! TCP as Linux does it, as far as packets and their times are concerned: one connection between the gateway and a node.
+//! Linux's TCP, as far as packets and their times are concerned: one connection between the gateway and a node.
 //!
-//! Modelled: segments of at most one MSS without Nagle's wait, slow start and Reno's growth within a window, acknowledgements that
-//! ride on data, wait up to 40 ms, or leave at once when more than a full segment is unacknowledged; selective acknowledgements,
-//! fast retransmission and the retransmission timeout. Left out: the handshake, pacing, and what depends on memory.
+//! Modelled: segments of at most one MSS without Nagle's algorithm, slow start and Reno's growth in a window, acknowledgements that
+//! are piggybacked, delayed by up to 40 ms, or immediate if more than a full segment is unacknowledged; selective acknowledgements,
+//! fast retransmission and the retransmission timeout. Omitted: the handshake, pacing, and effects of memory limits.
 //!
-//! The bytes are real, but they do not travel in segments: the receiver takes them out of the sender's stream when they are due.
+//! The bytes are real, but segments do not carry them: the receiver takes them from the sender's stream when they are due.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use flashmob_core::units::Time;
 
-/// Bytes of data in a full segment: Ethernet's 1,500 less IP's 20 and TCP's 32 with timestamps.
+/// MSS: Ethernet's 1,500 less IP's 20 and TCP's 32 with timestamps.
 pub(super) const MSS_BYTES: u64 = 1448;
 /// The headers of a segment: Ethernet (14), IP (20), TCP with timestamps (32).
 const HEADERS_BYTES: u64 = 66;
-/// Segments in the first flight (RFC 6928).
+/// Initial window in segments (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
-/// Most segments in flight: what a receive buffer of Linux's default maximum lets through on a short way.
+/// Maximum segments in flight: limited by a receive buffer of Linux's default maximum on a short path.
 const WINDOW_MAX: f64 = 400.0;
-/// The longest that an acknowledgement waits for data to ride on (Linux's TCP_DELACK_MIN).
+/// Maximum delay of an acknowledgement (Linux's TCP_DELACK_MIN).
 const ACK_DELAY: Duration = Duration::from_millis(40);
 /// Linux's estimate of the peer's segment size until it has seen a larger one.
 const FIRST_RECEIVE_MSS_BYTES: u64 = 536;
-/// The shortest retransmission timeout (Linux's TCP_RTO_MIN).
+/// Minimum retransmission timeout (Linux's TCP_RTO_MIN).
 const TIMEOUT_MIN: Duration = Duration::from_millis(200);
-/// The longest.
+/// Maximum retransmission timeout.
 const TIMEOUT_MAX: Duration = Duration::from_secs(120);
-/// Segments beyond a missing one after which it counts as lost.
+/// Later segments that must arrive before a missing one counts as lost.
 const REORDERING: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ pub(super) struct Segment {
     sequence: u64,
     len_bytes: u64,
     acknowledged: u64,
-    /// Runs beyond `acknowledged` that arrived already.
+    /// Ranges received beyond `acknowledged` (SACK).
     selective: Vec<(u64, u64)>,
     pub(super) is_repeated: bool,
 }
@@ -66,19 +66,19 @@ impl Segment {
     }
 }
 
-/// A segment that is not acknowledged.
+/// An unacknowledged segment.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
     sequence: u64,
     len_bytes: u64,
     sent: Time,
     arrived: bool,
-    /// Counts as lost, and is not in flight until it is sent again.
+    /// Presumed lost; not in flight until it is retransmitted.
     lost: bool,
     repeated: bool,
 }
 
-/// Data in one direction: the sender's and the receiver's part.
+/// Data in one direction, at the sender and at the receiver.
 #[derive(Debug)]
 struct Flow {
     // The sender.
@@ -94,7 +94,7 @@ struct Flow {
     variation_ns: f64,
     backoff: u32,
     timeout_at: Option<Time>,
-    /// Losses up to here belong to one event.
+    /// Losses before this sequence number belong to one congestion event.
     recovery_end: u64,
     // The receiver.
     received: u64,
@@ -140,7 +140,7 @@ impl Flow {
         (estimate.max(TIMEOUT_MIN) * (1 << self.backoff.min(10))).min(TIMEOUT_MAX)
     }
 
-    /// The next segment that the window lets go: what is lost first, then new data.
+    /// The next segment allowed by the window: retransmissions first, then new data.
     fn next_segment(&mut self, now: Time) -> Option<(u64, u64, bool)> {
         if self.flying.is_empty() && self.next == self.written {
             return None;
@@ -162,7 +162,7 @@ impl Flow {
         Some((sequence, len_bytes, false))
     }
 
-    /// The other end says what it has.
+    /// Handles an acknowledgement from the other side.
     fn acknowledge(&mut self, now: Time, up_to: u64, selective: &[(u64, u64)]) {
         let was_limited = self.in_flight() as f64 >= self.window.floor();
         let mut acknowledged_segments = 0;
@@ -183,7 +183,7 @@ impl Flow {
         if up_to > self.acknowledged {
             self.acknowledged = up_to;
             self.timeout_at = None;
-            // After a timeout the window grows again at once; after a fast retransmission not before that is over.
+            // The window grows immediately after a timeout, but only after the end of recovery following a fast retransmission.
             let in_recovery = up_to < self.recovery_end && self.window >= self.threshold;
             if was_limited && !in_recovery {
                 let grown = f64::from(acknowledged_segments);
@@ -194,7 +194,7 @@ impl Flow {
         self.mark(selective);
     }
 
-    /// Takes note of what arrived out of order, and of what must be lost then.
+    /// Marks segments that arrived out of order, and those that must be lost then.
     fn mark(&mut self, selective: &[(u64, u64)]) {
         if selective.is_empty() {
             return;
@@ -220,7 +220,7 @@ impl Flow {
         }
     }
 
-    /// Nothing was heard for too long: everything that did not arrive is lost.
+    /// The retransmission timeout expired: every segment that has not arrived is presumed lost.
     fn time_out(&mut self) {
         self.threshold = (self.window / 2.0).max(2.0);
         self.window = 1.0;
@@ -239,7 +239,7 @@ impl Flow {
             self.receive_mss_bytes = len_bytes.min(MSS_BYTES);
         }
         if sequence > self.received || end <= self.received {
-            // Out of order, or known: the sender is told at once.
+            // Out of order or duplicate: acknowledge immediately.
             if end > self.received {
                 self.gaps.insert(sequence, end);
             }
@@ -290,7 +290,7 @@ impl Connection {
         flow.written += bytes.len() as u64;
     }
 
-    /// Passes everything that the program at `side` may read to `take`.
+    /// Passes all data readable by the program at `side` to `take`.
     pub(super) fn read(&mut self, side: Side, mut take: impl FnMut(&[u8])) {
         let flow = &mut self.flows[side.other() as usize];
         let len = (flow.received - flow.taken) as usize;
@@ -303,7 +303,7 @@ impl Connection {
         flow.taken = flow.received;
     }
 
-    /// Whether the program at `side` has something to read.
+    /// Whether the program at `side` has data to read.
     pub(super) fn has_data(&self, side: Side) -> bool {
         let flow = &self.flows[side.other() as usize];
         flow.received > flow.taken
@@ -326,7 +326,7 @@ impl Connection {
         Some(Segment { from: side, sequence, len_bytes, acknowledged, selective, is_repeated })
     }
 
-    /// A packet arrived at the other side of its sender.
+    /// A packet arrived at the side opposite its sender.
     pub(super) fn arrived(&mut self, now: Time, segment: &Segment) {
         self.flows[segment.from.other() as usize].acknowledge(now, segment.acknowledged, &segment.selective);
         if segment.len_bytes > 0 {
@@ -338,7 +338,7 @@ impl Connection {
         }
     }
 
-    /// When `side` has something to do although nothing arrives.
+    /// When a timer of `side` expires.
     pub(super) fn deadline(&self, side: Side) -> Option<Time> {
         let ack_at = self.flows[side.other() as usize].ack_at;
         self.flows[side as usize].timeout_at.into_iter().chain(ack_at).min()

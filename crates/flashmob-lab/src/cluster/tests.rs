@@ -1,4 +1,4 @@
-//! The cluster as a whole: what must hold whatever its numbers are, and what the papers and the design say of it.
+//! The whole cluster: invariants for any settings, and the findings of the papers and the design.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn it_can_be_stopped_and_says_how_long_it_ran() {
 
 #[test]
 fn packets_carry_what_the_batch_protocol_writes() {
-    // The figures of docs/wire-protocol.md: one read there and back, and a hundred of them.
+    // The figures of docs/wire-protocol.md: one read, request and reply, and a hundred of them.
     let one = of(|s| s.batch = BatchMode::Fixed(1));
     let bytes = |m: &Measured| {
         (m.packets.bytes_sent as f64 / m.batches as f64, m.packets.bytes_received as f64 / m.replies as f64)
@@ -100,7 +100,7 @@ fn a_lossy_air_costs_but_loses_nothing() {
 
 #[test]
 fn what_long_ways_do_to_a_window_shows_in_the_rate() {
-    // One request at a time over 20 ms each way: 40 ms and what it takes besides.
+    // One outstanding request with a delay of 20 ms each way: 40 ms plus processing.
     let far = of(|s| (s.air, s.outstanding, s.flash) = (Profile::parse("wan,delay=20ms").unwrap(), 1, None));
     let time_ms = far.latency_ns.mean() / 1e6;
     assert!((40.0..41.0).contains(&time_ms), "{time_ms}");
@@ -129,7 +129,7 @@ fn the_papers_shape_is_there() {
     assert!((7.0..12.0).contains(&ratio), "C8: {ratio}");
 }
 
-/// Sweeps until nothing is left to chance but a few per cent.
+/// Runs long enough that results vary by a few per cent only.
 fn settled(n: u32, m: u16, batch: BatchMode, block_bytes: u32) -> Measured {
     of(move |s| {
         (s.nodes, s.loaded_nodes, s.links, s.batch, s.block_bytes) = (n, n, m, batch, block_bytes);
@@ -146,7 +146,7 @@ fn auto_is_as_fast_as_the_best_k_with_fewer_frames_for_any_number_of_nodes() {
             let auto = settled(n, m, BatchMode::Auto, 1);
             let fixed: Vec<Measured> = [1, 10, 100].map(|k| settled(n, m, BatchMode::Fixed(k), 1)).into();
             let best = fixed.iter().map(rate).fold(0.0, f64::max);
-            // A batch of hundreds more or less within the time is all that may differ.
+            // The rates may only differ by one batch of hundreds within the time.
             assert!(rate(&auto) > 0.97 * best, "n={n} m={m}: {} against {best}", rate(&auto));
             assert!(rate(&auto) > 0.97 * limit * f64::from(n), "n={n} m={m}: {}", rate(&auto));
             let frames = (frames_per_request(&auto), frames_per_request(&fixed[2]));
@@ -173,7 +173,7 @@ fn one_request_alone_takes_as_long_with_auto_as_with_k_1() {
 #[test]
 fn large_reads_fill_the_air() {
     let auto = settled(8, 1, BatchMode::Auto, 4096);
-    // What the air carries of TCP: the same nodes when they only stream.
+    // TCP throughput of the medium: the same nodes streaming.
     let streams = of(|s| {
         (s.nodes, s.loaded_nodes, s.block_bytes, s.outstanding, s.flash) = (8, 8, 1 << 18, 64, None);
         (s.warmup, s.time) = (Duration::from_secs(4), Duration::from_secs(12));
@@ -198,7 +198,7 @@ fn cells_add_up() {
 
 #[test]
 fn a_link_that_was_given_up_is_made_anew() {
-    // Half of all packets are lost, each way: now and then TCP says nothing for so long that the gateway gives the link up.
+    // Half of all packets are lost each way: TCP occasionally stalls for so long that the gateway gives the link up.
     let air = Profile::parse("wan,rate=1Mbit,delay=5ms,loss=50%").unwrap();
     let lossy = Settings { nodes: 1, loaded_nodes: 1, air, outstanding: 1, ..settings() };
     let mut running = Running::new(&lossy).unwrap();

@@ -17,7 +17,7 @@ use crate::flash::FlashModel;
 
 /// The gateway's port in every cell; nodes follow.
 const GATEWAY_PORT: u32 = 0;
-/// How long a connection takes to be made; nothing is measured of it.
+/// Time to establish a connection; it is not measured.
 const CONNECT_TIME: Duration = Duration::from_millis(1);
 /// Shortest virtual time between two calls of `go_on`.
 const STEP_MIN: Duration = Duration::from_micros(1);
@@ -30,7 +30,7 @@ enum Event {
     GatewayTimer,
     NodeTurn(usize),
     NodeTimer(usize),
-    /// The data written on this connection at this side leaves the host.
+    /// Data written on this connection at this side leaves the host.
     Send(usize, Side),
     Timer(usize, Side),
     Connected(usize),
@@ -46,15 +46,15 @@ pub(super) struct World {
     outcomes: Vec<Outcome>,
     pub(super) gateway: SimGateway,
     pub(super) nodes: Vec<SimNode>,
-    /// By the gateway's link.
+    /// By link id of the gateway.
     connections: Vec<Connection>,
     is_connected: Vec<bool>,
-    /// How many connections each link had before this one.
+    /// Number of earlier connections of each link.
     attempts: Vec<u32>,
     timers: Vec<[Option<Time>; 2]>,
-    /// A link's node, its place among the node's links, its cell, and its node's port there.
+    /// A link's node, its index among the node's links, its cell, and its node's port there.
     routes: Vec<Route>,
-    /// Segments on the air: the link, and which of the link's connections they belong to.
+    /// Segments on the air: link and its connection attempt.
     segments: Slab<(usize, u32, Segment)>,
     pub(super) packets: Packets,
     connect: Vec<LinkId>,
@@ -70,7 +70,7 @@ struct Route {
     port: Port,
 }
 
-/// Sets `planned` to `next` if that is earlier, and returns it then: the caller has to add an event.
+/// Sets `planned` to `next` if that is earlier, and returns it then: the caller must add an event.
 fn sooner(planned: &mut Option<Time>, next: Option<Time>) -> Option<Time> {
     let next = next.filter(|next| planned.is_none_or(|at| *next < at))?;
     Some(*planned.insert(next))
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// The gateway has given a link up. The node learns of it at once: half-open connections are the fault simulator's matter.
+    /// The gateway has given a link up. The node learns of it at once: half-open connections belong to the fault simulator.
     fn disconnect(&mut self, link: usize) {
         self.connections[link] = Connection::new();
         self.attempts[link] += 1;
@@ -296,7 +296,7 @@ impl World {
         }
     }
 
-    /// Puts everything on the air that TCP lets go at this side.
+    /// Sends everything that TCP at this side allows.
     fn send(&mut self, link: usize, side: Side) {
         let route = self.routes[link];
         let mut sent = false;
@@ -342,7 +342,7 @@ impl World {
         }
     }
 
-    /// Lets the air of a cell go on up to now, and hands over what arrived.
+    /// Advances the air of a cell to now, and delivers what arrived.
     fn move_air(&mut self, cell: usize) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.airs[cell].advance(self.now, &mut outcomes);
@@ -375,7 +375,7 @@ impl World {
                 }
             }
         }
-        // What the acknowledgement lets go, or an acknowledgement that does not wait.
+        // Sends data released by the acknowledgement, or an immediate acknowledgement.
         self.at(self.now, Event::Send(link, side));
     }
 

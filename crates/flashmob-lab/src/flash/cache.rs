@@ -1,45 +1,45 @@
-//! A much simplified page cache with readahead, for a modelled device that is read through one.
+//! A much simplified page cache with readahead, for reads from a modelled device.
 //!
-//! It only knows which pages are there. Its limits: it never evicts (give it a [`PageCache::drop_all`]
-//! instead), two threads that miss the same page at once both fetch it, readahead is fetched when the page before is
-//! missed and not earlier in the background, writes pass it by.
+//! It only tracks which pages are cached. Its limits: it never evicts (use [`PageCache::drop_all`]
+//! instead), two threads that miss the same page at once both fetch it, readahead is triggered by a miss
+//! and not earlier in the background, and writes bypass it.
 
 use std::collections::HashMap;
 
 use super::{BLOCK_BYTES, blocks_touched};
 
-/// The first window of readahead in blocks: 16 KiB, as Linux begins with for reads of one page.
+/// Initial readahead window in blocks: 16 KiB, like Linux's for reads of one page.
 const WINDOW_MIN: u64 = 4;
-/// The largest: 128 KiB, the default of Linux (`read_ahead_kb`).
+/// Maximum readahead window in blocks: 128 KiB, the default of Linux (`read_ahead_kb`).
 const WINDOW_MAX: u64 = 32;
-/// Blocks in one piece of the bitset: 16 MiB of the device in 512 bytes.
+/// Blocks per chunk of the bitset: 16 MiB of the device in 512 bytes.
 const CHUNK_BLOCKS: u64 = 4096;
-/// Submitters whose reading is followed; with more, all are forgotten and begin anew.
+/// Maximum tracked submitters; one more resets the tracking of all.
 const SUBMITTERS_MAX: usize = 4096;
 
 /// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// Nothing: all of it is there.
+    /// All of it is cached.
     Hit,
-    /// This from the device, whole blocks, up to the end of the device; then [`PageCache::fetched`].
+    /// Fetch this from the device, in whole blocks up to the end of the device; then call [`PageCache::fetched`].
     Fetch {
-        /// Where to begin.
+        /// Where the fetch begins.
         offset_bytes: u64,
-        /// How much.
+        /// How long it is.
         len_bytes: u64,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// The byte after its last read.
+    /// The end of its last read.
     end_bytes: u64,
-    /// Its last window in blocks; 0 while it does not read on.
+    /// Its last window in blocks; 0 if it does not read sequentially.
     window: u64,
 }
 
-/// Which blocks of a device are in memory.
+/// The set of a device's cached blocks.
 #[derive(Clone, Debug)]
 pub struct PageCache {
     size_bytes: u64,
@@ -49,14 +49,14 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// An empty cache before a device of `size_bytes`. It takes memory as it fills: 32 KiB for each GiB.
+    /// An empty cache for a device of `size_bytes`. Memory grows with its content: 32 KiB per GiB.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
         PageCache { size_bytes, chunks: HashMap::new(), blocks: 0, readings: HashMap::new() }
     }
 
-    /// The fetch that a read needs, with readahead: none unless `submitter` reads on where it left off, then
-    /// twice as far each time, up to 128 KiB. The read must lie within the device.
+    /// The fetch that a read needs, with readahead: none unless `submitter` continues its previous read, then
+    /// doubled each time, up to 128 KiB. The read must lie within the device.
     pub fn lookup(&mut self, submitter: u32, offset_bytes: u64, len_bytes: u64) -> Lookup {
         let last = self.readings.get(&submitter).copied();
         let reads_on = last.is_some_and(|last| last.end_bytes == offset_bytes);
@@ -82,7 +82,7 @@ impl PageCache {
         lookup
     }
 
-    /// The blocks of a fetch have come.
+    /// Marks the blocks of a completed fetch as cached.
     pub fn fetched(&mut self, offset_bytes: u64, len_bytes: u64) {
         let (first, end) = blocks_touched(offset_bytes, len_bytes);
         for block in first..end {
@@ -94,13 +94,13 @@ impl PageCache {
         }
     }
 
-    /// How many bytes are there, in whole blocks.
+    /// Cached bytes, in whole blocks.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.blocks * BLOCK_BYTES
     }
 
-    /// Forgets everything, also how submitters read.
+    /// Drops all blocks and the readahead state.
     pub fn drop_all(&mut self) {
         self.chunks.clear();
         self.readings.clear();

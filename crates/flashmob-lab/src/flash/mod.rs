@@ -1,5 +1,5 @@
-//! A model of a storage device and of the scheduler before it: requests with the time of their arrival in,
-//! completions with the time of their end out.
+//! A model of a storage device and its I/O scheduler. Input: requests with their arrival times. Output:
+//! completions with their times.
 //!
 //! It does no I/O, reads no clock and moves no data: time is an argument, and the same profile, seed and requests
 //! give the same completions on every machine. So it runs in virtual time as well as behind threads that wait for
@@ -10,15 +10,15 @@
 //!            none, mq-deadline, bfq    (disks only)             service time by size, step, op
 //! ```
 //!
-//! - [`Profile`]: the numbers of a device, and those that are built in
-//! - [`Scheduler`]: in what order waiting requests go to the device
+//! - [`Profile`]: the parameters of a device, and the built-in devices
+//! - [`Scheduler`]: the order in which waiting requests go to the device
 //! - [`FlashModel`]: the device with its queue
-//! - [`PageCache`]: a much simplified page cache with readahead, to be put in front where one is wanted
+//! - [`PageCache`]: an optional, much simplified page cache with readahead
 //!
-//! Its purpose is to show the effects that the papers behind this project describe. Random reads grow with threads up to
+//! Its purpose is to show the effects that this project's papers describe. Random reads scale with threads up to
 //! the number of slots and then stay flat; a read of one byte costs a block; an upward step is cheaper than a
-//! downward one, so the scheduler's order counts. **It is no forecast for a particular device**: which numbers
-//! were published and which were chosen stands beside each of them in [`profile`] and in `docs/models.md`.
+//! downward one, so the scheduler's order matters. **It is no forecast for a particular device**: [`profile`] and
+//! `docs/models.md` state for each number whether it was published or chosen.
 
 pub mod cache;
 pub mod model;
@@ -36,11 +36,11 @@ pub use profile::{Cost, Profile, ProfileError, Rotation};
 pub use request::{Completion, Op, Request, RequestError};
 pub use scheduler::{Scheduler, SchedulerError};
 
-/// The unit in which devices and page cache work, in bytes: the block of ext4 and the page of Linux. P1 found that
-/// reads smaller than this are no cheaper.
+/// The block size of devices and page cache in bytes: ext4's block and Linux's page. P1 found that
+/// smaller reads are no cheaper.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// The blocks that `len_bytes` from `offset_bytes` touch: the first, and the one after the last.
+/// The blocks touched by `len_bytes` at `offset_bytes`: the first, and the one after the last.
 #[must_use]
 pub fn blocks_touched(offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
     (offset_bytes / BLOCK_BYTES, (offset_bytes + len_bytes).div_ceil(BLOCK_BYTES))

@@ -1,4 +1,4 @@
-//! The device with its queue: what is submitted, served and done, in virtual time.
+//! The device with its queue: submission, service and completion in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,12 +12,12 @@ use super::request::{Completion, Op, Request, RequestError};
 use super::scheduler::{Queue, Scheduler, Waiting};
 use super::service::Service;
 
-/// How many requests may wait; more are refused.
+/// Maximum waiting requests; more are refused.
 pub const WAITING_MAX: usize = 65_536;
-/// How often the drive may take a nearer request before one that it already holds. Chosen.
+/// Maximum number of times that a nearer request overtakes one in the drive's queue. Chosen.
 const PASSED_MAX: u32 = 32;
 
-/// In a slot. Ordered by the end of service; those that end together by the order in which they began.
+/// A request in a slot. Ordered by the end of service; then by the begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct InService {
     done: Time,
@@ -27,33 +27,33 @@ struct InService {
     started: Time,
 }
 
-/// A request that a slot began to serve.
+/// The begin of service of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// The request.
     pub request: Request,
-    /// When the slot began.
+    /// When service began.
     pub started: Time,
-    /// When it will be done.
+    /// When service will end.
     pub done: Time,
-    /// Requests in slots then, this one included.
+    /// Requests in slots at that time, including this one.
     pub in_service: usize,
 }
 
-/// In the drive's own queue.
+/// A request in the drive's own queue.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     waiting: Waiting,
-    /// How often a nearer one was taken first.
+    /// Number of nearer requests that have overtaken this one.
     passed: u32,
 }
 
 /// A device and its queue.
 ///
-/// The caller says what comes in and when ([`submit`](Self::submit)), asks when something will be done
-/// ([`next_event`](Self::next_event)), and fetches what is done ([`advance`](Self::advance)). Time never runs
+/// The caller submits requests with their times ([`submit`](Self::submit)), asks for the next completion
+/// ([`next_event`](Self::next_event)), and collects completions ([`advance`](Self::advance)). Time never runs
 /// backwards: a `now` before the latest that the model has seen counts as that one. Between those calls the model
-/// does everything in the order of virtual time, so it does not matter how often `advance` is called: a slot takes
+/// processes events in the order of virtual time, so it does not matter how often `advance` is called: a slot takes
 /// the next request when it *became* free.
 #[derive(Clone, Debug)]
 pub struct FlashModel {
@@ -73,10 +73,10 @@ pub struct FlashModel {
 }
 
 impl FlashModel {
-    /// A device of `size_bytes` that has served nothing yet. Service times are drawn from `seed`.
+    /// A device of `size_bytes`, without any requests. Service times are drawn from `seed`.
     ///
     /// # Errors
-    /// A size of 0 or beyond 8 EiB, or a profile with numbers out of range.
+    /// The size is 0 or beyond 8 EiB, or a number of the profile is out of range.
     pub fn new(profile: &Profile, scheduler: Scheduler, size_bytes: u64, seed: u64) -> Result<Self, ProfileError> {
         profile.check()?;
         if size_bytes == 0 || size_bytes > 1 << 63 {
@@ -99,22 +99,22 @@ impl FlashModel {
         })
     }
 
-    /// How many requests wait for a slot.
+    /// Requests waiting for a slot.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.drive.len()
     }
 
-    /// How many requests are in a slot.
+    /// Requests in slots.
     #[must_use]
     pub fn in_service(&self) -> usize {
         self.in_service.len()
     }
 
-    /// Hands in `request` at `now`.
+    /// Submits `request` at `now`.
     ///
     /// # Errors
-    /// It reaches beyond the device, is empty or too long, or too many wait already. It has left no trace then.
+    /// The request is empty, too long or beyond the device's end, or too many are waiting. The model is unchanged.
     pub fn submit(&mut self, now: Time, request: Request) -> Result<(), RequestError> {
         request.check(self.size_bytes)?;
         self.run_until(now);
@@ -127,16 +127,16 @@ impl FlashModel {
         Ok(())
     }
 
-    /// When the next request will be done; none if nothing is in service. What is done already and was not fetched
-    /// yet does not count: [`advance`](Self::advance) has it.
+    /// The time of the next completion; `None` if no request is in service. Completions that have not been collected
+    /// yet are ignored: [`advance`](Self::advance) returns them.
     ///
-    /// It may become sooner with each request that is submitted.
+    /// Each submission may make it earlier.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.in_service.peek().map(|Reverse(next)| next.done)
     }
 
-    /// How long after `now` the next request will be done: zero if it is due, or done already; none if there is none.
+    /// The time from `now` to the next completion: zero if it is due or not collected yet; `None` if there is none.
     #[must_use]
     pub fn next_event_in(&self, now: Time) -> Option<Duration> {
         if !self.done.is_empty() {
@@ -145,19 +145,19 @@ impl FlashModel {
         self.next_event().map(|at| at.since(now))
     }
 
-    /// Does everything up to and including `now`, and appends what is done to `completions`, in the order of time.
+    /// Processes all events up to and including `now`, and appends completions to `completions`, in the order of time.
     pub fn advance(&mut self, now: Time, completions: &mut Vec<Completion>) {
         self.run_until(now);
         completions.extend(self.done.drain(..));
     }
 
-    /// From now on remember what a slot begins to serve, for [`take_starts`](Self::take_starts). For those who wait
-    /// in real time: once a request is in a slot, the time of its end is fixed.
+    /// Enables the recording of begins of service, for [`take_starts`](Self::take_starts). For callers that wait
+    /// in real time: once a request is in a slot, its completion time is fixed.
     pub fn record_starts(&mut self) {
         self.starts.get_or_insert_default();
     }
 
-    /// The requests that slots began to serve since the last call, in that order. Empty without
+    /// The begins of service since the last call, in order. Empty without
     /// [`record_starts`](Self::record_starts).
     pub fn take_starts(&mut self, starts: &mut Vec<Start>) {
         if let Some(recorded) = &mut self.starts {
@@ -165,13 +165,13 @@ impl FlashModel {
         }
     }
 
-    /// Counts since the start or the last reset.
+    /// Counters since the start or the last reset.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Sets all counters to zero. The device stays where it is.
+    /// Sets all counters to zero. The state of the device is kept.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
     }
@@ -218,7 +218,7 @@ impl FlashModel {
         }
     }
 
-    /// The next for a slot: of the scheduler, or the nearest of those that the drive holds.
+    /// The next request for a slot: the nearest in the drive's queue, which is filled from the scheduler.
     fn next(&mut self) -> Option<Waiting> {
         while self.drive.len() <= self.drive_queue {
             let Some(waiting) = self.queue.pop(self.now) else { break };

@@ -1,4 +1,4 @@
-//! A flash as the device of a store: [`DeviceModel`] over [`FlashModel`].
+//! A modelled flash as a store's device: [`DeviceModel`] over [`FlashModel`].
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use flashmob_core::units::Time;
 use super::request::REQUEST_BYTES_MAX;
 use super::{BLOCK_BYTES, Completion, FlashModel, Op, Profile, Request, Scheduler};
 
-/// A flash to be modelled.
+/// A flash model to be started.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     /// The device.
     pub profile: Profile,
-    /// The random seed of differences between service times.
+    /// The random seed of service times.
     pub seed: u64,
 }
 
-/// One at work.
+/// A started model.
 #[derive(Debug)]
 struct Running {
     model: FlashModel,
-    // Used again and again, so that nothing is allocated for them.
+    // Reused, to avoid allocations.
     completions: Vec<Completion>,
 }
 
@@ -44,7 +44,7 @@ impl DeviceModel for Model {
         self.profile.store_depth()
     }
 
-    /// Operations reach the device in the order in which they are submitted: sorting is the node's part.
+    /// Requests reach the device in the order of submission: sorting is the node's part.
     fn start(&self, size_bytes: u64) -> Result<Box<dyn RunningModel>, String> {
         let mut profile = self.profile;
         if planted::is(Bug::ServiceTimeDoubled) {
@@ -62,7 +62,7 @@ impl RunningModel for Running {
             op::Op::Read => (Op::Read, len_bytes),
             op::Op::Write => (Op::Write, len_bytes),
             op::Op::Flush => (Op::Flush, 0),
-            // A device notes that the blocks are empty, which is a write of a block, however many they are.
+            // Deallocation of any number of blocks counts as a write of one block.
             op::Op::Trim | op::Op::WriteZeroes => (Op::Write, len_bytes.min(BLOCK_BYTES)),
         };
         let offset_bytes = if op == Op::Flush { 0 } else { offset_bytes };

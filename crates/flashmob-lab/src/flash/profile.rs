@@ -1,7 +1,7 @@
-//! The numbers of a device, and the devices that are built in.
+//! The parameters of a device, and the built-in devices.
 //!
-//! Each number says where it comes from: **paper** (a figure of the papers this project starts from), **standard**,
-//! or **chosen** (nobody published it; it is there to show a mechanism, or is usual for the kind of device). The
+//! The source of each number is stated: **paper** (a figure of the papers this project starts from), **standard**,
+//! or **chosen** (not published; it is there to show a mechanism, or is typical for the kind of device). The
 //! same table, with units, is in `docs/models.md`.
 
 mod known;
@@ -11,30 +11,30 @@ use crate::resembling::{hint, resembling};
 /// The cost of reads or writes of one device, in nanoseconds of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// A request elsewhere than where the last one ended, with its first block, everything included that is not
-    /// [`Rotation`]. A step upward costs this; one downward [`Profile::backward_percent`] more.
+    /// A random request (not at the end of the previous one) including its first block, without
+    /// [`Rotation`]. An upward step costs this; a downward one [`Profile::backward_percent`] more.
     pub access_ns: u64,
-    /// A request that begins in the block after the last one's, with its first block: no access, an open page,
+    /// A sequential request (directly after the previous one) including its first block: no access, an open page,
     /// or the drive's own readahead.
     pub sequential_ns: u64,
     /// Each further block of 4 KiB.
     pub block_ns: u64,
 }
 
-/// A disk that turns and has an arm. The time to reach a place comes on top of [`Cost::access_ns`].
+/// A rotating disk with an arm. Positioning time is added to [`Cost::access_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// One turn.
+    /// Time of one rotation.
     pub turn_ns: u64,
-    /// The bytes of one track: places this far apart lie at the same angle.
+    /// Bytes per track: addresses this far apart have the same angle.
     pub track_bytes: u64,
-    /// The arm to the next track, settled.
+    /// Seek time to the next track, including settling.
     pub seek_min_ns: u64,
-    /// The arm over `stroke_bytes`. In between it goes by the square root of the distance.
+    /// Seek time over `stroke_bytes`. In between it follows the square root of the distance.
     pub seek_max_ns: u64,
-    /// The whole disk. The part of it that a file fills is usually much smaller.
+    /// Size of the whole disk. The part that a file occupies is usually much smaller.
     pub stroke_bytes: u64,
-    /// How many requests the drive holds besides those in its slots, to take the nearest of them first.
+    /// Queue depth of the drive besides requests in its slots; it serves the nearest of them first.
     pub queue: u32,
 }
 
@@ -43,62 +43,62 @@ pub struct Rotation {
 pub struct Profile {
     /// Its name on the command line.
     pub name: &'static str,
-    /// One line on what it stands for.
+    /// A one-line description.
     pub description: &'static str,
-    /// How many requests it serves at once.
+    /// Number of requests that are served in parallel.
     pub slots: u32,
     /// The cost of reads.
     pub read: Cost,
-    /// The cost of writes, until the device has them.
+    /// The cost of writes, until they are in the device's cache.
     pub write: Cost,
-    /// A flush after writes.
+    /// The cost of a flush after writes.
     pub flush_ns: u64,
-    /// A flush with nothing written since the last one.
+    /// The cost of a flush without writes since the last one.
     pub flush_clean_ns: u64,
-    /// How much more an access costs, in percent, when its address lies far below where the last request ended.
+    /// Additional access cost, in percent, of an address far below the end of the last request.
     pub backward_percent: u32,
-    /// From which distance on it costs all of that; nearer it costs in proportion.
+    /// Distance from which on the full additional cost applies; below it is proportional to the distance.
     pub backward_full_at_bytes: u64,
-    /// By how much a service time differs from its mean, at most, in percent: a bell (the sum of four uniform
+    /// Maximum deviation of a service time from its mean, in percent: bell-shaped (the sum of four uniform
     /// numbers) with a standard deviation of 0.29 times this.
     pub jitter_percent: u32,
-    /// For disks.
+    /// Only for rotating disks.
     pub rotation: Option<Rotation>,
 }
 
-/// Why a profile cannot be used.
+/// Why a profile is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// No profile has this name; the second may be meant.
+    /// No profile has this name; the second field is the closest one.
     #[error("there is no modelled device '{}'; there are {}{}", .0, Profile::names().join(", "), hint(*.1))]
     Unknown(String, Option<&'static str>),
     /// A number is out of range: the profile, the field, the range.
     #[error("the profile '{0}' cannot be: {1} must be {2}")]
     OutOfRange(&'static str, &'static str, &'static str),
-    /// The device would have this many bytes: none, or more than any has.
+    /// The device's size in bytes is 0 or too large.
     #[error("a modelled device of {0} bytes; it must have 1 byte to 8 EiB")]
     Size(u64),
 }
 
-/// One hour: no time in a profile may be longer, so that no sum of them overflows.
+/// One hour: maximum time in a profile, so that no sum of them overflows.
 const NS_MAX: u64 = 3_600_000_000_000;
-/// One second: the longest time for a single block.
+/// One second: maximum time of a single block.
 const BLOCK_NS_MAX: u64 = 1_000_000_000;
 
 impl Profile {
-    /// All that are built in.
+    /// All built-in profiles.
     pub const ALL: [Profile; 6] = known::ALL;
 
-    /// The names of all that are built in.
+    /// The names of all built-in profiles.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         Profile::ALL.iter().map(|profile| profile.name).collect()
     }
 
-    /// The built-in profile of that name, capitals and underscores forgiven.
+    /// Returns the built-in profile with this name, ignoring case and underscores.
     ///
     /// # Errors
-    /// There is none; the message lists those that there are.
+    /// There is no such profile; the message lists the existing ones.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         let plain = name.to_lowercase().replace('_', "-");
         Profile::ALL
@@ -107,19 +107,19 @@ impl Profile {
             .ok_or_else(|| ProfileError::Unknown(name.to_string(), resembling(name, &Profile::names())))
     }
 
-    /// How many requests a program that sorts by itself should have in such a device at once: as many as slots, as many again (at
-    /// least four) to refill them before the program runs again, and what a drive holds itself. What waits in the program can still be
-    /// sorted.
+    /// Queue depth for a program that sorts by itself: one request per slot, as many again (at
+    /// least four) to refill the slots before the program runs again, and the drive's own queue. Requests beyond it wait in the
+    /// program, where they can still be sorted.
     #[must_use]
     pub fn store_depth(&self) -> usize {
         let slots = self.slots as usize;
         slots + slots.max(4) + self.rotation.map_or(0, |rotation| rotation.queue as usize)
     }
 
-    /// Whether its numbers make sense.
+    /// Validates the numbers.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first invalid number.
     pub fn check(&self) -> Result<(), ProfileError> {
         let wrong = |field, range| Err(ProfileError::OutOfRange(self.name, field, range));
         let costs = [self.read, self.write];

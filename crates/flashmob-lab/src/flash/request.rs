@@ -2,7 +2,7 @@
 
 use flashmob_core::units::Time;
 
-/// The longest single request in bytes: 128 MiB, four times what NBD servers commonly allow.
+/// Maximum size of a request in bytes: 128 MiB, four times the common limit of NBD servers.
 pub const REQUEST_BYTES_MAX: u64 = 128 << 20;
 
 /// The operation of a request.
@@ -10,65 +10,65 @@ pub const REQUEST_BYTES_MAX: u64 = 128 << 20;
 pub enum Op {
     /// Reads.
     Read,
-    /// Writes, until the device has the bytes in its cache.
+    /// Writes into the device's cache.
     Write,
-    /// Brings what has been written out of the device's cache. It has no place: offset and length must be 0.
+    /// Flushes the device's cache. Offset and length must be 0.
     Flush,
 }
 
 /// One request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The caller's name for it, given back in its [`Completion`]. The model never looks at it.
+    /// The caller's id, returned in its [`Completion`]. The model does not interpret it.
     pub id: u64,
-    /// Who asks: the thread. Schedulers that share between askers tell them apart by it.
+    /// The submitting thread, for schedulers that share the device between submitters.
     pub submitter: u32,
     /// The operation.
     pub op: Op,
-    /// Where it begins.
+    /// Offset in bytes.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub len_bytes: u64,
 }
 
-/// A request that is done.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request's `id`.
     pub id: u64,
-    /// When it came.
+    /// The time of submission.
     pub submitted: Time,
-    /// When a slot began to serve it.
+    /// The begin of service.
     pub started: Time,
-    /// When it was done.
+    /// The time of completion.
     pub at: Time,
 }
 
-/// Why a request is refused. Nothing of it has happened then.
+/// Why a request is refused. A refused request has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Length, offset and the size of the device, in bytes: the request reaches beyond the end.
+    /// The request extends beyond the end of the device: length, offset and device size, in bytes.
     #[error("{0} bytes at {1} reach beyond the end of the modelled device of {2} bytes")]
     BeyondEnd(u64, u64, u64),
-    /// A read or write of no bytes.
+    /// A read or write has no bytes.
     #[error("a read or write of 0 bytes; give it at least one")]
     Empty,
-    /// A flush with an offset or a length.
+    /// A flush has an offset or a length.
     #[error("a flush has no place; leave its offset and length 0")]
     FlushWithPlace,
-    /// More bytes than [`REQUEST_BYTES_MAX`].
+    /// The length exceeds [`REQUEST_BYTES_MAX`].
     #[error("{0} bytes in one request; cut it into pieces of at most {REQUEST_BYTES_MAX}")]
     TooLong(u64),
-    /// This many requests wait already, [`super::model::WAITING_MAX`].
+    /// Too many requests are waiting: this many, [`super::model::WAITING_MAX`].
     #[error("{0} requests wait for the modelled device already; wait for some to finish")]
     TooMany(usize),
 }
 
 impl Request {
-    /// Whether a device of `size_bytes` can do it.
+    /// Validates the request for a device of `size_bytes`.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first violated rule.
     pub fn check(&self, size_bytes: u64) -> Result<(), RequestError> {
         let Request { offset_bytes, len_bytes, .. } = *self;
         if self.op == Op::Flush {

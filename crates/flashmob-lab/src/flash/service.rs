@@ -1,4 +1,4 @@
-//! How long a device serves a request, given where it was before.
+//! Service times of requests, given the position of the device.
 
 use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
@@ -9,13 +9,13 @@ use super::request::{Op, Request};
 use super::{BLOCK_BYTES, Counters};
 use crate::random::Random;
 
-/// Where the device stands, and what its numbers make of that.
+/// The position of a device, and its profile.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     profile: Profile,
-    /// The block after the last that was served; none before the first request.
+    /// The block after the last request; `None` before the first one.
     head: Option<u64>,
-    /// Something was written since the last flush.
+    /// There were writes since the last flush.
     unflushed: bool,
     random: Random,
 }
@@ -25,7 +25,7 @@ impl Service {
         Service { profile, head: None, unflushed: false, random: Random::new(seed) }
     }
 
-    /// Begins `request` at `now`: moves the head, counts the step, and says how many nanoseconds it takes.
+    /// Begins `request` at `now`: moves the head, counts the step, and returns the service time in nanoseconds.
     pub(super) fn begin(&mut self, now: Time, request: &Request, counters: &mut Counters) -> u64 {
         let profile = self.profile;
         let cost = match request.op {
@@ -59,7 +59,7 @@ impl Service {
         electronics_ns + turning_ns
     }
 
-    /// The drive's own estimate of the time to reach a request, by which it sorts.
+    /// The drive's own estimate of the positioning time, by which it sorts.
     pub(super) fn reach_ns(&self, now: Time, request: &Request) -> u64 {
         let (first, _) = blocks_touched(request.offset_bytes, request.len_bytes);
         match &self.profile.rotation {
@@ -69,7 +69,7 @@ impl Service {
         }
     }
 
-    /// A step back costs more, and the more the further, up to a limit.
+    /// A downward step costs more, in proportion to its distance up to a limit.
     fn penalty_ns(&self, cost: &Cost, first: u64) -> u64 {
         let back_bytes = self.head.map_or(0, |head| head.saturating_sub(first)) * BLOCK_BYTES;
         let full_bytes = self.profile.backward_full_at_bytes.max(1);
@@ -81,14 +81,14 @@ impl Service {
         u64::try_from(share).unwrap_or(most_ns)
     }
 
-    /// The arm moves by the square root of the distance (it accelerates half of the way and brakes for the rest);
-    /// then the platter has to turn until the place is under the head. Its angle follows from the time.
+    /// Seek time follows the square root of the distance (the arm accelerates for half of it and then brakes);
+    /// then rotational latency until the address is under the head. The angle follows from the time.
     fn positioning_ns(&self, rotation: &Rotation, now: Time, first: u64, before_ns: u64) -> u64 {
         let track = |block: u64| block * BLOCK_BYTES / rotation.track_bytes;
         let seek_ns = match self.head.map(|head| track(head).abs_diff(track(first))) {
             Some(0) => 0,
             tracks => {
-                // Square root and division are exact to the bit on every machine.
+                // Square root and division are bit-exact on every machine.
                 let distance_bytes = tracks.unwrap_or(0).saturating_mul(rotation.track_bytes);
                 let part = (distance_bytes as f64 / rotation.stroke_bytes as f64).min(1.0).sqrt();
                 rotation.seek_min_ns + ((rotation.seek_max_ns - rotation.seek_min_ns) as f64 * part) as u64

@@ -1,4 +1,4 @@
-//! Where frames go: from their sender to the access point, and from there on the air or on a cable.
+//! Paths of frames: from the sender to the access point, and from there over the air or a cable.
 
 use super::super::outcomes::Outcomes;
 use super::super::{Attachment, Fate, Frame, Port};
@@ -13,7 +13,7 @@ pub(super) enum OnWire {
 }
 
 impl Cell {
-    /// `frame` was just given to its sender.
+    /// Gives `frame` to its sender's queue or cable.
     pub(in super::super) fn submit(&mut self, now_ns: u64, frame: Frame, out: &mut Outcomes) {
         match self.ports[frame.from.0 as usize] {
             Attachment::Wired => self.wire.push_back((now_ns + self.dcf.wire_ns, OnWire::ToAccessPoint(frame))),
@@ -25,14 +25,14 @@ impl Cell {
         if self.stations[station].enqueue(link, frame) {
             self.contend(now_ns, station, out);
         } else if station == self.access_point() && frame.to.is_none() {
-            // Those on cables have it already.
+            // Wired receivers already have it.
             self.to_everybody(now_ns, frame, Fate::QueueFull, out);
         } else {
             out.fail(now_ns, &frame, Fate::QueueFull);
         }
     }
 
-    /// The same fate at all that would hear it from the access point.
+    /// The same fate for all wireless receivers.
     fn to_everybody(&self, now_ns: u64, frame: Frame, fate: Fate, out: &mut Outcomes) {
         for to in self.others(frame.from, Attachment::Wireless) {
             out.push(now_ns, frame.id, to, fate);
@@ -52,7 +52,7 @@ impl Cell {
         }
     }
 
-    /// The access point has `frame` and sends it on.
+    /// The access point forwards `frame`.
     fn route(&mut self, at: u64, frame: Frame, out: &mut Outcomes) {
         let ap = self.access_point();
         let arrives = at + self.dcf.wire_ns;
@@ -82,7 +82,7 @@ impl Cell {
         }
     }
 
-    /// Broadcasts are not acknowledged, so they are not repeated.
+    /// Broadcasts are not acknowledged, and so not retransmitted.
     pub(super) fn broadcast(&mut self, at: u64, is_alone: bool, settled: &[Settled], out: &mut Outcomes) {
         for one in settled {
             let (Settled::Released(frame) | Settled::GivenUp(frame)) = one;

@@ -1,4 +1,4 @@
-//! The queue of one station, or of the access point, and its backoff.
+//! The queues of one station, or of the access point, and its backoff.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use super::super::Frame;
 use super::super::exchange::Load;
 use super::super::profile::Dcf;
 
-/// How far a frame is on its way over one link.
+/// The state of a frame on one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
-    /// It is held back by the receiver, because one before it is missing.
+    /// Held back by the receiver, because an earlier frame is missing.
     Arrived,
     GivenUp,
 }
@@ -22,7 +22,7 @@ struct Entry {
     state: State,
 }
 
-/// Frames to one receiver, in their order. The first one always waits: what is behind it stays until it is through.
+/// Frames to one receiver, in order. The first is always waiting: later ones are released after it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Link {
     entries: VecDeque<Entry>,
@@ -32,35 +32,35 @@ pub(super) struct Link {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight {
     link: usize,
-    /// To everybody: nobody acknowledges it.
+    /// A broadcast is not acknowledged.
     pub(super) is_broadcast: bool,
-    /// Which of the link's entries.
+    /// Indices of the link's entries.
     entries: Vec<usize>,
     pub(super) load: Load,
-    /// Of them, sent before.
+    /// Frames of the load that are retransmissions.
     pub(super) repeated: u32,
 }
 
-/// The fate of one frame of a transmission over this link.
+/// The result for one frame of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
-    /// The receiver passes it on.
+    /// The receiver passes the frame on.
     Released(Frame),
     GivenUp(Frame),
 }
 
-/// A station with its one link, or the access point with one for each receiver.
+/// A station with its only link, or the access point with one for each receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Station {
     links: Vec<Link>,
-    /// Links on which something waits, in the order of their turns.
+    /// Links with waiting frames, in round-robin order.
     turns: VecDeque<usize>,
     waiting: u32,
     link_limit: u32,
     limit: u32,
-    /// The window of backoff.
+    /// Contention window.
     pub(super) cw: u32,
-    /// The slot in which backoff ends, counted from when the medium was last free; none: there is none to wait for.
+    /// The slot in which backoff ends, counted from when the medium was last free; `None` without a backoff.
     pub(super) due: Option<u64>,
     pub(super) is_sending: bool,
     pub(super) flight: Flight,
@@ -81,7 +81,7 @@ impl Station {
         }
     }
 
-    /// The last of its links is the one to everybody.
+    /// The last link is for broadcasts.
     pub(super) fn access_point(dcf: &Dcf, ports: usize) -> Station {
         Station { links: vec![Link::default(); ports + 1], limit: dcf.ap_queue_frames, ..Station::new(dcf) }
     }
@@ -90,7 +90,7 @@ impl Station {
         !self.turns.is_empty()
     }
 
-    /// Puts `frame` at the end of `link`; false if there is no room.
+    /// Appends `frame` to `link`; false if the queue is full.
     pub(super) fn enqueue(&mut self, link: usize, frame: Frame) -> bool {
         let queue = &mut self.links[link];
         if queue.waiting >= self.link_limit || self.waiting >= self.limit {
@@ -105,7 +105,7 @@ impl Station {
         true
     }
 
-    /// Takes together what is sent next: the first that waits on the link whose turn it is, and what may go with it.
+    /// Assembles the next transmission: the first waiting frame of the link whose turn it is, and those that fit with it.
     pub(super) fn take_off(&mut self, dcf: &Dcf, bytes_max: u64) {
         let Some(&link) = self.turns.front() else { return };
         let flight = &mut self.flight;
@@ -130,8 +130,8 @@ impl Station {
         self.is_sending = true;
     }
 
-    /// Settles what was sent: `arrives` says of each frame whether it did. `settled` gets what is finished with, in order.
-    /// Returns whether anything arrived.
+    /// Settles a transmission: `arrives` decides for each frame. Finished frames are appended to `settled`, in order.
+    /// Returns whether any frame arrived.
     pub(super) fn land(&mut self, dcf: &Dcf, mut arrives: impl FnMut() -> bool, settled: &mut Vec<Settled>) -> bool {
         let (mut any_arrived, mut any_given_up) = (false, false);
         let link = &mut self.links[self.flight.link];
@@ -161,7 +161,7 @@ impl Station {
         let doubled = self.cw.saturating_mul(2).saturating_add(1).min(dcf.cw_max);
         let is_through = any_arrived || any_given_up;
         self.cw = if is_through { dcf.cw_min } else { doubled };
-        // What failed keeps its turn until it arrives or is given up.
+        // A link with failed frames keeps its turn until they arrive or are given up.
         if link.waiting == 0 {
             self.turns.pop_front();
         } else if is_through {

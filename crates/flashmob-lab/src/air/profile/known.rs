@@ -1,4 +1,4 @@
-//! The airs that are built in. Where a number comes from stands beside it; see the module above for the words.
+//! The built-in profiles. The source of each number is stated beside it; see the module above for the terms.
 
 use super::{Dcf, Line, Medium};
 
@@ -6,7 +6,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const MBIT: u64 = 1_000_000;
 
-/// A built-in air.
+/// A built-in profile.
 pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
@@ -49,7 +49,7 @@ pub(super) const ALL: [Known; 8] = [
         description: "no cell: a line of its own each way to each wireless port, 100 Mbit/s and 10 ms",
         medium: Medium::Lines(WAN),
     },
-    // Chosen: short, and not nothing, so that cause comes before effect.
+    // Chosen: short but not 0, so that causes precede effects.
     Known {
         name: "ideal",
         description: "no medium: frames arrive 1 us later, and nobody waits for anybody",
@@ -57,7 +57,7 @@ pub(super) const ALL: [Known; 8] = [
     },
 ];
 
-/// All standard, except where it says otherwise.
+/// All standard, except where stated otherwise.
 const DOT_11A: Dcf = Dcf {
     slot_ns: 9 * US,
     sifs_ns: 16 * US,
@@ -79,12 +79,12 @@ const DOT_11A: Dcf = Dcf {
     window_frames: 1,
     ampdu_bytes: 65_535,
     ampdu_ns: 5_484 * US,
-    // Chosen: none, until somebody asks for it.
+    // Chosen: no loss by default.
     loss_ppm: 0,
-    // Chosen: of the order of drivers' queues, and enough to fill several transmissions.
+    // Chosen: similar to drivers' queues, and enough to fill several transmissions.
     queue_frames: 512,
     ap_queue_frames: 2048,
-    // 100 units of 1,024 us: not in the standard, but what nearly every access point does.
+    // 100 units of 1,024 us: not in the standard, but used by nearly all access points.
     beacon_every_ns: 102_400 * US,
     // Chosen: usual with the elements of 802.11n.
     beacon_bytes: 250,
@@ -94,14 +94,14 @@ const DOT_11A: Dcf = Dcf {
 
 const DOT_11G: Dcf = Dcf {
     sifs_ns: 10 * US,
-    // The receiver of ERP-OFDM gets 6 us more.
+    // ERP-OFDM adds a signal extension of 6 us.
     signal_extension_ns: 6 * US,
-    // Short slots, as a cell without 802.11b may use them. Chosen: with long ones it would be 20 us.
+    // Short slots, as allowed in a cell without 802.11b. Chosen: long slots are 20 us.
     slot_ns: 9 * US,
     ..DOT_11A
 };
 
-/// The air of P1: Nexus 7 (2013) and the router. One antenna and 20 MHz at 2.4 GHz, so 65 Mbit/s at most.
+/// The network of P1: Nexus 7 (2013) and the router. One antenna and 20 MHz at 2.4 GHz, so 65 Mbit/s at most.
 const DOT_11N_2014: Dcf = Dcf {
     // Best effort of EDCA.
     aifs_slots: 3,
@@ -110,7 +110,7 @@ const DOT_11N_2014: Dcf = Dcf {
     rate_bps: 65 * MBIT,
     // MAC header 26 with its QoS field, LLC and SNAP 8, checksum 4.
     overhead_bytes: 38,
-    // Chosen, to be calibrated: the papers do not say what the tablets aggregated.
+    // Chosen, to be calibrated: the papers do not mention the tablets' aggregation.
     ampdu_frames: 4,
     window_frames: 64,
     ..DOT_11G
@@ -118,7 +118,7 @@ const DOT_11N_2014: Dcf = Dcf {
 
 const DOT_11N: Dcf = Dcf {
     aifs_slots: 3,
-    // HT mixed format with two streams: 36 us and a training field of 4 us more.
+    // HT mixed format with two streams: 36 us plus a training field of 4 us.
     preamble_ns: 40 * US,
     // MCS 15 in 40 MHz with the short guard interval. Chosen: what two antennas reach nearby.
     symbol_ns: 3_600,
@@ -132,7 +132,7 @@ const DOT_11N: Dcf = Dcf {
 const DOT_11AC: Dcf = Dcf {
     // VHT with two streams.
     preamble_ns: 44 * US,
-    // MCS 9 in 80 MHz with the short guard interval: 3,120 bits in a symbol. Chosen, like MCS 15 above.
+    // MCS 9 in 80 MHz with the short guard interval: 3,120 bits per symbol. Chosen, like MCS 15 above.
     rate_bps: 866_666_667,
     ampdu_bytes: 1_048_575,
     ..DOT_11N
@@ -141,7 +141,7 @@ const DOT_11AC: Dcf = Dcf {
 const DOT_11AX: Dcf = Dcf {
     // HE with two streams: 36 us, and two training fields of 7.2 us.
     preamble_ns: 50_400,
-    // MCS 11 in 80 MHz with the guard interval of 0.8 us: 16,333 bits in a symbol. Chosen, like MCS 15 above.
+    // MCS 11 in 80 MHz with the guard interval of 0.8 us: 16,333 bits per symbol. Chosen, like MCS 15 above.
     symbol_ns: 13_600,
     rate_bps: 1_200_980_392,
     block_ack_bytes: 56,
@@ -151,5 +151,5 @@ const DOT_11AX: Dcf = Dcf {
     ..DOT_11N
 };
 
-/// All chosen: a line as good offices have them.
+/// All chosen: a line like that of a well-connected office.
 const WAN: Line = Line { rate_bps: 100 * MBIT, delay_ns: 10 * MS, jitter_ns: 0, loss_ppm: 0, queue_frames: 1000 };

@@ -1,10 +1,10 @@
-//! From a text such as `11n,ampdu=16,loss=1%` to numbers, and the name that gives them again.
+//! Parses a text such as `11n,ampdu=16,loss=1%` to parameters, and formats the name that is parsed to the same.
 
 use super::known::{self, Known};
 use super::{Medium, Profile, ProfileError, value};
 use crate::resembling::resembling;
 
-/// A number that can be changed.
+/// A parameter that can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Rate,
@@ -19,13 +19,13 @@ pub(super) enum Key {
     CwMax,
 }
 
-/// A number of a medium.
+/// A parameter of a medium.
 enum Number<'a> {
     Wide(&'a mut u64),
     Narrow(&'a mut u32),
 }
 
-/// The keys of a medium, in their order in names.
+/// The keys of a medium, in the order in which names list them.
 pub(super) fn keys(medium: &Medium) -> Vec<Key> {
     let all = [
         Key::Rate,
@@ -67,7 +67,7 @@ impl Key {
         }
     }
 
-    /// The least and the most that it may be. Times and rates are such that no sum of them overflows.
+    /// The allowed range. Times and rates are limited so that no sum of them overflows.
     fn range(self, medium: &Medium) -> (u64, u64) {
         match (self, medium) {
             (Key::Rate, Medium::Cell(_)) => (1_000_000, 100_000_000_000),
@@ -75,7 +75,7 @@ impl Key {
             (Key::Delay | Key::Jitter, _) => (0, 10_000_000_000),
             (Key::Loss, _) => (0, 1_000_000),
             (Key::Queue | Key::ApQueue, _) => (1, 1_000_000),
-            // A window of one frame stands for a standard without aggregation.
+            // A window of one frame means no aggregation.
             (Key::Ampdu, Medium::Cell(dcf)) => (1, u64::from(dcf.window_frames)),
             (Key::Ampdu, _) => (1, 1),
             (Key::Retries, _) => (0, 255),
@@ -90,7 +90,7 @@ impl Key {
         }
     }
 
-    /// Its number, if such a medium has it.
+    /// The value, if the medium has this parameter.
     fn number(self, medium: &mut Medium) -> Option<Number<'_>> {
         use Number::{Narrow, Wide};
         Some(match (medium, self) {
@@ -119,7 +119,7 @@ impl Key {
         }
     }
 
-    /// `value` is in its range, and so fits.
+    /// `value` has been checked, so it fits.
     fn set(self, medium: &mut Medium, value: u64) {
         match self.number(medium) {
             Some(Number::Wide(number)) => *number = value,
@@ -130,7 +130,7 @@ impl Key {
 }
 
 impl Profile {
-    /// The profile of a text: a name with changes, such as `11n`, `11n,loss=1%`, `wan,rate=10Mbit,delay=20ms`.
+    /// Parses a profile: a name with changes, such as `11n`, `11n,loss=1%`, `wan,rate=10Mbit,delay=20ms`.
     ///
     /// # Errors
     /// An unknown name or key, or a value out of range.
@@ -178,7 +178,7 @@ fn named(name: &str) -> Result<&'static Known, ProfileError> {
         .ok_or_else(|| ProfileError::Unknown(name.to_string(), resembling(name, &Profile::names())))
 }
 
-/// The first window of backoff must not be wider than the last one.
+/// The initial contention window must not exceed the maximum.
 fn check_window(profile: &'static str, medium: &Medium, given: &[(Key, &str)]) -> Result<(), ProfileError> {
     let Medium::Cell(dcf) = medium else { return Ok(()) };
     if dcf.cw_min <= dcf.cw_max {

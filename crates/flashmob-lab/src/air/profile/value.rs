@@ -1,16 +1,16 @@
-//! Numbers with units as people write them, and as they are written back. Integers only, so that what was written is
-//! read the same on every machine.
+//! Parsing and formatting of numbers with units. Integers only, so that a formatted number is
+//! parsed to the same value on every machine.
 
-/// A unit and what one of it is.
+/// A unit and its factor.
 pub(super) type Unit = (&'static str, u64);
 
 pub(super) const RATE: [Unit; 4] = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 pub(super) const TIME: [Unit; 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-/// Of a million. Without a unit a share of 1 is meant.
+/// Parts per million. A number without a unit is a fraction of 1.
 pub(super) const SHARE: [Unit; 2] = [("", 1_000_000), ("%", 10_000)];
 pub(super) const COUNT: [Unit; 1] = [("", 1)];
 
-/// `text` in one of `units`; none if it is no such number, or finer than the finest unit.
+/// Parses `text` in one of `units`; `None` if it is malformed, or finer than the finest unit.
 pub(super) fn read(text: &str, units: &[Unit]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -33,13 +33,13 @@ pub(super) fn read(text: &str, units: &[Unit]) -> Option<u64> {
     Some(value)
 }
 
-/// `value` in the largest of `units` that needs no fraction; in the last one if none does.
+/// Formats `value` in the largest of `units` that needs no fraction, or else in the last one.
 pub(super) fn write(value: u64, units: &[Unit]) -> String {
     let fits = units.iter().find(|(_, one)| value.is_multiple_of(*one) && value != 0).or(units.last());
     fits.map_or_else(String::new, |(name, one)| format!("{}{name}", value / one))
 }
 
-/// `ppm` in percent.
+/// Formats `ppm` in percent.
 pub(super) fn write_share(ppm: u64) -> String {
     let (whole, rest) = (ppm / 10_000, ppm % 10_000);
     let text = format!("{whole}.{rest:04}");

@@ -1,4 +1,4 @@
-//! What others published has to appear, within bounds that the model's simplifications explain.
+//! Published results are reproduced, within bounds that the model's simplifications explain.
 
 use super::*;
 use crate::air::bianchi::saturation;
@@ -77,7 +77,7 @@ fn the_closed_form_has_an_answer_for_every_cell_and_for_nothing_else() {
     }
 }
 
-/// Nodes that each have so many frames under way to the gateway: how many arrive from each in `seconds`.
+/// Each node has this many frames outstanding to the gateway: returns how many arrive from each in `seconds`.
 fn closed_loop(text: &str, ports: &[Attachment], outstanding: u64, seconds: u64) -> Vec<u64> {
     let mut air = Air::new(&profile(text), ports, 9);
     for node in 1..ports.len() as u32 {

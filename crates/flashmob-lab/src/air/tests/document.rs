@@ -1,5 +1,5 @@
-//! `docs/models.md` has the numbers of the built-in airs and what the model gives with them; they must be those of the
-//! code.
+//! `docs/models.md` lists the numbers of the built-in profiles and the model's results with them; they must match
+//! the code.
 
 use super::*;
 use crate::air::bianchi::saturation;
@@ -7,18 +7,18 @@ use crate::air::bianchi::saturation;
 const DOCUMENT: &str = include_str!("../../../../../docs/models.md");
 const CELLS: [&str; 6] = ["11a", "11g", "11n-2014", "11n", "11ac", "11ax"];
 
-/// Microseconds, without a fraction where there is none.
+/// Microseconds, without a fraction if it is 0.
 fn us(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1000.0).trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// A number of thousands with a comma.
+/// A number with a comma as thousands separator.
 fn thousands(number: f64) -> String {
     let number = number.round() as u64;
     if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
 }
 
-/// Says all rows that are missing at once, so that they can be put in.
+/// Reports all missing rows at once, so that they can be added to the document.
 fn has_rows(rows: &[(&str, Vec<String>)]) {
     let rows = rows.iter().map(|(name, cells)| format!("| {name} | {} |", cells.join(" | ")));
     let missing: Vec<String> = rows.filter(|row| !DOCUMENT.contains(row)).collect();

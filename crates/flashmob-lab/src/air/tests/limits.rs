@@ -1,8 +1,8 @@
-//! Each limit: at it, below it and above it.
+//! Each limit: at, below and above it.
 
 use super::*;
 
-/// How often somebody sent, and how many frames were refused, when `count` frames were given to one station at once.
+/// The number of transmissions and of refused frames if one station submits `count` frames at once.
 fn at_once(text: &str, count: u64, len_bytes: u32) -> (u64, usize) {
     let mut air = Air::new(&profile(text), &with_wired_gateway(1), 1);
     (0..count).for_each(|id| air.submit(Time(0), frame(id, 1, 0, len_bytes)));
@@ -32,11 +32,11 @@ fn so_many_frames_fit_one_transmission() {
 
 #[test]
 fn so_many_bytes_fit_one_transmission() {
-    // 4 of delimiter, 38 of headers and 1,500: padded 1,544. 42 of them are 64,848, 43 too many.
+    // 4 of delimiter, 38 of headers and 1,500: padded to 1,544. 42 of them are 64,848; 43 exceed the limit.
     assert_eq!(profile("11n").frames_per_access(1514), 42);
     assert_eq!(at_once("11n", 42, 1514).0, 1);
     assert_eq!(at_once("11n", 43, 1514).0, 2);
-    // Two frames: the first one is padded to 32,768, the second one is 32,767 or more.
+    // Two frames: the first is padded to 32,768, the second has 32,767 or more.
     let two = |second: u32| {
         let mut air = Air::new(&profile("11n"), &with_wired_gateway(1), 1);
         air.submit(Time(0), frame(0, 1, 0, 32_768 - 4 - 38 + 14));
@@ -45,7 +45,7 @@ fn so_many_bytes_fit_one_transmission() {
         air.counters().transmissions
     };
     assert_eq!([two(32_766), two(32_767), two(32_768)], [1, 1, 2]);
-    // One frame alone may be as long as it likes.
+    // The limit does not apply to a single frame.
     assert_eq!(at_once("11n", 1, 200_000).0, 1);
 }
 

@@ -1,4 +1,4 @@
-//! Lines of their own, and the air that is none.
+//! Separate lines, and the ideal medium.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn a_line_loses_its_share_and_holds_so_many_frames() {
         done.iter().filter(|o| o.fate == Fate::QueueFull).count()
     };
     assert_eq!([full(9), full(10), full(11)], [0, 0, 1]);
-    // 1,250 bytes at 10 Mbit/s leave after 1 ms, and then there is room again.
+    // 1,250 bytes at 10 Mbit/s take 1 ms, after which the queue has room again.
     let mut air = Air::new(&profile("wan,queue=1,rate=10Mbit"), &with_wired_gateway(1), 5);
     for (id, at) in [(0, 0), (1, MS - 1), (2, MS)] {
         air.submit(Time(at), frame(id, 1, 0, 1250));

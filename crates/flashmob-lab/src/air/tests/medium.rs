@@ -1,11 +1,11 @@
-//! Who sends when, and what stations and access point do to each other.
+//! Contention, and the interaction of stations and access point.
 
 use super::*;
 
 const WIRELESS: [Attachment; 3] = [Attachment::Wireless; 3];
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The fates and times of all outcomes, by id.
+/// The fates and times of all outcomes, by frame id.
 fn fates(outcomes: &[Outcome]) -> Vec<(u64, u32, Fate)> {
     outcomes.iter().map(|o| (o.id, o.to.0, o.fate)).collect()
 }
@@ -15,7 +15,7 @@ fn alone_on_an_idle_medium_a_frame_goes_out_in_the_next_slot() {
     let dcf = cell("11a");
     let mut air = Air::new(&profile("11a"), &with_wired_gateway(1), 1);
     for (at_ns, slot_ns) in [(0, 9_000), (1_000_000, 1_008_000), (2_000_000, 2_007_000)] {
-        // Slots are counted from when the medium was last free, so those after the first are found by where they end.
+        // Slots are counted from when the medium was last free, so later frames are located by their ends.
         air.submit(Time(at_ns), frame(1, 1, 0, 1514));
         let done = finish(&mut air);
         let took_ns = done[0].at.0 - at_ns - 248_000 - dcf.wire_ns;
@@ -58,7 +58,7 @@ fn after_each_failure_backoff_may_be_twice_as_long_until_the_last_window() {
         }
         assert_eq!(outcomes[0].fate, Fate::RetriesExceeded);
         assert_eq!(air.counters().transmissions, 7);
-        // They begin and end in turn; between an end and the next beginning is backoff.
+        // Begins and ends alternate; the time between an end and the next begin is backoff.
         for (i, gap) in times[1..13].chunks(2).enumerate() {
             longest[i] = longest[i].max((gap[1] - gap[0] - dcf.after_failure_ns()) / dcf.slot_ns);
         }
@@ -118,7 +118,7 @@ fn what_is_for_everybody_goes_to_the_access_point_and_then_once_to_all() {
     let done = finish(&mut air);
     assert_eq!(fates(&done), [(1, 3, Fate::Delivered), (1, 1, Fate::Delivered), (1, 2, Fate::Delivered)]);
     assert_eq!(air.counters().transmissions, 2);
-    // The second time at the basic rate: 524 bytes at 6 Mbit/s are 720 us.
+    // The relayed broadcast is sent at the basic rate: 524 bytes at 6 Mbit/s are 720 us.
     let dcf = cell("11n");
     assert_eq!(dcf.broadcast_ns(dcf.mpdu_bytes(500)), 20_000 + 176 * 4_000);
 
@@ -175,7 +175,7 @@ fn frames_lost_one_by_one_are_sent_again_with_the_next_ones_and_released_in_orde
     let counters = air.counters();
     assert!((60..=160).contains(&counters.retries), "{counters:?}");
     assert_eq!((counters.frames, counters.collisions), (400 + counters.retries, 0));
-    // A lost frame holds back the window: at best these would be 8.
+    // A lost frame blocks the window: without losses these would be 8.
     assert!((9..=30).contains(&counters.transmissions), "{counters:?}");
 }
 
@@ -188,11 +188,11 @@ fn long_silence_costs_nothing_but_beacons_that_nobody_computes_one_by_one() {
     outcomes.extend(finish(&mut air));
     assert_eq!(air.next_event(), None);
     let before = air.counters().busy_ns;
-    // Years.
+    // Years of virtual time.
     let late = 1_000_000_000 * dcf.beacon_every_ns;
     air.advance(Time(late), &mut outcomes);
     assert_eq!(air.counters().busy_ns - before, 1_000_000_000 * dcf.beacon_ns());
-    // One that comes while a beacon is on the air waits for its end.
+    // A beacon in progress delays a frame until its end.
     air.submit(Time(late + 1), frame(2, 1, 0, 100));
     let at = finish(&mut air)[0].at.0;
     let soonest = late + dcf.beacon_ns() + dcf.aifs_ns() + dcf.data_ns(dcf.mpdu_bytes(100)) + dcf.wire_ns;

@@ -1,6 +1,6 @@
-//! The model is examined in virtual time: what others published (`calibration`), what holds for all frames
-//! (`properties`), who sends when (`medium`), each limit (`limits`), the lines, what is refused (`names`), and that the
-//! document has the code's numbers.
+//! Tests of the model in virtual time: published results (`calibration`), invariants for all frames
+//! (`properties`), medium access (`medium`), each limit (`limits`), the lines, invalid profiles (`names`), and the
+//! agreement of the document's numbers with the code.
 
 mod calibration;
 mod document;
@@ -27,14 +27,14 @@ fn frame(id: u64, from: u32, to: u32, len_bytes: u32) -> Frame {
     Frame { id, from: Port(from), to: Some(Port(to)), len_bytes }
 }
 
-/// A wired port, 0, and so many wireless ones.
+/// A wired port, number 0, and this many wireless ones.
 fn with_wired_gateway(stations: usize) -> Vec<Attachment> {
     let mut ports = vec![Attachment::Wireless; stations + 1];
     ports[0] = Attachment::Wired;
     ports
 }
 
-/// Does everything, however long it takes.
+/// Runs until nothing is left to do.
 fn finish(air: &mut Air) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     while let Some(at) = air.next_event() {
@@ -43,7 +43,7 @@ fn finish(air: &mut Air) -> Vec<Outcome> {
     outcomes
 }
 
-/// `stations` that always have frames of `len_bytes` for a wired port: how many of them arrive in a second.
+/// Throughput in frames per second from `stations` saturated with frames of `len_bytes` to a wired port.
 fn saturated_per_second(text: &str, stations: usize, len_bytes: u32, seconds: u64) -> f64 {
     let mut air = Air::new(&profile(text), &with_wired_gateway(stations), 7);
     let ahead = 2 * profile(text).frames_per_access(len_bytes);

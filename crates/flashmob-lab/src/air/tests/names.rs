@@ -1,4 +1,4 @@
-//! What texts mean, what is refused, and how that is said.
+//! Parsing of profiles, and the messages for invalid ones.
 
 use proptest::prelude::*;
 

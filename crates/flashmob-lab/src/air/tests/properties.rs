@@ -1,4 +1,4 @@
-//! What holds whatever is sent, over whatever air, and in whatever steps.
+//! Properties for any frames, any medium and any steps of time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ struct Arrival {
     len_bytes: u32,
 }
 
-/// A valid text, with changes that make queues, losses and retries show.
+/// A valid profile, with changes that provoke full queues, losses and retries.
 fn texts() -> impl Strategy<Value = String> {
     let cells = (
         prop::sample::select(vec!["11a", "11g", "11n-2014", "11n", "11ac", "11ax"]),
@@ -24,7 +24,7 @@ fn texts() -> impl Strategy<Value = String> {
         prop::sample::select(vec!["", ",ampdu=1"]),
     )
         .prop_map(|(name, loss, queue, window, ampdu)| {
-            // One number may not be given twice.
+            // A key may not occur twice.
             let window =
                 if loss.contains("retries") { window.split(",retries").next().unwrap_or_default() } else { window };
             format!("{name}{loss}{queue}{window}{ampdu}")
@@ -53,7 +53,7 @@ fn ports() -> impl Strategy<Value = Vec<Attachment>> {
     prop::collection::vec(attachment, 2..6)
 }
 
-/// Sends `arrivals`; before each, `looks` says how often and how far ahead of it to advance.
+/// Sends `arrivals`; `looks` defines how often and how far to advance before each of them.
 fn run(text: &str, ports: &[Attachment], seed: u64, arrivals: &[Arrival], looks: &[u64]) -> (Vec<Outcome>, Counters) {
     let mut air = Air::new(&profile(text), ports, seed);
     let (mut now, mut outcomes, mut looks) = (0, Vec::new(), looks.iter().cycle());
@@ -99,7 +99,7 @@ proptest! {
         text in texts(), ports in ports(), seed in any::<u64>(), arrivals in arrivals()
     ) {
         let (outcomes, _) = run(&text, &ports, seed, &arrivals, &[]);
-        // Those to everybody have a queue of their own, without acknowledgements.
+        // Broadcasts have a separate queue, without acknowledgements.
         let mut last: HashMap<(u32, Port, bool), u64> = HashMap::new();
         for outcome in outcomes.iter().filter(|o| o.fate == Fate::Delivered) {
             let arrival = &arrivals[outcome.id as usize];
@@ -134,7 +134,7 @@ proptest! {
             air.advance(at, &mut Vec::new());
             now = at.max(now);
         }
-        // A last acknowledgement or beacon may still be under way.
+        // A last acknowledgement or beacon may still be in flight.
         prop_assert!(air.counters().busy_ns <= now.0 + 1_000_000, "{} of {} ns", air.counters().busy_ns, now.0);
     }
 }
@@ -157,6 +157,6 @@ fn the_times_are_these_on_every_machine() {
         .collect();
     let last = |text| run(text, &[Attachment::Wireless; 5], 1, &arrivals, &[]).0.last().map(|o| (o.id, o.at.0));
     let all = ["11g", "11n-2014,loss=5%", "11n", "11ax", "wan,jitter=1ms,loss=1%"].map(|text| last(text).unwrap());
-    // Got from this model on x86_64; whoever changes it on purpose puts in the new ones.
+    // Recorded from this model on x86_64; update them when the model is changed on purpose.
     assert_eq!(all, [(298, 175_018_000), (297, 101_601_000), (250, 20_541_800), (250, 10_638_200), (298, 39_221_679)]);
 }

@@ -1,20 +1,20 @@
-//! A connection over a line that delays and loses packets: what was written arrives, and when.
+//! A connection over a lossy line with delay: all written bytes arrive, at the expected times.
 
 use super::*;
 use crate::random::Random;
 
-/// One way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(5);
 
 struct Line {
     connection: Connection,
     now: Time,
-    /// By arrival, then by the order in which they were sent.
+    /// By arrival time, then by order of sending.
     under_way: BTreeMap<(Time, u64), Segment>,
     sent: u64,
     random: Random,
     loss_percent: u64,
-    /// Packets with data, without data, and repeated ones.
+    /// Packets with data, without data, and retransmitted ones.
     counts: (u64, u64, u64),
     read: [Vec<u8>; 2],
 }
@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// Until nothing happens any more, or for so long.
+    /// Runs until nothing is left to do, or for this long.
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -93,7 +93,7 @@ fn the_window_opens_twice_as_far_with_each_round() {
     let mut line = Line::new(0, 1);
     line.connection.write(Side::Gateway, &text(10 * 1448 + 20 * 1448 + 40 * 1448));
     line.run(Duration::from_secs(10));
-    // Ten, twenty, and forty segments: the third round begins after two there and back.
+    // 10, 20, and 40 segments: the third round begins after two round trips.
     assert_eq!(line.counts.0, 70);
     assert_eq!(line.counts.2, 0);
     assert_eq!(line.read[1].len(), 70 * 1448);
@@ -117,12 +117,12 @@ fn after_a_timeout_the_window_opens_again() {
     let mut line = Line::new(0, 1);
     line.connection.write(Side::Gateway, &text(100 * 1448));
     line.run(4 * DELAY);
-    // All that is under way is lost, in both directions.
+    // All packets in flight are lost, in both directions.
     line.under_way.clear();
     let begun = line.now;
     line.run(Duration::from_secs(100));
     assert_eq!(line.read[1].len(), 100 * 1448);
     assert!(line.counts.2 >= 20, "{:?}", line.counts);
-    // The timeout, and a few rounds: one segment for each would take 40 of them.
+    // The timeout and a few rounds: one timeout per segment would take 40 of them.
     assert!(line.now.nanos_since(begun) < 500_000_000, "{}", line.now.nanos_since(begun));
 }

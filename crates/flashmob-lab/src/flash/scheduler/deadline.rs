@@ -1,9 +1,9 @@
 //! Ascending addresses in batches, with a deadline for each waiting request.
 //!
-//! After the kernel's own description (Documentation/block/deadline-iosched): reads and writes are sorted apart; a
-//! batch takes one kind in ascending order from where the last of that kind ended; reads go before writes, until
-//! writes have been passed over twice; a batch begins with the oldest request where that one's deadline has passed,
-//! or where nothing lies ahead. The numbers are its defaults. Front merges, priorities and zones are left out.
+//! Based on the kernel documentation (Documentation/block/deadline-iosched): reads and writes are sorted separately; a
+//! batch takes one kind in ascending order from where the last of that kind ended; reads precede writes, until
+//! writes have been overtaken twice; a batch begins with the oldest request if its deadline has expired
+//! or nothing lies ahead. The numbers are the kernel's defaults. Front merges, priorities and zones are omitted.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use flashmob_core::units::Time;
 use super::{Sorted, Waiting};
 use crate::flash::Op;
 
-/// How long a read may wait before it is taken out of turn: `read_expire`.
+/// Deadline of a read: `read_expire`.
 pub(super) const READ_EXPIRES: Duration = Duration::from_millis(500);
-/// The same for a write: `write_expire`.
+/// Deadline of a write: `write_expire`.
 pub(super) const WRITE_EXPIRES: Duration = Duration::from_secs(5);
-/// How many requests make a batch: `fifo_batch`.
+/// Requests per batch: `fifo_batch`.
 const BATCH: u32 = 16;
-/// How many batches of reads may pass waiting writes: `writes_starved`.
+/// Maximum batches of reads that overtake waiting writes: `writes_starved`.
 const WRITES_PASSED_MAX: u32 = 2;
 
 /// The waiting requests of one kind.
 #[derive(Clone, Debug, Default)]
 struct Kind {
     waiting: Sorted,
-    /// The byte after the last request that left.
+    /// The end of the last request taken.
     position: u64,
 }
 
@@ -41,11 +41,11 @@ impl Kind {
 pub(super) struct Deadline {
     reads: Kind,
     writes: Kind,
-    /// The batch under way is one of writes.
+    /// The current batch is one of writes.
     writing: bool,
-    /// How many more the batch under way may take.
+    /// Remaining requests of the current batch.
     batch_left: u32,
-    /// How many batches of reads have passed waiting writes.
+    /// Batches of reads that have overtaken waiting writes.
     writes_passed: u32,
 }
 

@@ -1,24 +1,24 @@
-//! A queue per submitter, served in slices, in turn.
+//! A queue per submitter, served round-robin in slices.
 //!
-//! It stands for CFQ, the default of the papers' devices, and its heir BFQ, as far as their order goes: what several
-//! threads ask for is not sorted across them. A slice ends when its submitter has nothing more waiting or has had
+//! It represents CFQ, the default of the papers' devices, and its successor BFQ, in terms of order: requests of
+//! different threads are not sorted together. A slice ends when its submitter has no waiting requests or has had
 //! [`SLICE`] requests. CFQ counts slices in time, BFQ in sectors, and both may idle for a submitter's next request;
-//! none of that is here.
+//! neither is modelled.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{Sorted, Waiting};
 
-/// Requests in a slice. Chosen: enough to show ascending order within one submitter that asks for much.
+/// Requests per slice. Chosen: enough to show ascending order within one busy submitter.
 const SLICE: u32 = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fair {
-    /// Those with something waiting; the first of `turns` has the slice.
+    /// Submitters with waiting requests; the first of `turns` has the slice.
     own: HashMap<u32, Sorted>,
     turns: VecDeque<u32>,
     slice_left: u32,
-    /// Where the slice has got to; none at its beginning.
+    /// The end of the slice's last request; `None` at the begin of a slice.
     position: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Fair {
     pub(super) fn pop(&mut self) -> Option<Waiting> {
         let submitter = *self.turns.front()?;
         let own = self.own.get_mut(&submitter)?;
-        // A slice begins with the oldest, and goes up from there: so nothing of one submitter starves either.
+        // A slice begins with the submitter's oldest request, so none of its requests starves, and ascends from there.
         let oldest = own.oldest().map(Waiting::place);
         let ahead = self.position.and_then(|at| own.ahead(at));
         if self.position.is_none() {

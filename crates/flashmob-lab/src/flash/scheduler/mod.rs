@@ -1,7 +1,7 @@
-//! In what order waiting requests go to the device.
+//! The order in which waiting requests go to the device.
 //!
-//! Written after the published descriptions of Linux's schedulers, much simplified; they are there for their order,
-//! not for their cost, which is nil here.
+//! Based on the published descriptions of Linux's schedulers, much simplified; only their order is modelled,
+//! not their cost, which is zero here.
 
 mod deadline;
 mod fair;
@@ -18,28 +18,28 @@ use crate::resembling::{hint, resembling};
 /// A scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// First come, first served. Linux called it NOOP before it had many queues.
+    /// First come, first served. NOOP in Linux before it had multiple queues.
     #[default]
     None,
-    /// In batches of ascending addresses; what has waited too long comes first. Linux's DEADLINE.
+    /// Batches of ascending addresses; expired requests come first. Linux's DEADLINE.
     MqDeadline,
-    /// A queue per submitter, served in slices in turn. It stands for CFQ and BFQ, of which it has the fairness but
-    /// neither weights nor idling: it never waits for a submitter that may soon ask for more.
+    /// A queue per submitter, served round-robin in slices. It represents CFQ and BFQ with their fairness, but
+    /// without weights or idling: it never waits for the next request of a submitter.
     Bfq,
 }
 
-/// There is no scheduler of that name.
+/// There is no scheduler with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no scheduler '{name}' in the model; it knows {}{}", Scheduler::NAMES.join(", "), hint(*.meant))]
 pub struct SchedulerError {
-    /// The name that was given.
+    /// The given name.
     pub name: String,
-    /// The name that was probably meant.
+    /// The closest known name.
     pub meant: Option<&'static str>,
 }
 
 impl Scheduler {
-    /// All of them.
+    /// All schedulers.
     pub const ALL: [Scheduler; 3] = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Bfq];
     /// Their names, in the order of [`Scheduler::ALL`].
     pub const NAMES: [&'static str; 3] = ["none", "mq-deadline", "bfq"];
@@ -60,7 +60,7 @@ impl fmt::Display for Scheduler {
 impl FromStr for Scheduler {
     type Err = SchedulerError;
 
-    /// Also takes the names that the papers have: `noop`, `deadline`, `cfq`.
+    /// Also accepts the names used in the papers: `noop`, `deadline`, `cfq`.
     fn from_str(text: &str) -> Result<Self, SchedulerError> {
         match text.to_ascii_lowercase().as_str() {
             "none" | "noop" => Ok(Scheduler::None),
@@ -75,12 +75,12 @@ impl FromStr for Scheduler {
 pub(super) struct Waiting {
     pub(super) request: Request,
     pub(super) submitted: Time,
-    /// Counts the requests: tells equal ones apart, and is their order of arrival.
+    /// Sequence number: order of arrival, and distinguishes equal requests.
     pub(super) number: u64,
 }
 
 impl Waiting {
-    /// Sorts by address, and by arrival where that is the same.
+    /// Sort key: address, then arrival.
     fn place(&self) -> (u64, u64) {
         (self.request.offset_bytes, self.number)
     }
@@ -90,7 +90,7 @@ impl Waiting {
     }
 }
 
-/// Requests that wait, by address and by age.
+/// Waiting requests, by address and by age.
 #[derive(Clone, Debug, Default)]
 struct Sorted {
     by_place: BTreeMap<(u64, u64), Waiting>,
@@ -111,7 +111,7 @@ impl Sorted {
         self.by_age.values().next().and_then(|place| self.by_place.get(place))
     }
 
-    /// The place of the first request from this byte on.
+    /// The key of the first request at or after this address.
     fn ahead(&self, position: u64) -> Option<(u64, u64)> {
         self.by_place.range((position, 0)..).next().map(|(&place, _)| place)
     }
@@ -130,8 +130,8 @@ enum Order {
     Fair(fair::Fair),
 }
 
-/// The queue before the device. Flushes have no address to be sorted by: they pass what waits, as in Linux, where
-/// only what was acknowledged before a flush is covered by it.
+/// The queue before the device. Flushes have no address to sort by: they overtake waiting requests, as in Linux, where
+/// a flush only covers writes that were acknowledged before it.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     flushes: VecDeque<Waiting>,
@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// The next for the device, at `now`.
+    /// The next request for the device, at `now`.
     pub(super) fn pop(&mut self, now: Time) -> Option<Waiting> {
         let next = self.flushes.pop_front().or_else(|| match &mut self.order {
             Order::Fifo(order) => order.pop_front(),

@@ -1,9 +1,9 @@
-//! The page cache before a modelled device.
+//! The page cache of a modelled device.
 
 use super::*;
 use crate::flash::{Lookup, PageCache};
 
-/// Reads through the cache; what was fetched, in blocks: where from, how many.
+/// Reads through the cache; returns the fetches as first block and number of blocks.
 fn get(cache: &mut PageCache, submitter: u32, offset_bytes: u64, len_bytes: u64) -> Option<(u64, u64)> {
     match cache.lookup(submitter, offset_bytes, len_bytes) {
         Lookup::Hit => None,

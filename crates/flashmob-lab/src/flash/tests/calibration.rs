@@ -1,5 +1,5 @@
-//! What the papers found has to appear. Bounds follow the papers' figures where there are any; where there are
-//! none, only which is faster is asserted, by a margin that jitter cannot make.
+//! The papers' findings are reproduced. Bounds follow the papers' figures where available; otherwise
+//! only the order of speeds is asserted, by a margin that exceeds jitter.
 
 use super::*;
 use crate::flash::{Lookup, PageCache};
@@ -11,7 +11,7 @@ fn near(measured: f64, expected: f64) -> bool {
 #[test]
 fn c2_c3_a_tablets_reads_grow_to_four_threads_and_bytes_cost_as_much_as_blocks() {
     let nexus = profile("nexus7-emmc");
-    // CFQ was the tablet's scheduler; without sorting across threads it is the same as none.
+    // CFQ was the tablet's scheduler; it does not sort across threads, which makes it equivalent to none here.
     for scheduler in [Scheduler::None, Scheduler::Bfq] {
         for len_bytes in [1, 512, 4096] {
             for (threads, expected) in [(1, 525.0), (2, 1050.0), (4, 2100.0), (8, 2100.0), (16, 2100.0), (32, 2100.0)] {

@@ -1,10 +1,10 @@
-//! `docs/models.md` has the numbers of the built-in devices; they must be those of the code.
+//! `docs/models.md` lists the numbers of the built-in devices; they must match the code.
 
 use super::*;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/models.md");
 
-/// Microseconds, without a fraction where there is none.
+/// Microseconds, without a fraction if it is 0.
 fn us(ns: u64) -> String {
     if ns.is_multiple_of(1000) { (ns / 1000).to_string() } else { format!("{:.3}", ns as f64 / 1000.0) }
 }

@@ -1,6 +1,6 @@
-//! The model is examined in virtual time: what holds for all requests (`properties`), what the papers found
-//! (`calibration`), the order of each scheduler, the cache, what is refused, and that
-//! the document has the code's numbers.
+//! Tests of the model in virtual time: invariants for all requests (`properties`), the papers' findings
+//! (`calibration`), the order of each scheduler, the cache, invalid input, and the
+//! agreement of the document's numbers with the code.
 
 mod cache;
 mod calibration;
@@ -27,7 +27,7 @@ fn profile(name: &str) -> Profile {
     Profile::named(name).unwrap()
 }
 
-/// A device with round numbers and no jitter: 1 ms upward, 2 ms a GiB and more downward, 0.1 ms in sequence.
+/// A device with round numbers and no jitter: 1 ms upward, 2 ms for 1 GiB or more downward, 0.1 ms sequential.
 fn plain(slots: u32) -> Profile {
     let cost = super::Cost { access_ns: 1_000_000, sequential_ns: 100_000, block_ns: 10_000 };
     Profile {
@@ -45,7 +45,7 @@ fn plain(slots: u32) -> Profile {
     }
 }
 
-/// Does everything, however long it takes.
+/// Runs until nothing is left to do.
 fn finish(model: &mut FlashModel) -> Vec<Completion> {
     let mut done = Vec::new();
     while let Some(at) = model.next_event() {
@@ -61,7 +61,7 @@ struct Loop {
     slowest: Duration,
 }
 
-/// `threads` that each read again as soon as the last read is done, `count` reads in all; `place` says where.
+/// `threads` with one outstanding read each, `count` reads in total; `place` returns the addresses.
 fn closed_loop(
     model: &mut FlashModel,
     threads: u32,
@@ -94,7 +94,7 @@ fn closed_loop(
     Loop { per_second: served as f64 / (last.as_nanos() as f64 / 1e9), counters: model.counters(), slowest }
 }
 
-/// Random blocks of 4 KiB, or single bytes, all over the device.
+/// Random blocks of 4 KiB, or single bytes, over the whole device.
 fn random_loop(profile: &Profile, scheduler: Scheduler, size_bytes: u64, threads: u32, len_bytes: u64) -> Loop {
     let mut model = FlashModel::new(profile, scheduler, size_bytes, 7).unwrap();
     let mut random = Random::new(11);

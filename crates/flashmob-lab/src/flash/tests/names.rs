@@ -1,4 +1,4 @@
-//! What is refused, and how that is said.
+//! Invalid input, and its error messages.
 
 use super::*;
 use crate::flash::RequestError;

@@ -1,4 +1,4 @@
-//! What holds whatever is asked, and in whatever steps.
+//! Properties for any requests and any steps of time.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn devices() -> impl Strategy<Value = (Profile, Scheduler, u64)> {
     (0..Profile::ALL.len(), 0..3usize, any::<u64>()).prop_map(|(p, s, seed)| (Profile::ALL[p], Scheduler::ALL[s], seed))
 }
 
-/// Runs `arrivals`; between them `looks` says how often, and how far ahead of the next arrival, to advance.
+/// Runs `arrivals`; `looks` defines how often, and how far ahead of the next arrival, to advance between them.
 fn run(device: &(Profile, Scheduler, u64), arrivals: &[Arrival], looks: &[u64]) -> (Vec<Completion>, Counters) {
     let (profile, scheduler, seed) = device;
     let mut model = FlashModel::new(profile, *scheduler, SIZE_BYTES, *seed).unwrap();
@@ -144,6 +144,6 @@ fn the_times_are_these_on_every_machine() {
         let last = finish(&mut model)[19];
         (last.id, last.at.as_nanos())
     };
-    // Got from this model on x86_64; whoever changes it on purpose puts in the new ones.
+    // Recorded from this model on x86_64; update them when the model is changed on purpose.
     assert_eq!([last(None), last(Some(rotation))], [(13, 10_995_061), (13, 45_370_368)]);
 }

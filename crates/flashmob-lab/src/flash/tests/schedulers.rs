@@ -31,7 +31,7 @@ fn deadline_serves_writes_after_two_batches_of_reads() {
     let mut requests: Vec<Request> = (0..80).map(|i| read(i, 0, (200 + i) * MIB, 4096)).collect();
     requests.push(Request { op: Op::Write, ..read(500, 0, MIB, 4096) });
     let order = order(Scheduler::MqDeadline, &requests);
-    // The first read was a batch of its own that passed no write; what is left of it comes before the two.
+    // The first read was a batch that overtook no write; the rest of it precedes the two.
     let at = order.iter().position(|&id| id == 500).unwrap();
     assert!((32..=48).contains(&at), "{at}");
 }
@@ -70,10 +70,10 @@ fn a_flush_passes_what_waits_and_costs_more_after_a_write() {
 
 #[test]
 fn nothing_starves_under_deadline_where_nearer_reads_never_end() {
-    // 31 threads read upward for ever in small steps; one asks for the beginning, which always lies behind them.
+    // 31 threads read upward indefinitely in small steps; one reads the begin, which is always behind them.
     let mut model = FlashModel::new(&profile("nexus7-emmc"), Scheduler::MqDeadline, 8 * GIB, 1).unwrap();
     let ran = closed_loop(&mut model, 32, 8_000, 4096, |i| if i == 40 { 0 } else { (i + 1) * MIB });
-    // Its deadline, the batch under way, and whatever of the others is as late: all of them in the worst case.
+    // Its deadline, the current batch, and other expired requests: all of the others in the worst case.
     let longest_service = Duration::from_micros(1_587 * 14 / 10 * 12 / 10);
     let bound = Duration::from_millis(500) + longest_service * (16 + 32);
     assert!(ran.slowest <= bound, "{:?} against {bound:?}", ran.slowest);
@@ -87,10 +87,10 @@ fn nothing_starves_under_deadline_where_nearer_reads_never_end() {
 #[test]
 fn nothing_starves_in_a_drive_that_takes_the_nearest_first() {
     let mut model = FlashModel::new(&profile("hdd"), Scheduler::None, 1 << 40, 1).unwrap();
-    // One thread asks for the far end while the others stay on one track, which is always nearer.
+    // One thread reads the far end while the others stay on one track, which is always nearer.
     let far = (1 << 40) - 4096;
     let ran = closed_loop(&mut model, 8, 5_000, 4096, |i| if i == 4 { far } else { i * 97 % 288 * 4096 });
-    // Passed 32 times at most, each time by something that took less than the longest move and a turn.
+    // Overtaken 32 times at most, each time by a request that took less than the longest seek and a rotation.
     let bound = Duration::from_millis(23) * (32 + 8);
     assert!(ran.slowest <= bound, "{:?} against {bound:?}", ran.slowest);
     assert!(Duration::from_nanos(ran.counters.busy_ns) > bound * 4, "too short to tell");
