@@ -142,7 +142,7 @@ pub fn size_of(file: &File) -> io::Result<u64> {
         return Ok(metadata.len());
     }
     if metadata.file_type().is_block_device() {
-        // Moves a position that nobody here reads from.
+        // Moves the file position, which nothing here uses.
         let mut file = file;
         return file.seek(SeekFrom::End(0));
     }
@@ -208,7 +208,7 @@ struct Cachestat {
 
 /// By cachestat(2), which needs no mapping; `None` where there is none or it is not allowed.
 fn by_cachestat(file: &File, range: &Range<u64>) -> Option<u64> {
-    // MIPS and Alpha number their system calls otherwise. Android kills a process for one that it does not know.
+    // MIPS and Alpha have other system call numbers. Android kills a process for an unknown one.
     const NUMBERED_ALIKE: bool = cfg!(any(
         target_arch = "x86_64",
         target_arch = "x86",
@@ -247,8 +247,8 @@ pub(super) fn by_mincore(file: &File, range: &Range<u64>) -> io::Result<u64> {
         let len = usize::try_from(len).map_err(io::Error::other)?;
         pages.clear();
         pages.resize(len.div_ceil(page), 0u8);
-        // SAFETY: a new shared mapping at a place of the kernel's choice, of which no byte is ever touched: so it does
-        // not matter who changes or cuts the file meanwhile.
+        // SAFETY: a new shared mapping at an address of the kernel's choice, of which no byte is ever accessed: so changes
+        // and truncation by others do not matter.
         let map = unsafe {
             let (prot, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
             rustix::mm::mmap(std::ptr::null_mut(), len, prot, flags, file, offset)?
@@ -256,7 +256,7 @@ pub(super) fn by_mincore(file: &File, range: &Range<u64>) -> io::Result<u64> {
         // SAFETY: the range is exactly the mapping, and `pages` has a byte for each page of it.
         let result = unsafe { libc::mincore(map.cast(), len, pages.as_mut_ptr().cast()) };
         let error = io::Error::last_os_error();
-        // SAFETY: exactly what was mapped above, and nothing refers to it.
+        // SAFETY: exactly the mapping from above, and nothing refers to it.
         unsafe { rustix::mm::munmap(map, len)? };
         if result != 0 {
             return Err(error);

@@ -1,6 +1,6 @@
 //! `/proc/cpuinfo`, whose form differs with the architecture and the kernel's age.
 
-/// Implementer and part of ARM's registers, and the core's name. Those that old tablets, phones and boards have.
+/// Implementer and part number of ARM cores, with the core's name: those in old tablets, phones and boards.
 const PARTS: [(u32, u32, &str); 41] = [
     (0x41, 0xb76, "ARM1176"),
     (0x41, 0xc05, "Cortex-A5"),
@@ -45,10 +45,10 @@ const PARTS: [(u32, u32, &str); 41] = [
     (0x53, 0x001, "Exynos M1"),
 ];
 
-/// The processor's name. On ARM the chip, if the kernel says it, and its kinds of cores: `grouper, Cortex-A9`.
+/// The processor's name. On ARM the chip, if the kernel reports it, and its kinds of cores: `grouper, Cortex-A9`.
 pub(super) fn cpu_name(cpuinfo: &str) -> Option<String> {
     let value = |key: &str| fields(cpuinfo).find(|(name, _)| *name == key).map(|(_, value)| value);
-    // 32-bit ARM calls every one of its processors "ARMv7 Processor rev 3 (v7l)", which says next to nothing.
+    // 32-bit ARM calls every processor "ARMv7 Processor rev 3 (v7l)", which identifies nothing.
     let is_telling = |name: &&str| !name.starts_with("ARMv") && !name.starts_with("AArch64 Processor");
     if let Some(name) = value("model name").or(value("cpu model")).or(value("uarch")).filter(is_telling) {
         return Some(name.split_whitespace().collect::<Vec<_>>().join(" "));

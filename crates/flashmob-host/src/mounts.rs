@@ -79,7 +79,7 @@ pub(super) fn of_file<'a>(mounts: &'a [Mount], path: &Path, dev: Dev) -> Option<
     same()
         .filter(leads)
         .max_by_key(depth)
-        // After a chroot the path may differ from the kernel's: the file system is right nevertheless.
+        // After a chroot the path may differ from the kernel's: the file system is still the right one.
         .or_else(|| same().next_back())
         .or_else(|| mounts.iter().filter(leads).max_by_key(depth))
 }

@@ -11,7 +11,7 @@ pub const NAME_BYTES_MAX: usize = 16;
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 const SYSTEM: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Those that the kernel has loaded; empty if it does not report them. More may be available as modules.
+/// The algorithms that the kernel has loaded; empty if it does not report them. More may be available as modules.
 #[must_use]
 pub fn available() -> Vec<String> {
     let text = std::fs::read_to_string(AVAILABLE).unwrap_or_default();

@@ -57,7 +57,7 @@ pub struct TcpInfo {
     pub send_window_bytes: u32,
     /// The window that this end offers (Linux 6.2).
     pub receive_window_bytes: u32,
-    /// The kernel's estimate of the bytes that the reader takes per round trip, by which it sizes the receive buffer.
+    /// The kernel's estimate of the bytes that the application reads per round trip, by which it sizes the receive buffer.
     pub receive_space_bytes: u32,
     /// Largest window that this end will currently offer.
     pub receive_threshold_bytes: u32,
@@ -78,7 +78,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
 fn decode(info: &[u8; INFO_BYTES]) -> TcpInfo {
     let u32_at = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| info[at + i]));
     let u64_at = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| info[at + i]));
-    // A bit field of C: its first member is the lowest bit where numbers begin with their lowest byte, else the highest.
+    // A C bit field: its first member is the lowest bit on little-endian machines, else the highest.
     let first_bit = if cfg!(target_endian = "little") { 0x01 } else { 0x80 };
     TcpInfo {
         is_application_limited: info[7] & first_bit != 0,

@@ -1,7 +1,7 @@
-//! What captured packets say of TCP connections: found by `flashmob net analyze`.
+//! TCP connections in captured packets: results of `flashmob net analyze`.
 //!
-//! A connection has two ways; each is judged by what its sender did and by what came back. Everything is as seen where the packets were
-//! captured: near the sender, acknowledgements tell round-trip times; near the receiver they tell how long the receiver waits.
+//! A connection has two directions; each is judged by its sender's packets and by the answers. Everything is as seen where the packets were
+//! captured: near the sender, acknowledgements show round-trip times; near the receiver they show how long the receiver waits.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! When something was measured, by a clock that may not be set.
+//! The start time of a measurement, by a clock that may not be set.
 //!
-//! A device without a battery for its clock begins in 1970 with every start, until a network tells it better. Durations never come
-//! from this clock, so figures do not suffer; but a result's date does, and how results lie to each other in time.
+//! A device without a battery for its clock starts in 1970 until the network sets the time. Durations never come from this clock,
+//! so figures are valid; but the date of a result, and the order of results in time, may be wrong.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,10 +9,10 @@ use crate::warning::{Code, Warning};
 
 /// 2026-01-01: this program is younger.
 pub const EARLIEST_UNIX_S: u64 = 1_767_225_600;
-/// 2100-01-01: who believes it is then has a battery that was empty.
+/// 2100-01-01: a clock that shows a later time had an empty battery.
 pub const LATEST_UNIX_S: u64 = 4_102_444_800;
 
-/// Whether a clock that shows this can be right.
+/// Whether a clock with this time can be right.
 #[must_use]
 pub fn is_set(unix_s: u64) -> bool {
     (EARLIEST_UNIX_S..LATEST_UNIX_S).contains(&unix_s)
@@ -24,7 +24,7 @@ pub fn unix_s(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// `warnings`, and that the clock was not set if it was not.
+/// `warnings`, with one more if the clock was not set.
 #[must_use]
 pub fn with_doubt(started_unix_s: u64, mut warnings: Vec<Warning>) -> Vec<Warning> {
     if !is_set(started_unix_s) {

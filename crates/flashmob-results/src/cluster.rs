@@ -1,4 +1,4 @@
-//! What a cluster did: measured by `flashmob bench cluster` over a real network or in the lab, or by `flashmob simulate`.
+//! Measurements of a cluster: by `flashmob bench cluster` over a real network or in the lab, or by `flashmob simulate`.
 
 use serde::{Deserialize, Serialize};
 
@@ -272,8 +272,8 @@ pub struct Summary {
 }
 
 impl Point {
-    /// A point of these repetitions; void ones do not count unless there is nothing else. `flash_limit` is what one node does
-    /// alone, in requests each second.
+    /// A point of these repetitions; void ones count only if there are no others. `flash_limit` is the limit of one node
+    /// alone, in requests per second.
     #[must_use]
     pub fn new(parameters: Parameters, repetitions: Vec<Repetition>, flash_limit: Option<f64>) -> Point {
         let valid: Vec<&Repetition> = repetitions.iter().filter(|r| !r.is_void).collect();
@@ -297,16 +297,16 @@ impl Point {
 }
 
 impl Packets {
-    /// Mean bytes of a packet with data; not a number if there was none.
+    /// Mean bytes of data per packet with data; NaN without such packets.
     #[must_use]
     pub fn mean_bytes(self) -> f64 {
-        // As fractions: what a file says may be more than a count can hold.
+        // As floating-point numbers: the sum of counts from a file may overflow.
         (self.bytes_sent as f64 + self.bytes_received as f64) / (self.data_sent as f64 + self.data_received as f64)
     }
 }
 
 impl Cluster {
-    /// What one node does alone with such requests.
+    /// The limit of one node alone for such requests.
     #[must_use]
     pub fn flash_limit(&self, block_bytes: u32, read_percent: f64) -> Option<f64> {
         let same = |l: &&FlashLimit| l.block_bytes == block_bytes && (l.read_percent - read_percent).abs() < 1e-9;

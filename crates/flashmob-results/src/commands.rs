@@ -1,7 +1,7 @@
-//! Commands of a device, gathered one by one as they were issued: exact counts and times of all, a list of some, in bounded memory.
+//! Commands of a device, collected in the order of their issue: exact counts and times of all, a list of some, in bounded memory.
 //!
-//! The step of a command goes from the end of the one issued before to its own begin, whoever asked for either. What is not known to follow
-//! (the first of all, or of another stretch of time) has no step and counts in no direction. Flushes have no address and do not belong here.
+//! The step of a command is from the end of the previously issued one to its own begin, whoever issued either. A command without a known
+//! predecessor (the first of all, or of a stretch of time) has no step and counts in no direction. Flushes have no address and are omitted.
 
 use hdrhistogram::Histogram;
 
@@ -9,15 +9,15 @@ use crate::disk::Operation;
 use crate::latency;
 use crate::trace::{Command, Commands, Steps};
 
-/// Commands in the list at most.
+/// Most commands in the list.
 pub const LIST_MAX: usize = 4_096;
 
 /// One command with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Its issue, in nanoseconds of any clock that all commands have in common.
+    /// Time of its issue, in nanoseconds of a clock common to all commands.
     pub begin_ns: u64,
-    /// Its completion.
+    /// Time of its completion.
     pub end_ns: u64,
     /// Reads or writes.
     pub direction: Operation,
@@ -25,11 +25,11 @@ pub struct Served {
     pub address_bytes: u64,
     /// How long it is.
     pub bytes: u64,
-    /// Commands with the device when it was issued, itself included.
+    /// Outstanding commands when it was issued, including itself.
     pub outstanding: u32,
 }
 
-/// What was gathered so far.
+/// The commands collected so far.
 #[derive(Clone, Debug)]
 pub struct Gatherer {
     count: u64,
@@ -38,7 +38,7 @@ pub struct Gatherer {
     forward: StepTimes,
     backward: StepTimes,
     list: Vec<Command>,
-    /// One command in so many is in the list.
+    /// One in this many commands is in the list.
     stride: u64,
 }
 
@@ -80,18 +80,18 @@ impl Default for Gatherer {
 }
 
 impl Gatherer {
-    /// Nothing yet.
+    /// A collection without commands.
     #[must_use]
     pub fn new() -> Gatherer {
         Gatherer::default()
     }
 
-    /// What comes next does not follow what came last: others may have used the device in between.
+    /// The next command has no step, because others may have used the device since the last one.
     pub fn begin_apart(&mut self) {
         self.previous_end_bytes = None;
     }
 
-    /// The next command, in the order of issue.
+    /// Adds the next command, in the order of issue.
     pub fn add(&mut self, served: &Served) {
         let service_ns = served.end_ns.saturating_sub(served.begin_ns);
         let step = self.previous_end_bytes.map(|end| i128::from(served.address_bytes) - i128::from(end));
@@ -106,7 +106,7 @@ impl Gatherer {
             if self.list.len() == LIST_MAX {
                 self.thin();
             }
-            // After thinning its turn may be over.
+            // After thinning it may not be due any more.
             if self.count.is_multiple_of(self.stride) {
                 self.list.push(Command {
                     begin_s: served.begin_ns.saturating_sub(first_ns) as f64 / 1e9,
@@ -122,7 +122,7 @@ impl Gatherer {
         self.count += 1;
     }
 
-    /// Every second one stays.
+    /// Keeps every second one.
     fn thin(&mut self) {
         let mut nth = 0;
         self.list.retain(|_| {
@@ -132,7 +132,7 @@ impl Gatherer {
         self.stride *= 2;
     }
 
-    /// All of them; nothing if there was none.
+    /// All of them; `None` if there are none.
     #[must_use]
     pub fn commands(&self) -> Option<Commands> {
         (self.count > 0).then(|| Commands {
@@ -145,7 +145,7 @@ impl Gatherer {
 }
 
 impl Commands {
-    /// Of all steps, the fraction that did not go down; absent where there was none.
+    /// The fraction of steps that did not go down; `None` without steps.
     #[must_use]
     pub fn upward_fraction(&self) -> Option<f64> {
         let of = |steps: Option<Steps>| steps.map_or(0, |steps| steps.count);
@@ -168,7 +168,7 @@ mod tests {
     fn steps_go_from_the_end_of_one_to_the_begin_of_the_next() {
         let mut gatherer = Gatherer::new();
         assert_eq!(gatherer.commands(), None);
-        // Upward by nothing, down by as much as both take, upward by a block.
+        // Steps of 0 (upward), of twice the size downward, and of one block upward.
         for (nth, address) in [8_192, 12_288, 8_192, 16_384].into_iter().enumerate() {
             gatherer.add(&read(nth as u64 * 1_000, address, 1_000 * (nth as u64 + 1)));
         }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(steps, [None, Some(0), Some(-8_192), Some(4_096)]);
         assert_eq!((commands.forward.unwrap().count, commands.backward.unwrap().count), (2, 1));
         assert_eq!((commands.forward.unwrap().mean_us, commands.backward.unwrap().mean_us), (3.0, 3.0));
-        // The histogram behind it tells three digits apart.
+        // The histogram has three significant digits.
         assert!((commands.backward.unwrap().p50_us - 3.0).abs() < 0.003, "{commands:?}");
         assert!((commands.upward_fraction().unwrap() - 2.0 / 3.0).abs() < 1e-9);
         assert_eq!(commands.list[3].begin_s, 3e-6);

@@ -1,4 +1,4 @@
-//! What a measurement was made on.
+//! The device of a measurement, and the place of its file.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ pub struct Place {
 }
 
 impl Device {
-    /// The model, or else what else is known of it.
+    /// The model; without one, the processor, the system or the architecture.
     #[must_use]
     pub fn name(&self) -> String {
         [&self.model, &self.cpu, &self.system, &self.architecture]

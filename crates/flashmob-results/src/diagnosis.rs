@@ -1,6 +1,6 @@
-//! What `flashmob doctor` finds: what is wrong with a device or a path, what it costs, and what mends it.
+//! Findings of `flashmob doctor`: problems of a device or a path, their cost, and the remedy.
 //!
-//! It is no measurement, and so has a form of its own: `schema/diagnosis-1.json`. A change that breaks readers gets a new number.
+//! It is not a measurement, so it has its own format: `schema/diagnosis-1.json`. A change that breaks readers gets a new number.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What `flashmob bench disk` measured.
+//! Measurements of `flashmob bench disk`.
 
 use serde::{Deserialize, Serialize};
 
@@ -233,7 +233,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; all zero if there are none.
+    /// The spread of these values; all zero if there are none.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -245,7 +245,7 @@ impl Spread {
         Spread { median, min, max }
     }
 
-    /// The distance between most and least as a fraction of the median; 0 without a median.
+    /// The difference of maximum and minimum as a fraction of the median; 0 without a median.
     #[must_use]
     pub fn relative(&self) -> f64 {
         if self.median > 0.0 { (self.max - self.min) / self.median } else { 0.0 }
@@ -253,7 +253,7 @@ impl Spread {
 }
 
 impl Point {
-    /// A point of these repetitions; interrupted ones do not count unless there is nothing else.
+    /// A point of these repetitions; interrupted ones count only if there are no others.
     #[must_use]
     pub fn new(parameters: Parameters, repetitions: Vec<Repetition>) -> Point {
         let whole: Vec<&Repetition> = repetitions.iter().filter(|r| !r.interrupted).collect();
@@ -271,10 +271,10 @@ impl Point {
 macro_rules! words {
     ($type:ty { $($variant:ident => $word:literal),+ $(,)? }) => {
         impl $type {
-            /// All of them.
+            /// All variants.
             pub const ALL: &[$type] = &[$(<$type>::$variant),+];
 
-            /// The word for it on command lines, in tables and in results.
+            /// Its name on command lines, in tables and in results.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self { $(<$type>::$variant => $word),+ }

@@ -1,4 +1,4 @@
-//! What a measurement tells while it runs: one JSON object a line.
+//! Events during a measurement: one JSON object per line.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Latencies: what people ask for, and the whole histogram, which can be merged with others.
+//! Latencies: percentiles, and the whole histogram, which can be merged with others.
 
 use std::borrow::Borrow;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The percentiles that fio prints.
 pub const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
-/// Longest latency that is told apart: an hour.
+/// Longest latency that is distinguished: an hour.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Significant decimal digits of a latency.
 pub const DIGITS: u8 = 3;
@@ -53,7 +53,7 @@ pub struct Percentile {
 #[error("the histogram cannot be read: {0}")]
 pub struct HistogramError(String);
 
-/// An empty histogram of the form that latencies have here.
+/// An empty histogram with the bounds of all latencies here.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     // The bounds are constants, and a histogram with them exists.
@@ -61,11 +61,11 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 impl Latency {
-    /// Of this histogram.
+    /// The latencies of this histogram.
     #[must_use]
     pub fn new(histogram: &Histogram<u64>) -> Latency {
         let mut bytes = Vec::new();
-        // Writing to memory does not fail, and the counts fit: they were counted one by one.
+        // Writing to memory does not fail, and the counts fit: they were incremented one by one.
         V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("a histogram that can be written");
         let empty = histogram.is_empty();
         Latency {
@@ -82,29 +82,29 @@ impl Latency {
         }
     }
 
-    /// The histogram again.
+    /// Decodes the histogram.
     ///
     /// # Errors
-    /// The text is no base64, or no histogram of the named form.
+    /// The text is not base64, or not a histogram of this format.
     pub fn histogram(&self) -> Result<Histogram<u64>, HistogramError> {
         let bytes = BASE64.decode(&self.histogram).map_err(|e| HistogramError(e.to_string()))?;
         Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|e| HistogramError(e.to_string()))
     }
 
-    /// All of them together. One that cannot be read is left out: documents are checked when they are read.
+    /// All of them, merged. One that cannot be read is left out: documents are checked when they are read.
     #[must_use]
     pub fn merged<L: Borrow<Latency>>(parts: impl IntoIterator<Item = L>) -> Latency {
         let mut all = histogram();
         for part in parts {
             if let Ok(histogram) = part.borrow().histogram() {
-                // Longer times than the form tells apart do not occur in what it wrote itself.
+                // Histograms that this program wrote have no longer times.
                 let _ = all.add(&histogram);
             }
         }
         Latency::new(&all)
     }
 
-    /// The time that so many of a hundred do not exceed, in nanoseconds; `None` if it is not among [`PERCENTILES`].
+    /// This percentile, in nanoseconds; `None` if it is not among [`PERCENTILES`].
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         self.percentiles.iter().find(|p| (p.percent - percent).abs() < 1e-9).map(|p| p.ns)

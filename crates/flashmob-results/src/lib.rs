@@ -1,21 +1,21 @@
-//! One form for what flashmob measures, so that results of different devices, days and kinds can be kept, merged and compared.
+//! One format for all of flashmob's measurements, so that results of different devices, days and kinds can be kept, merged and compared.
 //!
-//! A [`Document`] says on which [`device::Device`] it was measured, with which program, seed and parameters, holds every repetition with its
-//! whole histogram, and says what makes its figures doubtful ([`warning::Warning`]). The form is published in `schema/result-1.json`;
+//! A [`Document`] has the [`device::Device`] that measured, the program, seed and parameters, every repetition with its
+//! whole histogram, and reasons to doubt its figures ([`warning::Warning`]). The format is published in `schema/result-1.json`;
 //! a change that breaks readers gets a new number. A new kind of measurement is a new variant of [`Measurement`].
 //!
-//! - [`device`]: what it was measured on
+//! - [`device`]: the device that measured
 //! - [`disk`]: points and repetitions of `flashmob bench disk`
 //! - [`cluster`]: those of `flashmob bench cluster` and `flashmob simulate`
 //! - [`net`]: those of `flashmob bench net`
-//! - [`capture`]: connections in captured packets, as `flashmob net analyze` found them
-//! - [`trace`]: where the time of operations went, as `flashmob trace` found it
-//! - [`commands`]: a device's commands, gathered one by one
-//! - [`event`]: what is told while it runs
-//! - [`plan`]: what `flashmob plan` says, in a form of its own: `schema/plan-1.json`
-//! - [`diagnosis`]: what `flashmob doctor` found: `schema/diagnosis-1.json`
+//! - [`capture`]: connections in captured packets, of `flashmob net analyze`
+//! - [`trace`]: the time of operations by layers, of `flashmob trace`
+//! - [`commands`]: a device's commands, collected one by one
+//! - [`event`]: events during a measurement
+//! - [`plan`]: forecasts of `flashmob plan`, in their own format: `schema/plan-1.json`
+//! - [`diagnosis`]: findings of `flashmob doctor`: `schema/diagnosis-1.json`
 //! - [`latency`]: percentiles and the histogram in HDR's own compressed, mergeable form
-//! - [`merge`]: several results of one cluster as one
+//! - [`merge`]: several results of one cluster, network or disk as one
 //! - [`warning`]: reasons to doubt a figure
 //! - [`read`]: documents from files, with errors that name what is wrong
 
@@ -100,11 +100,11 @@ pub enum Measurement {
     Trace(trace::Trace),
 }
 
-/// What the name of a result ends in whose times are an emulator's.
+/// Suffix of the name of a result whose times are an emulator's.
 pub const EMULATED: &str = " (emulated)";
 
 impl Document {
-    /// What to call it in tables and figures: the label if there is one, else the device's model, with what sets it apart.
+    /// Its name in tables and figures: the label if there is one, else the device's model, with what distinguishes it.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.name_of_subject();
@@ -140,37 +140,37 @@ impl Document {
         }
     }
 
-    /// What was measured of one device, if that is what it is about.
+    /// The measurement of a disk, if it is one.
     #[must_use]
     pub fn disk(&self) -> Option<&disk::Disk> {
         if let Measurement::Disk(disk) = &self.measurement { Some(disk) } else { None }
     }
 
-    /// What was measured of a cluster, if that is what it is about.
+    /// The measurement of a cluster, if it is one.
     #[must_use]
     pub fn cluster(&self) -> Option<&cluster::Cluster> {
         if let Measurement::Cluster(cluster) = &self.measurement { Some(cluster) } else { None }
     }
 
-    /// What was measured of a path, if that is what it is about.
+    /// The measurement of a path, if it is one.
     #[must_use]
     pub fn net(&self) -> Option<&net::Net> {
         if let Measurement::Net(net) = &self.measurement { Some(net) } else { None }
     }
 
-    /// What captured packets say, if that is what it is about.
+    /// The capture, if it is one.
     #[must_use]
     pub fn capture(&self) -> Option<&capture::Capture> {
         if let Measurement::Capture(capture) = &self.measurement { Some(capture) } else { None }
     }
 
-    /// Where the time of operations went, if that is what it is about.
+    /// The trace, if it is one.
     #[must_use]
     pub fn trace(&self) -> Option<&trace::Trace> {
         if let Measurement::Trace(trace) = &self.measurement { Some(trace) } else { None }
     }
 
-    /// True if the times in it are those of a program that imitates a processor: what is counted holds, what is timed does not.
+    /// True if the times are those of an emulated processor: counts are valid, times are not.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         let is_timed_here = match &self.measurement {
@@ -181,18 +181,18 @@ impl Document {
         is_timed_here && self.device.emulated.is_some()
     }
 
-    /// True if the device, the medium or the nodes' flash is a model: no figure of it says anything about real hardware.
+    /// True if the device, the medium or the nodes' flash is a model: no figure is one of real hardware.
     #[must_use]
     pub fn is_modelled(&self) -> bool {
         match &self.measurement {
             Measurement::Disk(disk) => disk.model.is_some(),
-            // Nodes on a real network that run with --model are known by the warning alone.
+            // For nodes with --model on a real network, only the warning shows it.
             Measurement::Cluster(cluster) => {
                 let is_said = || self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled);
                 cluster.air.is_some() || cluster.flash.is_some() || is_said()
             }
             Measurement::Net(net) => net.setting != cluster::Setting::Network,
-            // Of captured packets nobody knows but who captured them.
+            // For captured packets, only the warning of the capturing program shows it.
             Measurement::Capture(_) | Measurement::Trace(_) => {
                 self.warnings.iter().any(|warning| warning.code == warning::Code::Modelled)
             }

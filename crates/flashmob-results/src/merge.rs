@@ -1,4 +1,4 @@
-//! Several measurements of one thing become one: what was measured in parts is looked at as a whole.
+//! Several results of one subject as one.
 
 use crate::clock;
 use crate::cluster::{self, Cluster};
@@ -7,30 +7,30 @@ use crate::net;
 use crate::warning::Warning;
 use crate::{Document, Measurement};
 
-/// Why two documents are not of one thing.
+/// Why documents cannot be merged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MergeError {
     /// There is nothing to merge.
     #[error("there are no results to merge")]
     Nothing,
-    /// It is about something else.
+    /// It is of another kind.
     #[error("a result of another kind cannot be merged into one of {0}")]
     Kind(&'static str),
-    /// They differ in what makes them one.
+    /// They differ in a property that must be equal.
     #[error("results of different {0} cannot be merged: their {1} differs")]
     Different(&'static str, &'static str),
 }
 
-/// What a measurement is of, in errors.
+/// Subjects, for errors.
 const CLUSTERS: &str = "clusters";
 const NETWORKS: &str = "networks";
 const DISKS: &str = "disks";
 
-/// One document out of several of one cluster: equal in what was real, in air, flash, extent, label, seed and version. Points are
-/// appended; those with equal parameters become one with the repetitions of both. A result without flash in which nothing read or wrote
-/// goes with any flash.
+/// Merges results of one cluster: equal in setting, air, flash, extent, label, seed and version. Points are
+/// appended; those with equal parameters become one with the repetitions of both. A result without flash and without I/O
+/// matches any flash.
 ///
-/// It begins with the first of them; each repetition's beginning counts from there. It is interrupted if one of them is.
+/// The earliest begin counts; each repetition's begin is relative to it. The result is interrupted if one of them is.
 ///
 /// # Errors
 /// See [`MergeError`].
@@ -61,8 +61,8 @@ pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
     })
 }
 
-/// One document out of several of one network: equal in what was real, in the server, label, seed and version. What is modelled of a path
-/// belongs to its points, which may differ. Else as [`clusters`].
+/// Merges results of one network: equal in setting, server, label, seed and version. A modelled path
+/// belongs to its points, which may differ. Otherwise as [`clusters`].
 ///
 /// # Errors
 /// See [`MergeError`].
@@ -87,8 +87,8 @@ pub fn nets(documents: Vec<Document>) -> Result<Document, MergeError> {
     })
 }
 
-/// One document out of several of one disk: equal in file or model, in label, seed and version. Else as [`clusters`]; of the commands of points that
-/// become one the first's stay, for a step is from one command to the next.
+/// Merges results of one disk: equal in file or model, label, seed and version. Otherwise as [`clusters`]; a merged point keeps
+/// the first one's commands, because steps are from one command to the next.
 ///
 /// # Errors
 /// See [`MergeError`].
@@ -138,7 +138,7 @@ fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) 
     same(whole.label == part.label, kind, "label")?;
     same(whole.program_version == part.program_version, kind, "version of flashmob")?;
     same(whole.seed == part.seed, kind, "seed")?;
-    // By a clock that was not set nothing lies before or after anything: such a part counts as what came next.
+    // The time of an unset clock cannot be compared: then the second part is taken to follow the first at once.
     if clock::is_set(whole.started_unix_s) != clock::is_set(part.started_unix_s) {
         let next = |of: &Document| of.started_unix_s.saturating_add(of.elapsed_s.max(0.0) as u64);
         if clock::is_set(whole.started_unix_s) {
@@ -147,7 +147,7 @@ fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) 
             whole.started_unix_s = part.started_unix_s.saturating_sub(whole.elapsed_s.max(0.0) as u64);
         }
     }
-    // Of two beginnings the earlier one counts; what the later one's repetitions lack is added to them.
+    // The earlier begin counts; the difference is added to those of the later one's repetitions.
     let begun = whole.started_unix_s.min(part.started_unix_s);
     for document in [&mut whole, &mut part] {
         let later_s = (document.started_unix_s - begun) as f64;
@@ -169,7 +169,7 @@ fn two(mut whole: Document, mut part: Document, kind: &'static str, join: Join) 
     Ok(whole)
 }
 
-/// When each repetition began, to be moved.
+/// The begin of each repetition, to be shifted.
 fn begins(measurement: &mut Measurement) -> Vec<&mut f64> {
     match measurement {
         Measurement::Cluster(of) => {
@@ -183,7 +183,7 @@ fn begins(measurement: &mut Measurement) -> Vec<&mut f64> {
     }
 }
 
-/// Both, equal ones once.
+/// Both lists, with equal warnings once.
 fn joined_warnings(mut warnings: Vec<Warning>, more: Vec<Warning>) -> Vec<Warning> {
     for warning in more {
         if !warnings.contains(&warning) {
@@ -193,13 +193,13 @@ fn joined_warnings(mut warnings: Vec<Warning>, more: Vec<Warning>) -> Vec<Warnin
     warnings
 }
 
-/// Equal flash, or none where it would not be asked.
+/// Equal flash, or one of them without flash and without I/O.
 fn goes_with(a: &Cluster, b: &Cluster) -> bool {
     let idle = |c: &Cluster| c.flash.is_none() && c.points.iter().all(|p| p.parameters.no_io);
     a.flash == b.flash || idle(a) || idle(b)
 }
 
-/// Appends points; two that are the same become one.
+/// Appends points; two with equal parameters are merged.
 fn append<P>(into: &mut Vec<P>, from: Vec<P>, is_same: impl Fn(&P, &P) -> bool, joined: impl Fn(P, P) -> P) {
     for point in from {
         match into.iter().position(|known| is_same(known, &point)) {

@@ -1,4 +1,4 @@
-//! What went between two devices: measured by `flashmob bench net` over a real network or in the lab.
+//! Measurements between two devices: by `flashmob bench net` over a real network or in the lab.
 
 use serde::{Deserialize, Serialize};
 
@@ -327,7 +327,7 @@ pub struct Summary {
 }
 
 impl Point {
-    /// A point of these repetitions; void ones do not count unless there is nothing else.
+    /// A point of these repetitions; void ones count only if there are no others.
     #[must_use]
     pub fn new(parameters: Parameters, repetitions: Vec<Repetition>) -> Point {
         let valid: Vec<&Repetition> = repetitions.iter().filter(|r| !r.is_void).collect();

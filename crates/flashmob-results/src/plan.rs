@@ -1,6 +1,6 @@
-//! What `flashmob plan` says: how fast a cluster will be, what holds it back, and what would move that. All of it is modelled.
+//! Forecasts of `flashmob plan`: the speed of a cluster, its bottleneck, and what would improve it (modelled).
 //!
-//! It is no measurement, and so has a form of its own: `schema/plan-1.json`. A change that breaks readers gets a new number.
+//! It is not a measurement, so it has its own format: `schema/plan-1.json`. A change that breaks readers gets a new number.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Documents from files.
+//! Reading documents from files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::{Document, FORMAT, FORMAT_VERSION, Measurement};
 /// Longest file that is read: results are some hundred KiB.
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Why a file is no result.
+/// Why a file is not a result.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// It could not be read.
@@ -16,7 +16,7 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It is longer than any result.
@@ -27,7 +27,7 @@ pub enum ReadError {
         /// Its size.
         size_bytes: u64,
     },
-    /// It is JSON of something else, or no JSON.
+    /// It is not JSON, or JSON of another kind.
     #[error("{path} is not a result of flashmob: {what}")]
     Foreign {
         /// The file.
@@ -58,7 +58,7 @@ pub fn file(path: &Path) -> Result<Document, ReadError> {
     text(&std::fs::read_to_string(path).map_err(io)?, path)
 }
 
-/// Reads what stands in a file that is called `path` in errors.
+/// Reads the text of a file; `path` is its name in errors.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -80,7 +80,7 @@ pub fn text(text: &str, path: &Path) -> Result<Document, ReadError> {
     Ok(document)
 }
 
-/// Histograms that can be read, and numbers that are some.
+/// Checks that histograms can be read and match their counts, and that traces are consistent.
 fn check(document: &Document) -> Result<(), String> {
     let points: Vec<Vec<&Latency>> = match &document.measurement {
         Measurement::Disk(disk) => disk

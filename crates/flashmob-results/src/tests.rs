@@ -1,4 +1,4 @@
-//! The form is what the schema says, histograms survive writing and merging, and bad files are named.
+//! The format matches the schema, histograms survive writing and merging, and errors name bad files.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ fn schema() -> serde_json::Value {
     titled(schemars::schema_for!(Document), "urn:flashmob:result:1", "Result of a measurement of flashmob")
 }
 
-/// ACCEPT_SCHEMA=1 writes the schemas that are published.
+/// ACCEPT_SCHEMA=1 writes the published schemas.
 #[test]
 fn the_published_schemas_are_those_of_the_types() {
     let title = "A line of what a measurement of flashmob tells while it runs";

@@ -1,8 +1,8 @@
-//! What `flashmob trace` saw: where the time of operations went, layer by layer, and the timelines of a few of them.
+//! Results of `flashmob trace`: the time of operations, layer by layer, and the timelines of a few of them.
 //!
-//! An *operation* is what somebody waits for: one INSERT, one system call of a command, one read of a volume. A *span* is something that a layer
-//! did, from its begin to its end. At every moment an operation's time belongs to exactly one layer, the lowest that was at work for it, or to
-//! nobody: [`Operation::unattributed_ns`]. All times are nanoseconds of one clock, CLOCK_MONOTONIC of the process that traced.
+//! An *operation* is something that a program waits for: one INSERT, one system call of a command, one read of a volume. A *span* is work
+//! of a layer, from its begin to its end. At every moment an operation's time belongs to exactly one layer, the lowest that worked for it,
+//! or is unattributed: [`Operation::unattributed_ns`]. All times are nanoseconds of one clock, CLOCK_MONOTONIC of the process that traced.
 
 use serde::{Deserialize, Serialize};
 
@@ -208,7 +208,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// All of them, from the top down.
+    /// All layers, from the top down.
     pub const ALL: [Layer; 12] = [
         Layer::Application,
         Layer::Sqlite,
@@ -224,7 +224,7 @@ impl Layer {
         Layer::Processor,
     ];
 
-    /// Its name for people.
+    /// Its name in texts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -501,10 +501,10 @@ pub enum Cause {
 }
 
 impl Timeline {
-    /// Whether all indices point somewhere and nothing ends before it begins.
+    /// Checks that all indices are valid and nothing ends before it begins.
     ///
     /// # Errors
-    /// What does not.
+    /// The violation.
     pub fn check(&self) -> Result<(), String> {
         let has = |index: u32, of: usize| (index as usize) < of;
         for operation in &self.operations {
@@ -527,7 +527,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// What a span is called.
+    /// The name of a span.
     #[must_use]
     pub fn name(&self, index: u32) -> &str {
         self.names.get(index as usize).map_or("", String::as_str)

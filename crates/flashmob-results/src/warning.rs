@@ -59,7 +59,7 @@ pub enum Code {
 }
 
 impl Warning {
-    /// A doubt of this kind.
+    /// A warning of this kind.
     pub fn new(code: Code, message: impl Into<String>) -> Warning {
         Warning { code, message: message.into() }
     }

@@ -1,4 +1,4 @@
-//! SQLite's own hooks: begins and ends of statements, begins of commits.
+//! SQLite's own hooks: begin and end of statements, begin of commits.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -6,13 +6,13 @@ use rusqlite::{Connection, ffi};
 
 use crate::notes::Notes;
 
-/// From here on `connection` notes its statements and commits.
+/// Makes `connection` record its statements and commits in `notes`.
 ///
 /// # Safety
-/// `notes` must stay where it is until the connection is closed, and the connection must be used by the thread alone that uses `notes`.
+/// `notes` must not move until the connection is closed, and only the thread that uses `notes` may use the connection.
 pub(crate) unsafe fn watch(connection: &Connection, notes: *const Notes) -> bool {
     let mask = (ffi::SQLITE_TRACE_STMT | ffi::SQLITE_TRACE_PROFILE) as c_uint;
-    // SAFETY: the connection is open; by this function's promise `notes` outlives the hooks that are given it.
+    // SAFETY: the connection is open; by this function's contract `notes` outlives the hooks that get it.
     unsafe {
         let handle = connection.handle();
         ffi::sqlite3_commit_hook(handle, Some(commits), notes.cast_mut().cast());
@@ -21,7 +21,7 @@ pub(crate) unsafe fn watch(connection: &Connection, notes: *const Notes) -> bool
 }
 
 unsafe extern "C" fn traces(event: c_uint, context: *mut c_void, _: *mut c_void, _: *mut c_void) -> c_int {
-    // SAFETY: the context is what `watch` gave, which is still there by its promise.
+    // SAFETY: the context is the pointer given to `watch`, still valid by its contract.
     let notes = unsafe { &*context.cast::<Notes>() };
     if event == ffi::SQLITE_TRACE_STMT as c_uint {
         notes.statement_begins();
@@ -34,6 +34,6 @@ unsafe extern "C" fn traces(event: c_uint, context: *mut c_void, _: *mut c_void,
 unsafe extern "C" fn commits(context: *mut c_void) -> c_int {
     // SAFETY: as in `traces`.
     unsafe { &*context.cast::<Notes>() }.commit_begins();
-    // Anything else would turn the commit into a rollback.
+    // Any other value would turn the commit into a rollback.
     0
 }

@@ -1,14 +1,14 @@
-//! P5's workload, INSERTs that are each a transaction of their own, and SQLite's calls for each of them.
+//! P5's workload: INSERTs that are each a transaction of their own, and SQLite's calls for each of them.
 //!
-//! It needs no rights: SQLite reports statements, and a shim before its own VFS reports each call to a file, by name. It is independent of
-//! kernels, results or tables; a caller that wants more traces the thread that runs it.
+//! It needs no privileges: SQLite reports statements, and a shim in front of its VFS records each file call by name. It is independent of
+//! kernels, results or tables; a caller that needs more traces the thread that runs it.
 //!
 //! - [`settings`]: its settings: [`Workload`]
 //! - [`run`]: running it: at once, or in steps ([`run::Prepared`]) to measure the INSERTs alone
 //! - [`report`]: its results
 //! - `place`: a fresh database for each run
-//! - `shim`, `hooks`: the two places where SQLite lets others look; all `unsafe` code of this crate is there
-//! - `notes`: where both write down what they see
+//! - `shim`, `hooks`: SQLite's two extension points; all `unsafe` code of this crate is there
+//! - `notes`: the records of both
 
 pub mod error;
 mod hooks;

@@ -1,29 +1,29 @@
-//! Where hooks and shim write down what they see.
+//! The records of hooks and shim.
 //!
-//! Both are called in the middle of what is measured: there is no lock, no panic and, as long as what was set aside suffices, no allocation.
+//! Both are called during the measurement: there is no lock, no panic and, as long as the reserved memory suffices, no allocation.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 
 use crate::report::{Call, CallKind, FileKind, OpenFile};
 
-/// Calls of one INSERT, generously: DELETE with FULL has about 40.
+/// Calls per INSERT, with a margin: DELETE with FULL has about 40.
 const CALLS_EACH: u64 = 64;
-/// The most that is allocated beforehand; more is allocated when it is needed.
+/// Most calls that memory is reserved for; beyond that it is allocated on demand.
 const CALLS_MAX: u64 = 2_000_000;
 /// Files that are open at once, besides one journal for each INSERT.
 const FILES_BESIDES: usize = 16;
-/// Index of no file.
+/// An index that stands for no file.
 const NO_FILE: u32 = u32::MAX;
 
 pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result. This clock is always there, so the call does not fail.
+    // SAFETY: `time` is valid for the result. This clock always exists, so the call does not fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A call as it is noted: smaller than [`Call`].
+/// A recorded call: smaller than [`Call`].
 #[derive(Clone, Copy)]
 struct Note {
     begin_ns: u64,
@@ -36,7 +36,7 @@ struct Note {
 }
 
 struct File {
-    /// Index of `paths`: one journal comes again and again.
+    /// Index of `paths`: journals share one path.
     path: usize,
     kind: FileKind,
     device: u64,
@@ -55,22 +55,22 @@ struct Inner {
     commit_begin_ns: Option<u64>,
 }
 
-/// The notes of one thread: SQLite calls back on the thread that calls it.
+/// The records of one thread: SQLite calls back on the thread that calls it.
 pub(crate) struct Notes(RefCell<Inner>);
 
 impl Notes {
-    /// With room for so many INSERTs.
+    /// Reserves memory for this many INSERTs.
     pub fn new(inserts: u64) -> Notes {
         let mut inner = Inner::default();
         let calls = inserts.saturating_mul(CALLS_EACH).min(CALLS_MAX) as usize;
         let files = inserts.min(CALLS_MAX) as usize + FILES_BESIDES;
         let nothing = Note { begin_ns: 0, end_ns: 0, offset: -1, bytes: 0, file: NO_FILE, kind: CallKind::Statement };
-        // Filled and emptied again: the kernel gives pages when they are first written, which must not be in the middle of an INSERT.
+        // Filled and emptied, because the kernel allocates pages on their first write, which must not be during an INSERT.
         if inner.calls.try_reserve(calls).is_ok() {
             inner.calls.resize(calls, nothing);
             inner.calls.clear();
         }
-        // Without room now, there may be some later; what cannot be noted is counted.
+        // If this fails, memory may be available later; calls that cannot be recorded are counted.
         let _ = inner.files.try_reserve(files);
         Notes(RefCell::new(inner))
     }
@@ -87,7 +87,7 @@ impl Notes {
         self.with(|inner| inner.note(note));
     }
 
-    /// A file was opened, between these times; what it is called from then on.
+    /// Records that a file was opened between these times; returns its index.
     pub fn opened(&self, path: &CStr, kind: FileKind, begin_ns: u64, end_ns: u64) -> Option<u32> {
         let (device, inode) = identity(path);
         self.with(|inner| {
@@ -129,12 +129,12 @@ impl Notes {
         });
     }
 
-    /// A transaction begins to be committed.
+    /// Records the begin of a commit.
     pub fn commit_begins(&self) {
         self.with(|inner| inner.commit_begin_ns = Some(now_ns()));
     }
 
-    /// A statement has ended, and the commit within it.
+    /// Records the end of a statement, and of the commit within it.
     pub fn statement_ends(&self) {
         self.with(|inner| {
             let end_ns = now_ns();
@@ -146,16 +146,16 @@ impl Notes {
         });
     }
 
-    /// From here on: what came before was preparation. Files stay known.
+    /// Discards the calls so far, which were preparation. Files are kept.
     pub fn forget_calls(&self) {
         self.with(|inner| inner.calls.clear());
     }
 
-    /// All that was noted: calls in the order of their begins, files, and how many calls are missing.
+    /// All records: calls in the order of their begins, files, and the number of missing calls.
     pub fn told(&self) -> (Vec<Call>, Vec<OpenFile>, u64) {
         self.with(|inner| {
             let mut calls: Vec<Call> = inner.calls.iter().map(Note::call).collect();
-            // An outer one comes before those within.
+            // An outer call comes before those within it.
             calls.sort_by_key(|call| (call.begin_ns, std::cmp::Reverse(call.end_ns)));
             let path = |index: usize| inner.paths.get(index).map_or(String::new(), |p| p.to_string_lossy().into());
             let file = |file: &File| OpenFile {
@@ -171,7 +171,7 @@ impl Notes {
         .unwrap_or_default()
     }
 
-    /// It is never borrowed twice; if it were, nothing would be noted rather than the process ended.
+    /// It is never borrowed twice; if it were, nothing would be recorded, in place of a panic.
     fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> Option<T> {
         self.0.try_borrow_mut().ok().map(|mut inner| work(&mut inner))
     }
@@ -209,16 +209,16 @@ impl Note {
     }
 }
 
-/// Device and inode of what has this path now; zeros if nobody says.
+/// Device and inode of this path now; zeros if not known.
 fn identity(path: &CStr) -> (u64, u64) {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `path` ends with a NUL, and `status` has room for what is written.
+    // SAFETY: `path` ends with a NUL, and `status` is large enough for the result.
     if unsafe { libc::stat(path.as_ptr(), status.as_mut_ptr()) } != 0 {
         return (0, 0);
     }
     // SAFETY: the call succeeded, so it wrote all of it.
     let status = unsafe { status.assume_init() };
-    // Other systems have other widths.
+    // Field widths differ between systems.
     #[allow(clippy::unnecessary_cast)]
     (status.st_dev as u64, status.st_ino as u64)
 }

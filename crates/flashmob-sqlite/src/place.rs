@@ -1,4 +1,4 @@
-//! A fresh database for each run, which never replaces a file of somebody else's.
+//! A fresh database for each run; files that the workload did not create are never replaced.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,12 +10,12 @@ use crate::Error;
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"flmb");
 /// The first bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// Where `application_id` stands, by SQLite's file format.
+/// Offset of `application_id` in SQLite's file format.
 const APPLICATION_ID_AT: usize = 68;
 /// SQLite's suffixes for the files beside a database.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// Makes room for a database: one that an earlier run made goes away, anything else stays and is an error.
+/// Makes room for a database: removes that of an earlier run; any other file stays and is an error.
 pub(crate) fn clear(path: &Path) -> Result<(), Error> {
     let foreign = || Error::Foreign(path.to_path_buf());
     match path.symlink_metadata() {
@@ -25,7 +25,7 @@ pub(crate) fn clear(path: &Path) -> Result<(), Error> {
         Ok(_) if is_ours(path)? => return remove(path),
         Ok(_) => return Err(foreign()),
     }
-    // A journal without its database would be played back into the new one.
+    // A journal without its database would be rolled back into the new one.
     for path in beside(path) {
         if path.symlink_metadata().is_ok() {
             return Err(Error::Foreign(path));

@@ -1,4 +1,4 @@
-//! Doing it: at once, or in steps for those who look at the INSERTs alone.
+//! Running the workload: at once, or in steps to measure the INSERTs alone.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use crate::{Error, hooks, place};
 /// The one statement that is measured.
 const INSERT: &str = "INSERT INTO entries (number, text) VALUES (?1, ?2)";
 
-/// Makes a fresh database, does the INSERTs, and removes it again unless it is to be kept. `on_progress` is called after each INSERT with how
-/// many there were: it should do next to nothing. Once `cancel` is set, what is there so far is reported.
+/// Creates a fresh database, runs the INSERTs, and removes it unless it is to be kept. `on_progress` is called after each INSERT with
+/// their number so far: it must be cheap. After `cancel` is set, the results so far are returned.
 ///
 /// # Errors
 /// Errors of SQLite. The database is removed then as well, unless it is to be kept.
@@ -25,9 +25,9 @@ pub fn run(workload: &Workload, cancel: &AtomicBool, on_progress: &mut dyn FnMut
     prepared.finish()
 }
 
-/// A fresh database with its table. It belongs to the thread that made it. Dropped, it is removed unless it is to be kept.
+/// A fresh database with its table. It belongs to the thread that created it. Dropping it removes the database unless it is to be kept.
 pub struct Prepared {
-    // Fields are dropped in this order: no connection may be left when the shim goes, and no file be removed before both.
+    // Fields are dropped in this order: the connection before the shim, and both before the files are removed.
     connection: Option<Connection>,
     shim: Option<Shim>,
     made: Made,
@@ -36,7 +36,7 @@ pub struct Prepared {
     is_stopped: bool,
 }
 
-/// Files that go when it is done.
+/// Files that are removed when this is dropped.
 struct Made {
     path: Option<std::path::PathBuf>,
 }
@@ -44,17 +44,17 @@ struct Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
-            // Whoever wants to know why it stays calls `finish`.
+            // Errors are ignored here; `finish` reports them.
             let _ = place::remove(&path);
         }
     }
 }
 
 impl Prepared {
-    /// Makes it.
+    /// Creates it.
     ///
     /// # Errors
-    /// An existing file of somebody else's, settings that SQLite does not take, errors of the disk.
+    /// An existing file that the workload did not create, settings that SQLite does not accept, errors of the disk.
     pub fn new(workload: &Workload) -> Result<Prepared, Error> {
         let path = workload.path.as_path();
         place::clear(path)?;
@@ -67,7 +67,7 @@ impl Prepared {
             Some(shim) => Connection::open_with_flags_and_vfs(path, flags, shim.name()),
             None => Connection::open_with_flags(path, flags),
         };
-        // What is made from here on is ours, whatever becomes of it.
+        // Files created from here on are ours, on any outcome.
         let made = Made { path: (!workload.is_kept).then(|| path.to_path_buf()) };
         let connection = opened.map_err(|error| Error::of(error, path, 0, 0))?;
         let failed = |error| Error::of(error, path, 0, errno(&connection));
@@ -79,16 +79,16 @@ impl Prepared {
             place::APPLICATION_ID
         );
         connection.execute_batch(&tables).map_err(failed)?;
-        // The first statement reads the tables, which is no INSERT's work; later ones know them.
+        // The first statement reads the schema, which is no part of an INSERT; later ones reuse it.
         drop(connection.prepare(INSERT).map_err(failed)?);
         let mut inserts = Vec::new();
-        // It is filled later or, without memory, grows.
+        // Without memory now, it grows later.
         let _ = inserts.try_reserve(usize::try_from(workload.inserts).unwrap_or(usize::MAX).min(1 << 24));
         let workload = workload.clone();
         Ok(Prepared { connection: Some(connection), shim, made, workload, inserts, is_stopped: false })
     }
 
-    /// Does the INSERTs, on the thread that called [`Prepared::new`].
+    /// Runs the INSERTs, on the thread that called [`Prepared::new`].
     ///
     /// # Errors
     /// Those of SQLite and the disk.
@@ -121,7 +121,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Closes the database, removes it unless it is to be kept, and tells what there was. Calls are those of the INSERTs and the closing.
+    /// Closes the database, removes it unless it is to be kept, and returns the results. Calls are those of the INSERTs and the closing.
     ///
     /// # Errors
     /// The database could not be closed, or a file could not be removed.
@@ -148,10 +148,10 @@ impl Prepared {
     }
 }
 
-/// Sets a setting and checks that SQLite took it, for it keeps silent about those that it does not.
+/// Sets a setting and checks it, because SQLite does not report unsupported ones.
 fn set(connection: &Connection, path: &Path, setting: &'static str, wanted: &str, answer: &str) -> Result<(), Error> {
     let failed = |error| Error::of(error, path, 0, errno(connection));
-    // Some settings answer and some do not.
+    // Some settings return a value and some do not.
     connection.pragma_update_and_check(None, setting, wanted, |_| Ok(())).or_else(unanswered).map_err(failed)?;
     let found = connection.pragma_query_value(None, setting, |row| row.get::<_, rusqlite::types::Value>(0));
     let found = match found.map_err(failed)? {
@@ -176,12 +176,12 @@ fn errno(connection: &Connection) -> i32 {
 }
 
 fn thread_id() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: it takes no arguments and cannot fail.
     let id = unsafe { libc::gettid() };
     id.unsigned_abs()
 }
 
-/// This many letters, the same for every INSERT: neither SQLite nor file systems look into them.
+/// This many letters, the same for every INSERT: neither SQLite nor file systems depend on their content.
 fn text(bytes: usize) -> String {
     (b'a'..=b'z').cycle().take(bytes).map(char::from).collect()
 }

@@ -39,7 +39,7 @@ impl Workload {
     }
 }
 
-/// An enum of SQLite's words, with the word of each variant.
+/// Defines an enum with SQLite's name of each variant.
 macro_rules! words {
     ($(#[$doc:meta])* $type:ident, $what:literal, $($(#[$doc_of:meta])* $variant:ident = $name:literal,)*) => {
         $(#[$doc])*

@@ -37,7 +37,7 @@ pub fn open_for_writing(path: &Path, allow_overwrite: bool) -> Result<Opened, Be
 
 fn open(path: &Path, is_writing: bool) -> Result<Opened, BenchFileError> {
     let failed = |source: io::Error| io_error(path, if is_writing { "open for writing" } else { "open" }, source);
-    // Checked before opening, because some devices act on that, and again afterwards, when it can no longer be replaced.
+    // Checked before opening, because opening some devices has side effects, and again afterwards, when it can no longer be replaced.
     check(path, path.metadata().map_err(failed)?.file_type(), is_writing)?;
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(is_writing).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;

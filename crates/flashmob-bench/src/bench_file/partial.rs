@@ -1,8 +1,8 @@
 //! A partial file, which is removed unless it is completed.
 //!
 //! It has no name where the file system can give it one later (O_TMPFILE and a link): then even a killed process leaves nothing. Android
-//! forbids hard links and FAT has none; there it has a name beside the file's. It is locked while it is written, and removed on failure, or
-//! by the next process after one that was killed.
+//! forbids hard links and FAT has none; there it has a temporary name beside the final one. It is locked while it is written, and removed
+//! on failure, or by the next process if its process was killed.
 
 use std::fs::{File, OpenOptions};
 use std::io;

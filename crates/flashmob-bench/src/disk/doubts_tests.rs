@@ -86,7 +86,7 @@ fn a_range_that_is_soon_in_memory_is_answered_by_it_almost_always() {
         let point = Point::new(parameters(Pattern::Random, Cache::Cold), vec![one]);
         of_point(&point).into_iter().find(|w| w.code == Code::ServedFromCache).map(|w| w.message)
     };
-    // 25,600 blocks are all there are.
+    // The range has 25,600 blocks.
     assert!(message(2_560_000, 100 * MIB).unwrap().starts_with("about 99 %"), "{:?}", message(2_560_000, 100 * MIB));
     assert!(message(25_600, 64 * MIB).unwrap().starts_with("about 37 %"), "{:?}", message(25_600, 64 * MIB));
     assert_eq!(message(2_560_000, 9 * MIB), None, "what was fetched did not stay");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::worker::now_ns;
 pub use crate::load::Stop;
 
-/// Threads with a part of their own report progress in steps of this.
+/// Requests between progress reports of a thread that has its own part.
 const COUNTED_BY: u64 = 64;
 
 /// The end of one repetition, shared by its threads.
@@ -29,7 +29,7 @@ pub(super) struct Turnstile<'a> {
 }
 
 impl<'a> Limit<'a> {
-    /// For `threads` threads. If each has its own part of the file, each also makes an equal part of the requests: otherwise the fastest
+    /// For `threads` threads. If each has its own part of the file, each also has an equal share of the requests: otherwise the fastest
     /// would start its part again before the others have finished theirs.
     pub fn new(stop: Stop, threads: u32, own_parts: bool, cancel: &'a AtomicBool) -> Limit<'a> {
         let portion = match stop {

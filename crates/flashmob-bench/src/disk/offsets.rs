@@ -29,11 +29,11 @@ pub(super) struct Order {
 /// The endless offsets of one thread.
 #[derive(Debug)]
 pub(super) enum Offsets {
-    /// `first` and a multiple of `unit_bytes` more, below `count` of them.
+    /// `first` plus a random multiple of `unit_bytes`, out of `count` multiples from 0.
     Random { random: Random, first: u64, count: u64, unit_bytes: u64 },
-    /// From `begin` on in blocks, and again from `begin` when `end` is reached.
+    /// Consecutive blocks from `begin`, wrapping at `end`.
     Sequential { next: u64, begin: u64, end: u64, block_bytes: u64 },
-    /// A list that all threads take from in turn, again from its beginning when it is at its end.
+    /// A list shared by all threads, used in order, then again from its beginning.
     Listed { list: Arc<[u64]>, taken: Arc<AtomicUsize> },
 }
 
@@ -52,7 +52,7 @@ impl Order {
                     self.range.start + share as u64 * self.block_bytes
                 };
                 let (begin, end) = (bound(index), bound(index + 1));
-                // More threads than blocks: those without one of their own share the first.
+                // With more threads than blocks, threads without their own block share the first.
                 let (begin, end) =
                     if begin < end { (begin, end) } else { (self.range.start, self.range.start + self.block_bytes) };
                 Offsets::Sequential { next: begin, begin, end, block_bytes: self.block_bytes }
@@ -67,8 +67,8 @@ impl Order {
         (0..self.threads).map(thread).collect()
     }
 
-    /// The heads that are read, each once: all there are, or as many of them as there are requests. The choice is the same for
-    /// both orders.
+    /// The heads to read, each once: all of them, or as many as there are requests. Both orders read the same
+    /// heads.
     fn heads(&self) -> Vec<u64> {
         let room = self.range.end - self.range.start - self.block_bytes;
         let mut heads: Vec<u64> =

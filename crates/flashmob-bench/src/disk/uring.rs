@@ -54,7 +54,7 @@ impl Ring {
         self.slots.iter_mut().map(|s| &mut s.buffer)
     }
 
-    /// Makes requests until the turnstile closes, and awaits all answers.
+    /// Issues requests until the turnstile closes, and waits for all completions.
     ///
     /// # Errors
     /// The ring itself failed; requests that fail are counted.

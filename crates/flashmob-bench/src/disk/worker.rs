@@ -109,7 +109,7 @@ impl Tally {
     }
 }
 
-/// Makes requests until the turnstile closes. The clock is read once per request: the end of one is the begin of the next.
+/// Issues requests until the turnstile closes. The clock is read once per request: the end of one is the start of the next.
 pub(super) fn run<M: Medium>(
     medium: &M,
     thread: u32,

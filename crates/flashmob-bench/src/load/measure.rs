@@ -83,7 +83,7 @@ pub(super) struct Tally<'a> {
     pub sample: &'a mut Sample,
 }
 
-/// Chooses which answers are compared: one of so many, at random, so that no regularity of a server goes unnoticed.
+/// Selects which answers are compared: one in this many, at random, so that periodic errors of a server are not missed.
 #[derive(Debug)]
 pub(super) struct Sample {
     one_of: u64,

@@ -62,7 +62,7 @@ pub struct Load {
     /// Expected contents: every byte read is compared with it, every byte written is taken from it. Without it nothing is compared, and
     /// writes carry [`PatternReference`] of the seed.
     pub verify: Option<Verifier>,
-    /// Verify one answer of this many, chosen at random; 1 for all.
+    /// Verify one in this many answers, chosen at random; 1 for all.
     pub verify_one_of: u32,
     /// Ask for structured replies.
     pub structured_replies: bool,
@@ -153,7 +153,7 @@ pub struct LoadResult {
     pub latency_ns: Histogram<u64>,
     /// Requests that the server answered with an error, by error.
     pub errors: BTreeMap<Errno, u64>,
-    /// The first of them in words, if there was one.
+    /// The text of the first of them, if any.
     pub first_error: Option<String>,
     /// Compared bytes that were right.
     pub verified_bytes: u64,

@@ -48,9 +48,9 @@ pub struct Offsets {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// `first`, and a multiple of `unit_bytes` more, below `count` of them.
+    /// `first` plus a random multiple of `unit_bytes`, out of `count` multiples from 0.
     Random { first: u64, count: u64, unit_bytes: u64 },
-    /// `next`, then `block_bytes` further, up to `last`; then from `first` on.
+    /// Consecutive blocks from `next` to `last`, then again from `first`.
     Sequential { first: u64, next: u64, last: u64, block_bytes: u64 },
 }
 

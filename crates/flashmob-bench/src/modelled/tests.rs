@@ -1,5 +1,5 @@
-//! In real time, on machines that do other things too: what is never faster than the model, what is complete, and
-//! what ends. How fast it is nobody asserts here.
+//! Runs in real time on machines that may be busy: checks lower bounds of times, completeness and termination.
+//! Upper bounds of times are not checked.
 
 use std::thread;
 
@@ -53,7 +53,7 @@ fn many_threads_all_get_their_answers_and_no_more_than_the_slots_are_served_at_o
         let counters = disk.counters();
         assert_eq!((counters.served, counters.reads), (320, 320));
         assert_eq!(disk.lateness_ns().len(), 320);
-        // Four at once: it cannot have taken less than a quarter of all service times.
+        // At most four at once: this takes at least a quarter of all service times.
         assert!(took >= Duration::from_nanos(counters.service_ns / 4), "{scheduler}: {took:?}");
     }
 }
@@ -78,7 +78,7 @@ fn whoever_looks_late_learns_the_times_at_which_slots_became_free() {
     assert_eq!((tickets[1].done_at(), tickets[2].done_at()), (None, None));
     waiting.advance(Time(each_ns + 300_000));
     assert_eq!((tickets[1].done_at(), tickets[2].done_at()), (Some(Time(2 * each_ns)), None));
-    // Nobody looked for a second: the third was done long ago.
+    // The state was not advanced for a second: the third is complete.
     waiting.advance(Time(1_000_000_000));
     assert_eq!(tickets[2].done_at(), Some(Time(3 * each_ns)));
     assert_eq!(waiting.counters().served, 3);

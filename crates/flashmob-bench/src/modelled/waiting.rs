@@ -15,7 +15,7 @@ use flashmob_results::commands::{Gatherer, Served};
 use flashmob_results::disk::Operation;
 
 /// Time after the next event at which the thread of a queued request advances the model itself. Usually the thread of that event has done so
-/// long before; this covers the case that it does not get to run.
+/// long before; this covers the case that it is not scheduled.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// The completion time is not known yet.

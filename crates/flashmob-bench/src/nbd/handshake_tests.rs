@@ -1,9 +1,9 @@
-//! The handshake against scripted servers: what it sends, what it understands, what it refuses.
+//! The handshake against scripted servers: what it sends, accepts and refuses.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Gives what was scripted, in pieces of one byte, and keeps what was sent.
+/// Returns the scripted bytes one at a time, and records what was sent.
 struct Script {
     from_server: Vec<u8>,
     at: usize,

@@ -16,7 +16,7 @@ use crate::error::{Errno, ServerError};
 const ERROR_CHUNK_BYTES_MAX: usize = 6 + p::STRING_BYTES_MAX + 8;
 /// Most error chunks in one reply, so that a reply ends.
 const ERROR_CHUNKS_MAX: u32 = 64;
-/// Zeroes of a hole, so many at a time.
+/// Zeroes that are passed on for a hole, in pieces of this size.
 static ZEROES: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// A receiver of a server's answers.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 #[derive(Default, Debug, PartialEq, Eq, Clone)]
 struct Got {
-    /// Per request, by its offset: the bytes.
+    /// Received bytes of each request, by its offset.
     data: std::collections::BTreeMap<u64, Vec<u8>>,
     done: Vec<(u64, Result<(), ServerError>)>,
 }
@@ -38,7 +38,7 @@ impl Bench {
         self.slots.take(Request { op, offset_bytes, len_bytes, submitted }).expect("a free slot")
     }
 
-    /// Feeds `bytes` in pieces of `step`; what the decoder left undecoded.
+    /// Feeds `bytes` in pieces of `step`; returns the number of bytes left undecoded.
     fn feed(&mut self, bytes: &[u8], step: usize) -> Result<usize, String> {
         let mut waiting = Vec::new();
         for piece in bytes.chunks(step.max(1)) {

@@ -79,7 +79,7 @@ pub(super) fn ask(
         if is_stuck {
             let flags = if to_write > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOKS_UP.subsec_nanos()) };
-            // The next turn finds out.
+            // The next turn reports errors.
             let _ = poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), flags)], Some(&wait));
         }
     }

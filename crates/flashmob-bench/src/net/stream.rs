@@ -53,9 +53,9 @@ impl Socket {
 pub(super) enum Work {
     Send,
     Receive,
-    /// Sends requests, takes answers.
+    /// Sends requests, receives answers.
     Ask(Messages),
-    /// Takes requests, sends answers.
+    /// Receives requests, sends answers.
     Answer(Messages),
 }
 
@@ -68,7 +68,7 @@ pub(super) fn works(p: &Parameters, is_client: bool) -> Vec<(Direction, Work)> {
         (None, false) => (direction, Work::Receive),
     };
     let directions: &[Direction] = match p.direction {
-        // Messages are of the client, in both directions on the same streams.
+        // The client sends messages; the answers use the same streams.
         _ if p.messages.is_some() => &[Direction::Up],
         Direction::Up => &[Direction::Up],
         Direction::Down => &[Direction::Down],

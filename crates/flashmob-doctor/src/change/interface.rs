@@ -64,7 +64,7 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     if !is_name(name) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a valid name of an interface"));
     }
-    // SAFETY: all zeroes is a value of it.
+    // SAFETY: an all-zero `ifreq` is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
@@ -72,7 +72,7 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Any socket will do to ask about interfaces.
+/// A socket for requests about interfaces; its type does not matter.
 fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }

@@ -64,7 +64,7 @@ impl Place {
                 let is_part = |part: &str| {
                     !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
                 };
-                // Nothing but the network's settings is ever changed here.
+                // Only network settings are ever changed.
                 name.starts_with("net.") && name.len() < 100 && name.split('.').all(is_part)
             }
             Place::Scheduler { disk } | Place::Readahead { disk } => is_file_name(disk),
@@ -81,7 +81,7 @@ impl Place {
         matches!(self, Place::Sysctl { .. } | Place::PowerSave { .. } | Place::Mtu { .. })
     }
 
-    /// Its file. Of an interface only its folder in sysfs: its values are read and set by other means.
+    /// Its file; for an interface only its folder in sysfs, because its values are read and set by other means.
     pub(crate) fn file(&self) -> String {
         // `/` in the name of a disk is `!` in its folder.
         let queue = |disk: &str, file: &str| format!("/sys/block/{}/queue/{file}", disk.replace('/', "!"));

@@ -7,7 +7,7 @@ use crate::view::{Answer, View};
 const APPS: [&str; 2] = ["com.termux", "flashmob"];
 /// Lowest oom_score_adj of apps that are not visible (PREVIOUS_APP_ADJ); a foreground service has 200, a process of adb -950.
 const CACHED: i64 = 700;
-/// Android 12, which limits the processes that apps start: beyond 32 of all apps, and those that use much processor time, are ended.
+/// Android 12, which limits the processes that apps start: it kills those beyond 32 of all apps, and those that use much processor time.
 const API_WITH_LIMIT: u32 = 31;
 
 fn on_android(view: &View, check: fn(&View) -> Finding) -> Finding {
@@ -67,7 +67,7 @@ pub(super) fn battery(view: &View) -> Finding {
     })
 }
 
-/// How early Android ends this process when memory is short.
+/// How early Android kills this process when memory is low.
 pub(super) fn low_memory(view: &View) -> Finding {
     on_android(view, |view| {
         let Some(adjustment) = view.number::<i64>("proc/self/oom_score_adj") else {
@@ -86,7 +86,7 @@ pub(super) fn low_memory(view: &View) -> Finding {
     })
 }
 
-/// Whether Android ends processes that apps start.
+/// Whether Android kills processes that apps start.
 pub(super) fn processes(view: &View) -> Finding {
     on_android(view, |view| {
         let property = |name: &str| match view.ask("getprop", &[name]) {

@@ -88,7 +88,7 @@ pub(super) fn receive_autotuning(view: &View) -> Finding {
 /// The largest buffer that a program may set.
 ///
 /// A limit below the maximum of autotuning is normal: kernels allow 208 KiB, and it binds only programs that set a size. A limit below that
-/// of all kernels of the last twenty years was set by somebody, and a program that sets a size gets less than one that does not.
+/// of all kernels of the last twenty years was set on purpose, and a program that sets a size gets less than one that does not.
 pub(super) fn limits(view: &View) -> Finding {
     let (mut said, mut low) = (Vec::new(), Vec::new());
     for name in [Buffer::Receive, Buffer::Send].map(Buffer::limit_name) {

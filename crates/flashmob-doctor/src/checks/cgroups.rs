@@ -103,7 +103,7 @@ pub(super) fn cpu(view: &View) -> Finding {
 fn cpus(view: &View, version: Version, folder: &str) -> Option<f64> {
     let (quota, period): (u64, u64) = match version {
         Version::One => {
-            // -1 is no limit, and no number without a sign.
+            // -1 means no limit, and does not parse as an unsigned number.
             (view.number(&format!("{folder}/cpu.cfs_quota_us"))?, view.number(&format!("{folder}/cpu.cfs_period_us"))?)
         }
         Version::Two => {
@@ -127,7 +127,7 @@ pub(super) fn memory(view: &View) -> Finding {
             Version::One => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
             Version::Two => ("memory.max", "memory.current"),
         };
-        // "max" is no number, and no limit.
+        // "max" means no limit, and does not parse.
         let Some(limit) = view.number::<u64>(&format!("{folder}/{limit}")).filter(|&limit| limit < UNLIMITED_BYTES)
         else {
             continue;
@@ -154,14 +154,14 @@ pub(super) fn memory(view: &View) -> Finding {
     Finding::well(found)
 }
 
-/// Bytes of the page cache that the group can give up.
+/// Bytes of the page cache that the group can reclaim.
 fn reclaimable(text: &str) -> Option<u64> {
     // Version 1 has totals that include the groups below.
     let of = |kind: &str| number_of(text, &format!("total_{kind} ")).or_else(|| number_of(text, &format!("{kind} ")));
     Some(of("inactive_file")?.saturating_add(of("active_file").unwrap_or(0)))
 }
 
-/// The number behind `name` at the beginning of a line.
+/// The number after `name` at the beginning of a line.
 fn number_of(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }

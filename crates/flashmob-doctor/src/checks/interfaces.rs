@@ -35,7 +35,7 @@ pub(super) fn mtu(view: &View) -> Finding {
         format!("packets are smaller than {MTU_BYTES_MIN} bytes, the least that IPv6 allows: {}", names.join(", "));
     let finding = Finding::wrong(found, cost)
         .with_advice("what a tunnel may have follows from what it travels over: raise that first");
-    // Others than Ethernet, such as tunnels, have their reasons.
+    // Other interfaces, such as tunnels, have small MTUs for a reason.
     small.into_iter().filter(|(each, _)| each.is_ethernet).fold(finding, |finding, (each, _)| {
         let place = Place::Mtu { interface: each.name };
         finding.with_change(Change { place, new: MTU_BYTES_USUAL.to_string() })

@@ -106,7 +106,7 @@ pub(super) fn clock(view: &View) -> Finding {
         return Finding::unknown("a copied tree does not say what its clock shows");
     }
     let now_s = clock::unix_s(SystemTime::now());
-    // Android ends apps that ask the kernel for it.
+    // Android kills apps that make this system call.
     let is_kept = if view.is_android() { None } else { kernel_says() };
     judge_clock(now_s, is_kept, view.is_android())
 }
@@ -145,7 +145,7 @@ pub(super) fn judge_clock(now_unix_s: u64, is_kept: Option<bool>, is_android: bo
 
 /// The kernel's synchronisation status, which time services renew; `None` if not known.
 fn kernel_says() -> Option<bool> {
-    // SAFETY: all zeroes is a value of it, and one that asks for no change.
+    // SAFETY: an all-zero `timex` is valid, and requests no change.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes into the structure.
     let status = unsafe { libc::adjtimex(&raw mut state) };
@@ -184,7 +184,7 @@ pub(super) fn open_files(view: &View) -> Finding {
         return Finding::unknown("/proc/self/limits does not say how many files may be open");
     };
     let found = format!("a program may have {soft} files and connections open");
-    // "unlimited" is no number, and no limit.
+    // "unlimited" means no limit, and does not parse.
     let Some(soft) = soft.parse::<u64>().ok().filter(|&soft| soft < ENOUGH_FILES) else { return Finding::well(found) };
     let cost = format!(
         "a node with 64 links, or a gateway with 64 clients and its nodes, is refused connections beyond {soft}"

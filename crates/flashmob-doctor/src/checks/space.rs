@@ -17,7 +17,7 @@ const LOW_INODES_PART: u64 = 100;
 /// File systems where a hole needs space later. In others it may be compressed, or shared with another file.
 const PLAIN: [&str; 5] = ["ext2", "ext3", "ext4", "vfat", "tmpfs"];
 
-/// A check of the data and its file system, if they are known. `what` is told by no copied tree.
+/// A check of the data and its file system, if they are known. A copied tree does not contain `what`.
 fn check(view: &View, what: &str, check: impl Fn(&Data, Space) -> Finding) -> Finding {
     let Some(data) = &view.data else { return without_data() };
     match data.space {

@@ -66,7 +66,7 @@ impl Target {
     /// The bandwidth-delay product.
     #[must_use]
     pub fn window_bytes(&self) -> u64 {
-        // Saturates; nobody has such a path.
+        // Saturates; no real path needs more.
         bandwidth_delay_bytes(self.bits_per_second, self.rtt_s).ceil() as u64
     }
 

@@ -1,4 +1,4 @@
-//! The page cache of a real file. Anything may evict pages at any time, so what is cached is looked at at once.
+//! The page cache of a real file. Pages may be evicted at any time, so the cached amount is checked at once.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +9,7 @@ use crate::cache::{by_mincore, drop_range, drop_range_with, resident_bytes, warm
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 64 * MIB;
 
-/// On a disk: where this test program lies. Temporary directories may be in memory.
+/// A directory on a disk: that of this test program. Temporary directories may be in memory.
 fn dir() -> tempfile::TempDir {
     tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap()
 }
@@ -63,7 +63,7 @@ fn locked_pages_stay_and_it_is_said() {
     let dir = dir();
     let file = file(dir.path());
     let len = 4 * MIB as usize;
-    // SAFETY: a new mapping at a place of the kernel's choice; nothing reads it, and only this test writes the file.
+    // SAFETY: a new mapping at an address of the kernel's choice; nothing reads it, and only this test writes the file.
     let map = unsafe {
         let (prot, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
         rustix::mm::mmap(std::ptr::null_mut(), len, prot, flags, &file, 0).unwrap()
@@ -79,7 +79,7 @@ fn locked_pages_stay_and_it_is_said() {
     let is_root = rustix::process::geteuid().is_root();
     assert_eq!(std::fs::read(&instead).is_ok_and(|text| text == b"1"), is_root, "root's last means was tried");
     assert_eq!(remedy.contains("run this as root"), !is_root, "{remedy}");
-    // SAFETY: exactly what was mapped above, and nothing refers to it.
+    // SAFETY: exactly the mapping from above, and nothing refers to it.
     unsafe { rustix::mm::munmap(map, len).unwrap() };
     assert_eq!(drop_range_with(&file, 0..SIZE, &instead).unwrap().resident_after_bytes, Some(0));
 }

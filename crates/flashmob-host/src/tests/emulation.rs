@@ -1,4 +1,4 @@
-//! An imitated processor is known by the program that the kernel runs.
+//! An emulated processor is detected by the program that the kernel runs.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::emulation::{doubt, emulator, emulator_of};
 
 const ARM: u16 = 40;
 
-/// A link to a program with such a header, as /proc has it.
+/// A link to a program with this header, as in /proc.
 fn running(dir: &Path, name: &str, order: u8, machine: [u8; 2]) -> PathBuf {
     let mut header = vec![0x7f, b'E', b'L', b'F', 2, order, 1, 0];
     header.resize(18, 0);

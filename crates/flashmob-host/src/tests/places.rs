@@ -1,4 +1,4 @@
-//! Made-up devices say what they are, and where their files lie.
+//! Made-up devices: their descriptions, and the places of their files.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ fn what_is_missing_is_not_known() {
     let device = describe_at(tree.root());
     assert_eq!((device.model, device.system, device.cpu, device.memory_bytes), (None, None, None, None));
     assert_eq!(at(&tree, "/x", (8, 1)), Located::default());
-    // Directories in the place of files cannot be read either.
+    // Directories in place of files cannot be read either.
     for path in ["proc/cpuinfo/x", "proc/meminfo/x", "etc/os-release/x", "proc/self/mountinfo/x"] {
         tree.file(path, "");
     }

@@ -81,7 +81,7 @@ fn odd_files_are_not_known_and_never_fatal() {
         ]);
         assert_eq!(power, Power::default(), "{odd:?}");
     }
-    // A file in the place of a directory, and the other way round.
+    // A file in place of a directory, and the reverse.
     let power = seen(&[("sys/class/power_supply", "x"), ("sys/class/backlight/a/bl_power/x", "0")]);
     assert_eq!(power, Power::default());
 }

@@ -1,4 +1,4 @@
-//! Loop devices: all of it needs root.
+//! Loop devices; all tests need root.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,7 +68,7 @@ fn a_real_disk_gets_its_scheduler_back() {
     let error = SchedulerGuard::set(Some(&disk), "mq-deadlin").unwrap_err();
     let SchedulerError::Unknown { suggestion, .. } = &error else { panic!("{error}") };
     assert_eq!(suggestion.as_deref(), Some("mq-deadline"), "{error}");
-    // The kernel takes this old name for the new one.
+    // The kernel maps this old name to the new one.
     let error = SchedulerGuard::set(Some(&disk), "deadline").unwrap_err();
     assert!(error.to_string().ends_with("did you mean 'mq-deadline'?"), "{error}");
     assert_eq!(current(), old);
@@ -144,13 +144,13 @@ fn child_without_rights() {
     let Some(dir) = child_path() else { return };
     let disk = locate(Path::new(&std::fs::read_to_string(dir.join("device")).unwrap())).disk.unwrap();
     let (old, all) = disk.schedulers();
-    // A loop device keeps the scheduler that its last user gave it, whichever that was; to keep it needs no rights.
+    // A loop device keeps the scheduler of its last user; setting the current one again needs no privileges.
     let other = all.iter().find(|name| Some(*name) != old.as_ref()).unwrap();
     let error = SchedulerGuard::set(Some(&disk), other).unwrap_err();
     assert!(matches!(error, SchedulerError::NotPermitted { .. }), "{error}");
     assert_eq!(disk.schedulers().0, old);
     let file = std::fs::File::open(dir.join("file")).unwrap();
-    // mincore says "all of it" to a stranger. Whatever is said here must be true, or nothing.
+    // To other users, mincore reports all pages as resident. The result here must be correct, or `None`.
     let told = resident_bytes(&file, 0..1 << 20).unwrap();
     assert!(matches!(told, None | Some(0)), "{told:?}");
     let lie = crate::cache::by_mincore(&file, &(0..1 << 20)).unwrap();

@@ -1,4 +1,4 @@
-//! Ordinary files in the place of sysfs: they take any value, and say what was written last.
+//! Ordinary files in place of sysfs: they accept any value, and return the last one written.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

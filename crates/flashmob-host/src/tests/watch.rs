@@ -1,4 +1,4 @@
-//! Heat and other people's I/O, on a made-up board.
+//! Throttling and other processes' I/O, on a made-up board.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn a_quiet_measurement_has_no_warnings() {
     let tree = trees::raspberry_pi();
     let watch = Watch::begin_at(tree.root(), &card(&tree));
     let mut sum = 0u64;
-    // Of its own time, which others on the same processor do not use up.
+    // Its own processor time, which other threads on the same processor do not affect.
     let used = || Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).unwrap();
     let begun = used();
     while used() - begun < Duration::from_millis(30) {

@@ -7,20 +7,20 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods};
 use crate::notes::{Notes, now_ns};
 use crate::report::{CallKind, FileKind};
 
-/// The newest form of methods that is known here.
+/// Highest version of the methods that is supported.
 const VERSION: c_int = 3;
 /// SQLite's suffix for shared memory, which its VFS opens without a call to the shim.
 const SHARED_MEMORY: &[u8] = b"-shm";
 
-/// SQLite's file. The file of the VFS below follows directly.
+/// SQLite's file object. That of the underlying VFS follows directly.
 // SQLite aligns files to 8 bytes and no further, on all machines.
 #[repr(C, align(8))]
 struct File {
     base: sqlite3_file,
-    /// With what the file below can do: that differs between files of one VFS.
+    /// With the capabilities of the underlying file, which differ between files of one VFS.
     methods: sqlite3_io_methods,
     notes: *const Notes,
-    /// Its index in the notes; absent if they have no room.
+    /// Its index in the notes; absent if there was no memory.
     index: Option<u32>,
     /// The index of the shared memory beside it, once it exists.
     shared: Option<u32>,
@@ -28,24 +28,24 @@ struct File {
     name: *const c_char,
 }
 
-/// Bytes that are needed before the file below.
+/// Bytes needed before the underlying file.
 pub(super) const SIZE_BYTES: c_int = size_of::<File>() as c_int;
 
-/// The file of the VFS below.
+/// The underlying VFS's file.
 ///
 /// # Safety
-/// `file` must have room for ours and the one below, as SQLite makes it by `szOsFile`.
+/// `file` must have room for our object and the underlying one, as SQLite allocates it by `szOsFile`.
 pub(super) unsafe fn below(file: *mut sqlite3_file) -> *mut sqlite3_file {
-    // SAFETY: that many bytes belong to it, by this function's promise.
+    // SAFETY: these bytes belong to it, by this function's contract.
     unsafe { file.byte_add(size_of::<File>()) }
 }
 
-/// Makes `file` ours, once the one below is open.
+/// Makes `file` ours, after the underlying one was opened.
 ///
 /// # Safety
-/// As for [`below`], whose methods must be set; `notes` and `name` must stay until the file is closed.
+/// As for [`below`], whose methods must be set; `notes` and `name` must stay valid until the file is closed.
 pub(super) unsafe fn begin(file: *mut sqlite3_file, notes: *const Notes, index: Option<u32>, name: *const c_char) {
-    // SAFETY: by this function's promise; our part of the memory is written here alone, and SQLite does not move it.
+    // SAFETY: by this function's contract; only this code writes our part of the memory, and SQLite does not move it.
     unsafe {
         let methods = before(&*(*below(file)).pMethods);
         let own = file.cast::<File>();
@@ -61,9 +61,9 @@ pub(super) unsafe fn begin(file: *mut sqlite3_file, notes: *const Notes, index: 
     }
 }
 
-/// Methods before `below`, with what `below` has and nothing that it has not.
+/// Methods in front of `below`: exactly those that `below` has.
 fn before(below: &sqlite3_io_methods) -> sqlite3_io_methods {
-    // Fields of later forms are read only from one that has them.
+    // Fields of later versions are read only if they exist.
     let (has_2, has_3) = (below.iVersion >= 2, below.iVersion >= 3);
     sqlite3_io_methods {
         iVersion: below.iVersion.min(VERSION),
@@ -91,19 +91,19 @@ fn before(below: &sqlite3_io_methods) -> sqlite3_io_methods {
 /// # Safety
 /// `file` must be one that [`begin`] made ours.
 unsafe fn note(file: *mut sqlite3_file, kind: CallKind, offset: Option<i64>, bytes: i64, begin_ns: u64) {
-    // SAFETY: by this function's promise; the notes are there until all files are closed.
+    // SAFETY: by this function's contract; the notes exist until all files are closed.
     unsafe {
         let own = file.cast::<File>();
         (*(*own).notes).call(kind, (*own).index, offset, bytes, begin_ns);
     }
 }
 
-/// Calls handed on, and noted where a kind of call is named.
+/// Forwards calls, and records those that have a kind.
 macro_rules! hand_on {
     ($($name:ident = $method:ident($($argument:ident: $of:ty),*) -> $back:ty, else $otherwise:expr
         $(, noted as $kind:ident at $offset:expr, $bytes:expr)?;)*) => { $(
         unsafe extern "C" fn $name(file: *mut sqlite3_file, $($argument: $of),*) -> $back {
-            // SAFETY: SQLite calls with a file that `begin` made ours, so that the one below is open and has methods.
+            // SAFETY: SQLite calls with a file that `begin` made ours, so the underlying one is open and has methods.
             unsafe {
                 let below = below(file);
                 let Some(method) = (*(*below).pMethods).$method else { return $otherwise };
@@ -152,7 +152,7 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite calls with a file that `begin` made ours, so that the one below is open and has methods.
+    // SAFETY: SQLite calls with a file that `begin` made ours, so the underlying one is open and has methods.
     unsafe {
         let own = file.cast::<File>();
         let below = below(file);
@@ -167,7 +167,7 @@ unsafe extern "C" fn shm_map(
     }
 }
 
-/// The file beside a database.
+/// The shared-memory file of a database.
 fn shared_memory(notes: &Notes, database: &CStr, begin_ns: u64) -> Option<u32> {
     let path = std::ffi::CString::new([database.to_bytes(), SHARED_MEMORY].concat()).ok()?;
     notes.opened(&path, FileKind::SharedMemory, begin_ns, begin_ns)

@@ -1,7 +1,7 @@
-//! A VFS before SQLite's own that notes each call and hands it on as it came.
+//! A VFS in front of SQLite's own that records each call and forwards it unchanged.
 //!
-//! It changes nothing: what the VFS below can do (versions, shared memory, memory mapping) it can do, and results go back unseen. Nothing in it
-//! panics, for a panic must not cross C.
+//! It has exactly the capabilities of the underlying VFS (versions, shared memory, memory mapping), and returns results unchanged. It must
+//! not panic, because a panic must not cross C.
 
 mod file;
 mod vfs;
@@ -15,7 +15,7 @@ use rusqlite::ffi;
 use crate::Error;
 use crate::notes::Notes;
 
-/// Registered under a name that nobody else has, until it is dropped. Connections that use it must be closed before.
+/// Registered under a unique name until it is dropped. Connections that use it must be closed before.
 pub(crate) struct Shim {
     name: CString,
     vfs: *mut ffi::sqlite3_vfs,
@@ -32,16 +32,16 @@ impl Shim {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = CString::new(format!("flashmob-{number}")).map_err(|_| Error::Shim("its name"))?;
-        // SAFETY: NULL asks for the default, which is there for as long as the process is.
+        // SAFETY: NULL asks for the default VFS, which exists as long as the process does.
         let below = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
         if below.is_null() {
             return Err(Error::Shim("there is no VFS to put it before"));
         }
         let context = Box::into_raw(Box::new(Context { below, notes }));
-        // SAFETY: `below` was just given by SQLite and is not NULL.
+        // SAFETY: `below` was returned by SQLite and is not NULL.
         let vfs = Box::into_raw(Box::new(vfs::before(unsafe { &*below }, name.as_ptr(), context.cast())));
         let shim = Shim { name, vfs, context };
-        // SAFETY: `vfs` and all that it points to stay where they are until `drop`, which unregisters it.
+        // SAFETY: `vfs` and everything that it points to stay in place until `drop`, which unregisters it.
         if unsafe { ffi::sqlite3_vfs_register(shim.vfs, 0) } != ffi::SQLITE_OK {
             return Err(Error::Shim("it was refused"));
         }
@@ -53,14 +53,14 @@ impl Shim {
     }
 
     pub fn notes(&self) -> &Notes {
-        // SAFETY: it is freed in `drop` alone, and nobody has it mutably.
+        // SAFETY: only `drop` frees it, and there is no mutable reference to it.
         unsafe { &(*self.context).notes }
     }
 }
 
 impl Drop for Shim {
     fn drop(&mut self) {
-        // SAFETY: no connection uses it any more, as this type demands, so nobody else has either pointer; both came from boxes.
+        // SAFETY: no connection uses it any more, as this type requires, so nothing else has either pointer; both came from boxes.
         unsafe {
             ffi::sqlite3_vfs_unregister(self.vfs);
             drop(Box::from_raw(self.vfs));

@@ -9,12 +9,12 @@ use super::{Context, file};
 use crate::notes::now_ns;
 use crate::report::{CallKind, FileKind};
 
-/// The newest form of VFS that is known here.
+/// Highest VFS version that is supported.
 const VERSION: c_int = 3;
 
-/// A VFS before `below`, with what `below` has and nothing that it has not.
+/// A VFS in front of `below`: exactly the methods that `below` has.
 pub(super) fn before(below: &sqlite3_vfs, name: *const c_char, context: *mut c_void) -> sqlite3_vfs {
-    // Fields of later forms are read only from one that has them.
+    // Fields of later versions are read only if they exist.
     let (has_2, has_3) = (below.iVersion >= 2, below.iVersion >= 3);
     sqlite3_vfs {
         iVersion: below.iVersion.min(VERSION),
@@ -43,9 +43,9 @@ pub(super) fn before(below: &sqlite3_vfs, name: *const c_char, context: *mut c_v
 }
 
 /// # Safety
-/// `vfs` must be one that [`before`] made, still registered.
+/// `vfs` must have been made by [`before`], and still be registered.
 unsafe fn context<'a>(vfs: *mut sqlite3_vfs) -> &'a Context {
-    // SAFETY: by this function's promise; `before` put it there.
+    // SAFETY: by this function's contract; `before` put it there.
     unsafe { &*(*vfs).pAppData.cast::<Context>() }
 }
 
@@ -56,7 +56,7 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite calls with our VFS and with `szOsFile` bytes for the file; the one below gets its own pointer and the bytes behind ours.
+    // SAFETY: SQLite calls with our VFS and with `szOsFile` bytes for the file; the underlying one gets its own pointer, after our bytes.
     unsafe {
         let context = context(vfs);
         let below = file::below(file);
@@ -67,7 +67,7 @@ unsafe extern "C" fn open(
         let status = open(context.below, name, below, flags, out_flags);
         let end_ns = now_ns();
         if (*below).pMethods.is_null() {
-            // It need not be closed, and so neither need ours.
+            // It need not be closed, so ours need not be either.
             return status;
         }
         let path = if name.is_null() { c"(temporary)" } else { CStr::from_ptr(name) };
@@ -103,7 +103,7 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync_fol
 }
 
 unsafe extern "C" fn access(vfs: *mut sqlite3_vfs, name: *const c_char, flags: c_int, result: *mut c_int) -> c_int {
-    // SAFETY: SQLite calls with our VFS and arguments for the one below.
+    // SAFETY: SQLite calls with our VFS and arguments for the underlying one.
     unsafe {
         let context = context(vfs);
         let Some(access) = (*context.below).xAccess else { return ffi::SQLITE_IOERR_ACCESS };
@@ -114,11 +114,11 @@ unsafe extern "C" fn access(vfs: *mut sqlite3_vfs, name: *const c_char, flags: c
     }
 }
 
-/// Calls that are of no interest, handed on.
+/// Forwards calls that are not recorded.
 macro_rules! hand_on {
     ($($name:ident = $method:ident($($argument:ident: $of:ty),*) -> $back:ty, else $otherwise:expr;)*) => { $(
         unsafe extern "C" fn $name(vfs: *mut sqlite3_vfs, $($argument: $of),*) -> $back {
-            // SAFETY: SQLite calls with our VFS and arguments for the one below.
+            // SAFETY: SQLite calls with our VFS and arguments for the underlying one.
             unsafe {
                 let below = context(vfs).below;
                 match (*below).$method {

@@ -1,4 +1,4 @@
-//! What SQLite does in each mode, as the shim sees it.
+//! SQLite's calls in each mode, as seen by the shim.
 
 use super::*;
 
@@ -27,12 +27,12 @@ fn other_modes_keep_one_journal_or_none_and_end_it_in_their_way() {
     let persist = in_mode(JournalMode::Persist, Synchronous::Full);
     assert_eq!(count(&persist, CallKind::Write, FileKind::Journal), 9 * EACH, "the ninth makes the header void");
     assert_eq!(count(&persist, CallKind::Truncate, FileKind::Journal), 0);
-    // What is not empty might have to be played back, so SQLite looks at its first byte beforehand.
+    // A journal that is not empty might have to be rolled back, so SQLite reads its first byte before.
     for (report, opens) in [(&truncate, EACH), (&persist, 2 * EACH)] {
         let mut inodes: Vec<u64> =
             report.files.iter().filter(|f| f.kind == FileKind::Journal).map(|f| f.inode).collect();
         inodes.dedup();
-        // SQLite closes it with each transaction, for others may want it.
+        // SQLite closes it after each transaction, because other connections may need it.
         assert_eq!((inodes.len(), count(report, CallKind::Open, FileKind::Journal)), (1, opens));
         assert_eq!(count(report, CallKind::Delete, FileKind::Journal), 0);
     }

@@ -1,4 +1,4 @@
-//! Nobody else's file is touched, and nothing stays.
+//! Files of others are not touched, and no file remains.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn a_database_of_an_earlier_run_is_replaced_and_in_the_end_nothing_stays() {
         let kept = Workload { is_kept: true, journal_mode, ..workload(folder.path()) };
         done(&kept).unwrap();
         assert!(kept.path.exists());
-        // A crash leaves what the last close would have removed.
+        // A crash leaves the files that the last close would have removed.
         fs::write(folder.path().join("trace.db-wal"), "").unwrap();
         done(&Workload { is_kept: false, ..kept }).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{journal_mode}");

@@ -1,4 +1,4 @@
-//! Disks that refuse, and runs that are stopped.
+//! Disks that report errors, and cancelled runs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 
-/// Names the folder for a test that runs in a process of its own.
+/// Names the folder for a test that runs in its own process.
 const FOLDER: &str = "FLASHMOB_SQLITE_TEST_FOLDER";
 
 #[test]
@@ -50,7 +50,7 @@ fn a_limit_in_the_middle_is_told_with_what_was_done() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "removed, though it failed");
 }
 
-/// What the test above runs: in a process of its own, for the limit is for all of it.
+/// The body of the test above: in its own process, because the limit applies to the whole process.
 #[test]
 #[ignore = "run by another test, in a process with a limit"]
 fn within_a_limit() {
@@ -63,7 +63,7 @@ fn within_a_limit() {
 
 #[test]
 fn somebody_without_rights_is_told_so() {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: it takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         return;
     }

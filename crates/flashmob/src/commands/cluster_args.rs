@@ -1,4 +1,4 @@
-//! What lab, simulator, planner and cluster benchmark ask for in the same words.
+//! The common arguments of lab, simulator, planner and cluster benchmark.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
 
-/// How long a repetition takes.
+/// The duration of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Before anything counts.
+    /// Time before counting begins.
     pub warmup: Duration,
-    /// What counts.
+    /// Time that counts.
     pub time: Duration,
 }
 
@@ -101,18 +101,18 @@ impl From<GatewayArg> for air::Attachment {
 }
 
 impl LoadArgs {
-    /// Requests outstanding in all for one combination.
+    /// Requests outstanding in total for one combination.
     #[must_use]
     pub fn outstanding_for(&self, nodes: u32, links: u16, batch: BatchMode) -> u32 {
         let held = match batch {
             BatchMode::Auto => 0,
-            // A batch out and another that gathers, on every link.
+            // One batch in flight and another being filled, on every link.
             BatchMode::Fixed(k) => 2 * u32::from(k) * u32::from(links),
         };
         self.outstanding_total.unwrap_or_else(|| nodes * self.outstanding.unwrap_or_else(|| held.max(256)))
     }
 
-    /// How long each repetition takes.
+    /// The duration of each repetition.
     #[must_use]
     pub fn times(&self) -> Times {
         Times { warmup: self.warmup.unwrap_or_else(|| flashmob_lab::load::warmup_for(self.time)), time: self.time }

@@ -14,7 +14,7 @@ pub fn recorded() -> String {
 fn repeatable(arguments: impl Iterator<Item = String>) -> String {
     let mut words = vec!["flashmob".to_string()];
     let mut arguments = arguments.skip(1).peekable();
-    // Behind `--` stands another program's command line, unless it is this program in the lab.
+    // After `--` follows another program's command line, unless it is this program in the lab.
     let mut is_own = true;
     while let Some(word) = arguments.next() {
         if is_own && word == "--" {
@@ -29,7 +29,7 @@ fn repeatable(arguments: impl Iterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// A word for a POSIX shell, whatever is in it.
+/// A word quoted for a POSIX shell, whatever its characters.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

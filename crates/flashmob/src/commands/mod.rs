@@ -1,4 +1,4 @@
-//! The command line: what each command takes, and what it does with it.
+//! The command line: arguments of each command, and running it.
 
 pub mod bench;
 mod cluster;
@@ -124,16 +124,16 @@ pub fn run(cli: Cli) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let text = words(&error);
-            // A report on a configuration says so itself.
+            // A report on a configuration begins so already.
             let begin = if text.starts_with("error") { "" } else { "error: " };
-            // Where nobody can be told, the status still says it.
+            // If this fails, the exit status still shows the failure.
             let _ = writeln!(std::io::stderr(), "{begin}{text}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What went wrong and why, each reason once: many errors tell their reason themselves.
+/// The error and its causes, each text once: many errors contain their cause's.
 fn words(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for reason in error.chain().map(ToString::to_string) {
@@ -157,7 +157,7 @@ fn start_log(verbose: u8, quiet: bool) {
     env_logger::Builder::from_env(env).format_target(false).init();
 }
 
-/// Calls `stop` on SIGTERM and SIGINT; ends the process at once on a second one. SIGHUP stays as it was found, so that
+/// Calls `stop` on SIGTERM and SIGINT; ends the process at once on a second one. SIGHUP is left unchanged, so that
 /// `nohup` works.
 fn on_signal(stop: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     let mut asked = false;

@@ -1,4 +1,4 @@
-//! Runs of this very program as processes that measure something and write it to a file, and a folder for those files.
+//! Runs of this program as processes that measure something and write it to a file, and a folder for those files.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -14,25 +14,25 @@ use tempfile::TempDir;
 use super::command_line;
 use crate::process;
 
-/// Lines of what a process said that are shown if it fails.
+/// Lines of a process's output that are shown if it fails.
 const LINES_KEPT: usize = 12;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How one ended.
+/// The outcome of a process.
 pub struct Ended {
-    /// As the system says.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// The last that it said.
+    /// The end of its output.
     pub said: String,
-    /// It was asked to stop.
+    /// It was interrupted on request.
     pub was_stopped: bool,
 }
 
-/// Runs this program with these arguments to its end. Once `stop` is set it is interrupted, as from a terminal, and waited for; `tick` is
+/// Runs this program with these arguments to its end. Once `stop` is set it is interrupted, as from a terminal, and awaited; `tick` is
 /// called ten times a second.
 pub fn run(arguments: &[String], stop: &AtomicBool, tick: &dyn Fn()) -> anyhow::Result<Ended> {
     let mut command = process::of_this_binary(arguments)?;
-    // A group of its own: an interrupt from the terminal reaches it once, by way of this process.
+    // Its own process group: an interrupt from the terminal reaches it once, through this process.
     command.process_group(0).stderr(Stdio::piped()).env(command_line::VARIABLE, command_line::recorded());
     let mut child = command.spawn().context("cannot start a process of this program")?;
     let said = Arc::new(Mutex::new(Vec::<String>::new()));
@@ -55,14 +55,14 @@ pub fn run(arguments: &[String], stop: &AtomicBool, tick: &dyn Fn()) -> anyhow::
         }
         if stop.load(Ordering::Relaxed) && !was_stopped {
             was_stopped = true;
-            // It may have ended in this moment.
+            // It may have exited already.
             let _ = kill_process(Pid::from_child(&child), Signal::INT);
         }
         tick();
         std::thread::sleep(LOOK_EVERY);
     };
     if let Some(listener) = listener {
-        // It ends with the process and those that the process started.
+        // It ends with the process and its children.
         let _ = listener.join();
     }
     let said = said.lock().unwrap_or_else(PoisonError::into_inner).join("\n       ");

@@ -1,4 +1,4 @@
-//! `flashmob report`: results in, a page out. An existing page is replaced as a whole or not at all.
+//! `flashmob report`: a page from results. An existing page is replaced completely or not at all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,13 +56,13 @@ pub struct ReportArgs {
     csv: Option<PathBuf>,
 }
 
-/// Makes the page, and the table if asked for.
+/// Writes the page, and the table if requested.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let report = Report::new(inputs(&args.results)?);
     let tables = args.csv.as_ref().map_or(Ok(Vec::new()), |path| tables(path, &report))?;
     let outputs: Vec<&Path> = tables.iter().map(|(path, _)| path.as_path()).chain([args.output.as_path()]).collect();
     refuse_mixups(&args.results, &outputs)?;
-    // All texts before any file: what cannot be made replaces nothing.
+    // All texts are made before any file is written: a failure replaces nothing.
     let page = report.html()?;
     write(&args.output, &page)?;
     for (path, table) in &tables {
@@ -71,7 +71,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where each table goes, and what is in it.
+/// The path and the text of each table.
 fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let (clusters, networks) = (report.has_clusters(), report.has_networks());
     let others = clusters || networks || report.has_captures() || report.has_traces();
@@ -100,7 +100,7 @@ fn tables(path: &Path, report: &Report) -> anyhow::Result<Vec<(PathBuf, String)>
     }
 }
 
-/// All results, or all that is wrong with any of them.
+/// All results, or all errors in any of them.
 fn inputs(paths: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     let (mut inputs, mut wrong) = (Vec::new(), Vec::new());
     for path in paths {
@@ -129,7 +129,7 @@ fn remedy(error: &ReadError) -> &'static str {
     }
 }
 
-/// No output over a result, and no two to one place.
+/// An output must not replace a result, and two outputs must not have one path.
 fn refuse_mixups(results: &[PathBuf], outputs: &[&Path]) -> anyhow::Result<()> {
     let same = |a: &Path, b: &Path| match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -155,7 +155,7 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// To standard output, or to a file by way of a temporary name beside it, so that no half of it ever has its name.
+/// Writes to standard output, or to a file through a temporary name beside it, so that the file is never partial.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if is_stdout(path) {
         return tell::print(text);

@@ -1,4 +1,4 @@
-//! What every measurement that takes a while does with its result: a name, a file, a form.
+//! Common options of long measurements for their result: label, file, format.
 
 use std::path::{Path, PathBuf};
 
@@ -22,17 +22,17 @@ pub struct ResultArgs {
 }
 
 impl ResultArgs {
-    /// Fails now rather than after an hour, if the file cannot be written or is `measured` itself.
+    /// Fails before the measurement if the file cannot be written or is `measured` itself.
     pub fn check(&self, measured: Option<&Path>) -> anyhow::Result<()> {
         self.save.as_deref().map_or(Ok(()), |path| tell::check_writable(path, measured))
     }
 
-    /// Tells progress and result in the chosen form; `render` makes the table.
+    /// Reports progress and result in the chosen format; `render` makes the table.
     pub fn teller(&self, render: fn(&Document) -> String) -> Teller {
         Teller::new(self.output, render)
     }
 
-    /// Writes the file, if one is named.
+    /// Writes the file, if there is one.
     pub fn save(&self, document: &Document) -> anyhow::Result<()> {
         self.save.as_deref().map_or(Ok(()), |path| tell::save(document, path))
     }

@@ -1,4 +1,4 @@
-//! What is said while it is measured and after: a progress line and a table for people, JSON for programs.
+//! Output during and after a measurement: a progress line and a table for people, JSON for programs.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ pub const STATUS_ERRORS: u8 = 3;
 /// Stopped by a signal before its end.
 pub const STATUS_INTERRUPTED: u8 = 130;
 
-/// A signal so soon after the first is the first one again: who ends a job signals all of its processes, and 'flashmob lab' hands on
-/// what it gets besides. Nobody changes their mind so fast.
+/// A signal within this time of the first is taken for the same one: a job's end signals all of its processes, and 'flashmob lab' forwards
+/// its signals as well. A user's second signal comes later.
 const SAME_SIGNAL: Duration = Duration::from_millis(250);
-/// How often programs are told how far it is.
+/// Interval of progress events for programs.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// Doubts: those of the whole, and those of points, each kind once, with how many points it concerns.
+/// Warnings: those of the whole result, and those of points, each kind once, with the number of points.
 pub fn doubts<'a>(whole: &[Warning], points: impl Iterator<Item = &'a Warning>) -> String {
     let mut text: String = whole.iter().map(|warning| format!("  note: {}\n", harmless(&warning.message))).collect();
     let mut seen: Vec<(&Warning, usize)> = Vec::new();
@@ -48,7 +48,7 @@ pub fn doubts<'a>(whole: &[Warning], points: impl Iterator<Item = &'a Warning>) 
     text
 }
 
-/// A table with a row for each of `points`: the columns' titles, then what each column says of the point. The first `words` columns are flush left.
+/// A table with a row for each of `points`: the columns' titles, then each column's text. The first `words` columns are flush left.
 pub fn table<P>(points: &[P], columns: &[(&'static str, impl Fn(&P) -> String)], words: usize) -> String {
     let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(title, _)| (*title).to_string()).collect()];
     rows.extend(points.iter().map(|point| columns.iter().map(|(_, text)| text(point)).collect()));
@@ -75,15 +75,15 @@ pub enum Output {
     Ndjson,
 }
 
-/// Says what happens, in the form that was asked for. Whoever reads it may go away: then nothing more is said.
+/// Reports events in the chosen format. After its reader closes the output, it stays silent.
 pub struct Teller {
     output: Output,
-    /// Makes the table.
+    /// Renders the table.
     render: fn(&Document) -> String,
     line: Option<ProgressLine>,
     begun: Instant,
     told: Option<Instant>,
-    /// Why nothing more is said.
+    /// Why the output ended.
     gone: Option<io::Error>,
 }
 
@@ -92,7 +92,7 @@ impl Teller {
         Teller { output, render, line: None, begun: Instant::now(), told: None, gone: None }
     }
 
-    /// The file is being made.
+    /// Progress of making the file.
     pub fn making(&mut self, done_bytes: u64, size_bytes: u64) {
         let line = self.line.get_or_insert_with(|| ProgressLine::new("creating the file"));
         line.show(&Progress { done: done_bytes, total: size_bytes, unit: Unit::Bytes });
@@ -101,7 +101,7 @@ impl Teller {
         }
     }
 
-    /// The measurement of so many points begins.
+    /// The measurement of this many points begins.
     pub fn begin(&mut self, points: usize, repeat: u32, seed: u64) {
         self.line = Some(ProgressLine::new("measuring"));
         self.begun = Instant::now();
@@ -115,7 +115,7 @@ impl Teller {
         });
     }
 
-    /// So much of everything is done, from 0 to 1.
+    /// The completed fraction of everything, from 0 to 1.
     pub fn progress(&mut self, fraction: f64) {
         let done = (fraction * 1000.0) as u64;
         if let Some(line) = &mut self.line {
@@ -128,7 +128,7 @@ impl Teller {
         }
     }
 
-    /// Something happened while a cluster was measured.
+    /// An event of a cluster's measurement.
     pub fn cluster(&mut self, told: Told<'_>) {
         match told {
             Told::Progress(fraction) => self.progress(fraction),
@@ -140,7 +140,7 @@ impl Teller {
         }
     }
 
-    /// It is over.
+    /// The measurement is over.
     pub fn end(&mut self, document: &Document) -> anyhow::Result<()> {
         self.line = None;
         let text = match self.output {
@@ -163,12 +163,12 @@ impl Teller {
         due
     }
 
-    /// A line for programs that want one.
+    /// An event for programs, if they asked for events.
     pub fn tell(&mut self, event: &Event) {
         if self.output != Output::Ndjson || self.gone.is_some() {
             return;
         }
-        // Such a value always has a text.
+        // Serializing these types cannot fail.
         let mut line = serde_json::to_string(event).unwrap_or_default();
         line.push('\n');
         let mut out = io::stdout();
@@ -176,7 +176,7 @@ impl Teller {
     }
 }
 
-/// Writes `text` to standard output. A reader that closed the pipe has seen enough; a full disk is an error.
+/// Writes `text` to standard output. A closed pipe is not an error; a full disk is.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     said(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -189,12 +189,12 @@ fn said(outcome: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// `value` as JSON of several lines.
+/// `value` as indented JSON.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// When a measurement began.
+/// The start of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     pub at: Instant,
@@ -206,7 +206,7 @@ impl Begun {
         Begun { at: Instant::now(), started: SystemTime::now() }
     }
 
-    /// The document of a measurement on `device` that is now over. Has no label and no preset, seed 0, and is not interrupted.
+    /// The document of a measurement on `device` that ends now. It has no label and no preset, seed 0, and is not interrupted.
     pub fn document(self, device: Device, measurement: Measurement, warnings: Vec<Warning>) -> Document {
         let started_unix_s = clock::unix_s(self.started);
         Document {
@@ -228,12 +228,12 @@ impl Begun {
     }
 }
 
-/// Fails now rather than after an hour.
+/// Fails before the measurement if the file cannot be written.
 pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()> {
     let refused = || format!("cannot save the result as {}", path.display());
     anyhow::ensure!(!path.is_dir(), "{}: it is a folder; give a file in it", refused());
     if let Some(measured) = measured {
-        // Neither of them need exist.
+        // Neither file needs to exist.
         let real = |path: &Path| {
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
             path.canonicalize().or_else(|_| Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default())))
@@ -252,15 +252,15 @@ pub fn check_writable(path: &Path, measured: Option<&Path>) -> anyhow::Result<()
     rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).with_context(refused)
 }
 
-/// Writes the result; a file that is there is always whole.
+/// Writes the result; the file is never partial.
 pub fn save(document: &Document, path: &Path) -> anyhow::Result<()> {
     whole_file::write(path, &json(document)?).with_context(|| format!("cannot save the result as {}", path.display()))
 }
 
-/// Asks to stop on SIGINT, SIGTERM and, unless `nohup` or the like has it ignored, SIGHUP: a terminal that is closed should not cost the
-/// result so far. On a second one it ends at once, without what is half made.
+/// Sets a flag on SIGINT, SIGTERM and, unless it is ignored as under `nohup`, SIGHUP: closing a terminal should not lose the
+/// results so far. On a second signal it exits at once, without partial files.
 ///
-/// Returns the flag that the first one sets.
+/// Returns the flag.
 pub fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
@@ -290,7 +290,7 @@ pub fn on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// By the text of `/proc/self/status`.
+/// From the text of `/proc/self/status`.
 fn is_ignored(signal: i32, status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());

@@ -1,4 +1,4 @@
-//! One table of tests over all commands: every option that takes a time or a size takes it in the same forms.
+//! A table of tests over all commands: every option with a time or a size accepts the same forms.
 
 use std::any::TypeId;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
 
-/// Options that count in a fixed unit, as their help says: the axes of papers, and what is microseconds by nature.
+/// Options in a fixed unit, which their help names: axes of papers, and microseconds.
 const FIXED_UNIT: [&str; 3] = ["bench net --rtt", "bench nbd --rest-us", "reproduce p4 --rtt"];
-/// The one that iperf3's protocol counts in whole seconds.
+/// iperf3's protocol has whole seconds.
 const WHOLE_SECONDS: &str = "bench net --omit";
 
-/// Every option of every command that has a value, with the words that lead to it.
+/// Every option of every command that has a value, with its command.
 fn options() -> Vec<(String, Arg)> {
     fn walk(command: &Command, path: &str, found: &mut Vec<(String, Arg)>) {
         for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
@@ -25,7 +25,7 @@ fn options() -> Vec<(String, Arg)> {
     found
 }
 
-/// What the option says to `text`, without the other options that it goes with.
+/// The outcome of parsing `text` for the option, without the other options that it requires.
 fn says(arg: &Arg, text: &str) -> Result<(), String> {
     let alone = Arg::new("x").long("x").value_parser(arg.get_value_parser().clone());
     let matches = Command::new("test").arg(alone).try_get_matches_from(["test".to_string(), format!("--x={text}")]);
@@ -53,7 +53,7 @@ fn every_option_that_takes_a_time_takes_it_in_the_same_forms() {
         } else {
             assert_eq!(says(&arg, "500ms"), Ok(()), "{name}");
         }
-        // A limit may be in the way, and then it is named.
+        // It may be beyond a limit, which the error then names.
         if let Err(error) = says(&arg, "1.5m") {
             assert!(error.contains("out of range") && error.contains("1m"), "{name}: {error}");
         }

@@ -1,4 +1,4 @@
-//! Files that are always whole: written beside their place and moved there.
+//! Files that are never partial: written beside their place and renamed.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// True for what is written to as it is, such as /dev/stdout or a pipe: nothing may take its place.
+/// True for a path that is written directly, such as /dev/stdout or a pipe, and must not be replaced.
 pub fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Writes `text` to a temporary name beside `path` and moves it there. If `path` is a link, its target is replaced, and the link stays.
+/// Writes `text` under a temporary name beside `path` and renames it. If `path` is a link, its target is replaced, and the link stays.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write_all(text.as_bytes())?;
     file.finish()
 }
 
-/// An empty file beside `path`, to be moved there when it is whole; removed if it is dropped before. Has the permissions that a new file has.
+/// An empty file beside `path`, to be renamed when it is complete; removed if it is dropped before. Has the permissions of a new file.
 pub fn create_beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no file"))?;
     let mut prefix = std::ffi::OsString::from(".");
@@ -29,7 +29,7 @@ pub fn create_beside(path: &Path) -> io::Result<NamedTempFile> {
     builder.prefix(&prefix).suffix(".tmp").permissions(Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 
-/// A file that takes its place when all of it is written; dropped before, it leaves nothing. Special files are written directly.
+/// A file that gets its name when it is complete; dropped before, it leaves nothing. Special files are written directly.
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl WholeFile {
         Ok(WholeFile { path, out })
     }
 
-    /// Moves it to its place.
+    /// Renames it to its place.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
             Out::Beside(file) => file.persist(&self.path).map(drop).map_err(|error| error.error),

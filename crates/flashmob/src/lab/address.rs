@@ -1,4 +1,4 @@
-//! Who has which address in a lab: the gateway is port 0 of the air, nodes follow; addresses tell the port.
+//! Addresses in a lab: the gateway is port 0 of the air, nodes follow; an address identifies its port.
 
 use std::net::Ipv4Addr;
 
@@ -6,18 +6,18 @@ use flashmob_lab::air::Port;
 
 /// The gateway's port.
 pub const GATEWAY: Port = Port(0);
-/// The network of a lab, and the bits of it that all in it share.
+/// The network of a lab, and its prefix length in bits.
 pub const NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 77, 0, 0), 16);
-/// Begin of every hardware address: locally administered, for one receiver.
+/// Prefix of every hardware address: locally administered, unicast.
 const MAC_PREFIX: [u8; 4] = [0x02, b'f', b'm', 0];
 
-/// The port of the node with that number.
+/// The port of the node with this number.
 #[must_use]
 pub fn node(number: u32) -> Port {
     Port(number + 1)
 }
 
-/// The Internet address of a port: the gateway has .0.1.
+/// The IPv4 address of a port: the gateway has .0.1.
 #[must_use]
 pub fn ip(port: Port) -> Ipv4Addr {
     Ipv4Addr::from_bits(NETWORK.0.to_bits() + 1 + u32::from(low(port)))
@@ -31,14 +31,14 @@ pub fn mac(port: Port) -> [u8; 6] {
     [a, b, c, d, high, low]
 }
 
-/// Whose hardware address this is; `None` if it is nobody's in a lab.
+/// The port with this hardware address; `None` if it is not an address of a lab.
 #[must_use]
 pub fn port_of(mac: [u8; 6]) -> Option<Port> {
     let [a, b, c, d, high, low] = mac;
     ([a, b, c, d] == MAC_PREFIX).then(|| Port(u32::from(u16::from_be_bytes([high, low]))))
 }
 
-/// Ports are few: see [`super::NODES_MAX`].
+/// There are few ports: see [`super::NODES_MAX`].
 fn low(port: Port) -> u16 {
     port.0 as u16
 }

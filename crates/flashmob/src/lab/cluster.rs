@@ -1,4 +1,4 @@
-//! The processes of a lab: nodes in their hosts, the gateway and the command in the gateway's.
+//! The processes of a lab: nodes in their hosts; the gateway and the command in the gateway's host.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -15,18 +15,18 @@ use crate::commands::command_line;
 use crate::process::{Process, of_this_binary};
 use flashmob_server::config::Config;
 
-/// Where nodes listen. Each has a network of its own, so ports never collide.
+/// The port that nodes listen on. Each has its own network, so ports never collide.
 const NODE_PORT: u16 = 7411;
-/// Where nodes answer `/status`.
+/// The port where nodes answer `/status`.
 pub const NODE_ADMIN_PORT: u16 = 7412;
-/// Where the gateway listens, for those in its own host.
+/// Where the gateway listens, for programs in its own host.
 const GATEWAY_LISTEN: &str = "127.0.0.1:10809";
 /// Where it answers `/status`.
 const GATEWAY_ADMIN: &str = "127.0.0.1:10810";
-/// The volume.
+/// The volume's name.
 const VOLUME: &str = "lab";
 
-/// The processes, and where they are.
+/// The processes and their hosts.
 pub struct Cluster<'lab> {
     plan: &'lab Plan,
     dir: &'lab Path,
@@ -58,7 +58,7 @@ impl<'lab> Cluster<'lab> {
         Ok(cluster)
     }
 
-    /// Starts the command; signals that reach the lab go to it from then on.
+    /// Starts the command; from then on it gets the signals that reach the lab.
     pub fn command(&self, socket: &Path) -> std::io::Result<Child> {
         let (program, args) = self.plan.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
@@ -81,7 +81,7 @@ impl<'lab> Cluster<'lab> {
         Ok(child)
     }
 
-    /// Says which of its processes have ended, each once. None should.
+    /// Logs which of its processes have exited, each once. None should. True if one has.
     pub fn look_after(&mut self) -> bool {
         let before = self.processes.len();
         self.processes.retain_mut(|process| match process.ended() {
@@ -98,7 +98,7 @@ impl<'lab> Cluster<'lab> {
     fn start_in(&mut self, host: u32, name: &str, mut command: Command) -> anyhow::Result<&mut Process> {
         self.hosts[host as usize].enter(&mut command);
         signals::as_ever(&mut command);
-        // The terminal's Ctrl-C is for the command.
+        // The terminal's Ctrl-C goes to the command only.
         command.process_group(0);
         self.processes.push(Process::start(self.dir, name, command)?);
         self.processes.last_mut().context("it was put there")
@@ -122,7 +122,7 @@ impl<'lab> Cluster<'lab> {
         option("--listen", format!("{ip}:{NODE_PORT}"));
         option("--admin", format!("0.0.0.0:{NODE_ADMIN_PORT}"));
         match &plan.flash {
-            // Nodes that draw the same numbers would be slow in the same moments.
+            // Nodes with equal random numbers would be slow at the same moments.
             Some(flash) => {
                 option("--model", flash.name.to_string());
                 option("--model-seed", plan.seed.wrapping_add(u64::from(number)).to_string());
@@ -156,7 +156,7 @@ impl<'lab> Cluster<'lab> {
     }
 }
 
-/// So that `flashmob` is this flashmob.
+/// PATH with this program's directory first, so that `flashmob` runs this program.
 fn path_with_this_binary() -> OsString {
     let old = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let own = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));

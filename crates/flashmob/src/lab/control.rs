@@ -1,4 +1,4 @@
-//! The lab's socket: tells those inside how it is. See [`super::status`].
+//! The lab's socket: reports the lab's state to processes inside. See [`super::status`].
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,27 +14,27 @@ use super::medium::{MediumHandle, Snapshot};
 use super::nodes::Nodes;
 use super::status::LabStatus;
 
-/// Bytes of a word, its line feed included.
+/// Bytes of a request, including its line feed.
 const WORD_BYTES_MAX: u64 = 16;
-/// Who connects and says nothing holds up others no longer.
+/// Time limit for a client's request, so that a silent client does not block others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers for a lab.
+/// Answers requests about a lab.
 #[derive(Clone, Debug)]
 pub struct Control {
     plan: Arc<Plan>,
     medium: MediumHandle,
-    /// Absent where there is nothing modelled in them.
+    /// Absent if nothing in the nodes is modelled.
     nodes: Option<Nodes>,
 }
 
 impl Control {
-    /// For a lab after this plan, with this medium and these nodes.
+    /// For a lab with this plan, medium and nodes.
     pub fn new(plan: Arc<Plan>, medium: MediumHandle, nodes: Option<Nodes>) -> Control {
         Control { plan, medium, nodes }
     }
 
-    /// Listens at this path from now on, on a thread of its own.
+    /// Listens at this path, on a thread of its own.
     pub fn listen(&self, path: &Path) -> anyhow::Result<()> {
         let listener = UnixListener::bind(path).with_context(|| format!("cannot listen at {}", path.display()))?;
         let control = self.clone();
@@ -63,7 +63,7 @@ impl Control {
         Ok(stream.write_all(line.as_bytes())?)
     }
 
-    /// How things are; with `begin`, lateness of medium and nodes is counted anew from then on.
+    /// The lab's state; `begin` resets the lateness of medium and nodes afterwards.
     pub fn look(&self, begin: bool) -> anyhow::Result<Snapshot> {
         let mut snapshot = self.medium.ask(begin)?;
         if let Some(nodes) = &self.nodes {

@@ -1,5 +1,5 @@
-//! Ethernet frames as the medium sees them: to whom they are. Whoever is root in a lab can write any bytes, so nothing
-//! here trusts them.
+//! Ethernet frames as the medium sees them: their receivers. A root process in a lab can write any bytes, so none
+//! are trusted here.
 
 use flashmob_lab::air::Port;
 
@@ -7,7 +7,7 @@ use super::address::port_of;
 
 /// Bytes of the header: two hardware addresses and the protocol.
 pub const HEADER_BYTES: usize = 14;
-/// Bytes that a frame may carry behind its header.
+/// Bytes that a frame may carry after its header.
 pub const MTU_BYTES: usize = 1500;
 /// The longest frame, without checksum.
 pub const FRAME_BYTES_MAX: usize = HEADER_BYTES + MTU_BYTES;
@@ -15,20 +15,20 @@ pub const FRAME_BYTES_MAX: usize = HEADER_BYTES + MTU_BYTES;
 const PROTOCOL_IPV4: u16 = 0x0800;
 const PROTOCOL_ARP: u16 = 0x0806;
 
-/// Why a frame does not go on the air.
+/// Why a frame is not transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Shorter than its header.
     TooShort,
-    /// Longer than a frame may be.
+    /// Longer than the limit.
     TooLong,
-    /// Neither IPv4 nor ARP: the air's profiles know nothing else, and IPv6 is off in a lab.
+    /// Neither IPv4 nor ARP: the air's profiles support nothing else, and IPv6 is off in a lab.
     Protocol,
-    /// To a hardware address that nobody has, or to its sender.
+    /// To an unknown hardware address, or to its sender.
     Nobody,
 }
 
-/// To whom a frame from `from` is, in a lab with so many ports; `None`: to everybody else.
+/// The receiver of a frame from `from`, in a lab with this many ports; `None`: all others.
 pub fn receiver(frame: &[u8], from: Port, ports: u32) -> Result<Option<Port>, Refusal> {
     if frame.len() > FRAME_BYTES_MAX {
         return Err(Refusal::TooLong);
@@ -38,7 +38,7 @@ pub fn receiver(frame: &[u8], from: Port, ports: u32) -> Result<Option<Port>, Re
     if !matches!(u16::from_be_bytes([high, low]), PROTOCOL_IPV4 | PROTOCOL_ARP) {
         return Err(Refusal::Protocol);
     }
-    // The lowest bit of the first byte: to a group.
+    // The lowest bit of the first byte: a group address.
     if a & 1 == 1 {
         return Ok(None);
     }

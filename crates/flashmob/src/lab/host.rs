@@ -1,6 +1,6 @@
-//! A host of the lab: a network namespace of its own with one interface, whose cable ends in the medium.
+//! A host of the lab: a network namespace with one interface, connected to the medium.
 //!
-//! The namespace has no name: it lives as long as somebody has its descriptor or a process in it.
+//! The namespace has no name: it exists as long as a descriptor of it or a process in it.
 
 use std::fs::File;
 use std::io;
@@ -21,11 +21,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// Makes the host with this port among so many, and returns it with its end of the cable.
+    /// Creates the host for this port out of `ports`, and returns it with the medium's end of its TAP device.
     pub fn new(port: Port, ports: u32, congestion: &str) -> anyhow::Result<(Host, OwnedFd)> {
-        // A thread that goes to another namespace cannot be used for anything else, so it is one of its own.
+        // A thread that entered another namespace cannot be used for anything else, so it gets its own.
         let make = move || {
-            // SAFETY: a plain system call, which concerns this thread alone.
+            // SAFETY: a plain system call, which affects this thread only.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error()).context("cannot create a network namespace");
             }
@@ -44,7 +44,7 @@ impl Host {
         std::thread::scope(|scope| scope.spawn(make).join().unwrap_or_else(|_| anyhow::bail!("a thread failed")))
     }
 
-    /// Does something in the host's network, on a thread of its own.
+    /// Runs `work` in the host's network, on a thread of its own.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
         let enter_and_work = || {
             move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -59,7 +59,7 @@ impl Host {
     pub fn enter(&self, command: &mut Command) {
         let namespace = self.namespace.as_raw_fd();
         // SAFETY: between fork and exec only system calls are made, which allocate nothing and take no lock. The descriptor
-        // is open: hosts outlive all that starts in them.
+        // is open: hosts outlive all processes in them.
         unsafe {
             command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWNET) {
                 0 => Ok(()),
@@ -69,10 +69,10 @@ impl Host {
     }
 }
 
-/// Nothing in a lab speaks IPv6, and what it says by itself would cost air.
+/// Disables IPv6: nothing in a lab uses it, and its own packets would take air time.
 fn no_ipv6() {
     for which in ["all", "default"] {
-        // Where there is no IPv6 there is no such file.
+        // Without IPv6 there is no such file.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
     }
 }

@@ -1,7 +1,7 @@
-//! How late frames were moved, compared with the model's clock, and when that makes a run void.
+//! Lateness of frames compared with the model's clock, and the limits beyond which a run is void.
 //!
-//! The model says when a frame arrives; the machine that the lab runs on is sometimes busy with other things then. A frame
-//! that arrives later than the air would have brought it is an error of the lab, not a property of the air.
+//! The model determines when a frame arrives; the machine that runs the lab is sometimes busy then. A frame
+//! that arrives later than the model says is an error of the lab, not a property of the air.
 
 use flashmob_core::planted::{self, Bug};
 use flashmob_results::cluster::Lateness;
@@ -10,14 +10,14 @@ use hdrhistogram::Histogram;
 
 pub use flashmob_server::store::LATE_NS;
 
-/// The part of the frames that may be late. Then 99 of 100 round trips, of which most have some frames on their way together,
-/// have none that was.
+/// Largest acceptable fraction of late frames. Then 99 of 100 round trips, most of which have several frames in flight,
+/// have no late frame.
 pub const LATE_FRACTION_MAX: f64 = 0.02;
-/// No frame may be later than this, in nanoseconds: half of TCP's shortest timeout (200 ms), after which it would send
-/// again what was not lost.
+/// Largest acceptable lateness of a frame, in nanoseconds: half of TCP's shortest timeout (200 ms), after which it would
+/// retransmit packets that were not lost.
 pub const LATENESS_NS_MAX: u64 = 100_000_000;
 
-/// How late frames were since it was begun.
+/// Lateness of frames since the last reset.
 #[derive(Debug)]
 pub struct LatenessLog {
     histogram: Histogram<u64>,
@@ -26,13 +26,13 @@ pub struct LatenessLog {
 }
 
 impl LatenessLog {
-    /// Nothing was moved yet.
+    /// Without frames.
     #[must_use]
     pub fn new() -> LatenessLog {
         LatenessLog { histogram: latency::histogram(), late: 0, max_ns: 0 }
     }
 
-    /// A frame was moved so late.
+    /// Records the lateness of a frame.
     pub fn record(&mut self, ns: u64) {
         let ns = if planted::is(Bug::LatenessUntold) { 0 } else { ns };
         self.histogram.saturating_record(ns.max(1));
@@ -40,14 +40,14 @@ impl LatenessLog {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// Begins anew.
+    /// Resets it.
     pub fn clear(&mut self) {
         self.histogram.clear();
         self.late = 0;
         self.max_ns = 0;
     }
 
-    /// In the form of results.
+    /// In the format of results.
     #[must_use]
     pub fn summary(&self) -> Lateness {
         let us = |ns: u64| ns as f64 / 1e3;
@@ -67,7 +67,7 @@ impl Default for LatenessLog {
     }
 }
 
-/// Whether what was measured meanwhile is void.
+/// Whether the measurements of this time are void.
 #[must_use]
 pub fn is_late(lateness: &Lateness) -> bool {
     lateness.late_fraction > LATE_FRACTION_MAX || lateness.max_us * 1e3 > LATENESS_NS_MAX as f64

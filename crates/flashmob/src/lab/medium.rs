@@ -1,10 +1,10 @@
-//! The medium: takes frames from the hosts' TAP devices, asks the model of the air what becomes of them, and hands those
-//! that arrive over when real time has come to their virtual time.
+//! The medium: takes frames from the hosts' TAP devices, lets the model of the air determine their fates, and delivers
+//! those that arrive when real time reaches their virtual time.
 //!
-//! One thread. The model's clock is the real one's time since the start, and an event of the model happens at its virtual
-//! time however late this thread wakes up: what is late is the hand-over alone, and the next event is none the later for it.
-//! A frame's lateness is that of its hand-over and the longest time that it may have waited in its TAP device until this
-//! thread took it. It never drops a frame that the model delivers, and never delivers one that it drops.
+//! One thread. The model's clock is the real time since the start, and an event of the model happens at its virtual
+//! time however late this thread wakes up: only the delivery is late, and later events are not delayed by it.
+//! A frame's lateness is that of its delivery plus the longest time that it may have waited in its TAP device until this
+//! thread read it. It never drops a frame that the model delivers, and never delivers one that the model drops.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,38 +24,38 @@ use slab::Slab;
 use super::frame::{FRAME_BYTES_MAX, receiver};
 use super::lateness::LatenessLog;
 
-/// Frames that are taken from one host before the next is looked at.
+/// Frames that are read from one host before the next.
 const FRAMES_PER_TURN: usize = 64;
-/// If something happens within this, the thread looks again instead of sleeping, in nanoseconds: to sleep and be woken
-/// takes longer.
+/// If an event is due within this time, in nanoseconds, the thread polls again in place of sleeping: a sleep and a wake-up
+/// take longer.
 const SLEEP_NS_MIN: u64 = 15_000;
-/// The thread looks at least so often, in nanoseconds, so that it notices when it was kept from running.
+/// Longest sleep of the thread, in nanoseconds, so that it notices when it was not scheduled.
 const HEARTBEAT_NS: u64 = 5_000_000;
-/// Priority among real-time threads: the least, which is above all ordinary ones.
+/// Priority among real-time threads: the lowest, which is above all ordinary threads.
 const PRIORITY: i32 = 1;
-/// How long an answer may take, until the lab counts as stuck.
+/// Time limit for an answer, after which the lab counts as stuck.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Events of the timer and of questions; those of hosts have the number of their port.
+/// Events of the timer and of questions; those of hosts have their port's number.
 const TIMER: u64 = u64::MAX;
 const QUESTIONS: u64 = u64::MAX - 1;
 
-/// What the medium knows at one moment.
+/// The state of the medium at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
-    /// Since the start.
+    /// Time since the start.
     pub now: Time,
-    /// Of the model, since the start.
+    /// The model's counters since the start.
     pub counters: Counters,
-    /// Since it was begun last.
+    /// Lateness since the last reset.
     pub lateness: Lateness,
-    /// Frames that were not put on the air, for what they are.
+    /// Frames that were refused because of their content.
     pub refused: u64,
-    /// Frames that arrived and that a host did not take.
+    /// Frames that arrived and that a host did not accept.
     pub not_taken: u64,
 }
 
-/// Asks the medium.
+/// A handle to query the medium.
 #[derive(Clone, Debug)]
 pub struct MediumHandle {
     questions: Sender<Question>,
@@ -69,7 +69,7 @@ struct Question {
 }
 
 impl MediumHandle {
-    /// How things are; with `begin`, lateness is counted anew from then on.
+    /// The medium's state; `begin` resets lateness afterwards.
     pub fn ask(&self, begin: bool) -> anyhow::Result<Snapshot> {
         let (answer, answered) = channel();
         self.questions.send(Question { begin, answer }).map_err(|_| anyhow::anyhow!("the lab's medium has stopped"))?;
@@ -78,13 +78,13 @@ impl MediumHandle {
     }
 }
 
-/// A frame on its way.
+/// A frame in flight.
 #[derive(Debug)]
 struct Held {
     bytes: Vec<u8>,
-    /// How long it may have waited to be taken.
+    /// Longest time that it may have waited to be read.
     taken_late_ns: u64,
-    /// Fates that are still to come.
+    /// Outstanding fates.
     fates: u32,
 }
 
@@ -94,11 +94,11 @@ struct Medium {
     clock: Clock,
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// When the timer is set to.
+    /// The timer's setting.
     armed: Option<Time>,
-    /// What is found in a TAP device now has come after this.
+    /// Frames that are in a TAP device now have arrived after this.
     waiting_since: Time,
-    /// When it was looked for events.
+    /// Time of the last poll for events.
     looked: Time,
     wake: Arc<OwnedFd>,
     questions: Receiver<Question>,
@@ -110,7 +110,7 @@ struct Medium {
     not_taken: u64,
 }
 
-/// Starts the medium over these ends of cables, one for each port of the air.
+/// Starts the medium with these ends of TAP devices, one for each port of the air.
 pub fn start(air: Air, taps: Vec<OwnedFd>) -> anyhow::Result<MediumHandle> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -143,7 +143,7 @@ pub fn start(air: Air, taps: Vec<OwnedFd>) -> anyhow::Result<MediumHandle> {
     std::thread::Builder::new().name("medium".to_string()).spawn(move || {
         prefer_this_thread();
         if let Err(error) = medium.run() {
-            // Without its medium a lab is nothing; and nothing of it stays when its first process ends.
+            // A lab is useless without its medium, and ends completely with its first process.
             log::error!("the lab's medium failed: {error}");
             std::process::exit(i32::from(super::STATUS_IMPOSSIBLE));
         }
@@ -159,7 +159,7 @@ impl Medium {
             for event in &events {
                 match event.data.u64() {
                     TIMER => {
-                        // What it counted does not matter; that it is empty again does.
+                        // The count does not matter; reading resets it.
                         let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
                         self.armed = None;
                     }
@@ -185,11 +185,11 @@ impl Medium {
             if error != rustix::io::Errno::INTR {
                 return Err(error.into());
             }
-            // Stopped, and continued: what has come meanwhile has waited, and must be seen in this turn.
+            // Interrupted by stop and continue: frames have waited meanwhile, and must be read in this turn.
             timeout = Timespec::default();
         }
         let after = self.clock.now();
-        // Who sleeps found nothing to take before, and is woken by what comes. Else it may have come since the last time.
+        // Before a sleep nothing was waiting, and an arrival ends it. Without a sleep, frames may have arrived since the last poll.
         let slept = after.nanos_since(before) >= SLEEP_NS_MIN;
         self.waiting_since = match deadline {
             Some(deadline) if slept => deadline.min(after),
@@ -199,14 +199,14 @@ impl Medium {
         Ok(())
     }
 
-    /// Sets the timer to the next event. Returns until when to sleep at most; `None`: do not sleep.
+    /// Sets the timer to the next event. Returns the latest time to wake up; `None`: do not sleep.
     fn arm(&mut self, now: Time) -> io::Result<Option<Time>> {
         let next = self.air.next_event();
         if next.is_some_and(|at| at.nanos_since(now) < SLEEP_NS_MIN) {
             return Ok(None);
         }
         if next != self.armed {
-            // All zeros: never.
+            // All zeros disarm it.
             let it_value = next.map_or_else(Timespec::default, |at| self.clock.real(at));
             let value = Itimerspec { it_interval: Timespec::default(), it_value };
             timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value)?;
@@ -216,11 +216,11 @@ impl Medium {
         Ok(Some(next.map_or(heartbeat, |at| at.min(heartbeat))))
     }
 
-    /// Takes what a host wants to send.
+    /// Reads the frames that a host sends.
     fn take(&mut self, from: Port) -> io::Result<()> {
         for _ in 0..FRAMES_PER_TURN {
             let mut bytes = self.spare.pop().unwrap_or_default();
-            // One byte more than the longest frame, so that longer ones show.
+            // One byte more than the longest frame, to detect longer ones.
             bytes.resize(FRAME_BYTES_MAX + 1, 0);
             let len = match rustix::io::read(&self.taps[from.0 as usize], &mut bytes) {
                 Ok(len) => len,
@@ -228,7 +228,7 @@ impl Medium {
                     self.spare.push(bytes);
                     return match error {
                         rustix::io::Errno::AGAIN | rustix::io::Errno::INTR => Ok(()),
-                        // Somebody in the host has put its interface down.
+                        // The host's interface was set down.
                         rustix::io::Errno::IO => Ok(()),
                         error => Err(error.into()),
                     };
@@ -251,7 +251,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Lets everything happen that is due.
+    /// Delivers everything that is due.
     fn move_on(&mut self) {
         self.air.advance(self.clock.now(), &mut self.outcomes);
         let mut outcomes = std::mem::take(&mut self.outcomes);
@@ -272,7 +272,7 @@ impl Medium {
         self.outcomes = outcomes;
     }
 
-    /// Answers all questions; false if nobody is left who could ask.
+    /// Answers all questions; false if all handles were dropped.
     fn answer(&mut self) -> bool {
         let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
         loop {
@@ -288,7 +288,7 @@ impl Medium {
                     if question.begin {
                         self.lateness.clear();
                     }
-                    // Who asked may have lost patience.
+                    // The asker may have given up.
                     let _ = question.answer.send(snapshot);
                 }
                 Err(TryRecvError::Empty) => return true,
@@ -298,7 +298,7 @@ impl Medium {
     }
 }
 
-/// The model's clock: CLOCK_MONOTONIC since the start, so that timers can be set by it.
+/// The model's clock: CLOCK_MONOTONIC relative to the start, so that it can set timers.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     start_ns: u64,
@@ -313,7 +313,7 @@ impl Clock {
         Time(monotonic_ns() - self.start_ns)
     }
 
-    /// That time as CLOCK_MONOTONIC has it.
+    /// This time on CLOCK_MONOTONIC.
     fn real(self, at: Time) -> Timespec {
         let ns = self.start_ns.saturating_add(at.as_nanos());
         Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
@@ -325,11 +325,11 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Asks the kernel to run this thread before others, and to wake it at the time that it asks for.
+/// Requests real-time scheduling and the least timer slack for this thread.
 fn prefer_this_thread() {
-    // The kernel's `struct sched_param`: that number alone. musl has more in its own, and answers ENOSYS without asking the kernel.
+    // The kernel's `struct sched_param`: only this number. musl's has more fields, and musl returns ENOSYS without a system call.
     let parameters: libc::c_int = PRIORITY;
-    // SAFETY: plain system calls about this thread; the structure lives long enough.
+    // SAFETY: plain system calls about this thread; the structure outlives them.
     let refused = unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
         libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) != 0

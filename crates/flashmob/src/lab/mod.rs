@@ -1,22 +1,22 @@
 //! The lab: real processes and real TCP stacks over a modelled air, on one machine.
 //!
 //! ```text
-//!   host of the gateway                     host of a node, as often as wanted
+//!   host of the gateway                     host of a node (one or more)
 //!   flashmob gateway, COMMAND               flashmob node, its flash modelled
 //!   TCP/IP of the kernel                    TCP/IP of the kernel
-//!   TAP ── frames ──▶ medium: the air's model says what arrives, and when ──▶ TAP
+//!   TAP ── frames ──▶ medium: the air's model decides what arrives, and when ──▶ TAP
 //! ```
 //!
-//! - [`status`]: what a running lab tells those inside
-//! - [`run`]: puts a lab together, runs a command in it, says how it went
-//! - [`namespace`], [`signals`]: a world of its own that vanishes with its first process; signals on their way into it
+//! - [`status`]: the state of a running lab, for processes inside
+//! - [`run`]: sets up a lab, runs a command in it, reports the outcome
+//! - [`namespace`], [`signals`]: namespaces that vanish with their first process; forwarding signals into them
 //! - [`host`], [`tap`], [`netlink`], [`address`]: hosts with interfaces and addresses
-//! - [`medium`], [`frame`], [`lateness`]: frames between them, in time
+//! - [`medium`], [`frame`], [`lateness`]: timed delivery of frames between them
 //! - [`cluster`]: the processes in the hosts
-//! - [`nodes`]: how late the nodes' modelled flash was
+//! - [`nodes`]: lateness of the nodes' modelled flash
 //! - [`control`]: the socket behind [`status`]
 //!
-//! Nothing of a lab may ever outlive it, and nothing it does may be seen by the rest of the machine but as load.
+//! Nothing of a lab may outlive it, and the rest of the machine must see no effect of it but load.
 
 pub mod status;
 
@@ -51,9 +51,9 @@ pub use plan::{NODES_MAX, Plan};
 #[cfg(target_os = "linux")]
 pub use run::run;
 
-/// Exit status: the command was well, but the lab was too late for its figures to be trusted. As in sysexits.h: try again.
+/// Exit status: the command succeeded, but the lab was too late for valid figures. As in sysexits.h: try again.
 pub const STATUS_LATE: u8 = 75;
-/// Exit status: the lab could not be made, or broke. As with env and timeout, so that it is not taken for the command's.
+/// Exit status: the lab could not be set up, or failed. As with env and timeout, to distinguish it from the command's.
 pub const STATUS_IMPOSSIBLE: u8 = 125;
 /// Exit status: the command could not be run.
 pub const STATUS_NOT_RUN: u8 = 126;

@@ -1,13 +1,13 @@
-//! A world of its own for a lab: namespaces for processes, mounts and, for ordinary users, users; so that all of a lab
-//! vanishes with its first process, whatever ends that.
+//! Namespaces of a lab: for processes, mounts and, for ordinary users, users; so that all of a lab
+//! vanishes with its first process, for whatever reason that ends.
 //!
 //! ```text
-//!  flashmob lab run ── waits, hands signals on
-//!   └ middle ── goes to the new namespaces; a process namespace begins with the next child
-//!      └ supervisor ── process 1 of the lab: when it ends, the kernel ends everything in it
+//!  flashmob lab run ── waits, forwards signals
+//!   └ middle ── enters the new namespaces; a process namespace begins with the next child
+//!      └ supervisor ── process 1 of the lab: when it exits, the kernel kills everything in it
 //! ```
 //!
-//! Each of the three ends when the one above it does (`PR_SET_PDEATHSIG`). They are forks without exec: the command has one
+//! Each of the three exits when the one above it does (`PR_SET_PDEATHSIG`). They are forks without exec: the command has one
 //! thread at that time.
 
 use std::io;
@@ -21,12 +21,12 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use super::STATUS_IMPOSSIBLE;
 use super::signals;
 
-/// Where the lab's files may be: places of every system that are meant to have something mounted there and are empty as
-/// a rule; the last one is taken whatever is in it. Only those in the lab see it.
+/// Candidates for the directory of the lab's files: mount points of every system that are usually
+/// empty; the last one is used even if it is not. Only processes in the lab see the mount.
 const MOUNT_POINTS: [&str; 4] = ["/media", "/srv", "/mnt", "/proc/driver"];
 
-/// Runs `inside` as the first process of a new world, with a folder that exists there alone, and returns its exit status.
-/// The caller must have one thread only.
+/// Runs `inside` as the first process of new namespaces, with a directory that exists only there, and returns its exit status.
+/// The caller must have only one thread.
 pub fn run_inside(inside: impl FnOnce(&Path) -> u8) -> anyhow::Result<u8> {
     signals::hold_back()?;
     let terminal = signals::Terminal::note();
@@ -46,10 +46,10 @@ pub fn run_inside(inside: impl FnOnce(&Path) -> u8) -> anyhow::Result<u8> {
 
 fn middle(outside: Pid, inside: impl FnOnce(&Path) -> u8) -> anyhow::Result<u8> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before it was asked for: then no signal will come.
+    // The parent may have exited before the request: then no signal will come.
     anyhow::ensure!(getppid() == Some(outside), "the lab was stopped during startup");
     new_namespaces()?;
-    // Its other end closes when this process ends, even if that is before the child has asked to be told.
+    // Its other end closes when this process exits, even before the child has requested its signal.
     let (alive, held) = io::pipe()?;
     match fork()? {
         0 => {
@@ -74,7 +74,7 @@ fn supervisor(alive: &io::PipeReader, inside: impl FnOnce(&Path) -> u8) -> anyho
     Ok(inside(&dir))
 }
 
-/// Goes to new namespaces; ordinary users need one of users, in which they are root.
+/// Enters new namespaces; ordinary users need a user namespace, in which they are root.
 fn new_namespaces() -> anyhow::Result<()> {
     let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
     match unshare(flags) {
@@ -99,13 +99,13 @@ fn refused() -> String {
         .to_string()
 }
 
-/// Mounts what the lab has of its own, and returns its folder.
+/// Mounts the lab's own file systems, and returns its directory.
 fn mounts() -> anyhow::Result<PathBuf> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("cannot make mounts private")?;
     let careful = MountFlags::NOSUID | MountFlags::NODEV;
     if let Err(error) = mount("proc", "/proc", "proc", careful | MountFlags::NOEXEC, None) {
-        // Containers that hide parts of /proc allow no other one. The lab works with the old one.
+        // Containers that hide parts of /proc forbid mounting another one. The lab works with the old one.
         log::debug!("/proc stays the system's: {error}");
     }
     let empty = |path: &str| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
@@ -123,9 +123,9 @@ fn unshare(flags: i32) -> io::Result<()> {
     }
 }
 
-/// Returns 0 in the child, its number in the parent.
+/// Returns 0 in the child, and the child's process id in the parent.
 fn fork() -> anyhow::Result<i32> {
-    // SAFETY: the process has one thread, so the child's memory is whole and no lock in it is held by another.
+    // SAFETY: the process has one thread, so the child's memory is consistent and no other thread holds a lock in it.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()).context("cannot start a process"),
         child => Ok(child),

@@ -1,5 +1,5 @@
-//! The two netlink messages that a lab sends, for what the older calls let only the machine's root do or cannot say: a longer
-//! queue of an interface, and a route with a congestion control of its own.
+//! The two netlink messages that a lab sends, because the older calls require root of the whole machine or lack the feature: a
+//! longer queue of an interface, and a route with its own congestion control.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,9 +8,9 @@ const HEADER_BYTES: usize = 16;
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWROUTE: u16 = 24;
 const NLMSG_ERROR: u16 = 2;
-/// Request, acknowledge.
+/// NLM_F_REQUEST, NLM_F_ACK.
 const FLAGS_CHANGE: u16 = 0x1 | 0x4;
-/// The same, create, replace.
+/// The same, NLM_F_CREATE, NLM_F_REPLACE.
 const FLAGS_REPLACE: u16 = FLAGS_CHANGE | 0x400 | 0x100;
 const IFLA_TXQLEN: u16 = 13;
 const TABLE_MAIN: u8 = 254;
@@ -23,9 +23,9 @@ const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTAX_CC_ALGO: u16 = 16;
 
-/// Lets an interface keep so many frames.
+/// Sets the queue length of an interface, in frames.
 pub fn queue(interface: u32, frames: u32) -> Vec<u8> {
-    // Family, padding, type; then the number, flags, and which of them to change: none.
+    // Family, padding, type; then the index, flags, and the mask of flags to change: none.
     let mut body = vec![0; 4];
     body.extend(interface.to_ne_bytes());
     body.extend([0; 8]);
@@ -33,7 +33,7 @@ pub fn queue(interface: u32, frames: u32) -> Vec<u8> {
     message(RTM_NEWLINK, FLAGS_CHANGE, &body)
 }
 
-/// Puts this route in the place of the one that the kernel made for the interface.
+/// Replaces the route that the kernel made for the interface.
 pub fn route(interface: u32, network: Ipv4Addr, prefix_bits: u8, source: Ipv4Addr, congestion: &str) -> Vec<u8> {
     let family = libc::AF_INET as u8;
     let mut body = vec![family, prefix_bits, 0, 0, TABLE_MAIN, PROTOCOL_KERNEL, SCOPE_LINK, TYPE_UNICAST, 0, 0, 0, 0];
@@ -51,14 +51,14 @@ fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
     message.extend(flags.to_ne_bytes());
-    // Number of the message, and of the sender, which the kernel fills in.
+    // Sequence number, and the sender's port, which the kernel fills in.
     message.extend(1u32.to_ne_bytes());
     message.extend(0u32.to_ne_bytes());
     message.extend(body);
     message
 }
 
-/// What the kernel answered.
+/// The kernel's answer as a result.
 pub fn verdict(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..6).map(|b| u16::from_ne_bytes([b[0], b[1]]));
     let code = answer.get(HEADER_BYTES..HEADER_BYTES + 4).map(|b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
@@ -69,7 +69,7 @@ pub fn verdict(answer: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Appends an attribute: length, kind, value, filled up to a multiple of four.
+/// Appends an attribute: length, type, value, padded to a multiple of four.
 fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.extend(((4 + value.len()) as u16).to_ne_bytes());
     message.extend(kind.to_ne_bytes());

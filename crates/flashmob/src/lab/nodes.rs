@@ -1,5 +1,5 @@
-//! How late the nodes' modelled flash was: each node counts that itself, and is asked in its own host, so that asking costs no
-//! air.
+//! Lateness of the nodes' modelled flash: each node counts its own, and is queried within its own host, which takes no air
+//! time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,16 +9,16 @@ use super::host::Host;
 use flashmob_server::net::fetch::fetch_status;
 use flashmob_server::status::report::{ModelReport, Report};
 
-/// The nodes' counts when they were begun last.
+/// The nodes, with their counts at the last reset.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     hosts: Arc<Vec<Host>>,
-    /// Where each answers, in its own host.
+    /// The address of each node's status, in its own host.
     admin: String,
     begun: Arc<Mutex<Vec<Counts>>>,
 }
 
-/// What one node has counted since its start.
+/// The counts of one node since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counts {
     served: u64,
@@ -27,18 +27,18 @@ struct Counts {
 }
 
 impl Nodes {
-    /// Those in these hosts, the first of which is the gateway's.
+    /// The nodes in these hosts, the first of which is the gateway's.
     pub fn new(hosts: Arc<Vec<Host>>, admin_port: u16) -> Nodes {
         let begun = vec![Counts::default(); hosts.len().saturating_sub(1)];
         Nodes { hosts, admin: format!("127.0.0.1:{admin_port}"), begun: Arc::new(Mutex::new(begun)) }
     }
 
-    /// Adds to `lateness` how late they were; with `begin`, theirs is counted anew from then on.
+    /// Adds their lateness to `lateness`; `begin` resets it afterwards.
     pub fn add_to(&self, lateness: &mut Lateness, begin: bool) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let mut since = Vec::new();
         for (host, begun) in self.hosts.iter().skip(1).zip(begun.iter_mut()) {
-            // A node that does not answer is missed by others.
+            // Nodes that do not answer are reported elsewhere.
             let Some(now) = self.ask(host) else { continue };
             since.push((*begun, now));
             if begin {
@@ -69,7 +69,7 @@ impl Counts {
     }
 }
 
-/// Adds what was counted between two times. A node's worst counts if it grew: a worse one came before else.
+/// Adds the differences of two counts. A node's maximum counts if it grew: otherwise it is from before.
 fn add(lateness: &mut Lateness, nodes: &[(Counts, Counts)]) {
     let (mut served, mut late) = (0, 0);
     for (begun, now) in nodes {

@@ -1,4 +1,4 @@
-//! What a lab is to be.
+//! The parameters of a lab.
 
 use std::ffi::OsString;
 
@@ -6,50 +6,50 @@ use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
 use flashmob_results::cluster::{AirModel, Attachment, FlashModel};
 
-/// Most nodes in a lab: each is a process, and a machine with a few cores has to run them all in real time. The simulator has
+/// Most nodes in a lab: each is a process, and a machine with a few cores has to run all of them in real time. The simulator has
 /// no such limit.
 pub const NODES_MAX: u32 = 200;
 
-/// What a lab is to be.
+/// The parameters of a lab.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes in it.
+    /// Number of nodes.
     pub nodes: u32,
     /// The air between them.
     pub air: air::Profile,
     /// How the gateway is attached to it.
     pub gateway: air::Attachment,
-    /// The flash of each node; `None`: they answer without reading or writing.
+    /// The flash of each node; `None`: they answer without I/O.
     pub flash: Option<flash::Profile>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
-    /// Where all that is left to chance comes from.
+    /// Random seed.
     pub seed: u64,
     /// Links to each node.
     pub links: u16,
-    /// Pieces that travel together.
+    /// Pieces in a batch.
     pub batch: BatchMode,
-    /// How TCP over the air controls congestion.
+    /// Congestion control of TCP over the air.
     pub congestion: String,
-    /// What runs in each node's host instead of a node: a line for the shell.
+    /// A shell command that runs in each node's host in place of a node.
     pub node_command: Option<String>,
     /// Whether there is a gateway.
     pub has_gateway: bool,
-    /// What runs in the gateway's host, and its arguments.
+    /// The command that runs in the gateway's host, and its arguments.
     pub command: Vec<OsString>,
-    /// The command line that results of that command record; `None` in a shell, where each records its own.
+    /// The command line that the command's results record; `None` in a shell, where each command records its own.
     pub command_line: Option<String>,
 }
 
 impl Plan {
-    /// How each port of the air is attached: the gateway as wanted, nodes by air.
+    /// How each port of the air is attached: the gateway as configured, nodes wirelessly.
     #[must_use]
     pub fn attachments(&self) -> Vec<air::Attachment> {
         let nodes = (0..self.nodes).map(|_| air::Attachment::Wireless);
         std::iter::once(self.gateway).chain(nodes).collect()
     }
 
-    /// The air as results name it.
+    /// The air in the format of results.
     #[must_use]
     pub fn air_model(&self) -> AirModel {
         let gateway = match self.gateway {
@@ -60,7 +60,7 @@ impl Plan {
         AirModel { profile, description, gateway, cells: 1 }
     }
 
-    /// The flash as results name it, its limits left out. Nodes that are other programs have none.
+    /// The flash in the format of results, without its limits; `None` for nodes that are other programs.
     #[must_use]
     pub fn flash_model(&self) -> Option<FlashModel> {
         let flash = self.flash.as_ref().filter(|_| self.node_command.is_none())?;

@@ -1,4 +1,4 @@
-//! Puts a lab together, runs the command in it, and says how it went.
+//! Sets up a lab, runs the command in it, and reports the outcome.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -17,8 +17,8 @@ use super::medium::{self, Snapshot};
 use super::nodes::Nodes;
 use super::{Plan, STATUS_LATE, STATUS_NOT_FOUND, STATUS_NOT_RUN, namespace, signals};
 
-/// Makes a lab after this plan, runs its command in it, and returns the exit status for both. The caller must have one
-/// thread only.
+/// Sets up a lab with this plan, runs its command in it, and returns the exit status for both. The caller must have only one
+/// thread.
 pub fn run(plan: Plan) -> anyhow::Result<u8> {
     namespace::run_inside(|dir| match supervise(plan, dir) {
         Ok(status) => status,
@@ -49,7 +49,7 @@ fn supervise(plan: Plan, dir: &Path) -> anyhow::Result<u8> {
     control.listen(&socket)?;
     let mut cluster = Cluster::start(&plan, dir, &hosts)?;
 
-    // What it took to begin does not count.
+    // The lateness of the setup does not count.
     let begin = control.look(true)?;
     let child = match cluster.command(&socket) {
         Ok(child) => child,
@@ -62,10 +62,10 @@ fn supervise(plan: Plan, dir: &Path) -> anyhow::Result<u8> {
     conclude(&plan, &control, &begin, status)
 }
 
-/// Waits for the command's end. The first process of a world also has to bury those whose parents have gone.
+/// Waits for the command's end. The first process of a process namespace also reaps orphaned processes.
 fn wait(mut command: Child, cluster: &mut Cluster<'_>) -> anyhow::Result<u8> {
     loop {
-        // SAFETY: zeroed bytes are a valid siginfo, which the kernel fills in. What has ended stays to be waited for.
+        // SAFETY: zeroed bytes are a valid siginfo, which the kernel fills in. The process that ended remains waitable.
         let pid = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             match libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOWAIT) {
@@ -83,14 +83,14 @@ fn wait(mut command: Child, cluster: &mut Cluster<'_>) -> anyhow::Result<u8> {
             return Ok(signals::exit_status(command.wait()?.into_raw()));
         }
         if cluster.look_after() {
-            // It was none of ours; and nobody else waits for it.
-            // SAFETY: a plain system call; its status is not asked for.
+            // It is an orphan, which nothing else waits for.
+            // SAFETY: a plain system call; its status is not requested.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
         }
     }
 }
 
-/// Says how it went, and what is to be thought of it.
+/// Reports the outcome and warnings, and chooses the exit status.
 fn conclude(plan: &Plan, control: &Control, begin: &Snapshot, status: u8) -> anyhow::Result<u8> {
     let end = control.look(false)?;
     if log::log_enabled!(log::Level::Info) {

@@ -1,7 +1,7 @@
-//! Signals on their way to the lab's command.
+//! Forwarding signals to the lab's command.
 //!
-//! Ctrl-C goes from the terminal to all of the foreground at once, the command included, and needs no help. What somebody
-//! sends to `flashmob lab` alone is handed on, from process to process, until the command has it.
+//! The terminal sends Ctrl-C to the whole foreground group, including the command, so it needs no forwarding. Signals that
+//! are sent to `flashmob lab` alone are forwarded, from process to process, to the command.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use anyhow::Context;
 
-/// Signals that ask for an end.
+/// Signals that request termination.
 const ENDING: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
-/// From the kernel, such as the terminal's Ctrl-C; not from a process.
+/// Sent by the kernel, as for the terminal's Ctrl-C; not by a process.
 const SI_KERNEL: i32 = 0x80;
 
-/// Makes this process, and those that it forks, get these signals only where they ask for them.
+/// Blocks these signals in this process and in those that it forks, to be received by waiting.
 pub fn hold_back() -> io::Result<()> {
     mask(libc::SIG_BLOCK, &set(&[libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]))
 }
 
-/// Makes a command get signals as ever.
+/// Unblocks the signals in a command.
 pub fn as_ever(command: &mut Command) {
     let all = set(&[]);
     // SAFETY: between fork and exec only one system call is made, which allocates nothing and takes no lock.
@@ -30,8 +30,8 @@ pub fn as_ever(command: &mut Command) {
     }
 }
 
-/// Waits for the end of a child, handing on to it what was sent to this process. Returns its exit status. Signals must be
-/// held back.
+/// Waits for a child's end, and forwards signals that were sent to this process. Returns its exit status. Signals must be
+/// blocked.
 pub fn hand_on_and_wait(child: i32) -> anyhow::Result<u8> {
     let awaited = set(&[libc::SIGINT, libc::SIGTERM, libc::SIGCHLD]);
     loop {
@@ -50,33 +50,33 @@ pub fn hand_on_and_wait(child: i32) -> anyhow::Result<u8> {
     }
 }
 
-/// The terminal, and whether it was this process's.
+/// The terminal, and whether this process was in its foreground.
 ///
-/// A shell in the lab takes the terminal, and cannot give it back: it does not see the processes that had it before.
+/// A shell in the lab takes the terminal, and cannot return it: it does not see the processes that had it before.
 #[derive(Debug)]
 pub struct Terminal {
     was_ours: bool,
 }
 
 impl Terminal {
-    /// Notes whose it is.
+    /// Records whether this process is in the foreground.
     #[must_use]
     pub fn note() -> Terminal {
-        // SAFETY: plain system calls; where there is no terminal the first fails, and nobody has a group of that number.
+        // SAFETY: plain system calls; without a terminal the first fails, and no group has that number.
         Terminal { was_ours: unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() } }
     }
 
-    /// Takes it again if it was ours.
+    /// Returns the terminal to this process's group if it had it.
     pub fn take_back(&self) {
-        // Who is in the background and takes the terminal is stopped by this signal, unless it is held back.
+        // A background process that takes the terminal is stopped by this signal, unless it is blocked.
         if self.was_ours && mask(libc::SIG_BLOCK, &set(&[libc::SIGTTOU])).is_ok() {
-            // SAFETY: a plain system call. If it fails the terminal is gone, or is the shell's that started this.
+            // SAFETY: a plain system call. If it fails, the terminal is gone, or belongs to the shell that started this process.
             unsafe { libc::tcsetpgrp(libc::STDIN_FILENO, libc::getpgrp()) };
         }
     }
 }
 
-/// What a shell would call that wait status.
+/// The exit status that a shell has for this wait status.
 #[must_use]
 pub fn exit_status(wait_status: i32) -> u8 {
     if libc::WIFSIGNALED(wait_status) {
@@ -86,20 +86,20 @@ pub fn exit_status(wait_status: i32) -> u8 {
     }
 }
 
-/// Where signals go that reach the lab's first process.
+/// The receiver of signals that reach the lab's first process.
 #[derive(Debug)]
 pub struct Target(AtomicI32);
 
-/// Nobody yet: signals end the lab.
+/// None yet: signals end the lab.
 pub static COMMAND: Target = Target(AtomicI32::new(0));
 
 impl Target {
-    /// From now on they go to this process.
+    /// Forwards signals to this process from now on.
     pub fn set(&self, pid: u32) {
         self.0.store(pid as i32, Ordering::Release);
     }
 
-    /// Hands signals on from now on, on a thread of its own. Signals must be held back.
+    /// Starts a thread that forwards signals. Signals must be blocked.
     pub fn hand_on(&'static self) -> io::Result<()> {
         std::thread::Builder::new().name("signals".to_string()).spawn(move || {
             let awaited = set(&ENDING);
@@ -116,16 +116,16 @@ impl Target {
 
 fn hand_on(signal: i32, code: i32, to: i32) {
     if code != SI_KERNEL {
-        // SAFETY: a plain system call. The process was started here and was not waited for yet, or is gone: then it fails.
+        // SAFETY: a plain system call. The process is an unreaped child of this one, or is gone: then it fails.
         unsafe { libc::kill(to, signal) };
     }
 }
 
-/// Waits for one of these; returns which, and from whom it came.
+/// Waits for one of these; returns the signal and how it was sent.
 fn wait(set: &libc::sigset_t) -> anyhow::Result<(i32, i32)> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     loop {
-        // SAFETY: both point to structures of the right type that live long enough.
+        // SAFETY: both pointers are valid, to structures of the right type.
         let signal = unsafe { libc::sigwaitinfo(set, info.as_mut_ptr()) };
         if signal > 0 {
             // SAFETY: zeroed bytes are a valid siginfo, and the kernel has filled it in.
@@ -151,7 +151,7 @@ fn set(signals: &[i32]) -> libc::sigset_t {
 }
 
 fn mask(how: i32, set: &libc::sigset_t) -> io::Result<()> {
-    // SAFETY: the set lives long enough; the old one is not asked for.
+    // SAFETY: the set outlives the call; the old one is not requested.
     match unsafe { libc::pthread_sigmask(how, set, std::ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),

@@ -1,7 +1,7 @@
-//! What a running lab tells those inside it, over a socket.
+//! The state of a running lab, for processes inside it, over a socket.
 //!
-//! Whoever connects to the Unix socket that `FLASHMOB_LAB` names sends a word and a line feed, and gets one line of JSON:
-//! `status` asks how things are; `begin` asks the same, and from then on lateness is counted anew.
+//! A client of the Unix socket that `FLASHMOB_LAB` names sends a word and a line feed, and receives one line of JSON:
+//! `status` returns the state; `begin` does the same and then resets the lateness.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -11,48 +11,48 @@ use anyhow::Context;
 use flashmob_results::cluster::{AirModel, FlashModel, Lateness};
 use serde::{Deserialize, Serialize};
 
-/// Names the socket.
+/// The environment variable with the socket's path.
 pub const SOCKET_VARIABLE: &str = "FLASHMOB_LAB";
-/// Names the configuration of the lab's gateway.
+/// The environment variable with the path of the gateway's configuration.
 pub const CONFIG_VARIABLE: &str = "FLASHMOB_CONFIG";
 
-/// How a lab is at one moment. Counts are since its start, lateness since the last `begin`.
+/// The state of a lab at one moment. Counts are since its start, lateness since the last `begin`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabStatus {
-    /// Nodes in it.
+    /// Number of nodes.
     pub nodes: u32,
     /// The modelled air.
     pub air: AirModel,
-    /// The modelled flash of each node, its limits left empty; `None` if nodes answer without reading or writing.
+    /// The modelled flash of each node, without its limits; `None` if nodes answer without I/O.
     pub flash: Option<FlashModel>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
-    /// What happened on the air.
+    /// The air's counters.
     pub counters: AirCounters,
-    /// How late frames were moved, and the nodes' modelled flash answered.
+    /// Lateness of frames, and of the answers of the nodes' modelled flash.
     pub lateness: Lateness,
-    /// Too late to be trusted, since the last `begin`.
+    /// The lateness since the last `begin` makes figures invalid.
     pub is_late: bool,
-    /// Since the lab's start.
+    /// Time since the lab's start.
     pub elapsed_ns: u64,
 }
 
-/// What happened on the air: [`flashmob_lab::air::Counters`].
+/// The air's counters: [`flashmob_lab::air::Counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AirCounters {
-    /// Times that somebody gained the medium.
+    /// Number of times that a sender gained the medium.
     pub transmissions: u64,
-    /// Frames in them.
+    /// Frames sent in them.
     pub frames: u64,
     /// Their bytes with MAC headers.
     pub frame_bytes: u64,
-    /// Times that several sent at once.
+    /// Number of times that several sent at once.
     pub collisions: u64,
-    /// Frames sent again.
+    /// Frames retransmitted.
     pub retries: u64,
     /// Frames that did not arrive.
     pub dropped: u64,
-    /// How long the medium was busy.
+    /// Time for which the medium was busy.
     pub busy_ns: u64,
 }
 
@@ -76,7 +76,7 @@ pub fn socket() -> Option<PathBuf> {
     std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from)
 }
 
-/// Asks a lab how it is; with `begin`, lateness is counted anew from now on.
+/// Queries a lab's state; `begin` resets the lateness afterwards.
 pub fn ask(socket: &Path, begin: bool) -> anyhow::Result<LabStatus> {
     let mut stream = UnixStream::connect(socket)
         .with_context(|| format!("the lab at {} does not answer; check that it is still running", socket.display()))?;

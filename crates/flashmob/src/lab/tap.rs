@@ -1,7 +1,7 @@
-//! A TAP device: an interface of the kernel whose cable ends in this program. And what such an interface needs to be of
-//! use: addresses, neighbours, a route. All of it concerns the network namespace of the calling thread.
+//! A TAP device: a network interface of the kernel whose frames this program reads and writes; and the configuration of such an
+//! interface: addresses, neighbours, a route. All of it applies to the network namespace of the calling thread.
 //!
-//! The device is not persistent: it vanishes when its descriptor is closed.
+//! The device is not persistent: it is removed when its descriptor is closed.
 
 use std::ffi::c_char;
 use std::fs::File;
@@ -14,15 +14,15 @@ use anyhow::Context;
 use super::frame::MTU_BYTES;
 use super::netlink;
 
-/// What the interface is called inside.
+/// The interface's name inside.
 pub const INTERFACE: &str = "air0";
-/// Frames that the kernel keeps while the medium has not taken them. The model's queues are what drops, not this one.
+/// Frames that the kernel queues until the medium reads them. Only the model's queues may drop frames, not this one.
 const QUEUE_FRAMES: u32 = 4096;
 
-/// Where TAP devices come from.
+/// The device node that creates TAP devices.
 const TUN: &str = "/dev/net/tun";
 
-/// Makes the device.
+/// Creates the device.
 pub fn open() -> anyhow::Result<OwnedFd> {
     let file = File::options().read(true).write(true).open(TUN).map_err(|error| {
         let remedy = match error.kind() {
@@ -41,7 +41,7 @@ pub fn open() -> anyhow::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Gives the interface its addresses and puts it up.
+/// Sets the addresses of the interface, and sets it up.
 pub fn configure(mac: [u8; 6], address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut hardware = request();
@@ -60,12 +60,12 @@ pub fn configure(mac: [u8; 6], address: Ipv4Addr, prefix_bits: u8) -> io::Result
     up(&socket, INTERFACE)
 }
 
-/// Puts the loopback interface up.
+/// Sets the loopback interface up.
 pub fn loopback_up() -> io::Result<()> {
     up(&socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?, "lo")
 }
 
-/// Tells the kernel once and for all who has which hardware address, so that asking costs no air.
+/// Adds permanent neighbour entries, so that address resolution takes no air time.
 pub fn neighbours(others: impl Iterator<Item = (Ipv4Addr, [u8; 6])>) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     for (address, mac) in others {
@@ -80,9 +80,9 @@ pub fn neighbours(others: impl Iterator<Item = (Ipv4Addr, [u8; 6])>) -> io::Resu
     Ok(())
 }
 
-/// Lets TCP over the interface use this congestion control.
+/// Sets the congestion control of TCP over the interface.
 ///
-/// By a property of the route: the setting of a network namespace takes only what the whole machine allows everybody.
+/// As a property of the route: the setting of a network namespace accepts only those that are allowed for all users.
 pub fn route_congestion(network: Ipv4Addr, prefix_bits: u8, source: Ipv4Addr, congestion: &str) -> anyhow::Result<()> {
     let message = netlink::route(interface_index()?, network, prefix_bits, source, congestion);
     tell_kernel(&message).map_err(|error| {
@@ -123,7 +123,7 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -137,7 +137,7 @@ fn request() -> libc::ifreq {
 
 fn set_name(place: &mut [c_char; libc::IFNAMSIZ], name: &str) {
     place.fill(0);
-    // The last byte stays zero.
+    // The last byte stays zero, as the terminator.
     for (to, &from) in place[..libc::IFNAMSIZ - 1].iter_mut().zip(name.as_bytes()) {
         *to = from as c_char;
     }
@@ -164,9 +164,9 @@ fn internet_address(ip: Ipv4Addr) -> libc::sockaddr {
     address
 }
 
-/// The numbers of the requests have another type than the function takes, and another one in each C library.
+/// The type of request numbers differs from the function's parameter, and between C libraries.
 fn ioctl<T>(fd: &impl AsRawFd, what: libc::c_ulong, argument: &mut T) -> io::Result<()> {
-    // SAFETY: every caller passes the structure that the request is documented to take.
+    // SAFETY: every caller passes the structure that the request is documented to use.
     if unsafe { libc::ioctl(fd.as_raw_fd(), what as libc::Ioctl, std::ptr::from_mut(argument)) } < 0 {
         return Err(io::Error::last_os_error());
     }

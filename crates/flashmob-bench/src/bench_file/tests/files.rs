@@ -1,4 +1,4 @@
-//! The benchmark's file comes to be as a whole or not at all, and is known again.
+//! The benchmark's file is created completely or not at all, and is recognised later.
 
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 
 const SIZE: u64 = (3 << 20) + 4103;
 
-/// Makes a file without a name at first, or under another name.
+/// Creates a file that is unnamed at first, or has another name.
 type Make = fn(&Path, u64, &mut dyn FnMut(&Progress), &AtomicBool) -> Result<Header, BenchFileError>;
 
 const BOTH: [Make; 2] = [
@@ -84,7 +84,7 @@ fn nothing_is_replaced() {
     for make in BOTH {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        // Somebody takes the name while the file is made.
+        // Another process takes the name meanwhile.
         let result = make(&path, SIZE, &mut |_| std::fs::write(&path, "theirs").unwrap(), &false.into());
         assert!(matches!(result, Err(BenchFileError::Exists { .. })), "{result:?}");
         assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
@@ -207,7 +207,7 @@ fn only_the_benchmarks_own_files_are_written_to() {
     }
     assert!(matches!(open_for_reading(dir.path()), Err(BenchFileError::IsDirectory { .. })));
     assert!(matches!(open_for_reading(&dir.path().join("none")), Err(BenchFileError::Io { .. })));
-    // A file that was cut or grew is not the one that was made.
+    // A truncated or extended file is not recognised.
     std::fs::remove_file(&path).unwrap();
     simply(&path, SIZE).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(SIZE - 1).unwrap();

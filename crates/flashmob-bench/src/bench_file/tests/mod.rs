@@ -1,4 +1,4 @@
-//! The benchmark's own file, on file systems of all kinds. What needs root is ignored unless asked for.
+//! The benchmark's own file, on file systems of all kinds. Tests that need root are ignored by default.
 
 mod files;
 mod privileged;
@@ -6,14 +6,14 @@ mod privileged;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The path that a test handed to this process, which is its child; `None` in a test that nobody started that way.
+/// The path passed by the test that started this process; `None` if no test did.
 fn child_path() -> Option<PathBuf> {
     std::env::var_os(CHILD_PATH).map(PathBuf::from)
 }
 
 const CHILD_PATH: &str = "FLASHMOB_TEST_CHILD_PATH";
 
-/// This test program again, with the one ignored test `name` and `path` for it, behind `before`.
+/// A command that runs the ignored test `name` of this program with `path`, prefixed with `before`.
 fn again(before: &[&str], name: &str, path: &Path) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut words = before.iter().map(std::ffi::OsString::from).chain([this.into_os_string()]);

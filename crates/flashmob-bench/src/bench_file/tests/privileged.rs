@@ -1,4 +1,4 @@
-//! Full, read-only and foreign file systems, and block devices: all of it needs root.
+//! Full, read-only and foreign file systems, and block devices; all tests need root.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,7 +34,7 @@ fn a_block_device_is_read_and_never_written() {
     }
 }
 
-/// In a mount namespace of its own, so that nothing stays mounted whatever happens.
+/// Runs in its own mount namespace, so that no mount remains after a failure.
 fn mounted(mount: &str, name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("{mount} \"$FLASHMOB_TEST_CHILD_PATH\"; exec \"$@\"");
@@ -59,7 +59,7 @@ fn child_on_a_small_file_system() {
     let error = make(&path, 9 << 20, 1, |_| {}, &cancel).unwrap_err();
     assert!(error.to_string().contains("lacks 1 MiB for a file of 9 MiB: 8 MiB are free"), "{error}");
     for may_be_nameless in [true, false] {
-        // Others fill it meanwhile.
+        // Other programs fill the file system meanwhile.
         let fill = |_: &crate::progress::Progress| {
             let _ = std::fs::write(&other, vec![1; 6 << 20]);
         };

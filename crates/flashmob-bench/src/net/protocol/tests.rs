@@ -1,4 +1,4 @@
-//! What peers say, read and written; and that nothing anybody sends is more than refused.
+//! Encoding and decoding of peers' messages; invalid input causes errors only.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ proptest! {
         for &number in &sent {
             arrivals.came(&Header { sent: Duration::ZERO, number }, Duration::ZERO);
         }
-        // Whatever the order: what did not come by the last number is lost, the rest was received.
+        // In any order: a datagram that is missing below the highest number is lost, the others were received.
         prop_assert_eq!((arrivals.highest, arrivals.lost, arrivals.received), (40, lost.len() as u64, sent.len() as u64));
     }
 }
@@ -125,7 +125,7 @@ fn parameters_of_a_real_iperf3() {
         (Some(102_400), 131_072, Some("cubic"))
     );
     assert_eq!((read.rate_bits_per_second, read.is_flashmob, read.client_version.as_str()), (None, false, "3.12"));
-    // Keys that only later versions send are passed over, whatever is in them.
+    // Keys of later versions are ignored, whatever their values.
     let later = IPERF3.replace("\"omit\"", "\"repeating_payload\":[1,{\"x\":null}],\"gsro\":true,\"omit\"");
     assert_eq!(parse(&later).unwrap(), read);
     // The oldest ones send little.

@@ -1,4 +1,4 @@
-//! Android's own traps.
+//! Checks of Android's limits.
 
 use flashmob_results::diagnosis::Outcome::{NotApplicable, Severe, Unknown, Well, Wrong};
 

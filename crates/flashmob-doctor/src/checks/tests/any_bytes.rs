@@ -1,4 +1,4 @@
-//! Whatever stands in the files, every check says something and none panics.
+//! For arbitrary bytes in the files every check has a finding, and none panics.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Tree, look};
 use crate::checks::TABLE;
 
-/// What is read, so that chance need not find the names.
+/// The files that checks read, because random names would not match them.
 const FILES: [&str; 34] = [
     "proc/meminfo",
     "proc/net/dev",

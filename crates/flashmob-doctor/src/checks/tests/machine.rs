@@ -33,7 +33,7 @@ fn the_tightest_group_above_decides_in_both_versions() {
     };
     assert_eq!(two("max", 5).outcome, Well);
     for (limit, outcome) in [(65 * MIB - 1, Severe), (65 * MIB, Wrong), (129 * MIB - 1, Wrong), (129 * MIB, Well)] {
-        // 2 MiB are used, of which 1 MiB can be given up.
+        // 2 MiB are used, of which 1 MiB can be reclaimed.
         assert_eq!(two(&limit.to_string(), 2 * MIB).outcome, outcome, "{limit}");
     }
     let one = |limit: u64| {

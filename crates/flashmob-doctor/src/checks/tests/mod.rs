@@ -1,4 +1,4 @@
-//! Each check on made trees, at, below and above its thresholds.
+//! Each check on made-up trees: at, below and above its thresholds.
 
 mod android;
 mod any_bytes;
@@ -44,7 +44,7 @@ impl Tree {
         View::of_tree(self.root())
     }
 
-    /// What the check of this name finds in it.
+    /// The finding of the check of this name.
     pub fn look(&self, name: &str) -> Finding {
         look(&self.view(), name)
     }
@@ -66,7 +66,7 @@ impl Tree {
 
 pub fn look(view: &View, name: &str) -> Finding {
     let finding = TABLE.iter().find(|(each, _)| *each == name).unwrap().1(view);
-    // What is true of every finding.
+    // Properties of every finding.
     let is_wrong = matches!(finding.outcome, Outcome::Wrong | Outcome::Severe);
     assert_eq!(is_wrong, !finding.cost.is_empty(), "{finding:?}");
     assert!(!finding.found.is_empty());
@@ -77,7 +77,7 @@ pub fn look(view: &View, name: &str) -> Finding {
     finding
 }
 
-/// The commands that mend it.
+/// The commands that fix it.
 pub fn commands(finding: &Finding) -> Vec<String> {
     finding.changes.iter().map(crate::change::Change::command).collect()
 }

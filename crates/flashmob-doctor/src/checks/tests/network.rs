@@ -19,7 +19,7 @@ fn sysctls(values: &[(&str, &str)]) -> Tree {
 
 #[test]
 fn receive_buffers_are_judged_by_what_of_them_holds_data() {
-    // 500,000 bytes are under way; half of the buffer is for data.
+    // 500,000 bytes are in flight; half of the buffer is for data.
     for (max, outcome) in [("999998", Wrong), ("1000000", Well), ("1000002", Well)] {
         assert_eq!(sysctls(&[("tcp_rmem", &format!("4096 131072 {max}"))]).look("receive-buffer").outcome, outcome);
     }

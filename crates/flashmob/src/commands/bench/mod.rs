@@ -1,4 +1,4 @@
-//! `flashmob bench`: loads with a result that says how it came about.
+//! `flashmob bench`: loads, with results that record how they were measured.
 
 mod cluster;
 pub mod disk;

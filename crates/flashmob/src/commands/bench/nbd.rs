@@ -1,4 +1,4 @@
-//! `flashmob bench nbd`: what its arguments mean, and its exit status.
+//! `flashmob bench nbd`: its arguments and its exit status.
 
 use std::io::Write;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use super::record::record;
 use super::table;
 use crate::commands::tell::{self, Form, STATUS_ERRORS, STATUS_INTERRUPTED};
 
-/// Bytes were wrong.
+/// Wrong bytes were read.
 const STATUS_WRONG_BYTES: u8 = 4;
 
 /// Measure an export of any NBD server.
@@ -112,7 +112,7 @@ enum PatternArg {
     Sequential,
 }
 
-/// Bytes of an export; without an end, up to the export's.
+/// A range of an export; without an end, up to the export's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ByteRange {
     begin: u64,
@@ -155,7 +155,7 @@ impl NbdArgs {
         })
     }
 
-    /// The range, its end looked up where it has none.
+    /// The range; a missing end is asked of the server.
     fn range_bytes(&self) -> anyhow::Result<Option<Range<u64>>> {
         Ok(match self.range {
             None => None,
@@ -170,7 +170,7 @@ impl NbdArgs {
     }
 }
 
-/// Runs the load and prints what came of it.
+/// Runs the load and prints the result.
 pub fn run(args: &NbdArgs) -> anyhow::Result<ExitCode> {
     let cancel = Arc::new(AtomicBool::new(false));
     let load = args.load(&cancel)?;
@@ -184,12 +184,12 @@ pub fn run(args: &NbdArgs) -> anyhow::Result<ExitCode> {
         Form::Table => table::render(&args.uri, &load, &result, interrupted),
         Form::Json => tell::json(&record(&args.uri, &load, &result, interrupted))?,
     };
-    // A reader that has seen enough (`| head`) is an error to report, not a panic.
+    // A closed pipe (`| head`) is an error to report, not a panic.
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
     Ok(ExitCode::from(status(&result, interrupted)))
 }
 
-/// The worst of what happened.
+/// The exit status: the worst outcome.
 fn status(result: &LoadResult, interrupted: bool) -> u8 {
     match () {
         () if result.mismatched_bytes > 0 => STATUS_WRONG_BYTES,

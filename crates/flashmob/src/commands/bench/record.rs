@@ -1,4 +1,4 @@
-//! The result of `flashmob bench nbd` as it is written: with all that is needed to judge and repeat it. Its form is published in
+//! The JSON result of `flashmob bench nbd`, with everything needed to judge and repeat it. Its format is published in
 //! `schema/bench-nbd-1.json`; a change that breaks readers gets a new number.
 
 use flashmob_bench::Uri;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 const FORMAT: &str = "flashmob-bench-nbd";
 /// Its version.
 const FORMAT_VERSION: u32 = 1;
-/// Own processor time above which a 4 KiB request says more about the load than about the server, in nanoseconds.
+/// Processor time of the load per 4 KiB request above which the figures are more about the load than the server, in nanoseconds.
 const OWN_CPU_NS_MAX: f64 = 1000.0;
-/// Fraction of a core from which on the load may be the limit.
+/// Fraction of a core above which the load may be the limit.
 const OWN_CPU_BUSY: f64 = 0.9;
 
 /// The result of `load` on `uri`.
@@ -83,7 +83,7 @@ pub fn record(uri: &Uri, load: &Load, result: &LoadResult, interrupted: bool) ->
     })
 }
 
-/// With those buckets of the histogram that something fell into, ascending; `ns_max` is the longest latency of one.
+/// With the non-empty buckets of the histogram, ascending; `ns_max` is the longest latency of a bucket.
 fn latency(result: &LoadResult) -> Value {
     let all = &result.latency_ns;
     let percentiles = PERCENTILES.iter().map(|&p| json!({"percent": p, "ns": all.value_at_percentile(p)}));
@@ -111,7 +111,7 @@ pub fn bytes_per_second(result: &LoadResult) -> f64 {
     result.bytes as f64 / result.elapsed.as_secs_f64().max(1e-9)
 }
 
-/// What makes the figures doubtful, each with what to do about it.
+/// Reasons to doubt the figures, each with a remedy.
 pub fn warnings(load: &Load, result: &LoadResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let seconds = result.elapsed.as_secs_f64();

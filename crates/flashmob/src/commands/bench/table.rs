@@ -1,4 +1,4 @@
-//! The result of `flashmob bench nbd` for people.
+//! The result of `flashmob bench nbd` as text.
 
 use std::fmt::Write;
 

@@ -1,13 +1,13 @@
-//! Figures that both measurements need: what a modelled node does alone.
+//! Figures that both measurements need: the limits of a modelled node alone.
 
 use flashmob_lab::cluster::limit::own_limit;
 use flashmob_lab::flash::{Profile, ProfileError};
 use flashmob_results::cluster::{FlashLimit, FlashModel, Parameters};
 
-/// The modelled flash with its own limit for every kind of request among `points`.
+/// The modelled flash with its limit for every kind of request among `points`.
 ///
 /// # Errors
-/// The profile's numbers are out of range.
+/// The profile's values are out of range.
 pub fn flash_model(profile: &Profile, extent_bytes: u64, points: &[Parameters]) -> Result<FlashModel, ProfileError> {
     let mut limits: Vec<FlashLimit> = Vec::new();
     for Parameters { block_bytes, read_percent, .. } in points {

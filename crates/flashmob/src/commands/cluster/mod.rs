@@ -1,10 +1,10 @@
-//! What `bench cluster` and `simulate` have in common: they measure the same points in the same rounds, and say what came of it in
-//! the same form. Who measures is a [`Runner`]; it knows nothing of rounds, files and tables.
+//! The common part of `bench cluster` and `simulate`: they measure the same points in the same rounds, and report results in
+//! the same format. A [`Runner`] measures; it does not know rounds, files and tables.
 //!
-//! - [`sweep`]: points, rounds, and whoever runs one of them
-//! - [`record`]: the document, with what makes its figures doubtful
-//! - [`table`]: the document for people
-//! - [`figures`]: the modelled flash's own limits, and other figures that both need
+//! - [`sweep`]: points, rounds, and the runner of one repetition
+//! - [`record`]: the document, with reasons to doubt its figures
+//! - [`table`]: the document as text
+//! - [`figures`]: the modelled flash's limits, and other figures that both need
 
 pub mod figures;
 pub mod record;
@@ -19,11 +19,11 @@ use super::tell::{Begun, STATUS_ERRORS, STATUS_INTERRUPTED};
 pub use record::Subject;
 pub use sweep::{Runner, Sweep};
 
-/// Some point has nothing but void repetitions.
+/// Some point has only void repetitions.
 pub const STATUS_VOID: u8 = 5;
 
-/// Measures all of `sweep` with `runner`, prints and saves the result as `args` say, and gives the exit status. `subject` is asked
-/// for once everything was measured.
+/// Measures all of `sweep` with `runner`, prints and saves the result according to `args`, and returns the exit status. `subject` is called
+/// after the measurement.
 pub fn measure(
     runner: &mut dyn Runner,
     sweep: &Sweep,

@@ -1,4 +1,4 @@
-//! The document of a cluster's measurement, with what makes its figures doubtful.
+//! The document of a cluster's measurement, with reasons to doubt its figures.
 
 use flashmob_host::{device, emulation};
 use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Parameters, Point, Repetition, Setting};
@@ -9,19 +9,19 @@ use super::super::tell::Begun;
 use super::Sweep;
 use crate::commands::result_args::ResultArgs;
 
-/// Distance of the fastest and the slowest repetition, as a fraction of the median.
+/// Largest acceptable difference of the fastest and the slowest repetition, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;
-/// Requests beyond a percentile that it must rest on.
+/// Least number of requests beyond a percentile.
 const SAMPLES_BEYOND_MIN: f64 = 5.0;
-/// Less time than this is mostly beginning and end.
+/// Shorter times are mostly start and end.
 const TIME_S_MIN: f64 = 0.2;
 /// The percentiles that tables show.
 const SHOWN_PERCENTILES: [f64; 2] = [50.0, 99.0];
 
-/// What was measured, beside the points.
+/// Facts about the measurement, beside the points.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What was real of it.
+    /// Which parts were real.
     pub setting: Setting,
     /// The modelled air.
     pub air: Option<AirModel>,
@@ -29,7 +29,7 @@ pub struct Subject {
     pub flash: Option<FlashModel>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
-    /// Doubts that concern all points.
+    /// Warnings about all points.
     pub warnings: Vec<Warning>,
 }
 
@@ -54,7 +54,7 @@ pub fn document(
         })
         .collect();
     let device = device::describe();
-    // The simulator's time is nobody's processor's.
+    // The simulator's virtual time does not depend on the processor.
     let doubt = emulation::doubt(&device).filter(|_| cluster.setting != Setting::Simulator);
     let mut all: Vec<Warning> = doubt.into_iter().collect();
     all.extend(of_whole(&cluster, interrupted));
@@ -63,7 +63,7 @@ pub fn document(
     Document { interrupted, label: args.label.clone(), seed: sweep.seed, ..document }
 }
 
-/// That it ended before its end because of an error.
+/// The warning that an error ended it early.
 pub fn cut_short(error: &anyhow::Error) -> Warning {
     Warning::new(Code::Interrupted, format!("stopped by an error; points or repetitions are missing: {error:#}"))
 }
@@ -91,7 +91,7 @@ fn of_whole(cluster: &Cluster, interrupted: bool) -> Vec<Warning> {
     warnings
 }
 
-/// The doubts that a point's figures themselves raise.
+/// Warnings about a point, from its figures.
 fn of_point(point: &Point) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut add = |code, text: String| warnings.push(Warning::new(code, text));

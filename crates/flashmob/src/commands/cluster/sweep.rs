@@ -1,6 +1,6 @@
-//! Which points are measured, in which order, and by whom.
+//! The points of a measurement, their order, and their runner.
 //!
-//! Each round measures every point once, so that whatever changes with time touches all of them alike.
+//! Each round measures every point once, so that changes over time affect all points equally.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,13 +12,13 @@ use super::super::cluster_args::{LoadArgs, Times};
 
 /// Measures one point once.
 pub trait Runner {
-    /// Runs with these parameters for these times; where things are left to chance, by `seed`.
+    /// Runs with these parameters for these times, with this random seed.
     ///
-    /// `cancel` ends it early: then the repetition holds what was measured until then, and is void. `progress` is told now and then
-    /// how much of it is done, from 0 to 1. The repetition's `begin_s` is filled in by the caller.
+    /// `cancel` ends it early: then the repetition has the measurements so far, and is void. `progress` is called periodically
+    /// with the completed fraction, from 0 to 1. The caller fills in the repetition's `begin_s`.
     ///
     /// # Errors
-    /// It cannot be measured; a remedy is named. Requests that fail are no error but counted.
+    /// It cannot be measured; the error names a remedy. Failed requests are counted, and are no error.
     fn run(
         &mut self,
         parameters: &Parameters,
@@ -29,23 +29,23 @@ pub trait Runner {
     ) -> anyhow::Result<Repetition>;
 }
 
-/// What is to be measured.
+/// The measurement to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// The points, in the order in which they are measured.
     pub points: Vec<Parameters>,
     /// Repetitions of each.
     pub repeat: u32,
-    /// Of each repetition.
+    /// Times of each repetition.
     pub times: Times,
-    /// Where chance comes from; each round has its own, equal for all of its points.
+    /// Random seed; each round has its own, equal for all of its points.
     pub seed: u64,
 }
 
-/// What happens meanwhile.
+/// Events during the measurement.
 #[derive(Debug)]
 pub enum Told<'a> {
-    /// So much of everything is done, from 0 to 1.
+    /// The completed fraction, from 0 to 1.
     Progress(f64),
     /// One repetition is over.
     Repetition {
@@ -53,19 +53,19 @@ pub enum Told<'a> {
         parameters: &'a Parameters,
         /// Which round, from 0.
         round: u32,
-        /// What it measured.
+        /// Its result.
         repetition: &'a Repetition,
     },
 }
 
-/// What was measured.
+/// The results.
 #[derive(Debug)]
 pub struct Swept {
-    /// The points that have one repetition at least.
+    /// The points that have at least one repetition.
     pub points: Vec<(Parameters, Vec<Repetition>)>,
-    /// It was stopped before its end.
+    /// It was interrupted.
     pub interrupted: bool,
-    /// What ended it.
+    /// The error that ended it.
     pub failure: Option<anyhow::Error>,
 }
 
@@ -95,7 +95,7 @@ impl Sweep {
     }
 }
 
-/// As results write it.
+/// In the format of results.
 #[must_use]
 pub fn batch_of(mode: BatchMode) -> Batch {
     match mode {
@@ -104,7 +104,7 @@ pub fn batch_of(mode: BatchMode) -> Batch {
     }
 }
 
-/// As gateways take it.
+/// In the format of the gateway's configuration.
 #[must_use]
 pub fn mode_of(batch: Batch) -> BatchMode {
     match batch {
@@ -113,10 +113,10 @@ pub fn mode_of(batch: Batch) -> BatchMode {
     }
 }
 
-/// Measures all points, round after round. `begun` is the beginning of it all.
+/// Measures all points, round after round. `begun` is the start of the whole measurement.
 ///
 /// # Errors
-/// The runner failed before anything was measured; later failures are in the result, with what was measured before.
+/// The runner failed before anything was measured; later failures are in the result, with the earlier measurements.
 pub fn run_sweep(
     runner: &mut dyn Runner,
     sweep: &Sweep,
@@ -137,7 +137,7 @@ pub fn run_sweep(
             let mut progress = |fraction: f64| tell(Told::Progress((done + fraction.clamp(0.0, 1.0)) / all));
             let repetition = match runner.run(parameters, sweep.times, seed, cancel, &mut progress) {
                 Ok(repetition) => Repetition { begin_s, ..repetition },
-                // What was measured until then is worth keeping.
+                // Earlier measurements are kept.
                 Err(error) if done > 0.0 => {
                     failure = Some(error);
                     break 'rounds;

@@ -1,4 +1,4 @@
-//! The result for people.
+//! The result as text.
 
 use std::fmt::Write;
 

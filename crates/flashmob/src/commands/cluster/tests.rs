@@ -1,4 +1,4 @@
-//! Rounds, documents and tables, with a runner that makes its figures up.
+//! Rounds, documents and tables, with a scripted runner.
 
 use flashmob_core::gateway::BatchMode;
 use flashmob_results::cluster::{AirUse, Batch, Batches, Lateness, Packets, Parameters, Repetition, Setting};
@@ -51,7 +51,7 @@ fn repetition(requests_per_second: f64) -> Repetition {
     }
 }
 
-/// Answers with what it was given, in turn, and notes what it was asked.
+/// Returns scripted results in order, and records the requests.
 struct Scripted {
     answers: Vec<anyhow::Result<Repetition>>,
     asked: Vec<(u32, u64)>,

@@ -28,11 +28,11 @@ impl Scratch {
         &self.path
     }
 
-    /// On Ctrl-C or SIGTERM: removes the folder and ends. The processes end with this one.
+    /// On Ctrl-C or SIGTERM: removes the folder and exits. The child processes exit with this one.
     pub fn remove_on_signal(&self) -> anyhow::Result<()> {
         let path = self.path.clone();
         super::super::each_signal(move || {
-            // What cannot be removed now is removed by whoever cleans temporary files.
+            // If this fails, the system's cleaning of temporary files removes it.
             let _ = std::fs::remove_dir_all(&path);
             std::process::exit(130);
         })
@@ -81,7 +81,7 @@ impl Cluster {
         &self.dir
     }
 
-    /// Starts a gateway that batches in this way, and waits until its volume is ready.
+    /// Starts a gateway with this batching, and waits until its volume is ready.
     pub fn gateway(&self, batch: BatchMode, links: usize) -> anyhow::Result<Gateway> {
         let path = self.dir.join("gateway.toml");
         std::fs::write(&path, self.config(batch, links)?)?;
@@ -106,7 +106,7 @@ impl Cluster {
         for address in &self.addresses {
             text.push_str(&format!("\n[[volume.node]]\naddress = \"{address}\"\n"));
         }
-        // What people are shown is what a person would write, and it must be right.
+        // The file that is shown to users must be valid.
         Config::parse(&text, "gateway.toml", &self.dir)?;
         Ok(text)
     }

@@ -1,4 +1,4 @@
-//! The demo's image: a real ext4 file system with files in it, and how it is checked.
+//! The demo's image: a real ext4 file system with files in it, and its check.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -52,12 +52,12 @@ fn make_files(tree: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the first `image_bytes` of `path` as ext4: what e2fsck says in a few words, or `None` if it is no ext4.
+/// Checks the first `image_bytes` of `path` as ext4: e2fsck's summary, or `None` if it is not ext4.
 pub fn check_ext4(path: &Path, image_bytes: u64) -> anyhow::Result<Option<String>> {
     if !is_ext(path)? {
         return Ok(None);
     }
-    // The volume may be larger than the image; the file system ends where the image does.
+    // The volume may be larger than the image; the file system has the image's size.
     File::options().write(true).open(path)?.set_len(image_bytes)?;
     let output = e2fs("e2fsck")?.args(["-fn"]).arg(path).output();
     let output = match output {
@@ -78,7 +78,7 @@ fn is_ext(path: &Path) -> anyhow::Result<bool> {
     Ok(File::open(path)?.read_exact_at(&mut magic, 1080).is_ok() && magic == [0x53, 0xef])
 }
 
-/// A command of e2fsprogs, which lies where only root's PATH leads.
+/// A command of e2fsprogs, which may be only in root's PATH.
 fn e2fs(name: &str) -> anyhow::Result<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(["/sbin", "/usr/sbin"].map(PathBuf::from));

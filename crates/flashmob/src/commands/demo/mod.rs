@@ -1,4 +1,4 @@
-//! `flashmob demo`: the main job on this machine, with real processes, a real file system and every byte checked.
+//! `flashmob demo`: a cluster on this machine, with real processes, a real file system and every byte checked.
 
 mod cluster;
 mod image;
@@ -74,7 +74,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the image into the volume, reads it back, and checks that it is the same and a sound file system.
+/// Writes the image into the volume, reads it back, and checks that it is identical and a consistent file system.
 fn copy_and_check(uri: &Uri, image: &Path, image_bytes: u64, dir: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut line = ProgressLine::new("writing the image");
@@ -104,7 +104,7 @@ fn copied(bytes: u64, elapsed: Duration) -> String {
     format!("{} in {:.1} s, {}/s", Bytes(bytes), elapsed.as_secs_f64(), Bytes((rate / 1e6).round() as u64 * 1_000_000))
 }
 
-/// Reads at random in every mode, each with a gateway of its own.
+/// Random reads in every mode, each with its own gateway.
 fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, time: Duration) -> anyhow::Result<Vec<Run>> {
     let modes = Mode::all();
     let each = time / modes.len() as u32;
@@ -120,7 +120,7 @@ fn measure(cluster: &Cluster, image: &Path, image_bytes: u64, time: Duration) ->
     Ok(runs)
 }
 
-/// Prints what to try, and waits for Ctrl-C.
+/// Prints commands to try, and waits for Ctrl-C.
 fn keep(gateway: &Gateway, cluster: &Cluster) {
     let (uri, admin) = (&gateway.uri, gateway.admin);
     println!("\nThe cluster keeps running until Ctrl-C. Commands to try in another terminal:\n");

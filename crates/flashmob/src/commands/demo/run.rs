@@ -1,4 +1,4 @@
-//! One measurement of the demo: random reads in one mode, with what the gateway and the kernel counted meanwhile.
+//! One measurement of the demo: random reads in one mode, with the counters of gateway and kernel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use flashmob_server::status::report::{LinkReport, Report};
 
 /// Connections of the load.
 const CONNECTIONS: u32 = 4;
-/// Outstanding requests of each, where many are outstanding.
+/// Outstanding requests of each, in the modes with many.
 const OUTSTANDING: u32 = 64;
-/// Links per node in P1's modes: there each link has one batch out, so several are needed to keep a node busy.
+/// Links per node in P1's modes: each link has one batch in flight, so several are needed to keep a node busy.
 const FIXED_LINKS: usize = 4;
 
-/// A way to read.
+/// A mode of reading.
 #[derive(Debug, Clone, Copy)]
 pub struct Mode {
     pub batch: BatchMode,
@@ -47,7 +47,7 @@ impl Mode {
         modes
     }
 
-    /// What the table calls its batching.
+    /// The name of its batching in the table.
     pub fn batch_name(&self) -> String {
         match self.batch {
             BatchMode::Auto => "auto".to_string(),
@@ -56,7 +56,7 @@ impl Mode {
     }
 }
 
-/// What a measurement came to.
+/// The result of a measurement.
 #[derive(Debug)]
 pub struct Run {
     pub mode: Mode,
@@ -73,7 +73,7 @@ pub struct Run {
     pub errors: u64,
 }
 
-/// Reads at random for `duration`, comparing every byte with the image.
+/// Random reads for `duration`; every byte is compared with the image.
 pub fn read_at_random(
     gateway: &Gateway,
     mode: Mode,
@@ -116,14 +116,14 @@ pub fn read_at_random(
     })
 }
 
-/// Counters of all links together.
+/// Sums of the counters of all links.
 #[derive(Debug, Default)]
 struct Totals {
     batches: f64,
     pieces: f64,
     bytes_out: f64,
     bytes_back: f64,
-    /// TCP segments both ways, acknowledgements included.
+    /// TCP segments both ways, including acknowledgements.
     packets: f64,
     data_packets: f64,
     data_bytes: f64,

@@ -1,4 +1,4 @@
-//! The demo's table, and what it says in words.
+//! The demo's table, and its explanation.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub fn head() -> String {
     format!("{names}\n{}\n", "-".repeat(names.len()))
 }
 
-/// One row: the mode, what it came to, and what a read took on the links to the nodes.
+/// One row: the mode, its result, and the traffic of a read on the links to the nodes.
 pub fn row(run: &Run) -> String {
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     format!(
@@ -33,7 +33,7 @@ pub fn row(run: &Run) -> String {
     )
 }
 
-/// What the runs together show.
+/// The conclusions from all runs.
 pub fn explain(runs: &[Run]) -> String {
     let verified: u64 = runs.iter().map(|r| r.verified_bytes).sum();
     let wrong: u64 = runs.iter().map(|r| r.mismatched_bytes).sum();

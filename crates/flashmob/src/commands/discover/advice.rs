@@ -1,12 +1,12 @@
-//! What a person should know of a search beside its list: above all that multicast does not get through, and what
-//! works all the same.
+//! Notes about a search beside its list: above all, that multicast does not get through, and the
+//! alternatives.
 
 use std::net::SocketAddr;
 
 use super::search::Search;
 use flashmob_server::discovery::found::FOUND_MAX;
 
-/// What a search has to say.
+/// The notes about a search.
 pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {
     let mut notes = Vec::new();
     let count = search.found.len();
@@ -25,7 +25,7 @@ pub fn notes(search: &Search, join: Option<SocketAddr>) -> Vec<String> {
     notes
 }
 
-/// What to say of multicast DNS: nothing, if some node was heard by it.
+/// The note about multicast DNS; none if any node was heard by it.
 pub fn multicast_note(
     impossible: Option<String>,
     heard_any: bool,

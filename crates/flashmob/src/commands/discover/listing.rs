@@ -1,4 +1,4 @@
-//! What was found, as a table and as JSON.
+//! The nodes found, as a table and as JSON.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use flashmob_server::discovery::{Announcement, MeasuredOver};
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::Table;
 
-/// The version of the JSON's form.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
 /// Columns of a table.
 const WIDTH: usize = 140;
 
-/// The nodes for people.
+/// The table of nodes.
 pub fn table(found: &FoundNodes) -> String {
     let mut table = Table::new(&[Left, Left, Left, Right, Right, Left, Right, Left]);
     table.plain(["name", "model", "address", "size", "reads/s", "volume", "battery", "found by"]);
@@ -62,7 +62,7 @@ fn row(node: &Found) -> [String; 8] {
     ]
 }
 
-/// In which ways it was found, and whether it answers.
+/// How it was found, and whether it answers.
 pub fn words(node: &Found) -> String {
     let ways: Vec<&str> = node.ways().iter().map(|way| if *way == Way::Mdns { "mDNS" } else { "join" }).collect();
     let silent = if node.is_reached() { "" } else { "; no answer" };
@@ -79,7 +79,7 @@ pub struct NodeFound<'a> {
 }
 
 impl<'a> NodeFound<'a> {
-    /// As it is known now.
+    /// Its current state.
     pub fn of(node: &'a Found) -> NodeFound<'a> {
         let word = |way: &Way| if *way == Way::Mdns { "mdns" } else { "join" };
         NodeFound { about: &node.about, found_by: node.ways().iter().map(word).collect(), answers: node.is_reached() }
@@ -96,7 +96,7 @@ struct Document<'a> {
     nodes: Vec<NodeFound<'a>>,
 }
 
-/// All of it as JSON.
+/// The whole JSON document.
 pub fn document(search: &Search, join: Option<SocketAddr>, notes: &[String]) -> anyhow::Result<String> {
     let document = Document {
         schema: SCHEMA,

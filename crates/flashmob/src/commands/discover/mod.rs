@@ -1,4 +1,4 @@
-//! `flashmob discover`: which nodes are there, and a configuration out of them.
+//! `flashmob discover`: lists nodes, and writes a configuration from them.
 
 mod advice;
 mod code;
@@ -22,9 +22,9 @@ use flashmob_server::discovery::DISCOVER_PORT;
 use flashmob_server::discovery::here::addresses;
 use flashmob_server::discovery::join::URL_PREFIX;
 
-/// How long to look unless told otherwise.
+/// Default duration of a search.
 const WAIT: Duration = Duration::from_secs(3);
-/// The same while somebody fetches a tablet to scan a code.
+/// The same if a user has to scan a code with a tablet.
 const WAIT_FOR_SCAN: Duration = Duration::from_secs(120);
 
 /// List nodes on the network, found by multicast DNS or by their announcements with --join.
@@ -100,7 +100,7 @@ pub fn run(args: &DiscoverArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What nodes are to be told: an address of this device, unless it listens at a certain one.
+/// The address that nodes are to join: one of this device, unless it listens on a certain one.
 fn join_address(listen: SocketAddr) -> Option<SocketAddr> {
     if !listen.ip().is_unspecified() {
         return Some(listen);
@@ -119,7 +119,7 @@ fn tell_where_to_join(args: &DiscoverArgs, join: Option<SocketAddr>) {
     if args.qr {
         let url = format!("{URL_PREFIX}{join}");
         match code::draw(&url, std::env::var_os("NO_COLOR").is_none()) {
-            // Not among the output: that may be JSON, or go elsewhere.
+            // Not on stdout, which may be JSON or redirected.
             Some(code) => eprintln!("{code}\n{url}"),
             None => log::warn!("{url} does not fit a code"),
         }

@@ -1,5 +1,5 @@
-//! Whether a node's port answers: a connection that is closed again without a word. A node takes it for somebody who
-//! changed their mind.
+//! Whether a node's port answers: a connection that is closed without data. A node treats it as a client that
+//! gave up.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use flashmob_server::discovery::ExtentId;
 
-/// How long an answer may take: a tablet with its screen off takes some hundred milliseconds.
+/// Time limit for an answer: a tablet with its screen off takes some hundred milliseconds.
 const TIMEOUT: Duration = Duration::from_millis(1000);
-/// So many at once.
+/// Connections at once.
 const AT_ONCE: usize = 32;
-/// Of a node's addresses so many are tried.
+/// Most addresses of a node that are tried.
 const ADDRESSES_MAX: usize = 4;
 
-/// Whom to try.
+/// A node to try.
 pub type Trial = (ExtentId, Vec<SocketAddr>);
-/// What came of it: the address that answered.
+/// The outcome: the address that answered.
 pub type Outcome = (ExtentId, Option<SocketAddr>);
 
 /// Tries all nodes.

@@ -1,4 +1,4 @@
-//! The search itself: multicast DNS, announcements over HTTP and trials of ports, all into one list.
+//! The search: multicast DNS, announcements over HTTP and connection attempts, merged into one list.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use flashmob_server::discovery::mdns::{Heard, Listener};
 use flashmob_server::discovery::{Announcement, DISCOVER_PORT};
 use flashmob_server::net::Clock;
 
-/// Events that wait at most; those who bring more wait themselves.
+/// Most queued events; senders block beyond it.
 const EVENTS_MAX: usize = 256;
-/// How soon it is noticed that the search is to end.
+/// Interval of checks for the end of the search.
 const SLICE: Duration = Duration::from_millis(100);
 
 enum Event {
@@ -28,11 +28,11 @@ enum Event {
     Tried(Vec<Outcome>),
 }
 
-/// A search that goes on.
+/// A running search.
 pub struct Search {
-    /// What was found so far.
+    /// The nodes found so far.
     pub found: FoundNodes,
-    /// Why multicast DNS cannot be spoken here.
+    /// Why multicast DNS is not available here.
     pub no_multicast: Option<NoMulticast>,
     /// Whether any node was heard by multicast DNS.
     pub heard_any: bool,
@@ -45,12 +45,12 @@ pub struct Search {
 }
 
 impl Search {
-    /// Begins to listen in both ways.
+    /// Starts to listen in both ways.
     pub fn start(listen: Option<SocketAddr>) -> anyhow::Result<Search> {
         let (event_to, events) = sync_channel(EVENTS_MAX);
         let to = event_to.clone();
         let hear = move |about, addr| {
-            // What does not fit comes again. A search serves no extent, so none is known.
+            // Nodes repeat announcements that do not fit. A search serves no extent, so none is known.
             let _ = to.try_send(Event::Joined(Box::new(about), addr));
             false
         };
@@ -79,17 +79,17 @@ impl Search {
         Ok(Search { found, no_multicast, heard_any: false, clock, events, event_to, is_trying: false, end, server })
     }
 
-    /// Where announcements arrive.
+    /// The address that receives announcements.
     pub fn listens_at(&self) -> SocketAddr {
         self.server.local_addr()
     }
 
-    /// Whether somebody pressed Ctrl-C.
+    /// Whether Ctrl-C was pressed.
     pub fn is_asked_to_end(&self) -> bool {
         self.end.load(Ordering::SeqCst)
     }
 
-    /// Waits a little, at most until `until`, and takes in what came meanwhile.
+    /// Waits a little, at most until `until`, and processes the events since.
     pub fn turn(&mut self, until: Instant) -> Vec<News> {
         let pause = SLICE.min(until.saturating_duration_since(Instant::now()));
         let mut news: Vec<News> = Vec::new();
@@ -117,14 +117,14 @@ impl Search {
         }
     }
 
-    /// Tries every node's port, and waits for what comes of it.
+    /// Tries every node's port, and waits for the outcomes.
     pub fn try_all(&mut self) {
         for (extent, answered) in probe::try_all(self.found.to_try()) {
             self.found.tried(extent, answered);
         }
     }
 
-    /// The same without waiting, unless the last trial still goes on.
+    /// The same without waiting, unless the last trial is still running.
     pub fn begin_trial(&mut self) -> std::io::Result<()> {
         let (trials, to) = (self.found.to_try(), self.event_to.clone());
         if self.is_trying || trials.is_empty() {
@@ -132,14 +132,14 @@ impl Search {
         }
         self.is_trying = true;
         std::thread::Builder::new().name("try".to_string()).spawn(move || {
-            // The search may be over.
+            // The receiver may have ended.
             let _ = to.send(Event::Tried(probe::try_all(trials)));
         })?;
         Ok(())
     }
 }
 
-/// Listens where it was told to, or at the usual port, or at any if another search has that.
+/// Listens on the given address, or on the usual port, or on any port if another search has that.
 fn serve(
     listen: Option<SocketAddr>,
     hear: impl Fn(Announcement, SocketAddr) -> bool + Send + Sync + Clone + 'static,

@@ -77,7 +77,7 @@ fn two_extents_at_one_place_are_no_volume() {
     assert!(volumes.is_empty() && left_out.len() == 1, "{volumes:?}");
 }
 
-/// The modules that `drawn` shows, without its border.
+/// The modules shown by `drawn`, without its border.
 fn modules(drawn: &str, dark_is_ink: bool) -> Vec<Vec<bool>> {
     let mut rows = Vec::new();
     for line in drawn.lines() {

@@ -1,4 +1,4 @@
-//! Who comes and goes, a line each.
+//! Nodes that appear and disappear, a line each.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::commands::status::units::{bytes, printable};
 use flashmob_server::discovery::ExtentId;
 use flashmob_server::discovery::found::{Gone, News};
 
-/// How often every node's port is tried: somebody who was killed is gone after two of these.
+/// Interval of attempts to connect: a killed node is reported as gone after two of these.
 const TRY_EVERY: Duration = Duration::from_secs(1);
-/// After this it is said that nothing is heard by multicast DNS.
+/// Time after which a note says that nothing was heard by multicast DNS.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Shows news until told to end, or until nobody reads them any more.
+/// Shows news until it is interrupted, or its output is closed.
 pub fn watch(search: &mut Search, as_json: bool, join: Option<SocketAddr>) -> anyhow::Result<()> {
     let begin = Instant::now();
     let mut next_trial = begin + TRY_EVERY;
@@ -26,7 +26,7 @@ pub fn watch(search: &mut Search, as_json: bool, join: Option<SocketAddr>) -> an
     let mut untold: Vec<ExtentId> = Vec::new();
     while !search.is_asked_to_end() {
         let mut all_news = search.turn(next_trial);
-        // Who is new is told once it is known whether they answer.
+        // New nodes are reported after it is known whether they answer.
         all_news.retain(|news| match news {
             News::New(extent) => {
                 untold.push(*extent);

@@ -1,7 +1,7 @@
-//! A gateway's configuration out of what was found.
+//! A gateway's configuration from the nodes found.
 //!
-//! Nodes that belong to a volume keep their place in it: a volume of which one is missing is left out and named, never
-//! put together anew. Free nodes become a new volume, ordered by name. What is written is read back before.
+//! Nodes that belong to a volume keep their place in it: an incomplete volume is left out and named, never
+//! reassembled. Free nodes form a new volume, ordered by name. The text is parsed before it is written.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ use flashmob_server::config::quantity::Size;
 use flashmob_server::discovery::Announcement;
 use flashmob_server::discovery::txt::CUT;
 
-/// Writes the file, and says what is in it and what is not.
+/// Writes the file, and reports what is in it and what is not.
 pub fn write(
     path: &Path,
     force: bool,
@@ -46,7 +46,7 @@ pub fn write(
     Ok(())
 }
 
-/// Puts the whole file there or nothing. Nothing is replaced without `force`, not even what came meanwhile.
+/// Writes the whole file or nothing. Without `force` no file is replaced, not even one created meanwhile.
 fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         return whole_file::write(path, text);
@@ -58,7 +58,7 @@ fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file already exists; use --force to replace it"))
         }
-        // A file system that cannot promise it.
+        // The file system does not support that.
         Err(error) => error.file.persist(path).map(drop).map_err(|error| error.error),
     }
 }
@@ -67,13 +67,13 @@ fn put(path: &Path, text: &str, force: bool) -> io::Result<()> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Volume<'a> {
     pub name: String,
-    /// As its nodes remember it; nothing for a new one.
+    /// As its nodes store it; `None` for a new one.
     pub layout: Option<LayoutKind>,
     /// In order.
     pub nodes: Vec<&'a Announcement>,
 }
 
-/// The volumes that can be made, and why others cannot. `nodes` are sorted as new volumes shall be.
+/// The volumes that can be formed, and why others cannot. `nodes` are in the order for new volumes.
 pub fn volumes<'a>(nodes: &[&'a Announcement], free_name: &str) -> (Vec<Volume<'a>>, Vec<String>) {
     let mut taken: BTreeMap<&str, Vec<&'a Announcement>> = BTreeMap::new();
     let mut free = Vec::new();
@@ -91,7 +91,7 @@ pub fn volumes<'a>(nodes: &[&'a Announcement], free_name: &str) -> (Vec<Volume<'
         }
     }
     if !free.is_empty() {
-        // Nodes remember a volume by its name: a new one must not have that of any that is there.
+        // Nodes store their volume's name: a new volume must not have a name in use.
         let is_used = |name: &str| nodes.iter().any(|node| node.volume.as_deref() == Some(name));
         let numbered = (2..).map(|n| format!("{free_name}-{n}"));
         let name = std::iter::once(free_name.to_string()).chain(numbered).find(|name| !is_used(name));
@@ -100,7 +100,7 @@ pub fn volumes<'a>(nodes: &[&'a Announcement], free_name: &str) -> (Vec<Volume<'
     (volumes, left_out)
 }
 
-/// The volume that `members` say they belong to, if they are all of it.
+/// The volume that `members` belong to, if they are complete.
 fn whole<'a>(name: &str, mut members: Vec<&'a Announcement>) -> Result<Volume<'a>, String> {
     let names = |members: &[&Announcement]| members.iter().map(|m| m.shown_name()).collect::<Vec<_>>().join(", ");
     if name.ends_with(CUT) {
@@ -134,7 +134,7 @@ fn whole<'a>(name: &str, mut members: Vec<&'a Announcement>) -> Result<Volume<'a
     Ok(Volume { name: name.to_string(), layout: Some(layout), nodes: members })
 }
 
-/// A layout out of a gateway's words for it.
+/// Parses a layout from a gateway's configuration.
 fn layout(text: &str) -> Option<LayoutKind> {
     match text.split_once(':') {
         None if text == "linear" => Some(LayoutKind::Linear),
@@ -143,7 +143,7 @@ fn layout(text: &str) -> Option<LayoutKind> {
     }
 }
 
-/// The file. `admin`: where nodes were told to join, so that they find the gateway there.
+/// The file's text. `admin`: the address that nodes were told to join, where the gateway must listen.
 pub fn text(volumes: &[Volume<'_>], admin: Option<SocketAddr>) -> String {
     let mut out = String::from(
         "# Written by 'flashmob discover'. After a change, validate it with 'flashmob gateway --check'.\n\

@@ -9,7 +9,7 @@ use flashmob_doctor::checks;
 use crate::commands::tell::Form;
 use crate::commands::time_in;
 
-/// Where `flashmob bench net --server` and iperf3 listen.
+/// The port of `flashmob bench net --server` and iperf3.
 pub const PORT_DEFAULT: u16 = 5201;
 const TIME_LEAST: Duration = Duration::from_micros(1);
 const TIME_MOST: Duration = Duration::from_secs(60);
@@ -83,11 +83,11 @@ pub struct DoctorArgs {
 /// A device as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// All of it.
+    /// The whole text.
     pub text: String,
     /// A name or an address.
     pub host: String,
-    /// If there was one.
+    /// The port, if given.
     pub port: Option<u16>,
 }
 

@@ -1,8 +1,8 @@
-//! `flashmob doctor`: what its arguments mean, and what it says to whom.
+//! `flashmob doctor`: its arguments and its output.
 //!
-//! - [`rate`]: what a path carries
-//! - [`text`]: what was found, for people
-//! - [`treat`]: asking, setting, putting back
+//! - [`rate`]: the rate of a path
+//! - [`text`]: the findings as text
+//! - [`treat`]: prompting, setting, restoring
 
 mod args;
 mod rate;
@@ -25,10 +25,10 @@ use args::Peer;
 
 use super::tell::{Form, harmless, json, print};
 
-/// Something is wrong. Not 1, which says that it could not look, nor 2, which says that the arguments mean nothing.
+/// Something is wrong. Not 1, which is a failure of the checks, nor 2, which is an error in the arguments.
 const STATUS_WRONG: u8 = 3;
 
-/// Looks, and does what else was asked for.
+/// Runs the checks, and the actions that were requested.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     if args.undo {
         return treat::undo(args);
@@ -42,7 +42,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     }
     if args.fix {
         if treat::fix(args, &found)? {
-            // What the disk says of itself was read before.
+            // The kernel's data about the disk was read before.
             add_data(&mut view, args)?;
         }
         let now = look_at(&view, args);

@@ -1,4 +1,4 @@
-//! What the path to a peer carries, if an iperf3 server answers there.
+//! The rate of the path to a peer, if an iperf3 server answers there.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -9,13 +9,13 @@ use flashmob_results::net::{Direction, Protocol};
 
 use super::args::PORT_DEFAULT;
 
-/// How long data goes.
+/// Duration of the transfer.
 const TIME: Duration = Duration::from_secs(1);
-/// Several at once: where small buffers hold one connection back, which is what is looked for, that one would measure the buffers.
+/// Several streams: small buffers limit a single connection, which would then measure the buffers.
 const STREAMS: u32 = 8;
 
-/// Bits a second to the peer; none if no iperf3 or flashmob answers there. Whoever listens at another port than theirs is not asked: it may be
-/// a node, or anything, and would get bytes that it does not know.
+/// Bits per second to the peer; `None` if no iperf3 or flashmob answers there. Other ports are not tried: a node or another program may
+/// listen there, and would get bytes that it does not understand.
 pub fn measured(address: SocketAddr, timeout: Duration) -> Option<f64> {
     if address.port() != PORT_DEFAULT {
         return None;

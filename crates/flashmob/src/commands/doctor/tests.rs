@@ -1,4 +1,4 @@
-//! What the arguments mean, and what people read.
+//! Meaning of arguments, and the text output.
 
 use clap::Parser;
 use flashmob_doctor::look::look;

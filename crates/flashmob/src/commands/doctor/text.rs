@@ -1,4 +1,4 @@
-//! What was found, for people: worst first, and what is well as a number.
+//! The findings as text: worst first; checks without problems only as a count.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use flashmob_results::diagnosis::{Check, Diagnosis, Outcome};
 
 use crate::commands::tell::harmless;
 
-/// All of it. With `all` what is well and what does not apply has lines of its own.
+/// The whole text. With `all`, checks that are well or do not apply have their own lines.
 pub fn render(diagnosis: &Diagnosis, all: bool) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! Asking whether to set a value, setting it, and putting all of it back.
+//! Asking whether to set a value, setting it, and restoring all of them.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::STATUS_WRONG;
 use super::args::DoctorArgs;
 use crate::commands::tell::{Form, harmless, print};
 
-/// What can be said before anything is looked at.
+/// Checks of the arguments before any check of the device.
 pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.fix && !args.yes {
         anyhow::ensure!(
@@ -26,7 +26,7 @@ pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets what can be set; true if anything was.
+/// Sets the values that can be set; true if any was.
 pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
     let findings = || found.diagnosis.checks.iter().zip(&found.changes).filter(|(_, changes)| !changes.is_empty());
     if findings().next().is_none() {
@@ -53,7 +53,7 @@ pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
                     tell(args, &format!("set     {what}: '{}' instead of '{}'\n", change.new, harmless(&old)))?;
                 }
                 Ok(Set::Already) => {}
-                // The others may do.
+                // The others may succeed.
                 Err(error) => {
                     failed += 1;
                     log::error!("{}: {error}", check.name);
@@ -76,7 +76,7 @@ pub fn fix(args: &DoctorArgs, found: &Looked) -> anyhow::Result<bool> {
     Ok(!done.is_empty())
 }
 
-/// Asks on the terminal. The end of the input is a no, to this and all others.
+/// Asks on the terminal. The end of the input is a no, to this and all further questions.
 fn is_wanted(check: &str, change: &Change) -> anyhow::Result<bool> {
     let now = change::read(&change.place).map_or("?".to_string(), |value| harmless(&value));
     let mut err = io::stderr();
@@ -90,7 +90,7 @@ fn is_wanted(check: &str, change: &Change) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Puts everything back.
+/// Restores all values.
 pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let path = undo_path(args)?;
     match path.symlink_metadata() {
@@ -136,7 +136,7 @@ pub fn undo(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(STATUS_WRONG))
 }
 
-/// What is done is told on stdout where people read, and beside it where a program does.
+/// Reports changes on stdout for people, and on stderr if stdout has JSON.
 fn tell(args: &DoctorArgs, text: &str) -> anyhow::Result<()> {
     if args.output == Form::Table {
         return print(text);

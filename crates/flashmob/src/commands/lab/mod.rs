@@ -1,4 +1,4 @@
-//! `flashmob lab`: what its arguments mean.
+//! `flashmob lab`: its arguments.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -126,7 +126,7 @@ impl LabOptions {
 }
 
 fn congestion(name: &str) -> Result<String, String> {
-    // The kernel's limit, with the byte that ends it.
+    // The kernel's limit, including the terminating byte.
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if (1..16).contains(&name.len()) && name.chars().all(plain) {
         Ok(name.to_string())
@@ -135,7 +135,7 @@ fn congestion(name: &str) -> Result<String, String> {
     }
 }
 
-/// Runs what was asked for.
+/// Runs the requested command.
 pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     let plan = match args.command {
         LabCommand::Run(args) => args.lab.plan(args.command)?,

@@ -1,4 +1,4 @@
-//! `flashmob net`: what packets say.
+//! `flashmob net`: analysis of packets.
 
 mod analyze;
 
@@ -21,7 +21,7 @@ enum What {
     Analyze(Box<analyze::AnalyzeArgs>),
 }
 
-/// Does what the arguments name.
+/// Runs the command of the arguments.
 pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Analyze(args) => analyze::run(args),

@@ -1,4 +1,4 @@
-//! What a node is told about the device that it runs on.
+//! A node's options about the device that it runs on.
 
 use std::path::PathBuf;
 

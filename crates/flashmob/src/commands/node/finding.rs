@@ -1,4 +1,4 @@
-//! How a node is found: what it tells others of itself, and how.
+//! How a node announces itself, and what it announces.
 
 use clap::{Args, ValueEnum};
 
@@ -48,7 +48,7 @@ pub fn start(args: FindingArgs, server: &NodeServer) -> anyhow::Result<Option<An
         extent: identity.extent_id(),
         size_bytes: identity.size_bytes(),
         listen,
-        // What answers is not the flash of this device, and its speed would be nobody's.
+        // The speed of a model or of answers without I/O is not that of this device's flash.
         measured: (!store.no_io && store.model.is_none()).then(|| store.path.clone()),
     };
     let wishes = Wishes {

@@ -1,7 +1,7 @@
-//! `--memory`: what a node may use, by default by what its device has.
+//! `--memory`: a node's memory limit, by default a part of its device's memory.
 //!
-//! A node shares a tablet with a system that ends programs when memory runs out, the large ones first. So it takes a sixteenth of what
-//! there is, no more than pays and no less than it needs to work; less than the device has may be there in a control group.
+//! A node shares a tablet with a system that kills programs when memory runs out, large ones first. So by default it takes a sixteenth of
+//! the memory, with an upper and a lower bound; a control group may allow less than the device has.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use clap::Args;
 use flashmob_core::node::MEMORY_BYTES_MIN;
 use flashmob_core::units::Bytes;
 
-/// More is of no use to a node by default.
+/// Largest default: more does not help a node.
 const AUTO_BYTES_MAX: u64 = 64 << 20;
-/// The part of the device's memory that a node takes.
+/// A node's part of the device's memory, as a divisor.
 const AUTO_PART: u64 = 16;
-/// Budgets are whole mebibytes, for people read them.
+/// Budgets are whole mebibytes, for readability.
 const STEP_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ fn parse(text: &str) -> Result<Memory, String> {
 }
 
 impl MemoryArgs {
-    /// What the node may use, in bytes; says so.
+    /// The node's limit in bytes; logs it.
     pub fn settle(&self) -> anyhow::Result<u64> {
         let there = There::look(Path::new("/"));
         let bytes = match self.memory {
@@ -67,7 +67,7 @@ impl MemoryArgs {
     }
 }
 
-/// What memory there is, as far as it can be read.
+/// The available memory, as far as it can be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct There {
     device_bytes: Option<u64>,
@@ -75,12 +75,12 @@ struct There {
 }
 
 impl There {
-    /// Reads what the system below `root` says.
+    /// Reads it from the system below `root`.
     fn look(root: &Path) -> There {
         There { device_bytes: device_bytes(root), group_bytes: group_bytes(root) }
     }
 
-    /// The least of it, and whose it is.
+    /// The smallest of these, and its source.
     fn least(&self) -> Option<(u64, &'static str)> {
         let device = self.device_bytes.map(|bytes| (bytes, "this device"));
         let group = self.group_bytes.map(|bytes| (bytes, "its control group"));
@@ -94,7 +94,7 @@ impl There {
     }
 }
 
-/// All memory of the device, save what its kernel keeps.
+/// Memory of the device, without the kernel's own.
 fn device_bytes(root: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -118,7 +118,7 @@ fn group_bytes(root: &Path) -> Option<u64> {
         let group = Path::new(group.trim_start_matches('/'));
         group.ancestors().map(|group| root.join(mount).join(group).join(file)).collect()
     });
-    // "max" is no number, and the old way to say that there is no limit is a number that no device has.
+    // "max" does not parse, and version 1 has a number larger than any device's memory for "no limit".
     let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     limits.filter_map(number).filter(|&bytes| bytes > 0 && bytes < 1 << 60).min()
 }

@@ -1,7 +1,7 @@
-//! `flashmob plan`: what its arguments mean.
+//! `flashmob plan`: its arguments.
 //!
-//! - [`record`]: the answer in its published form
-//! - [`text`]: the answer for people
+//! - [`record`]: the answer in its published format
+//! - [`text`]: the answer as text
 
 mod record;
 mod text;
@@ -19,7 +19,7 @@ use flashmob_lab::plan;
 use super::cluster_args::{self, LoadArgs, ModelArgs};
 use super::tell::{self, Form};
 
-/// Simulated requests have real bytes, in several simulations at once: so many may be outstanding.
+/// Simulated requests have real bytes, in several simulations at once: the limit of outstanding bytes.
 const BYTES_MAX: u64 = 256 * MIB;
 
 /// Predict a cluster's speed, its bottleneck and what would improve it, before buying or setting up anything.
@@ -65,7 +65,7 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// The cluster with its load; the planner chooses how long it is simulated.
+    /// The cluster with its load; the planner chooses the duration of the simulation.
     fn settings(&self) -> anyhow::Result<Settings> {
         let model = &self.model;
         let attachment = Attachment::from(model.parts.gateway);
@@ -125,7 +125,7 @@ impl PlanArgs {
         })
     }
 
-    /// As the other commands count it.
+    /// Counted as in the other commands.
     fn outstanding_in_all(&self, block_bytes: u32, read_percent: f64) -> u32 {
         let load = LoadArgs {
             links: vec![self.links],
@@ -142,7 +142,7 @@ impl PlanArgs {
     }
 }
 
-/// Plans as the arguments say.
+/// Plans according to the arguments.
 pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let settings = args.settings()?;
     let mut line = ProgressLine::new("simulating");

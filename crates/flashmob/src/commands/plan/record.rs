@@ -1,4 +1,4 @@
-//! The answer of the planner in its published form.
+//! The planner's answer in its published format.
 
 use flashmob_lab::air;
 use flashmob_lab::cluster::Settings;
@@ -10,10 +10,10 @@ use flashmob_results::plan::{Busy, FORMAT, FORMAT_VERSION, Gain, Plan, Remedy, R
 
 use crate::commands::cluster::{figures, sweep};
 
-/// What the planner says of a cluster.
+/// The planner's answer for a cluster.
 ///
 /// # Errors
-/// The flash cannot be.
+/// The flash profile is invalid.
 pub fn of(settings: &Settings, answer: &plan::Plan) -> Result<Plan, ProfileError> {
     let parameters = Parameters {
         nodes: settings.loaded_nodes,

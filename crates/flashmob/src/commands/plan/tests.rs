@@ -1,4 +1,4 @@
-//! What the arguments mean, which combinations are refused, and that the answer is what the schema says.
+//! Meaning of arguments, invalid combinations, and the answer's agreement with the schema.
 
 use clap::Parser;
 use flashmob_lab::plan::relief;
@@ -29,7 +29,7 @@ fn refused(line: &str) -> String {
     }
 }
 
-/// The answer to a line; small, so that it takes no time.
+/// The answer for a command line; with small settings, to be fast.
 fn answer(line: &str) -> Plan {
     let settings = settings(line);
     record::of(&settings, &plan::plan(&settings, &mut |_, _| ()).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! The answer for people: a sentence, the figures, what holds the cluster back, what would help.
+//! The answer as text: a sentence, the figures, the bottleneck, the remedies.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use flashmob_results::cluster::Attachment;
 use flashmob_results::plan::{Gain, Plan, Resource};
 use flashmob_text::{sentence, time};
 
-/// From such a spread on a figure is said to be uncertain.
+/// Spread from which a figure is reported as uncertain.
 const SPREAD_MAX: f64 = 0.05;
 
 /// The whole text.
@@ -132,7 +132,7 @@ fn method(plan: &Plan) -> String {
     }
 }
 
-/// With no more digits than a model deserves.
+/// With only as many digits as a model justifies.
 fn rate(value: f64) -> String {
     let unit = 10f64.powf(value.max(1_000.0).log10().floor() - 2.0);
     sentence(if value < 1_000.0 { value } else { (value / unit).round() * unit })

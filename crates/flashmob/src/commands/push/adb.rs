@@ -1,5 +1,5 @@
-//! The program `adb`, asked one thing at a time: each question has an end, and what it answers wrongly becomes words with a remedy.
-//! It must never be left running, nor get what a terminal sends to this program: Ctrl-C is ours to pass on.
+//! The program `adb`, one request at a time: each has a time limit, and failures become errors with a remedy.
+//! It must not be left running, nor get the terminal's signals to this program, which forwards Ctrl-C itself.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -10,40 +10,40 @@ use std::time::{Duration, Instant};
 use super::trouble::{Trouble, trouble};
 pub use crate::commands::command_line::quoted;
 
-/// For what a device answers at once. The first question may have to start adb's server.
+/// For requests that a device answers at once. The first one may have to start adb's server.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often it is looked whether a question is answered.
+/// Interval of checks whether a request is answered.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How to reach `adb`.
+/// How to run `adb`.
 #[derive(Clone, Debug)]
 pub struct Adb {
     program: String,
 }
 
-/// A command on the device, as it ended.
+/// The outcome of a command on the device.
 #[derive(Debug)]
 pub struct Answer {
-    /// What it printed, with the carriage returns of old devices' terminals taken out.
+    /// Its output, without the carriage returns of old devices' terminals.
     pub text: String,
     /// Its exit status.
     pub status: i32,
 }
 
 impl Adb {
-    /// The program that is called so, or lies there.
+    /// The program with this name or path.
     pub fn new(program: &str) -> Adb {
         Adb { program: program.to_string() }
     }
 
-    /// A command of it, in a group of processes of its own.
+    /// A command of it, in its own process group.
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).stdin(Stdio::null()).process_group(0);
         command
     }
 
-    /// Starts a command; if there is no such program, says where to get it.
+    /// Starts a command; if the program is missing, the error says where to get it.
     pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
         command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => anyhow::anyhow!(
@@ -54,7 +54,7 @@ impl Adb {
         })
     }
 
-    /// Asks, and waits for the answer.
+    /// Runs a command, and waits for its end.
     pub fn ask<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, timeout: Duration) -> anyhow::Result<Output> {
         let mut command = self.command(args);
         let mut child = self.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
@@ -65,7 +65,7 @@ impl Adb {
                 break status;
             }
             if Instant::now() >= deadline {
-                // It may have ended in this moment.
+                // It may have exited already.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(Trouble::Silent { seconds: timeout.as_secs() }.into());
@@ -75,7 +75,7 @@ impl Adb {
         Ok(Output { status, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
     }
 
-    /// As [`Adb::ask`]; a failure is an error in words.
+    /// As [`Adb::ask`]; a failure is an error with adb's message.
     pub fn text<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
@@ -89,9 +89,9 @@ impl Adb {
         }
     }
 
-    /// Runs a line of shell on the device.
+    /// Runs a shell script on the device.
     ///
-    /// Devices before Android 7 do not say how it ended, so it says so itself.
+    /// Devices before Android 7 do not report the exit status, so the script prints it.
     pub fn shell(&self, serial: &str, script: &str, timeout: Duration) -> anyhow::Result<Answer> {
         let line = format!("{{ {script}\n}} 2>&1; echo {STATUS_MARK}$?");
         let output = self.ask(["-s", serial, "shell", &line], timeout)?;
@@ -101,17 +101,17 @@ impl Adb {
         }
     }
 
-    /// As [`Adb::shell`]; what does not succeed is an error in words.
+    /// As [`Adb::shell`]; a failure is an error with the script's output.
     pub fn shell_text(&self, serial: &str, script: &str, timeout: Duration) -> anyhow::Result<String> {
         let answer = self.shell(serial, script, timeout)?;
         if answer.status == 0 { Ok(answer.text) } else { Err(trouble(&answer.text).into()) }
     }
 }
 
-/// What stands before the status of a script.
+/// Precedes the exit status of a script.
 const STATUS_MARK: &str = "flashmob-status:";
 
-/// Takes the status off the end; none, if it never came to that.
+/// Removes the status from the end; `None` if the script did not get that far.
 fn answer(text: &str) -> Option<Answer> {
     let (before, status) = text.trim_end().rsplit_once(STATUS_MARK)?;
     Some(Answer { text: before.to_string(), status: status.parse().ok()? })
@@ -125,14 +125,14 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<V
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came until it broke is what there is.
+            // After an error, the bytes so far are used.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes
     })
 }
 
-/// Words for a shell.
+/// Words quoted for a shell.
 pub fn quoted_all<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     words.into_iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Which binary a device needs, where it is found here, and whether a file is one.
+//! The binary that a device needs, where it is found here, and whether a file is one.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::devices::Properties;
 
-/// Processors that there are binaries for.
+/// Processors with binaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processor {
     Aarch64,
@@ -18,20 +18,20 @@ pub enum Processor {
     X86_64,
 }
 
-/// A file to bring to a device.
+/// A file to copy to a device.
 #[derive(Debug)]
 pub struct Binary {
     pub path: PathBuf,
     pub size_bytes: u64,
-    /// In lower case hexadecimal.
+    /// In lower-case hexadecimal.
     pub sha256: String,
 }
 
 impl Processor {
-    /// What a device runs: by its preferred interface, or without any by its kernel.
+    /// A device's processor: by its preferred interface, or without any by its kernel.
     ///
-    /// A 64-bit kernel may have 32-bit programs alone, so the interfaces come first; further ones of an emulator are translated, for
-    /// applications and not for programs.
+    /// A 64-bit kernel may have only 32-bit programs, so the interfaces come first; an emulator translates its further ones, for
+    /// applications but not for programs.
     pub fn of(properties: &Properties) -> anyhow::Result<Processor> {
         let word = properties.abis.first().or(properties.machine.as_ref());
         match word.map(String::as_str) {
@@ -49,7 +49,7 @@ impl Processor {
         }
     }
 
-    /// As in the names of files.
+    /// As in file names.
     pub fn name(self) -> &'static str {
         match self {
             Processor::Aarch64 => "aarch64",
@@ -68,7 +68,7 @@ impl Processor {
     }
 }
 
-/// The file that was named, or one beside this program, in `target/cross`, or in `share/flashmob`.
+/// The given file, or one beside this program, in `target/cross`, or in `share/flashmob`.
 pub fn find(named: Option<&Path>, processor: Processor) -> anyhow::Result<Binary> {
     let path = match named {
         Some(path) => path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! Which devices adb knows, what they are, and which of them are meant.
+//! The devices on adb, their properties, and their selection.
 
 use serde::Serialize;
 
@@ -10,29 +10,29 @@ use crate::commands::tell::harmless;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attached {
     pub serial: String,
-    /// `device` if it can be used.
+    /// `device` if it is usable.
     pub state: String,
-    /// As adb calls it, with underscores for blanks.
+    /// As adb reports it, with underscores for spaces.
     pub model: Option<String>,
 }
 
-/// What a device says of itself.
+/// The properties that a device reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Properties {
     pub model: Option<String>,
     /// Its application binary interfaces, the preferred one first.
     pub abis: Vec<String>,
-    /// The processor by its kernel.
+    /// The processor as its kernel reports it.
     pub machine: Option<String>,
     /// Such as 13.
     pub android: Option<String>,
-    /// Free space where programs may lie.
+    /// Free space in the folder of programs.
     pub free_bytes: Option<u64>,
-    /// A node that was started with `push node` runs.
+    /// A node started by `push node` is running.
     pub node_runs: bool,
 }
 
-/// The devices that adb knows.
+/// The devices on adb.
 pub fn attached(adb: &Adb) -> anyhow::Result<Vec<Attached>> {
     Ok(parse_devices(&adb.text(["devices", "-l"], ANSWER_TIMEOUT)?))
 }
@@ -57,7 +57,7 @@ fn parse_device(line: &str) -> Option<Attached> {
 }
 
 impl Attached {
-    /// Why it cannot be used, if so.
+    /// Why it is not usable, if so.
     pub fn trouble(&self) -> Option<Trouble> {
         match self.state.as_str() {
             "device" | "recovery" => None,
@@ -67,7 +67,7 @@ impl Attached {
         }
     }
 
-    /// As it is called where people read it.
+    /// Its display name.
     pub fn name(&self) -> String {
         match &self.model {
             Some(model) => format!("{model} ({})", self.serial),
@@ -76,7 +76,7 @@ impl Attached {
     }
 }
 
-/// Chooses: the one with a serial number, all, or the only one there is.
+/// Selects the device with this serial number, all devices, or the only one.
 pub fn choose(devices: Vec<Attached>, serial: Option<&str>, all: bool) -> anyhow::Result<Vec<Attached>> {
     let names = |devices: &[Attached]| devices.iter().map(Attached::name).collect::<Vec<_>>().join(", ");
     let chosen = match serial {
@@ -107,7 +107,7 @@ pub fn choose(devices: Vec<Attached>, serial: Option<&str>, all: bool) -> anyhow
     Ok(chosen)
 }
 
-/// Asks a device what it is.
+/// Queries a device's properties.
 pub fn properties(adb: &Adb, serial: &str, folder: &str) -> anyhow::Result<Properties> {
     let folder = super::adb::quoted(folder);
     let script = format!(
@@ -122,7 +122,7 @@ fn parse_properties(text: &str) -> Properties {
     let (values, df) = text.split_once("\ndf=\n").unwrap_or((text, ""));
     let value = |name: &str| {
         let found = values.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::trim);
-        // A shell without the command says so in its place.
+        // A shell without the command prints an error in its place.
         found.filter(|value| !value.is_empty() && !value.contains("not found")).map(harmless)
     };
     let list = value("ro.product.cpu.abilist").or_else(|| value("ro.product.cpu.abi")).unwrap_or_default();
@@ -136,11 +136,11 @@ fn parse_properties(text: &str) -> Properties {
     }
 }
 
-/// Free bytes: the column `Available` in KiB; or of Android 5 and older `Free`, such as 9.8G.
+/// Free bytes: the column `Available` in KiB; before Android 6 `Free`, such as 9.8G.
 fn parse_df(text: &str) -> Option<u64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("Filesystem"));
     let titles: Vec<_> = lines.next()?.split_whitespace().collect();
-    // A long name of a file system has a line of its own.
+    // A long file system name has its own line.
     let values: Vec<_> = lines.flat_map(str::split_whitespace).collect();
     if let Some(column) = titles.iter().position(|title| title.starts_with("Avail")) {
         return values.get(column)?.parse::<u64>().ok()?.checked_mul(1024);

@@ -1,4 +1,4 @@
-//! `flashmob push list`: the devices on adb, and what each would get.
+//! `flashmob push list`: the devices on adb, and the binary for each.
 
 use flashmob_text::Bytes;
 use serde::Serialize;
@@ -15,9 +15,9 @@ struct Listed {
     state: String,
     #[serde(flatten)]
     properties: Properties,
-    /// Which binary it gets.
+    /// The binary for it.
     binary: Option<&'static str>,
-    /// Why it cannot be used.
+    /// Why it is not usable.
     trouble: Option<String>,
 }
 

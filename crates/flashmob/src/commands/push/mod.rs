@@ -1,6 +1,6 @@
-//! `flashmob push`: brings the program to devices on adb, for trials, and runs a node or a benchmark there.
+//! `flashmob push`: copies the program to devices on adb, for trials, and runs a node or a benchmark there.
 //!
-//! What it starts there ends when it is asked to (Ctrl-C, `push stop`). It installs nothing for good: a device that is to stay in a
+//! Programs that it starts there exit on request (Ctrl-C, `push stop`). It installs nothing permanently: a device that is to stay in a
 //! cluster gets Termux's package or the app.
 
 mod adb;
@@ -81,8 +81,7 @@ enum PushCommand {
     },
 }
 
-/// A node on a device.
-/// A size that the device's own program is given as it stands.
+/// A size that is passed unchanged to the device's program.
 fn passed_size(text: &str) -> Result<String, String> {
     flashmob_text::parse_size(text).map(|_| text.to_string()).map_err(|error| error.to_string())
 }

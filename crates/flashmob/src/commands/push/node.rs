@@ -1,7 +1,7 @@
-//! `flashmob push node` and `push stop`: a node on a device, its port here, and its end.
+//! `flashmob push node` and `push stop`: a node on a device, its forwarded port here, and its end.
 //!
-//! The node writes to a file there and not into adb's connection, so that it lives on with `--background` and its last words are there
-//! when it dies.
+//! The node writes to a file there and not to adb's connection, so that it keeps running with `--background`, and its last output remains
+//! if it fails.
 
 use std::time::{Duration, Instant};
 
@@ -12,28 +12,28 @@ use super::devices::Attached;
 use super::session::{LOOK_AGAIN, Session, Stopped};
 use super::{Form, PushNode};
 
-/// Sets the variable `node` to the process of a node in FOLDER, if it runs. The number alone may be somebody else's by now.
+/// Sets the variable `node` to the process id of a node in FOLDER, if it runs. The id alone may belong to another process by now.
 pub const NODE_OF: &str = "node=; if [ -f FOLDER/flashmob.d/node.pid ]; then read p <FOLDER/flashmob.d/node.pid; case \"$(cat /proc/$p/cmdline 2>&1)\" in *flashmob*) node=$p;; esac; fi 2>/dev/null";
-/// How long a node may take until it is ready.
+/// Time limit for a node to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a device is asked whether its node lives.
+/// Interval of checks whether a node is alive.
 const ALIVE_AGAIN: Duration = Duration::from_secs(1);
-/// What a node may take to end as it was asked to.
+/// Time limit for a node to exit on request.
 const STOP_SECONDS: u32 = 10;
 
-/// A node that runs, and how to reach it.
+/// A running node, and how to reach it.
 #[derive(Debug, Serialize)]
 struct Running {
     serial: String,
     model: Option<String>,
-    /// Where it listens on the device.
+    /// Its address on the device.
     listening: String,
-    /// Where a gateway of this machine reaches it, over adb.
+    /// Its address for a gateway on this machine, through adb.
     address: String,
     pid: u32,
 }
 
-/// Starts a node on each, says how to reach them, and waits until it is asked to end them.
+/// Starts a node on each device, prints how to reach them, and waits for a request to end them.
 pub fn run(sessions: &[Session], args: &PushNode) -> anyhow::Result<()> {
     let mut running = Vec::new();
     let started = sessions.iter().try_for_each(|session| {
@@ -48,7 +48,7 @@ pub fn run(sessions: &[Session], args: &PushNode) -> anyhow::Result<()> {
         return Ok(());
     }
     for (session, _) in &running {
-        // The first trouble is the one to tell.
+        // The first error is returned.
         if let Err(error) = stop(session) {
             log::warn!("{error:#}");
         }
@@ -72,7 +72,7 @@ fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
          cd FOLDER/flashmob.d && rm -f node.log"
     )
     .replace("FOLDER", &folder);
-    // What a terminal's end would send is not for the node: on old devices there is a terminal.
+    // The node must not get the hangup of a terminal, which old devices have.
     let script = format!(
         "{before} && {{ trap '' HUP; {program} {words} >node.log 2>&1 </dev/null & echo $! >node.pid; }}",
         program = session.program(),
@@ -85,7 +85,7 @@ fn start(session: &Session, args: &PushNode) -> anyhow::Result<Running> {
     Ok(Running { serial, model, listening, address, pid })
 }
 
-/// Waits until it serves: where, and as which process.
+/// Waits until it serves; returns its address and process id.
 fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
     let deadline = Instant::now() + READY_TIMEOUT;
     let script = format!("{NODE_OF}\necho \"node=$node\"; cat FOLDER/flashmob.d/node.log")
@@ -99,7 +99,7 @@ fn ready(session: &Session) -> anyhow::Result<(String, u32)> {
         }
         let late = Instant::now() >= deadline;
         if pid.is_none() || late || session.stopping() {
-            // It must not come up after all.
+            // It must not start later.
             let _ = stop(session);
             anyhow::ensure!(!session.stopping(), Stopped);
             let why = if late { "was not ready in time" } else { "exited immediately" };
@@ -121,7 +121,7 @@ fn last_words(log: &str) -> String {
     lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A port of this machine that leads to the node's.
+/// Forwards a port of this machine to the node's.
 fn forward(session: &Session, listening: &str) -> anyhow::Result<String> {
     let port = listening.rsplit(':').next().unwrap_or_default();
     let text =
@@ -149,7 +149,7 @@ fn tell(running: &[(&Session, Running)], form: Form) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Until Ctrl-C, or a node dies.
+/// Until Ctrl-C, or until a node exits.
 fn watch(running: &[(&Session, Running)]) -> anyhow::Result<()> {
     log::info!(
         "{} on adb; Ctrl-C ends {}",
@@ -177,7 +177,7 @@ fn watch(running: &[(&Session, Running)]) -> anyhow::Result<()> {
     }
 }
 
-/// Ends the node on a device, cleanly if it lets itself, and takes back its port here. True if there was one.
+/// Ends the node on a device, by force if necessary, and removes its forwarded port. True if there was one.
 pub fn stop(session: &Session) -> anyhow::Result<bool> {
     let script = format!(
         "{NODE_OF}\n[ -n \"$node\" ] || {{ rm -f FOLDER/flashmob.d/node.pid; echo none; exit 0; }}\n\
@@ -201,7 +201,7 @@ pub fn stop(session: &Session) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Removes what forwards to a port of the device.
+/// Removes forwards to a port of the device.
 fn take_back(session: &Session, listening: &str) -> anyhow::Result<()> {
     let list = session.adb.text(["forward", "--list"], ANSWER_TIMEOUT)?;
     for here in forwards(&list, &session.device, listening) {
@@ -210,7 +210,7 @@ fn take_back(session: &Session, listening: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The near ends in `adb forward --list`: lines of SERIAL NEAR FAR.
+/// The local ends in `adb forward --list`: lines of SERIAL LOCAL REMOTE.
 fn forwards(list: &str, device: &Attached, listening: &str) -> Vec<String> {
     let far = format!("tcp:{}", listening.rsplit(':').next().unwrap_or_default());
     let of_device = |line: &str| {

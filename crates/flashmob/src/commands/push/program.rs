@@ -1,4 +1,4 @@
-//! `flashmob push run` and `push bench`: the program on a device in the foreground, with what it says and how it ended.
+//! `flashmob push run` and `push bench`: the program on a device in the foreground, with its output and exit status.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
@@ -11,13 +11,13 @@ use super::session::{LOOK_AGAIN, Session};
 use super::trouble::Trouble;
 use crate::commands::{tell, whole_file};
 
-/// What a program may take to end as it was asked to; a benchmark finishes what is in hand.
+/// Time limit for a program to exit on request; a benchmark finishes its current requests.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs it with these arguments; its exit status.
+/// Runs it with these arguments; returns its exit status.
 pub fn run(session: &Session, args: &[String]) -> anyhow::Result<u8> {
     let (pid, status) = (quoted(&session.kept("run.pid")), quoted(&session.kept("run.status")));
-    // In the background of its shell, so that its number is known; the status goes to a file, for old devices do not tell it.
+    // In the background of its shell, so that its process id is known; the status goes to a file, because old devices do not report it.
     let script = format!(
         "rm -f {status} {pid}; cd {folder} && {{ {program} {args} & p=$!; echo $p >{pid}; wait $p; echo $? >{status}; }}",
         folder = quoted(&session.kept("")),
@@ -28,20 +28,20 @@ pub fn run(session: &Session, args: &[String]) -> anyhow::Result<u8> {
     let mut child = session.adb.spawn(&mut command)?;
     let ended = see_to_its_end(session, &mut child, &pid);
     if ended.is_err() {
-        // The device may be gone, and adb must not be left behind. It may have ended in this moment.
+        // The device may be gone, and adb must not be left running. It may have exited already.
         let _ = child.kill();
         let _ = child.wait();
     }
     ended?;
     let answer = session.try_shell(&format!("cat {status} && rm -f {status} {pid}"))?;
-    // Without a status its shell never came to the end: the connection broke.
+    // Without a status its shell did not finish: the connection broke.
     let code: u8 =
         answer.text.trim().parse().map_err(|_| anyhow::Error::from(Trouble::Vanished).context(session.name()))?;
-    // Asked to stop before it listened for that, it ends as its system has it.
+    // An interrupt before it handles signals gives the system's exit status, which is not used.
     Ok(if session.stopping() { tell::STATUS_INTERRUPTED } else { code })
 }
 
-/// Waits for adb's end, and passes on what Ctrl-C asks for; `pid`: the file with the program's number, as a word.
+/// Waits for adb's end, and forwards Ctrl-C; `pid`: the file with the program's process id, as a shell word.
 fn see_to_its_end(session: &Session, child: &mut Child, pid: &str) -> anyhow::Result<()> {
     let mut deadline: Option<Instant> = None;
     while child.try_wait()?.is_none() {
@@ -61,7 +61,7 @@ fn see_to_its_end(session: &Session, child: &mut Child, pid: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Runs a benchmark on each, and brings its results here.
+/// Runs a benchmark on each device, and fetches its results.
 pub fn bench(sessions: &[Session], args: &[String]) -> anyhow::Result<ExitCode> {
     let (args, named) = without_save(args)?;
     anyhow::ensure!(
@@ -78,7 +78,7 @@ pub fn bench(sessions: &[Session], args: &[String]) -> anyhow::Result<ExitCode> 
         session.shell(&format!("rm -f {}", quoted(&there)))?;
         let status = run(session, &on_device(session, &args, &there))?;
         code = if code == 0 { status } else { code };
-        // A benchmark that was stopped or had failures has results all the same.
+        // A benchmark that was interrupted or had failures has results as well.
         if session.try_shell(&format!("[ -s {} ]", quoted(&there)))?.status == 0 {
             bring(session, &there, &here)?;
         } else if status == 0 {
@@ -101,7 +101,7 @@ fn bring(session: &Session, there: &str, here: &Path) -> anyhow::Result<()> {
             .with_context(|| format!("{}: the file received is not a result", session.name()))?;
         whole_file::write(here, &text).with_context(|| format!("cannot save the result as {}", here.display()))
     });
-    // It may never have been made.
+    // It may not exist.
     let _ = std::fs::remove_file(&temporary);
     outcome?;
     session.shell(&format!("rm -f {}", quoted(there)))?;
@@ -109,7 +109,7 @@ fn bring(session: &Session, there: &str, here: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The arguments there: a file to measure unless one is named or none is needed, a name for the device, and where results go.
+/// The arguments on the device: a file to measure unless one is given or none is needed, a label, and the path of results.
 fn on_device(session: &Session, args: &[String], there: &str) -> Vec<String> {
     let mut words = vec!["bench".to_string()];
     words.extend(args.iter().cloned());
@@ -126,7 +126,7 @@ fn on_device(session: &Session, args: &[String], there: &str) -> Vec<String> {
     words
 }
 
-/// Takes `--save FILE` out: it names a file of this machine.
+/// Removes `--save FILE`, which names a file of this machine.
 fn without_save(args: &[String]) -> anyhow::Result<(Vec<String>, Option<PathBuf>)> {
     let (mut rest, mut save) = (Vec::new(), None);
     let mut words = args.iter();

@@ -1,6 +1,6 @@
-//! One device while something is done on it: where things lie there, what is asked of it, and whether to stop.
+//! Work on one device: its paths, requests to it, and whether to stop.
 //!
-//! On the device: the program at FOLDER/flashmob, and what it leaves in FOLDER/flashmob.d.
+//! On the device: the program at FOLDER/flashmob, and its files in FOLDER/flashmob.d.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,11 +16,11 @@ use super::binary::{Binary, Processor, find};
 use super::devices::{Attached, Properties, properties};
 use super::trouble::trouble;
 
-/// A cable or a network slower than this is not worth waiting for.
+/// Lowest supported speed of a cable or network.
 const COPY_BYTES_PER_S_MIN: u64 = 100_000;
-/// How often it is looked whether something ended, or was asked to.
+/// Interval of checks for a process's end or a request to stop.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How often the device is asked how much it has of a file.
+/// Interval of queries about the progress of a copy.
 const PROGRESS_AGAIN: Duration = Duration::from_millis(500);
 
 /// Ctrl-C.
@@ -28,7 +28,7 @@ const PROGRESS_AGAIN: Duration = Duration::from_millis(500);
 #[error("stopped")]
 pub struct Stopped;
 
-/// A device that something is done on.
+/// A device with work in progress.
 pub struct Session {
     pub adb: Adb,
     pub device: Attached,
@@ -44,7 +44,7 @@ impl Session {
         Ok(Session { adb: adb.clone(), device, properties, folder: folder.to_string(), stop: Arc::clone(stop) })
     }
 
-    /// As it is called where people read it.
+    /// Its display name.
     pub fn name(&self) -> String {
         match &self.properties.model {
             Some(model) => format!("{model} ({})", self.device.serial),
@@ -56,17 +56,17 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The program on the device, as a word for its shell.
+    /// The program on the device, as a shell word.
     pub fn program(&self) -> String {
         quoted(&format!("{}/flashmob", self.folder))
     }
 
-    /// A file that the program leaves there.
+    /// A file of the program on the device.
     pub fn kept(&self, name: &str) -> String {
         format!("{}/flashmob.d/{name}", self.folder)
     }
 
-    /// Runs a script; what does not succeed is an error that names the device.
+    /// Runs a script; a failure is an error that names the device.
     pub fn shell(&self, script: &str) -> anyhow::Result<String> {
         self.adb.shell_text(&self.device.serial, script, ANSWER_TIMEOUT).with_context(|| self.name())
     }
@@ -76,11 +76,11 @@ impl Session {
         self.adb.shell(&self.device.serial, script, ANSWER_TIMEOUT).with_context(|| self.name())
     }
 
-    /// Sees to it that the right binary is there, whole, and runs.
+    /// Makes sure that the right binary is there, complete, and runs.
     pub fn install(&self, named: Option<&Path>) -> anyhow::Result<()> {
         let processor = Processor::of(&self.properties).with_context(|| self.name())?;
         let binary = find(named, processor).with_context(|| self.name())?;
-        // Also for a binary that is there: somebody may have removed its files alone.
+        // Also with an existing binary: its directory may have been removed.
         self.shell(&format!("mkdir -p {}", quoted(&self.kept(""))))?;
         if self.has("flashmob", &binary)? {
             log::info!("{}: binary is up to date", self.name());
@@ -103,7 +103,7 @@ impl Session {
             self.name()
         );
         let new = quoted(&format!("{}/flashmob.new", self.folder));
-        // A node that runs keeps the file that it has.
+        // A running node keeps the file that it has open.
         let script = format!("chmod 755 {new} && {new} --version && mv {new} {}", self.program());
         let answer = self.try_shell(&script)?;
         if answer.status != 0 {
@@ -116,7 +116,7 @@ impl Session {
         Ok(())
     }
 
-    /// True if the file there has the size of the binary and, where the device can say, its bytes.
+    /// True if the file there has the binary's size and, where the device can compute it, its hash.
     fn has(&self, name: &str, binary: &Binary) -> anyhow::Result<bool> {
         let path = quoted(&format!("{}/{name}", self.folder));
         let answer = self.try_shell(&format!("ls -l {path} && sha256sum {path}"))?;
@@ -124,7 +124,7 @@ impl Session {
         Ok(listed_size(listed) == Some(binary.size_bytes) && (hash_of(hashed).is_none_or(|hash| hash == binary.sha256)))
     }
 
-    /// Copies it beside its place.
+    /// Copies it under a temporary name.
     fn copy(&self, binary: &Binary) -> anyhow::Result<()> {
         let there = format!("{}/flashmob.new", self.folder);
         let mut command = self.adb.command(["-s", &self.device.serial, "push"]);
@@ -138,7 +138,7 @@ impl Session {
                 asked = Instant::now();
                 let answer =
                     self.adb.shell(&self.device.serial, &format!("ls -l {}", quoted(&there)), PROGRESS_AGAIN * 4);
-                // It is for the eye only.
+                // For display only.
                 if let Some(done) = answer.ok().and_then(|answer| listed_size(&answer.text)) {
                     line.show(&Progress { done, total: binary.size_bytes, unit: Unit::Bytes });
                 }
@@ -146,20 +146,20 @@ impl Session {
         });
         drop(line);
         if outcome.is_err() {
-            // Half a binary is of no use, and in the way where there is no space; a device that is gone cannot be asked.
+            // A partial binary is useless and takes space; a disconnected device cannot remove it.
             let _ = self.try_shell(&format!("rm -f {}", quoted(&there)));
         }
         outcome
     }
 
-    /// Brings a file from the device.
+    /// Copies a file from the device.
     pub fn fetch(&self, there: &str, here: &Path) -> anyhow::Result<()> {
         let mut command = self.adb.command(["-s", &self.device.serial, "pull", there]);
         command.arg(here);
         self.transfer(command, ANSWER_TIMEOUT, || {})
     }
 
-    /// Runs a command of adb that copies; ends it when the time is up or it is asked to.
+    /// Runs an adb command that copies; kills it at the time limit or on a request to stop.
     fn transfer(&self, mut command: Command, limit: Duration, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
         let mut child = self.adb.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         let deadline = Instant::now() + limit;
@@ -186,7 +186,7 @@ impl Session {
     }
 }
 
-/// The size in a line of `ls -l`: the last number before the date. Devices before Android 6 do not count links.
+/// The size in a line of `ls -l`: the last number before the date. Devices before Android 6 have no link count.
 fn listed_size(line: &str) -> Option<u64> {
     let words: Vec<_> = line.split_whitespace().collect();
     let is_date = |word: &&str| {
@@ -198,7 +198,7 @@ fn listed_size(line: &str) -> Option<u64> {
     words.get(date.checked_sub(1)?)?.parse().ok()
 }
 
-/// A hash, if that is what the device answered.
+/// A hash, if the device's answer is one.
 fn hash_of(line: &str) -> Option<&str> {
     let word = line.split_whitespace().next()?;
     (word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(word)

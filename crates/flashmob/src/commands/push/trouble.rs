@@ -1,8 +1,8 @@
-//! What goes wrong with a device on adb, recognised by what adb and the device's shell say, with what mends it.
+//! Problems of a device on adb, recognised by the messages of adb and the device's shell, with their remedies.
 
 use thiserror::Error;
 
-/// Why a device did not do what was asked.
+/// Why a device did not do what was requested.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Trouble {
     #[error("the device has not authorized this computer: unlock it and accept 'Allow USB debugging'")]
@@ -70,7 +70,7 @@ pub fn trouble(said: &str) -> Trouble {
         Trouble::Vanished
     } else {
         let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-        // Nothing at all is what is left of a connection that ended.
+        // An interrupted connection leaves no output.
         last.map_or(Trouble::Vanished, |line| {
             Trouble::Other(super::super::tell::harmless(line.trim_start_matches("adb: ").trim_start_matches("error: ")))
         })

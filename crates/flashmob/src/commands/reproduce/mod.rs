@@ -1,8 +1,8 @@
-//! `flashmob reproduce`: a paper's measurements again, and whether what it says holds here.
+//! `flashmob reproduce`: repeats a paper's measurements, and checks whether its claims hold here.
 //!
-//! - `p1`, `p3`, `p4`, `p5`: what each paper measured, and how that is done here
-//! - `runs`, `progress`: the parts of it as processes of this very program, results so far, and how far it is
-//! - `page`, `verdicts`: what is told in the end
+//! - `p1`, `p3`, `p4`, `p5`: the measurements of each paper, and how they are repeated here
+//! - `runs`, `progress`: its parts as processes of this program, results so far, and progress
+//! - `page`, `verdicts`: the output at the end
 
 mod p1;
 mod p3;

@@ -1,4 +1,4 @@
-//! What a reproduction writes: a page with all figures, and the claims on standard output.
+//! The output of a reproduction: a page with all figures, and the claims on standard output.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,16 +29,16 @@ pub struct OutputArgs {
     pub output: Form,
 }
 
-/// What was measured, for [`OutputArgs::tell`].
+/// The results, for [`OutputArgs::tell`].
 pub struct Outcome<'a> {
     /// `P1`.
     pub paper: &'a str,
     pub report: Report,
-    /// How it was measured, in words that follow the paper's name.
+    /// How it was measured, as text after the paper's name.
     pub how: String,
     /// The same for programs.
     pub settings: serde_json::Value,
-    /// Void repetitions, and what else may be tried then.
+    /// Number of void repetitions, and advice about them.
     pub void: usize,
     pub instead: &'a str,
     pub interrupted: bool,
@@ -47,8 +47,8 @@ pub struct Outcome<'a> {
 }
 
 impl OutputArgs {
-    /// Checks that the page can be written, now rather than after an hour. From here on the first signal sets the flag; the directory is for files of
-    /// runs.
+    /// Checks that the page can be written, before the measurement. From here on the first signal sets the flag; the directory is for files
+    /// of runs.
     pub fn begin(&self) -> anyhow::Result<(Arc<AtomicBool>, TempDir)> {
         let page = self.o.display();
         ensure!(!self.o.is_dir(), "{page} is a directory; give a file in it with -o");
@@ -66,13 +66,13 @@ impl OutputArgs {
         Ok((tell::on_signal()?, own_runs::scratch("reproduce")?))
     }
 
-    /// Writes the page, prints the claims, and says what limits them.
+    /// Writes the page, prints the claims, and names their limits.
     pub fn tell(&self, outcome: Outcome<'_>) -> anyhow::Result<ExitCode> {
         let Outcome { paper, report, how, mut settings, void, instead, interrupted, results } = outcome;
         let page = self.o.display().to_string();
         whole_file::write(&self.o, &report.html()?).with_context(|| format!("cannot write {page}"))?;
         let mut claims = report.claims();
-        // Those of another paper about the same sort of thing are on the page.
+        // Claims of other papers about similar results are only on the page.
         claims.retain(|claim| claim.source.split(',').next() == Some(paper));
         let names: Vec<String> = report.entries().iter().map(|entry| entry.name.clone()).collect();
         let lines = verdicts::lines(&claims, &names);
@@ -107,7 +107,7 @@ impl OutputArgs {
     }
 }
 
-/// It was stopped too early for a page.
+/// For a reproduction that was interrupted before it had results.
 pub fn nothing_measured() -> ExitCode {
     log::info!("stopped before anything was measured");
     ExitCode::from(STATUS_INTERRUPTED)

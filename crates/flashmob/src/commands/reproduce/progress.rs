@@ -1,4 +1,4 @@
-//! How far it is, and how long it will take: on a terminal a line that changes, elsewhere a line for each run.
+//! Progress and remaining time: on a terminal a line that is updated, elsewhere a line for each run.
 
 use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// Of all runs.
+/// Progress of all runs.
 pub struct Progress {
-    /// Time is virtual: how fast it goes by shows with the first run.
+    /// Time is virtual: its speed is known after the first run.
     is_virtual: bool,
     runs: usize,
     on_terminal: bool,
@@ -17,11 +17,11 @@ pub struct Progress {
 
 struct State {
     begun: usize,
-    /// Guessed seconds of the runs that are done, of the one that runs, and of all.
+    /// Estimated seconds of the completed runs, of the current one, and of all.
     done_s: f64,
     this_s: f64,
     all_s: f64,
-    /// Seconds that those that are done took.
+    /// Actual seconds of the completed runs.
     took_s: f64,
     words: String,
     since: Instant,
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Progress {
-    /// Of so many runs, which will take so many seconds as guesses go.
+    /// For this many runs, with the sum of their estimates.
     #[must_use]
     pub fn new(guesses_s: &[f64], is_virtual: bool) -> Progress {
         let state = State {
@@ -46,7 +46,7 @@ impl Progress {
         Progress { is_virtual, runs: guesses_s.len(), on_terminal, state: RefCell::new(state) }
     }
 
-    /// One begins.
+    /// A run begins.
     pub fn begin(&self, words: String, guess_s: f64) {
         let mut state = self.state.borrow_mut();
         state.begun += 1;
@@ -59,21 +59,21 @@ impl Progress {
         }
     }
 
-    /// It goes on.
+    /// Updates the line.
     pub fn tick(&self) {
         if self.on_terminal && self.state.borrow().drawn.elapsed() >= DRAW_EVERY {
             self.draw();
         }
     }
 
-    /// It is done.
+    /// The run is complete.
     pub fn end(&self) {
         let mut state = self.state.borrow_mut();
         state.took_s += state.since.elapsed().as_secs_f64();
         state.done_s += state.this_s;
         state.this_s = 0.0;
         if self.on_terminal {
-            // The line is free for others.
+            // The line is free for other output.
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
@@ -81,7 +81,7 @@ impl Progress {
     fn draw(&self) {
         let mut state = self.state.borrow_mut();
         state.drawn = Instant::now();
-        // Progress that cannot be shown stops nothing.
+        // Errors of the output are ignored.
         let _ = write!(std::io::stderr(), "\r\x1b[K{}", state.line(self.runs, self.is_virtual));
     }
 }
@@ -89,11 +89,11 @@ impl Progress {
 impl State {
     fn line(&self, runs: usize, is_virtual: bool) -> String {
         let line = format!("{}/{runs} {}", self.begun, self.words);
-        // Guesses are of real time: how fast virtual time goes by shows with the first run.
+        // Estimates are of real time: the speed of virtual time is known after the first run.
         if is_virtual && self.done_s <= 0.0 { line } else { format!("{line}; {}", self.left()) }
     }
 
-    /// By what those that are done took, compared with what was guessed.
+    /// The remaining time, from the ratio of actual to estimated time so far.
     fn left(&self) -> String {
         let ratio = if self.done_s > 0.0 { self.took_s / self.done_s } else { 1.0 };
         let passed_s = self.since.elapsed().as_secs_f64().min(self.this_s * ratio);
@@ -118,7 +118,7 @@ mod tests {
         progress.begin("k=1".into(), 100.0);
         let guess = progress.state.borrow().left();
         progress.end();
-        // It took no time: neither will the others.
+        // It took no time, so the others are estimated likewise.
         progress.begin("k=10".into(), 100.0);
         assert_eq!(progress.state.borrow().left(), "about 0 s left");
         assert!(guess.ends_with("min left"), "{guess}");

@@ -1,4 +1,4 @@
-//! Runs one after the other: their progress, their failures, and the result of all so far in a file.
+//! Sequential runs: their progress, their failures, and the merged result so far in a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,14 @@ use crate::commands::{whole_file, words};
 pub trait Run {
     /// Settings common to all runs of a paper.
     type Setup;
-    /// In words, for progress.
+    /// Its description, for progress.
     fn words(&self) -> String;
-    /// Seconds that it takes where time is real, as a guess.
+    /// Its estimated duration in seconds of real time.
     fn guess_s(&self, setup: &Self::Setup) -> f64;
 }
 
-/// Measures all `runs` until `stop` is set. `measure` gets a function to call ten times a second; `take` gets what came of it, once the progress line is
-/// gone, and may end it all with an error.
+/// Measures all `runs` until `stop` is set. `measure` gets a function to call ten times a second; `take` gets its result, after the
+/// progress line was removed, and may stop with an error.
 pub fn each<R: Run, T>(
     runs: &[R],
     setup: &R::Setup,
@@ -45,21 +45,21 @@ pub fn each<R: Run, T>(
     Ok(())
 }
 
-/// This very program as a process that measures something: its arguments, without `--save`.
+/// This program as a process that measures something: its arguments, without `--save`.
 pub struct Part<'a> {
     pub arguments: Vec<String>,
-    /// The part in words.
+    /// Its description.
     pub words: String,
     /// Exit statuses besides 0 with which a result is complete.
     pub well: &'a [i32],
-    /// What to do if nothing was measured, by the exit status.
+    /// The remedy if nothing was measured, by exit status.
     pub remedy: &'a dyn Fn(Option<i32>) -> &'static str,
 }
 
 impl Part<'_> {
-    /// Runs it, and reads what it saved as `file`; nothing if it was stopped before there was anything.
+    /// Runs it, and reads the result that it saved as `file`; `None` if it was interrupted before it had results.
     pub fn measure(mut self, file: &Path, stop: &AtomicBool, tick: &dyn Fn()) -> anyhow::Result<Option<Document>> {
-        // What an earlier run left must not pass for this one's.
+        // A file of an earlier run must not be taken for this one's.
         let _ = std::fs::remove_file(file);
         self.arguments.extend(["--save".to_string(), file.display().to_string()]);
         let Ended { status, said, was_stopped } = own_runs::run(&self.arguments, stop, tick)?;
@@ -95,10 +95,10 @@ impl Merged {
         Merged { preset, merge, kept, parts: Vec::new(), document: None }
     }
 
-    /// Adds the result of a run; nothing, if it was stopped.
+    /// Adds the result of a run; `None` if it was interrupted.
     ///
     /// # Errors
-    /// The first run failed, as the others will; later failures are logged. The result cannot be written.
+    /// The first run failed, so the others will as well; later failures are logged. The result cannot be written.
     pub fn take(&mut self, outcome: anyhow::Result<Option<Document>>) -> anyhow::Result<()> {
         match outcome {
             Ok(part) => self.parts.extend(part),
@@ -147,7 +147,7 @@ pub fn kept_file(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes a result as a whole.
+/// Writes a result; the file is never partial.
 pub fn save(path: &Path, document: &Document) -> anyhow::Result<()> {
     let text = format!("{}\n", serde_json::to_string(document)?);
     whole_file::write(path, &text).with_context(|| format!("cannot write {}", path.display()))

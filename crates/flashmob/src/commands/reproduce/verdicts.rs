@@ -1,35 +1,35 @@
-//! The table at the end: each claim, whether it holds here, our figures and the paper's.
+//! The table at the end: each claim, whether it holds here, the measured figures and the paper's.
 
 use flashmob_report::claims::{Claim, Verdict};
 use serde::Serialize;
 
-/// Words of a line of the table.
+/// Maximum width of the table's text.
 const WIDTH: usize = 100;
 
-/// One claim as programs read it.
+/// One claim, for JSON.
 #[derive(Debug, Serialize)]
 pub struct Line<'a> {
     /// `C4`.
     pub claim: &'a str,
-    /// What it says.
+    /// Its text.
     pub words: &'a str,
-    /// When it is said to hold.
+    /// The criterion for it to hold.
     pub criterion: &'a str,
     /// `holds`, `does_not_hold` or `not_measured`.
     pub verdict: &'static str,
-    /// Our figures, or what is missing.
+    /// The measured figures, or what is missing.
     pub here: String,
     /// The paper's.
     pub paper: &'a str,
-    /// Which paper.
+    /// The paper.
     #[serde(skip)]
     pub source: &'a str,
-    /// Some of the points that it rests on are doubtful.
+    /// Some of its points are doubtful.
     pub doubtful: bool,
 }
 
-/// A line for each. Several findings of a claim, such as both ways of a path, are one line: it holds if it holds in all of them. `names` are those of
-/// results, told where a claim has findings of several.
+/// A line for each claim. Several findings of a claim, such as both directions of a path, are one line: it holds if it holds in all.
+/// `names` are those of results, shown if a claim has findings of several.
 #[must_use]
 pub fn lines<'a>(claims: &'a [Claim], names: &[String]) -> Vec<Line<'a>> {
     claims.iter().map(|claim| line(claim, names)).collect()
@@ -61,14 +61,14 @@ fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
     }
 }
 
-/// For people.
+/// As text.
 #[must_use]
 pub fn table(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
         let doubt = if line.doubtful { " (doubtful)" } else { "" };
         text.push_str(&format!("{}  {}{doubt}: {}\n", line.claim, line.verdict.replace('_', " "), line.words));
-        // Of some claims the paper has a picture and no figure.
+        // For some claims the paper has only a figure without numbers.
         for (who, words) in
             [("here", line.here.as_str()), (line.source, line.paper)].into_iter().filter(|l| !l.1.is_empty())
         {

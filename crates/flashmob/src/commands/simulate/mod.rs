@@ -1,4 +1,4 @@
-//! `flashmob simulate`: a cluster in virtual time, measured as `bench cluster` measures one in the lab.
+//! `flashmob simulate`: a cluster in virtual time, with the same measurements as `bench cluster` in the lab.
 
 mod runner;
 
@@ -47,13 +47,13 @@ pub struct SimulateArgs {
     result: ResultArgs,
 }
 
-/// Simulates everything that was asked for.
+/// Simulates all points of the arguments.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     args.result.check(None)?;
     let sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
     let mut simulator = Simulator::new(&args.parts, args.cells);
     for point in &sweep.points {
-        // All combinations before the first is simulated. Here, too, because the remedy has the name of an option.
+        // All combinations, before the first is simulated. Checked here as well, because the remedy names an option.
         anyhow::ensure!(
             u64::from(point.outstanding) * u64::from(point.block_bytes) <= OUTSTANDING_BYTES_MAX,
             "{} outstanding requests of {} are more bytes than can be simulated ({}); reduce --outstanding or the request size",

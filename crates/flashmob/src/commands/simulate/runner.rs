@@ -1,4 +1,4 @@
-//! One point, simulated.
+//! The simulation of one point.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::super::cluster::Runner;
 use super::super::cluster::sweep::mode_of;
 use super::super::cluster_args::{PartsArgs, Times};
 
-/// How much virtual time passes between two looks at whether to go on.
+/// Virtual time between checks for cancellation.
 const STEP: Duration = Duration::from_millis(250);
 
-/// Simulates.
+/// A runner that simulates.
 #[derive(Debug)]
 pub struct Simulator<'a> {
     parts: &'a PartsArgs,

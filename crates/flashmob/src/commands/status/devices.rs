@@ -1,4 +1,4 @@
-//! Devices of nodes as a table: battery, heat, room, and when they were away. Within 80 columns, for phones.
+//! Devices of nodes as a table: battery, temperature, free space, and last absence. Within 80 columns, for phones.
 
 use flashmob_core::units::Bytes;
 
@@ -7,7 +7,7 @@ use flashmob_server::status::report::{ConditionReport, NodeOfVolume, VolumeRepor
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Table};
 
-/// The devices of a volume's nodes; `None` if none told anything.
+/// The devices of a volume's nodes; `None` if none reported anything.
 pub(super) fn of_volume(volume: &VolumeReport) -> Option<Table> {
     let told: Vec<(&NodeOfVolume, &ConditionReport)> =
         volume.nodes.iter().filter_map(|node| Some((node, node.condition.as_ref()?))).collect();
@@ -50,7 +50,7 @@ fn celsius(c: &ConditionReport) -> Option<String> {
     c.celsius.filter(|celsius| celsius.is_finite() && celsius.abs() < 1e4).map(|celsius| format!("{celsius:.1} °C"))
 }
 
-/// Why a node was last away, if it was.
+/// Why a node was last paused, if it was.
 pub(super) fn last_pause(c: &ConditionReport) -> Option<String> {
     let pause = c.pauses.last()?;
     let lasted = if pause.lasted_seconds < 10.0 { 1 } else { 0 };

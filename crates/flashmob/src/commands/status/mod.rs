@@ -1,6 +1,6 @@
 //! `flashmob status`: the state of a running gateway or node, for people or as JSON.
 //!
-//! It only asks and prints. What comes from the other end goes to the terminal only after `units::printable`.
+//! It only queries and prints. Texts from the other end are printed only after `units::printable`.
 
 mod devices;
 mod page;
@@ -20,7 +20,7 @@ use self::page::page;
 use flashmob_server::net::fetch::fetch_status;
 use flashmob_server::status::report::{Report, SCHEMA};
 
-/// Most often that `--watch` asks.
+/// Shortest interval of `--watch`.
 const WATCH_MIN: Duration = Duration::from_millis(100);
 
 /// Show the status of a running gateway or node.
@@ -51,10 +51,10 @@ pub enum Output {
     Json,
 }
 
-/// Prints the state of a process, again every `watch` if given, until it is ended.
+/// Prints the state of a process, repeatedly every `watch` if given, until it is interrupted.
 ///
 /// # Errors
-/// If there is no report to begin with, and why; once there was one, watching goes on through errors. A closed pipe is the reader's wish and no error.
+/// There is no first report, and why; later errors do not end the watch. A closed pipe is no error.
 pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
@@ -66,15 +66,15 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Where the state is printed.
+/// The output for the state.
 struct Screen<'a> {
     out: &'a mut dyn Write,
-    /// It can be drawn anew in place.
+    /// It can be redrawn in place.
     terminal: bool,
     colour: bool,
 }
 
-/// As [`run`]; `pause` says whether to go on.
+/// As [`run`]; `pause` returns whether to continue.
 fn print(
     target: &str,
     output: Output,
@@ -100,7 +100,7 @@ fn print(
             }
             match state(target, output, screen.colour) {
                 Ok(next) => text = next,
-                // A line for people in what a program reads would only harm.
+                // A program that reads JSON could not parse a line of text.
                 Err(e) if output == Output::Json => {
                     log::warn!("{e:#}");
                     continue;
@@ -121,7 +121,7 @@ fn state(target: &str, output: Output, colour: bool) -> anyhow::Result<String> {
     }
 }
 
-/// A report, if it is of the form that this version knows.
+/// Parses a report, if this version supports its format.
 fn read(body: &[u8]) -> anyhow::Result<Report> {
     #[derive(Deserialize)]
     struct Form {
@@ -146,7 +146,7 @@ impl Screen<'_> {
         match watch {
             Some(interval) if self.terminal && output == Output::Text => {
                 text.push_str(&format!("\nevery {interval:?}; Ctrl-C ends\n"));
-                // Each line is overwritten in place and cleared behind, so that nothing flickers.
+                // Each line is overwritten in place and its rest cleared, to avoid flicker.
                 text = format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"));
             }
             Some(_) if !first && output == Output::Text => text.insert(0, '\n'),

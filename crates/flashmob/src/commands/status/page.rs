@@ -12,10 +12,10 @@ use flashmob_text::{Colour, Row, Table};
 
 /// Columns of a page.
 pub(super) const WIDTH: usize = 120;
-/// What a free text of unknown length may take within a line.
+/// Maximum width of a text of unknown length within a line.
 const NAME_WIDTH: usize = 80;
 
-/// Everything that a person wants to see first, in at most [`WIDTH`] columns.
+/// The summary of a report, in at most [`WIDTH`] columns.
 pub(super) fn page(report: &Report, colour: bool) -> String {
     let mut page = Page { text: String::new(), colour };
     page.lines(&header(report));
@@ -142,12 +142,12 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A text in as many lines as it takes.
+    /// A text, wrapped.
     fn lines(&mut self, text: &str) {
         wrapped(text, WIDTH).iter().for_each(|line| self.line(line));
     }
 
-    /// A free text behind a coloured word, in as many lines as it takes.
+    /// A text after a coloured word, wrapped.
     fn note(&mut self, word: &str, colour: Colour, text: &str) {
         let painted = if self.colour { colour.paint(word) } else { word.to_string() };
         let indent = word.len() + 2;
@@ -219,7 +219,7 @@ impl Page {
         table.plain(["stage", "count", "mean", "p50", "p90", "p99", "max"]);
         for s in stages {
             let times = [s.sum_seconds / s.count as f64, s.p50_seconds, s.p90_seconds, s.p99_seconds, s.max_seconds];
-            // Without a count the quantiles tell nothing.
+            // Without a count the quantiles are meaningless.
             let times = times.map(|x| seconds(if s.count > 0 { x } else { f64::NAN }));
             table.plain([name(&s.name), count(s.count)].into_iter().chain(times));
         }
@@ -247,7 +247,7 @@ fn node_row(node: &NodeOfVolume) -> Row {
     let tcp_sum = |of: fn(&TcpReport) -> u64| tcps.iter().map(|tcp| of(tcp)).fold(0, u64::saturating_add);
     let ratio = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { f64::NAN };
     let tcp_count = |of| if tcps.is_empty() { "-".to_string() } else { count(tcp_sum(of)) };
-    // Before the first acknowledgement there is no round-trip time, and the kernel says 0.
+    // Before the first acknowledgement there is no round-trip time, and the kernel reports 0.
     let timed = tcps.iter().filter(|tcp| tcp.rtt_us > 0).count();
     let rtt_seconds = ratio(tcp_sum(|t| t.rtt_us), timed as u64) / 1e6;
     let ready = links.iter().filter(|link| link.state == "ready").count();

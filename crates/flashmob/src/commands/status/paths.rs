@@ -1,11 +1,11 @@
-//! The paths of links as a table: what each end's socket knows of them.
+//! The paths of links as a table: the state of the socket at each end.
 
 use super::units::{bytes, count, printable, seconds};
 use flashmob_server::status::report::{NodeReport, PathReport, TcpReport, VolumeReport};
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Table};
 
-/// More links than this are not all shown: only those that something holds back.
+/// If there are more links than this, only limited ones are shown.
 const ROWS_MAX: usize = 16;
 /// What the columns mean.
 pub(super) const LEGEND: &str = "paths: cwnd in segments; out and in are from this end, over the last second or more";
@@ -42,7 +42,7 @@ fn table(heading: &str, mut links: Vec<(String, &TcpReport, &PathReport)>) -> Op
 
 fn row(name: &str, tcp: &TcpReport, path: &PathReport) -> Row {
     let plain = |text: String| (text, Colour::Plain);
-    // Before there is a round trip the kernel says 0.
+    // Before the first round trip the kernel reports 0.
     let min_rtt = if tcp.min_rtt_us == 0 { f64::NAN } else { tcp.min_rtt_us as f64 / 1e6 };
     let cells = [
         printable(name),

@@ -70,7 +70,7 @@ fn a_modelled_flash_is_named_as_such() {
     assert!(page(&report, false).contains("modelled: tablet-1.lan:7000 has a modelled flash (--model)"));
 }
 
-/// A report whose names and figures are as long as they can be.
+/// A report with the longest possible names and figures.
 fn largest() -> Report {
     let mut report = gateway();
     report.uptime_seconds = f64::MAX;
@@ -175,7 +175,7 @@ fn server() -> (AdminServer, String) {
     (server, target)
 }
 
-/// What is printed in `rounds` rounds; before each but the first, `between` may change something.
+/// The output of `rounds` rounds; before each but the first, `between` may change something.
 fn printed(
     target: &str,
     output: Output,

@@ -1,4 +1,4 @@
-//! Figures and names as people read them, each in at most six columns where it goes into a table.
+//! Formatted figures and names, each in at most six columns in tables.
 
 pub(crate) use flashmob_text::{harmless as printable, short as mean, shortened, wrapped};
 
@@ -12,7 +12,7 @@ pub(crate) fn bytes(n: u64) -> String {
     flashmob_text::Bytes(n).to_string().replace([' ', 'B'], "")
 }
 
-/// A time: `0`, `420us`, `1.25ms`, `12s`; `-` if it is none.
+/// A time: `0`, `420us`, `1.25ms`, `12s`; `-` for NaN.
 pub(crate) fn seconds(x: f64) -> String {
     match x {
         x if !x.is_finite() || x < 0.0 => "-".to_string(),
@@ -23,7 +23,7 @@ pub(crate) fn seconds(x: f64) -> String {
 
 /// A long time: `45 s`, `3 h 12 min`, `2 d 3 h`.
 pub(crate) fn uptime(x: f64) -> String {
-    // A cast saturates, and makes 0 of what is no number.
+    // A cast saturates, and NaN becomes 0.
     let s = x as u64;
     match s {
         0..60 => format!("{s} s"),

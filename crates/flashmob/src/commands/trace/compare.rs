@@ -14,9 +14,9 @@ use super::table::{aligned, fold, number, shortened};
 use crate::commands::tell::{self, Form};
 use crate::commands::whole_file;
 
-/// Characters of a column's heading: eight of them fit.
+/// Width of a column's heading in characters: eight columns fit.
 const NAME_MAX: usize = 18;
-/// Rows of work that differs.
+/// Most rows of differences in work.
 const WORK_MAX: usize = 40;
 
 /// Compare traces: operations/s, counts per layer and file, and time per layer.
@@ -40,7 +40,7 @@ pub struct CompareArgs {
     output: Form,
 }
 
-/// Compares.
+/// Compares the traces.
 pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut inputs = Vec::new();
     for path in &args.results {
@@ -74,7 +74,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole table. More than four columns become wider than 100 characters.
+/// The whole table. With more than four columns it is wider than 100 characters.
 fn table(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (at, (column, sentences)) in comparison.columns.iter().skip(1).zip(&comparison.sentences).enumerate() {
@@ -118,7 +118,7 @@ fn table(comparison: &Comparison) -> String {
     text
 }
 
-/// Work that differs, without what is the same and without what other layers make of it.
+/// Work that differs, without equal work and without its effects in other layers.
 fn work(text: &mut String, comparison: &Comparison, head: Vec<String>) {
     let is_told = |row: &&WorkRow| row.differs() && matches!(row.layer, Layer::SystemCall | Layer::Driver);
     let told: Vec<&WorkRow> = comparison.work.iter().filter(is_told).collect();
@@ -137,7 +137,7 @@ fn work(text: &mut String, comparison: &Comparison, head: Vec<String>) {
 }
 
 fn json(comparison: &Comparison) -> serde_json::Value {
-    // The first is compared with nothing.
+    // The first has nothing to compare with.
     let none = Vec::new();
     let columns = comparison.columns.iter().zip(std::iter::once(&none).chain(&comparison.sentences));
     let columns: Vec<serde_json::Value> = columns

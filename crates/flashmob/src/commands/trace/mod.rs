@@ -1,4 +1,4 @@
-//! `flashmob trace`: where the time goes, from the application to the flash driver.
+//! `flashmob trace`: the time spent in each layer, from the application to the flash driver.
 
 mod cluster;
 mod compare;
@@ -33,7 +33,7 @@ enum What {
     Compare(compare::CompareArgs),
 }
 
-/// Does what the arguments name.
+/// Runs the command of the arguments.
 pub fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Run(args) => run::run(args),

@@ -1,4 +1,4 @@
-//! Where traces go: what all of `flashmob trace` can write, and the document around it.
+//! Outputs of traces: the files that all of `flashmob trace` can write, and the document.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Fails now rather than after the run.
+    /// Fails before the run if a file cannot be written.
     pub fn check(&self) -> anyhow::Result<()> {
         let files: Vec<&PathBuf> =
             [&self.save, &self.html, &self.svg, &self.perfetto, &self.csv].into_iter().flatten().collect();
@@ -58,7 +58,7 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// The document of these runs; `interrupted` says what is missing, if something is.
+    /// The document of these runs; `interrupted` names what is missing, if anything.
     pub fn document(&self, runs: Vec<Run>, begun: Begun, interrupted: Option<&str>) -> Document {
         let device = device::describe();
         let stopped = interrupted.map(|text| Warning::new(Code::Interrupted, text));
@@ -92,7 +92,7 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// The operations to show in full: the slowest, and others evenly from short to long.
+    /// The operations to show in full: the slowest, and others evenly distributed over durations.
     pub fn choice(&self, timeline: &Timeline) -> Vec<u64> {
         let mut by_length: Vec<(u64, u64)> =
             timeline.operations.iter().map(|o| (o.end_ns - o.begin_ns, o.number)).collect();
@@ -106,13 +106,13 @@ impl OutputArgs {
     }
 }
 
-/// The page of one document, at `path`.
+/// Writes the page of one document to `path`.
 pub fn page(document: &Document, path: &Path) -> anyhow::Result<()> {
     let html = Report::new(vec![Input { path: PathBuf::from("trace.json"), document: document.clone() }]).html()?;
     whole_file::write(path, &html).with_context(|| format!("cannot write the page as {}", path.display()))
 }
 
-/// The timeline of the first operation that the document has in full, at `path`.
+/// Writes the timeline of the first operation that is in the document in full to `path`.
 fn picture(document: &Document, path: &Path) -> anyhow::Result<()> {
     let run = document.trace().and_then(|trace| trace.runs.iter().find(|run| !run.timeline.operations.is_empty()));
     let svg = run.and_then(|run| standalone::timeline(run, run.timeline.operations.first()?.number));
@@ -133,7 +133,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a file that is there as a whole or not at all.
+/// Writes a file completely or not at all.
 fn into(path: &Path, write: impl FnOnce(&mut BufWriter<WholeFile>) -> io::Result<()>) -> anyhow::Result<()> {
     let refused = || format!("cannot write the spans as {}", path.display());
     let mut out = BufWriter::new(WholeFile::create(path).with_context(refused)?);

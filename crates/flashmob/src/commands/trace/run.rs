@@ -74,19 +74,19 @@ pub struct RunArgs {
     command: Vec<String>,
 }
 
-/// What one traced run gave.
+/// The result of one traced run.
 struct Traced {
     capture: Capture,
     ended: Ended,
     thread: u32,
 }
 
-/// Does what the arguments say.
+/// Runs the command according to the arguments.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     match all(args) {
         Err(error) => match error.downcast_ref::<NotStarted>() {
             Some(refused) => {
-                // Where nobody can be told, the status still says it.
+                // If this fails, the exit status still shows the failure.
                 let _ = writeln!(std::io::stderr(), "error: {refused}");
                 Ok(ExitCode::from(refused.status()))
             }
@@ -104,10 +104,10 @@ fn all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut costs = (Vec::new(), Vec::new());
     let mut last = None;
     for _ in 0..args.pairs {
-        // What was captured before need not lie there while the next is.
+        // The memory of the previous capture is freed before the next.
         drop(last.take());
         let untraced = untraced(args)?;
-        // Who ends it does not want it to begin anew.
+        // A run ended by a signal is not repeated.
         if let Some(signal) = untraced.status.signal() {
             log::warn!("the command was ended by signal {signal} in an untraced run; there is no trace to show");
             return Ok(status(&untraced));
@@ -131,13 +131,13 @@ fn all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     args.outputs.files(&document)?;
     match args.outputs.output {
         Form::Json => tell::print(&tell::json(&document)?)?,
-        // Where nobody reads it, the files say it still.
+        // A closed output does not matter: the files have the results.
         Form::Table => drop(std::io::stderr().write_all(text::summary(&document).as_bytes())),
     }
     Ok(status(&traced.ended))
 }
 
-/// The command's own, as shells have it.
+/// The command's exit status, as in shells.
 fn status(ended: &Ended) -> ExitCode {
     let code = ended.status.code().or_else(|| ended.status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
@@ -148,7 +148,7 @@ fn untraced(args: &RunArgs) -> anyhow::Result<Ended> {
 }
 
 fn traced(args: &RunArgs, places: &[Below]) -> anyhow::Result<Traced> {
-    // The marker's path has to be known before the command is, and the command before it can be followed.
+    // The marker's path is needed to start the command, and the command's process id to follow it.
     let mut session = Session::open(&wanted(args, places)).context("cannot start the trace")?;
     let child = Child::hold(&args.command, session.marker(), args.outputs.output == Form::Json)?;
     let thread = child.id();
@@ -159,9 +159,9 @@ fn traced(args: &RunArgs, places: &[Below]) -> anyhow::Result<Traced> {
     Ok(Traced { capture, ended: ended?, thread })
 }
 
-/// What lies below everything that is named.
+/// What lies below all files that are named.
 fn places(args: &RunArgs) -> Vec<Below> {
-    // `of=/mnt/file` too.
+    // Also in arguments such as `of=/mnt/file`.
     let value =
         |argument: &String| PathBuf::from(argument.split_once('=').map_or(argument.as_str(), |(_, value)| value));
     let is_path = |path: &PathBuf| path.components().count() > 1 && path.parent().is_some_and(Path::exists);
@@ -169,7 +169,7 @@ fn places(args: &RunArgs) -> Vec<Below> {
     let named: Vec<PathBuf> = if args.file.is_empty() { arguments.collect() } else { args.file.clone() };
     let mut all: Vec<Below> = Vec::new();
     for path in named {
-        // A file that is yet to be made lies where its folder does.
+        // A file that does not exist yet will be on its folder's disk.
         let there = path
             .ancestors()
             .map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path })
@@ -271,7 +271,7 @@ fn sources(capture: &Capture, places: &[Below], args: &RunArgs) -> Vec<Source> {
 fn named_file(path: &Path) -> Option<NamedFile> {
     let file = std::fs::File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
-    // SQLite's file format begins so.
+    // The first bytes of SQLite's file format.
     let mut head = [0; 16];
     let is_database = file.read_exact_at(&mut head, 0).is_ok() && head == *b"SQLite format 3\0";
     let role = match (metadata.is_dir(), is_database) {
@@ -290,7 +290,7 @@ fn named_file(path: &Path) -> Option<NamedFile> {
     })
 }
 
-/// Leaves operations that touch one of these files, and spans of those or about the files.
+/// Keeps operations that touch one of these files, and spans of those or about the files.
 fn keep(timeline: &mut Timeline, wanted: &[PathBuf]) {
     let is_wanted = |name: &str| {
         wanted
@@ -305,7 +305,7 @@ fn keep(timeline: &mut Timeline, wanted: &[PathBuf]) {
     timeline.spans.retain(|span| about(span.file) || span.operation.is_some_and(|number| touched.contains(&number)));
 }
 
-/// Runs each second.
+/// Runs per second.
 fn rates(times: &[Duration]) -> Vec<f64> {
     times.iter().map(|time| 1.0 / time.as_secs_f64().max(1e-9)).collect()
 }

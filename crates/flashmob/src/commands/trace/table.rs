@@ -3,7 +3,7 @@
 use crate::commands::tell::harmless;
 pub use flashmob_text::number;
 
-/// Nothing is wider.
+/// Maximum width.
 pub const WIDTH: usize = 100;
 
 /// Rows in columns of equal width, the first `words` of them flush left.
@@ -11,12 +11,12 @@ pub fn aligned(text: &mut String, rows: &[Vec<String>], words: usize) {
     text.push_str(&flashmob_text::aligned(rows, words, "  ", WIDTH));
 }
 
-/// A sentence in lines, the second and later ones below the first's begin.
+/// A sentence, wrapped; further lines are indented to the first one's begin.
 pub fn fold(text: &mut String, first: &str, sentence: &str) {
     text.push_str(&flashmob_text::fold(first, &harmless(sentence), WIDTH));
 }
 
-/// The end of a name, which tells more than its begin.
+/// The end of a name, which is more specific than its begin.
 pub fn shortened(name: &str, characters_max: usize) -> String {
     let name = harmless(name);
     let many = name.chars().count();
@@ -31,12 +31,12 @@ pub fn file_name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
 }
 
-/// A time of so many nanoseconds.
+/// A duration in nanoseconds, formatted.
 pub fn time(ns: f64) -> String {
     flashmob_text::time(ns / 1e9)
 }
 
-/// A bar for a part of one, of so many characters at most.
+/// A bar for a fraction, of at most this many characters.
 pub fn bar(part: f64, characters: usize) -> String {
     let eighths = (part.clamp(0.0, 1.0) * characters as f64 * 8.0).round() as usize;
     let rest = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];

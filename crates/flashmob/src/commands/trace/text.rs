@@ -1,4 +1,4 @@
-//! A trace for people: one screen. Of one run everything that matters, of several what sets them apart.
+//! A trace as text: one screen. For one run the important figures, for several their differences.
 
 mod overview;
 mod run;
@@ -15,10 +15,10 @@ use flashmob_results::{Document, Measurement};
 use super::table::fold;
 use crate::commands::tell::harmless;
 
-/// Warnings that are told; the rest is in the document.
+/// Most warnings that are shown; the document has all.
 const WARNINGS_MAX: usize = 6;
 
-/// The whole text; empty if the document is no trace. Writing to a String cannot fail.
+/// The whole text; empty if the document is not a trace. Writing to a String cannot fail.
 pub fn summary(document: &Document) -> String {
     let Measurement::Trace(trace) = &document.measurement else { return String::new() };
     let mut text = String::new();
@@ -50,7 +50,7 @@ fn heading(document: &Document, runs: &[Run]) -> String {
     format!("{}: {}", document.name(), parts.join("; "))
 }
 
-/// What was done, without what runs differ in.
+/// The workload, without the parameters in which runs differ.
 fn workload(workload: &Workload) -> String {
     match workload {
         Workload::Sqlite { version, inserts, string_bytes, .. } => {

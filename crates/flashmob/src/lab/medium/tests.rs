@@ -1,4 +1,4 @@
-//! The medium with sockets of packets in the place of TAP devices.
+//! The medium with packet sockets in place of TAP devices.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use flashmob_lab::air::{Attachment, Profile};
 use super::super::address::mac;
 use super::*;
 
-/// Three hosts on such an air.
+/// Three hosts on this air.
 fn hosts(profile: &str) -> (Vec<UnixDatagram>, MediumHandle) {
     let mut attachments = vec![Attachment::Wireless; 3];
     attachments[0] = Attachment::Wired;

@@ -1,6 +1,6 @@
-//! The load inside the gateway's loop: it waits for the nodes, warms up, is measured, and lets what is under way end.
+//! The load inside the gateway's loop: waits for the nodes, warms up, measures, and waits for outstanding requests.
 //!
-//! What is counted is looked at twice, when the measured time begins and when it ends.
+//! Counters are read twice: when the measured time begins and when it ends.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,12 @@ use crate::commands::cluster_args::Times;
 use crate::lab::status::{self as lab, LabStatus};
 use flashmob_server::gateway::{Inside, Resident};
 
-/// How long what is under way may take when the measured time is over.
+/// Time limit for outstanding requests after the measured time.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(15);
 /// The gateway has this one volume.
 const THE_VOLUME: usize = 0;
 
-/// What is counted, at one moment.
+/// The counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// When.
@@ -30,39 +30,39 @@ pub struct Look {
     pub cpu: Duration,
     /// Flashmob's own messages.
     pub batches: Batches,
-    /// TCP's packets; `None` where the system does not say, or a link stands on no connection.
+    /// TCP's packets; `None` where the system does not report them, or a link has no connection.
     pub packets: Option<Packets>,
-    /// How often links broke. What their connections had counted is lost then.
+    /// Number of broken links. The counts of their connections are lost.
     pub breaks: u64,
     /// The lab, inside one.
     pub lab: Option<LabStatus>,
 }
 
-/// What was seen of the measured time.
+/// Counters and answers of the measured time.
 #[derive(Debug)]
 pub struct Seen {
-    /// When it began.
+    /// At its begin.
     pub begin: Look,
-    /// When it ended.
+    /// At its end.
     pub end: Look,
-    /// What was answered in between.
+    /// The answers in between.
     pub tally: Tally,
 }
 
-/// Where it is.
+/// The phase of the load.
 #[derive(Debug)]
 enum Phase {
     /// Waits for nodes.
     Linking,
-    /// Asks, and nothing counts yet.
+    /// Sends requests that do not count.
     Warming {
         begun: Instant,
     },
-    /// Asks, and all counts.
+    /// Sends requests that count.
     Measuring {
         begin: Box<Look>,
     },
-    /// Asks no more.
+    /// Sends no more requests.
     Finishing {
         until: Instant,
     },
@@ -84,7 +84,7 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// A load for the first `nodes` nodes, which does nothing until they have linked.
+    /// A load for the first `nodes` nodes, which is idle until they have linked.
     pub fn new(
         plan: Plan,
         nodes: usize,
@@ -99,19 +99,19 @@ impl<'a> Load<'a> {
         Load { master, nodes, times, lab, cancel, progress, told: now, opened: now, phase, outcome }
     }
 
-    /// What was seen; `None` if it was cancelled before anything counted.
+    /// The measurement; `None` if it was cancelled before anything counted.
     pub fn outcome(self) -> anyhow::Result<Option<Seen>> {
         self.outcome.transpose()
     }
 
     fn look(&self, inside: &mut Inside<'_>, is_begin: bool) -> anyhow::Result<Look> {
         let lab = || self.lab.map(|socket| lab::ask(socket, is_begin)).transpose();
-        // The lab counts from before the begin until after the end, and its answer takes time.
+        // The lab counts from before the begin until after the end, because its answer takes time.
         let asked_first = if is_begin { lab()? } else { None };
         let at = Instant::now();
         let cpu = thread_cpu();
         let status = inside.parts().0.status();
-        // The others have links as well, on which nothing travels, or none.
+        // Other nodes have unused links, or none.
         let nodes = status.volumes.iter().flat_map(|v| v.nodes.iter().take(self.nodes));
         let links: Vec<&LinkStatus> = nodes.flat_map(|n| &n.links).collect();
         let sum = |of: fn(&LinkStatus) -> u64| links.iter().map(|link| of(link)).sum();
@@ -130,7 +130,7 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Goes on to the next phase if it is time.
+    /// Starts the next phase if it is due.
     fn step(&mut self, now: Time, inside: &mut Inside<'_>) -> anyhow::Result<()> {
         let is_cancelled = self.cancel.load(Ordering::Relaxed);
         match &self.phase {
@@ -143,7 +143,7 @@ impl<'a> Load<'a> {
             Phase::Warming { .. } if is_cancelled => self.phase = Phase::Over,
             Phase::Warming { begun } if begun.elapsed() >= self.times.warmup => {
                 let begin = self.look(inside, true)?;
-                // What was answered until now was warming up.
+                // Answers so far belong to the warm-up.
                 self.master.reset();
                 self.phase = Phase::Measuring { begin: Box::new(begin) };
             }

@@ -1,8 +1,8 @@
-//! `flashmob bench cluster`: what its arguments mean.
+//! `flashmob bench cluster`: its arguments.
 //!
-//! - [`volume`]: the configuration's volume, and what its nodes say of themselves
-//! - [`load`]: the load inside the gateway's loop, and what is counted around it
-//! - [`runner`]: one repetition: a gateway of its own, the load, the difference between two looks
+//! - [`volume`]: the configuration's volume, and the facts that its nodes report
+//! - [`load`]: the load inside the gateway's loop, and the counters around it
+//! - [`runner`]: one repetition: its own gateway, the load, the difference of the counters
 
 mod load;
 mod runner;
@@ -67,7 +67,7 @@ pub struct ClusterArgs {
     result: ResultArgs,
 }
 
-/// Measures as the arguments say.
+/// Measures according to the arguments.
 pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let lab = lab::socket();
     let config_path = args.config.clone().or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
@@ -99,7 +99,7 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     cluster::measure(&mut runner, &sweep, &args.result, &cancel, || Ok(subject))
 }
 
-/// The first gateway has said which nodes linked and what they are; those of the repetitions would say it each time.
+/// The first gateway has logged the nodes that linked; those of the repetitions need not repeat it.
 fn say_less(no_io: bool) {
     if log::max_level() == log::LevelFilter::Info {
         log::set_max_level(if no_io { log::LevelFilter::Error } else { log::LevelFilter::Warn });

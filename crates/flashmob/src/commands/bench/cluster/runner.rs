@@ -1,4 +1,4 @@
-//! One repetition: a gateway of its own, the load inside it, and the difference between two looks.
+//! One repetition: its own gateway, the load inside it, and the difference of the counters.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::lab::status::LabStatus;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::GatewayServer;
 
-/// Runs each repetition with a gateway of its own, so that none profits from the connections of the one before.
+/// Runs each repetition with its own gateway, so that none profits from earlier connections.
 #[derive(Debug)]
 pub struct GatewayRunner {
     config: Config,
@@ -32,7 +32,7 @@ impl GatewayRunner {
 
     fn config_for(&self, parameters: &Parameters) -> Config {
         let mut config = self.config.clone();
-        // The load has a client for so many of its requests.
+        // The load has at most one client per request.
         config.connections = config.connections.max(parameters.outstanding as usize);
         for volume in &mut config.volumes {
             volume.links = parameters.links as usize;
@@ -71,7 +71,7 @@ impl Runner for GatewayRunner {
     }
 }
 
-/// What two looks come to.
+/// The difference of the counters as a repetition.
 fn repetition(seen: &Seen, parameters: &Parameters, is_cancelled: bool) -> Repetition {
     let Seen { begin, end, tally } = seen;
     let elapsed_s = end.at.saturating_duration_since(begin.at).as_secs_f64();
@@ -94,7 +94,7 @@ fn repetition(seen: &Seen, parameters: &Parameters, is_cancelled: bool) -> Repet
     }
 }
 
-/// Stopped before anything counted.
+/// A repetition that was stopped before anything counted.
 fn nothing() -> Repetition {
     Repetition {
         begin_s: 0.0,
@@ -122,7 +122,7 @@ fn batches(begin: Batches, end: Batches) -> Batches {
     }
 }
 
-/// `None` also if a link broke meanwhile: a new connection counts from nothing.
+/// `None` also if a link broke meanwhile: a new connection counts from zero.
 fn packets(begin: &Look, end: &Look) -> Option<Packets> {
     let (b, e) = (begin.packets?, end.packets?);
     (begin.breaks == end.breaks).then(|| Packets {

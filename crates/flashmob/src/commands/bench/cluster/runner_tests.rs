@@ -1,4 +1,4 @@
-//! What two looks come to.
+//! Differences of counters.
 
 use std::time::{Duration, Instant};
 

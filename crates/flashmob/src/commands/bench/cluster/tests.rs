@@ -1,4 +1,4 @@
-//! What arguments and configuration allow.
+//! Validity of arguments and configuration.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The volume that is measured: what the configuration says of it, and its nodes of themselves.
+//! The volume that is measured: its configuration, and the facts that its nodes report.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use crate::commands::cluster::Sweep;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::{GatewayServer, Inside, Resident};
 
-/// How long nodes may take to link.
+/// Time limit for nodes to link.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often cancelling is looked for, and progress told.
+/// Interval of checks for cancellation, and of progress.
 pub const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// The configuration at `path`, with one volume left: that of this name, or the first.
+/// The configuration at `path`, with only one volume: that of this name, or the first.
 pub fn config(path: &Path, name: Option<&str>) -> anyhow::Result<Config> {
     let mut config = Config::load(path)?;
     let known: Vec<String> = config.volumes.iter().map(|volume| volume.name.clone()).collect();
@@ -29,7 +29,7 @@ pub fn config(path: &Path, name: Option<&str>) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// On how many nodes the load is put, one after the other: all, unless `wanted` says otherwise.
+/// The numbers of nodes for the load, in order: all nodes, unless `wanted` has others.
 pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     let volume = &config.volumes[0];
     let all = u32::try_from(volume.nodes.len()).unwrap_or(u32::MAX);
@@ -51,7 +51,7 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     Ok(if wanted.is_empty() { vec![all] } else { wanted.to_vec() })
 }
 
-/// What is known of the volume once its nodes have linked.
+/// The facts about the volume after its nodes have linked.
 #[derive(Clone, Debug)]
 pub struct Facts {
     nodes: Vec<NodeStatus>,
@@ -67,7 +67,7 @@ impl Facts {
         self.nodes.iter().take(nodes).filter_map(|node| node.size_bytes).sum()
     }
 
-    /// Bytes of a node's extent, of the smallest if they differ.
+    /// Bytes of a node's extent; the smallest if they differ.
     pub fn extent_bytes(&self) -> u64 {
         self.nodes.iter().filter_map(|node| node.size_bytes).min().unwrap_or(0)
     }
@@ -77,7 +77,7 @@ impl Facts {
         self.nodes.iter().take(nodes).filter(|node| node.modelled).count()
     }
 
-    /// Whether the first `nodes` nodes answer without I/O; an error if they are not all alike, or `said` and not so.
+    /// Whether the first `nodes` nodes answer without I/O; an error if they differ, or if `said` and they do I/O.
     pub fn is_no_io(&self, nodes: usize, said: bool) -> anyhow::Result<bool> {
         let asked = &self.nodes[..nodes.min(self.nodes.len())];
         let without = asked.iter().filter(|node| node.no_io).count();
@@ -90,7 +90,7 @@ impl Facts {
         Ok(without > 0)
     }
 
-    /// Whether requests fit into what they are put on.
+    /// Checks that requests fit into the range of the load.
     pub fn check(&self, sweep: &Sweep) -> anyhow::Result<()> {
         for point in &sweep.points {
             let range_bytes = self.range_bytes(point.nodes as usize);
@@ -106,7 +106,7 @@ impl Facts {
     }
 }
 
-/// Links with the nodes once and asks what they are; the first `asked` must answer. `None` if it was cancelled.
+/// Links with the nodes once and collects their facts; the first `asked` must answer. `None` if it was cancelled.
 pub fn learn(config: &Config, asked: usize, cancel: &AtomicBool) -> anyhow::Result<Option<Facts>> {
     let mut learner = Learner { asked, cancel, until: Instant::now() + READY_TIMEOUT, outcome: None };
     GatewayServer::open_native(config)?.run_with(&mut learner)?;
@@ -144,7 +144,7 @@ impl Resident for Learner<'_> {
     }
 }
 
-/// What keeps the load waiting for the first `asked` nodes of the only volume; `None` if nothing does.
+/// Why the load has to wait for the first `asked` nodes of the only volume; `None` if it need not.
 pub fn missing(status: &GatewayStatus, asked: usize) -> Option<String> {
     let volume = status.volumes.first()?;
     let is_unlinked = |node: &&NodeStatus| node.links.iter().any(|link| link.phase != LinkPhase::Ready);
@@ -167,7 +167,7 @@ pub fn missing(status: &GatewayStatus, asked: usize) -> Option<String> {
     })
 }
 
-/// The error of a volume that was waited for in vain.
+/// The error if a volume did not become ready in time.
 pub fn not_ready(why: &str) -> anyhow::Error {
     anyhow::anyhow!("the volume was not ready after {} s: {why}", READY_TIMEOUT.as_secs())
 }

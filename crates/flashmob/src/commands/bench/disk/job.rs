@@ -1,7 +1,7 @@
 //! Job files: the same settings as on the command line, in TOML.
 //!
-//! Each key is an option without its dashes; a list is a TOML list or a text with commas. So whatever the command line knows, a job
-//! file knows, with the same words and the same messages.
+//! Each key is an option without its dashes; a list is a TOML list or a text with commas. So job files support every
+//! option of the command line, with the same values and messages.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -21,7 +21,7 @@ pub fn load(path: &Path) -> anyhow::Result<Lines> {
     let name = path.display();
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    // What has no end tells no length.
+    // Special files have no length.
     let length = read.with_context(|| format!("cannot read the job file {name}"))? as u64;
     anyhow::ensure!(length <= FILE_BYTES_MAX, "{name}: larger than a job file may be ({FILE_BYTES_MAX} bytes)");
     let mut lines = parse(&text, &name.to_string())?;
@@ -43,7 +43,7 @@ pub fn parse(text: &str, file: &str) -> anyhow::Result<Lines> {
     let mut arguments: Vec<OsString> = Vec::new();
     for (key, value) in table.get_ref() {
         let (name, line) = (key.get_ref().as_ref(), line_of(key.span().start));
-        // Underscores are as usual in TOML as dashes are on command lines.
+        // TOML keys usually have underscores where command lines have dashes.
         let option = name.replace('_', "-");
         if !known.contains(&option.as_str()) {
             match nearest(&option, &known) {
@@ -64,7 +64,7 @@ pub fn parse(text: &str, file: &str) -> anyhow::Result<Lines> {
     }
     Lines::try_parse_from(arguments).map_err(|error| {
         let text = error.to_string();
-        // The first line says what is wrong; the others speak of a command line.
+        // The first line has the error; the others are about a command line.
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         anyhow::anyhow!("{file}: {first}")
     })

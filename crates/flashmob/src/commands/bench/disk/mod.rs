@@ -1,4 +1,4 @@
-//! `flashmob bench disk`: what its arguments mean, and its exit status.
+//! `flashmob bench disk`: its arguments and its exit status.
 
 pub mod job;
 mod preset;
@@ -78,13 +78,13 @@ pub struct DiskArgs {
     result: ResultArgs,
 }
 
-/// All settings, from every source.
+/// All settings, from all sources.
 struct Job {
     file: Option<PathBuf>,
     model: Option<String>,
     label: Option<String>,
     settings: Settings,
-    /// What of the preset was changed.
+    /// The preset's settings that were changed.
     changed: Vec<&'static str>,
 }
 
@@ -95,7 +95,7 @@ impl DiskArgs {
             None => Lines { settings: Settings::default(), file: None, model: None, label: None },
         };
         let (file, model) = match (&self.file, &self.model) {
-            // What the command line names is measured, whatever the job file names.
+            // The command line overrides the job file.
             (None, None) => (job.file, job.model),
             said => (said.0.clone(), said.1.clone()),
         };
@@ -106,7 +106,7 @@ impl DiskArgs {
     }
 }
 
-/// Measures as the arguments say.
+/// Measures according to the arguments.
 pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     let job = args.job()?;
@@ -121,7 +121,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
         (Some(_), Some(_)) => anyhow::bail!("a file and a model were given: give only one; a model uses no disk"),
         (None, None) => anyhow::bail!("nothing to measure: name a file, or a model with --model"),
         (None, Some(profile)) => {
-            // Points are checked before anything else is done.
+            // Points are checked first.
             let size_bytes = size_bytes.unwrap_or(SIZE_BYTES_DEFAULT);
             grid.points(size_bytes)?;
             (subject::model(profile, size_bytes, seed, grid.engine)?, false)

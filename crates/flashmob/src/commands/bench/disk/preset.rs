@@ -1,4 +1,4 @@
-//! What the papers measured on one device, as settings; and how they are shortened.
+//! The papers' measurements on one device, as settings; and how they are shortened.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use flashmob_core::units::MIB;
 
 use super::settings::{Lines, List, Settings};
 
-/// Least sizes and counts of a shortened preset: with less, nothing of what it shows would be left.
+/// Least sizes and counts of a shortened preset: with less, its effects would not show.
 const SIZE_BYTES_MIN: u64 = 16 * MIB;
-/// P3's have one size at every scale, so that one file serves all: the range of its schedulers, which stays as it is.
+/// P3's presets have one size at every scale, so that they can share a file: the range of its schedulers, which is not shortened.
 const P3_SIZE_BYTES_MIN: u64 = 128 * MIB;
-/// For each thread: before all of them have begun, few wait and schedulers have nothing to choose from.
+/// For each thread: until all threads have begun, few requests wait and schedulers have no choice.
 const READS_MIN: u64 = 64;
 const REPEAT_MIN: u32 = 3;
 const TIME_MIN: Duration = Duration::from_millis(250);
@@ -31,7 +31,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// As it would be written on a command line.
+    /// As on a command line.
     pub fn line(self) -> &'static str {
         match self {
             Preset::P1 => {
@@ -55,15 +55,15 @@ impl Preset {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
     }
 
-    /// Its settings, shortened to `scale` of their size and of their reads, time or repetitions; for a model in full size, and without the schedulers that
-    /// it does not have.
+    /// Its settings, shortened to `scale` of their size and of their reads, time or repetitions; for a model in full size, and without
+    /// schedulers that it does not support.
     pub fn settings(self, scale: f64, is_modelled: bool) -> Settings {
         let lines = Lines::try_parse_from(self.line().split_whitespace()).expect("a preset is a valid command line");
         let size_bytes_min = if self == Preset::P1 { SIZE_BYTES_MIN } else { P3_SIZE_BYTES_MIN };
         let size = lines.settings.size;
         let mut settings = scaled(lines.settings, scale, size_bytes_min);
         if is_modelled {
-            // That costs nothing, and distances are what models are about.
+            // The size costs a model nothing, and distances matter to it.
             settings.size = size;
         }
         if let (Some(List(names)), true) = (&mut settings.scheduler, is_modelled) {
@@ -79,7 +79,7 @@ fn scaled(mut settings: Settings, scale: f64, size_bytes_min: u64) -> Settings {
     }
     let part = |whole: u64, least: u64| ((whole as f64 * scale) as u64).max(least.min(whole));
     let size = |bytes: u64| part(bytes, size_bytes_min).next_multiple_of(MIB);
-    // A range is what a preset is about: over less of it steps are shorter, and more is answered from memory. No size is less.
+    // A preset's range is fixed: in a smaller one steps are shorter, and more requests hit the cache. The size is never smaller.
     settings.size = settings.size.map(size);
     let threads = settings.threads.iter().flat_map(|List(threads)| threads).max().copied().unwrap_or(1);
     settings.reads = settings.reads.map(|count| part(count, READS_MIN * u64::from(threads)));
@@ -88,7 +88,7 @@ fn scaled(mut settings: Settings, scale: f64, size_bytes_min: u64) -> Settings {
     settings
 }
 
-/// Reads a `--scale`.
+/// Parses `--scale`.
 pub fn scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if scale > 0.0 && scale <= 1.0 => Ok(scale),

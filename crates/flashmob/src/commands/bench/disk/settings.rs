@@ -1,4 +1,4 @@
-//! What can be chosen, in one form for the command line, job files and presets: each of them may leave things open.
+//! All settings, in one form for the command line, job files and presets: each of them may leave some open.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use flashmob_results::disk::{Cache, Engine, Operation, Pattern, Sync};
 
 use super::super::super::{MOMENT, size, time_in};
 
-/// Size of a file that is made, if nobody says another one.
+/// Default size of a file that is made.
 pub const SIZE_BYTES_DEFAULT: u64 = 1 << 30;
 const TIME_DEFAULT: Duration = Duration::from_secs(5);
 const REPEAT_DEFAULT: u32 = 3;
-/// The longest time of a repetition.
+/// Longest time of a repetition.
 const TIME_MAX: Duration = Duration::from_secs(1_000_000);
 
-/// Values that were given with commas between them.
+/// Values separated by commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 
@@ -91,10 +91,10 @@ pub struct Lines {
 }
 
 impl Settings {
-    /// These, and where they are silent, `below`.
+    /// These settings; open ones are taken from `below`.
     #[must_use]
     pub fn over(self, below: Settings) -> Settings {
-        // The two exclude each other, wherever they stand.
+        // The two exclude each other across sources.
         let (reads, time) = match (self.reads, self.time) {
             (None, None) => (below.reads, below.time),
             said => said,
@@ -118,7 +118,7 @@ impl Settings {
         }
     }
 
-    /// The names of what is other here than there, but for the seed: that changes nothing that a paper fixed.
+    /// The names of the settings that differ, except the seed: papers do not fix it.
     pub fn differing(&self, other: &Settings) -> Vec<&'static str> {
         let pairs = [
             ("size", self.size != other.size),
@@ -139,7 +139,7 @@ impl Settings {
         pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
 
-    /// All combinations that they name.
+    /// All combinations of them.
     pub fn grid(&self) -> anyhow::Result<Grid> {
         anyhow::ensure!(
             self.write || self.sync.is_none(),
@@ -177,7 +177,7 @@ impl Settings {
     }
 }
 
-/// A word of a result's vocabulary.
+/// An enum of the result format with its names.
 trait Vocabulary: Copy + 'static {
     const WHAT: &'static str;
     fn all() -> &'static [Self];
@@ -204,14 +204,14 @@ fn word<T: Vocabulary>(text: &str) -> Result<T, String> {
     })
 }
 
-/// The one of `words` that was probably meant.
+/// The most similar of `words`.
 pub fn nearest<'a>(text: &str, words: &[&'a str]) -> Option<&'a str> {
     let text = text.to_lowercase();
     let near = words.iter().map(|word| (strsim::jaro_winkler(&text, word), *word));
     near.filter(|(likeness, _)| *likeness > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
 }
 
-/// Each value once, in the order in which it was given.
+/// Each value once, in the given order.
 fn list<T: PartialEq>(text: &str, item: impl Fn(&str) -> Result<T, String>) -> Result<List<T>, String> {
     let mut values = Vec::new();
     for part in text.split(',').map(str::trim) {

@@ -1,4 +1,4 @@
-//! What is measured, made ready: the file found or made, the model set up.
+//! Preparing what is measured: opening or making the file, setting up the model.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,19 +11,19 @@ use flashmob_results::disk::{Engine, File, Model, Operation};
 use super::settings::SIZE_BYTES_DEFAULT;
 use crate::commands::tell::Teller;
 
-/// What is asked of the file.
+/// The requested file.
 pub struct Request<'a> {
     pub path: &'a Path,
-    /// What it shall have if it must be made.
+    /// Its size if it must be made.
     pub size_bytes: Option<u64>,
     pub operation: Operation,
     pub allow_overwrite: bool,
-    /// Of its content.
+    /// The seed of its content.
     pub seed: u64,
 }
 
-/// Finds the file or makes it; `check` looks at everything else that was asked for before anything is made. The second value is true if it was
-/// made now; nothing is returned if that was cancelled.
+/// Opens the file or makes it; `check` checks all other arguments before anything is made. The second value is true if it was made
+/// now; `None` if that was cancelled.
 pub fn file(
     request: &Request<'_>,
     check: impl FnOnce(u64) -> Result<(), DiskError>,
@@ -31,7 +31,7 @@ pub fn file(
     teller: &mut Teller,
 ) -> anyhow::Result<Option<(Subject, bool)>> {
     let path = request.path;
-    // Also a link that leads nowhere is something that is there.
+    // A dangling link exists as well.
     let is_missing = path.symlink_metadata().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
     if is_missing {
         let size_bytes = request.size_bytes.unwrap_or(SIZE_BYTES_DEFAULT);
@@ -93,7 +93,7 @@ pub fn model(profile: &str, size_bytes: u64, seed: u64, engine: Engine) -> anyho
     Ok(Subject::Model(ModelSubject::new(profile, size_bytes, seed)?))
 }
 
-/// The file, as results name it.
+/// The file, in the format of results.
 pub fn file_record(subject: &Subject) -> Option<File> {
     match subject {
         Subject::File(file) => Some(File {
@@ -106,7 +106,7 @@ pub fn file_record(subject: &Subject) -> Option<File> {
     }
 }
 
-/// The model, as results name it.
+/// The model, in the format of results.
 pub fn model_record(subject: &Subject) -> Option<Model> {
     match subject {
         Subject::File(_) => None,

@@ -1,4 +1,4 @@
-//! The result for people.
+//! The result as text.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub fn render(document: &Document) -> String {
     let Measurement::Disk(disk) = &document.measurement else { return String::new() };
     let mut text = String::new();
     // Writing to a String cannot fail.
-    // One run has one state of the page cache: a column of it would only take room.
+    // One run has one state of the page cache: it needs no column.
     let cache = disk.points.first().map_or(String::new(), |p| format!(", {}", p.parameters.cache));
     let _ = writeln!(text, "{}{cache}", harmless(&heading(document, disk)));
     if disk.points.is_empty() {
@@ -67,7 +67,7 @@ fn points(text: &mut String, disk: &Disk) {
         let rate = point.summary.requests_per_second;
         let figures = vec![
             number(rate.median),
-            // As a part of the median: two more rates would not fit into 80 columns.
+            // As a part of the median: two more rates would exceed 80 columns.
             if point.summary.repetitions > 1 { format!("{}%", number(100.0 * rate.relative())) } else { "-".into() },
             number(point.summary.bytes_per_second.median / 1000.0),
             us(point, 50.0),
@@ -80,7 +80,7 @@ fn points(text: &mut String, disk: &Disk) {
     aligned(text, &columns, &figures, rows);
 }
 
-/// What sets points apart.
+/// The columns in which points differ.
 fn columns(disk: &Disk) -> Vec<Column> {
     let differs = |of: fn(&Point) -> String| disk.points.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
     let operation: fn(&Point) -> String = |p| p.parameters.operation.to_string();
@@ -103,7 +103,7 @@ fn columns(disk: &Disk) -> Vec<Column> {
     columns
 }
 
-/// Commands of the device, those with a step upward and those with one downward apart.
+/// Commands of the device: those with a step upward, and those with a step downward.
 fn steps(text: &mut String, disk: &Disk) {
     let of = disk.points.iter().filter_map(|point| Some((point, point.commands.as_ref()?)));
     let rows: Vec<_> = of
@@ -127,7 +127,7 @@ fn steps(text: &mut String, disk: &Disk) {
     aligned(text, &columns(disk), &figures, rows.into_iter());
 }
 
-/// A line for each, below a heading: words to the left, numbers to the right.
+/// A line for each, below a heading: text left-aligned, numbers right-aligned.
 fn aligned<'a>(
     text: &mut String,
     columns: &[Column],

@@ -1,4 +1,4 @@
-//! What makes a result doubtful as a whole; single points have their own reasons.
+//! Reasons to doubt a result as a whole; single points have their own.
 
 use flashmob_core::units::Bytes;
 use flashmob_host::emulation;
@@ -6,8 +6,8 @@ use flashmob_results::disk::{Cache, Disk};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 
-/// Puts what concerns the whole result before what is there. `changed` names what differs from the preset, `wanted_bytes` is the size that
-/// was asked for.
+/// Inserts warnings about the whole result before the existing ones. `changed` names the differences from the preset, `wanted_bytes` is the
+/// requested size.
 pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wanted_bytes: Option<u64>) {
     let Measurement::Disk(disk) = &document.measurement else { return };
     let mut warnings: Vec<Warning> = emulation::doubt(&document.device).into_iter().collect();
@@ -44,7 +44,7 @@ pub fn add_warnings(document: &mut Document, mut changed: Vec<&'static str>, wan
     document.warnings = warnings;
 }
 
-/// The doubt that caches below the page cache hold what is read.
+/// The warning that caches below the page cache hold the file.
 pub(super) fn small_file(disk: &Disk, memory_bytes: u64) -> Option<Warning> {
     let file = disk.file.as_ref()?;
     let cold = disk.points.iter().map(|p| &p.parameters).filter(|p| p.cache == Cache::Cold);

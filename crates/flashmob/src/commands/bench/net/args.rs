@@ -1,4 +1,4 @@
-//! The arguments, and the points that lists of them make.
+//! The arguments, and the points that are combinations of their lists.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use flashmob_results::net::{Direction, Messages, Parameters, Path, Protocol};
 use crate::commands::result_args::ResultArgs;
 use crate::commands::time;
 
-/// What datagrams are sent at unless a rate is given, as iperf3 does: 1 Mbit/s.
+/// Default rate of datagrams, as in iperf3: 1 Mbit/s.
 const UDP_RATE_DEFAULT: u64 = 1_000_000;
 /// Longest time that is omitted, as in iperf3.
 const OMIT_MAX: Duration = Duration::from_secs(60);
@@ -146,7 +146,7 @@ impl LoadArgs {
     /// All combinations: messages change slowest, then direction, streams, congestion control, window and rate.
     ///
     /// # Errors
-    /// A length that cannot be sent.
+    /// A length that is not possible.
     pub fn points(&self, path: Option<&Path>) -> anyhow::Result<Vec<Parameters>> {
         let protocol = match (self.udp, self.messages.is_empty()) {
             (true, _) => Protocol::Udp,
@@ -186,7 +186,7 @@ impl LoadArgs {
         Ok(points)
     }
 
-    /// Which ways; of messages always up.
+    /// Directions; always up for messages.
     #[must_use]
     pub fn directions(&self) -> Vec<Direction> {
         match (self.reverse, self.bidir) {
@@ -197,7 +197,7 @@ impl LoadArgs {
         }
     }
 
-    /// Bytes of a write; 0 where only the connection tells what fits.
+    /// Bytes of a write; 0 if the connection determines them.
     fn block_bytes(&self, protocol: Protocol) -> anyhow::Result<u32> {
         let (least, most, default) = match protocol {
             Protocol::Udp => (DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX, 0),
@@ -214,7 +214,7 @@ impl LoadArgs {
         }
     }
 
-    /// How one point is measured.
+    /// The parameters for measuring one point.
     #[must_use]
     pub fn plan(&self, point: &Parameters) -> Plan {
         Plan {
@@ -232,14 +232,14 @@ impl LoadArgs {
         }
     }
 
-    /// Seconds that one repetition takes; `None` if bytes say when it ends.
+    /// Duration of one repetition in seconds; `None` if bytes end it.
     #[must_use]
     pub fn expected_s(&self) -> Option<f64> {
         self.bytes.is_none().then(|| (self.time + self.omit).as_secs_f64())
     }
 }
 
-/// What was listed, or nothing chosen.
+/// The values of the list; a single `None` for an empty list.
 fn options<T: Clone>(list: &[T]) -> Vec<Option<T>> {
     if list.is_empty() { vec![None] } else { list.iter().cloned().map(Some).collect() }
 }
@@ -247,7 +247,7 @@ fn options<T: Clone>(list: &[T]) -> Vec<Option<T>> {
 /// The host and the port of `HOST`, `HOST:PORT`, `[IPv6]:PORT` or a bare IPv6 address.
 ///
 /// # Errors
-/// The port is none.
+/// The port is invalid.
 pub fn host_and_port(text: &str, port: u16) -> anyhow::Result<(String, u16)> {
     let number = |text: &str| {
         let port = text.parse::<u16>().ok().filter(|&port| port > 0);
@@ -262,12 +262,12 @@ pub fn host_and_port(text: &str, port: u16) -> anyhow::Result<(String, u16)> {
     }
 }
 
-/// Bits a second; 0 is no limit.
+/// Bits per second; 0 is no limit.
 pub fn rate(text: &str) -> Result<u64, String> {
     flashmob_text::parse_bit_rate(text, 0.0..=1e15).map(|rate| rate as u64)
 }
 
-/// A time in whole seconds, as iperf3's protocol has it.
+/// A time in whole seconds, as in iperf3's protocol.
 fn omitted(text: &str) -> Result<Duration, String> {
     let time = crate::commands::time_in(Duration::ZERO..=OMIT_MAX)(text)?;
     if time.subsec_nanos() == 0 { Ok(time) } else { Err(format!("'{text}' is not in whole seconds, such as 3s")) }

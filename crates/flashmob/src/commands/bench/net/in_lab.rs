@@ -1,4 +1,4 @@
-//! Two hosts with a modelled path between them: a lab of its own for each path, in which this very program is client and server.
+//! Two hosts with a modelled path between them: a lab for each path, in which this program is client and server.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -11,21 +11,21 @@ use flashmob_results::{Document, Measurement, merge, read};
 
 use crate::commands::own_runs::{self, Ended};
 
-/// What 'flashmob lab' ends with if the command was well but the lab was late, and if it could not be made.
+/// Exit statuses of 'flashmob lab' if the command succeeded but the lab was late, and if it could not be set up.
 const STATUS_LATE: i32 = crate::lab::STATUS_LATE as i32;
 const STATUS_NO_LAB: i32 = crate::lab::STATUS_IMPOSSIBLE as i32;
-/// The first two values of a host's `tcp_rmem` where the third is set: what is kept when memory is short, and what sockets begin with
-/// unless that is more than they may have.
+/// The first two values of a host's `tcp_rmem` where the third is set: the minimum under memory pressure, and the initial size,
+/// unless that exceeds the maximum.
 const RECEIVE_MIN_BYTES: u64 = 4_096;
 const RECEIVE_DEFAULT_BYTES: u64 = 131_072;
 /// The server's address in a lab with one node.
 const SERVER: &str = "10.77.0.2";
 
-/// Sets the host's receive maximum if there is one to set, then does what is asked for. Its arguments are the three values (or nothing) and the
+/// Sets the host's receive maximum if there is one, then runs the command. Its arguments are the three values (or nothing) and the
 /// command.
 const SERVE: &str = r#"[ -z "$2" ] || echo "$1 $2 $3" >/proc/sys/net/ipv4/tcp_rmem || exit 1; shift 3; exec "$@""#;
 
-/// Runs clients one after the other. Who stops it stops the one that runs, which saves what it has; a shell by itself would let it run on.
+/// Runs clients one after the other. A signal stops the running client, which saves its results; a shell alone would let it run on.
 const CLIENTS: &str = r#"status=0 stopped= child= capture=
 trap 'stopped=1; kill -TERM $child $capture 2>/dev/null' INT TERM
 client() {
@@ -39,44 +39,44 @@ client() {
 /// A path between two hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabPath {
-    /// Added round trip.
+    /// Added round-trip time.
     pub rtt_us: u64,
-    /// Of a million packets so many are lost, each way.
+    /// Packet loss each way, in parts per million.
     pub loss_ppm: u32,
-    /// What it carries each way.
+    /// Rate each way.
     pub rate_bits_per_second: u64,
-    /// Packets that wait at its entry at most.
+    /// Queue limit at its entry, in packets.
     pub queue_packets: u32,
-    /// What receive buffers grow to in the client's host; `None`: as everywhere.
+    /// Maximum of receive buffers in the client's host; `None`: the default.
     pub client_receive_max_bytes: Option<u64>,
     /// The same in the server's host.
     pub server_receive_max_bytes: Option<u64>,
-    /// Where chance comes from.
+    /// Random seed.
     pub seed: u64,
 }
 
-/// Packets that are captured in the client's host meanwhile.
+/// A packet capture in the client's host.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// How long.
+    /// Its duration.
     pub seconds: f64,
-    /// What the result is called.
+    /// The result's label.
     pub label: String,
-    /// Where it is saved.
+    /// The result's file.
     pub save: PathBuf,
 }
 
 impl LabPath {
-    /// The air as the lab takes it.
+    /// The air profile for the lab.
     #[must_use]
     pub fn air(&self) -> String {
-        // What a round trip has more than twice the whole microseconds is less than anybody measures.
+        // Fractions of a microsecond are negligible.
         let (delay_us, loss) = (self.rtt_us / 2, f64::from(self.loss_ppm) / 10_000.0);
         let (rate, queue) = (self.rate_bits_per_second, self.queue_packets);
         format!("wan,rate={rate}bit,delay={delay_us}us,loss={loss}%,queue={queue}")
     }
 
-    /// In words, for progress.
+    /// A description, for progress.
     #[must_use]
     pub fn words(&self) -> String {
         let mut words = format!("RTT {} ms", self.rtt_us as f64 / 1e3);
@@ -86,7 +86,7 @@ impl LabPath {
         words
     }
 
-    /// What to give this program so that it makes the lab and runs these clients in it, one after the other; each saves to its own file.
+    /// Arguments with which this program sets up the lab and runs these clients in it, one after the other; each saves to its own file.
     #[must_use]
     pub fn arguments(
         &self,
@@ -132,7 +132,7 @@ impl LabPath {
         arguments
     }
 
-    /// Makes the lab and measures; nothing if it was stopped before there was anything.
+    /// Sets up the lab and measures; `None` if it was stopped before there were results.
     pub fn measure(
         &self,
         loads: &[Vec<String>],
@@ -144,7 +144,7 @@ impl LabPath {
         let program = std::env::current_exe().context("cannot find this program")?;
         let saves: Vec<PathBuf> = (0..loads.len()).map(|nth| folder.join(format!("load-{nth}.json"))).collect();
         for save in saves.iter().chain(capture.map(|capture| &capture.save)) {
-            // What an earlier run left must not pass for this one's.
+            // A file of an earlier run must not be taken for this one's.
             let _ = std::fs::remove_file(save);
         }
         let ended = own_runs::run(&self.arguments(&program, loads, &saves, capture), stop, tick)?;
@@ -159,10 +159,10 @@ impl LabPath {
         Ok(Some(merge::nets(parts)?))
     }
 
-    /// What the client could not know: what was set of the hosts.
+    /// Adds what the client could not know: the hosts' settings.
     fn completed(&self, mut document: Document) -> Document {
         document.seed = self.seed;
-        // Each client says of its own path that it was modelled: what the path was stands with each point.
+        // Each client warns that its path was modelled: here each point has its path.
         document.warnings.retain(|warning| warning.code != Code::Modelled);
         document.warnings.push(modelled());
         if let Measurement::Net(net) = &mut document.measurement {
@@ -180,7 +180,7 @@ impl LabPath {
 
     fn judge(&self, ended: &Ended, all: bool) -> anyhow::Result<()> {
         let Ended { status, said, was_stopped } = ended;
-        // What was late is void and says so itself.
+        // Late repetitions are void, and marked as such.
         if *was_stopped || (all && [Some(0), Some(STATUS_LATE)].contains(&status.code())) {
             return Ok(());
         }
@@ -201,13 +201,13 @@ impl LabPath {
     }
 }
 
-/// That a path was modelled, as a doubt about the whole.
+/// The warning that a path was modelled.
 #[must_use]
 pub fn modelled() -> Warning {
     Warning::new(Code::Modelled, "modelled: the path between the hosts, by 'wan'; TCP and the programs were real")
 }
 
-/// As one word of a shell.
+/// Quoted as one shell word.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! A sweep over modelled paths: a lab for each, and one result of all.
+//! A sweep over modelled paths: a lab for each, and one result for all.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::commands::own_runs;
 use crate::commands::tell::{self, STATUS_INTERRUPTED};
 use crate::commands::words;
 
-/// Measures over each path of the arguments.
+/// Measures over each path in the arguments.
 pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     for name in &args.load.congestion {
         check_congestion(name)?;
@@ -35,7 +35,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
         teller.progress(done as f64 / paths.len() as f64);
         match path.measure(std::slice::from_ref(&load), folder.path(), None, &stop, &|| {}) {
             Ok(part) => parts.extend(part),
-            // The first failure will be that of all; later ones may be this path's alone.
+            // If the first one fails, the others will as well; later failures may concern one path only.
             Err(error) if parts.is_empty() => return Err(error),
             Err(error) => {
                 failed = true;
@@ -61,13 +61,13 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     Ok(status(document.net().map_or(&[], |net| &net.points), interrupted))
 }
 
-/// The doubt about a sweep that lacks paths.
+/// The warning about a sweep with missing paths.
 fn missing(measured: usize, all: usize) -> Option<Warning> {
     let text = format!("{measured} of {all} paths were measured: the sweep was stopped, or the others failed");
     (measured < all).then(|| Warning::new(Code::Interrupted, text))
 }
 
-/// The load as arguments again, for the client within a lab.
+/// The load as arguments for the client within a lab.
 fn words_of(load: &LoadArgs, repeat: u32) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut option = |name: &str, value: String| words.extend([name.to_string(), value]);

@@ -1,4 +1,4 @@
-//! What is said while it runs, as iperf3 says it: a line for each stream and interval, and their sum.
+//! Output while it runs, as iperf3's: a line for each stream and interval, and their sum.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use flashmob_results::net::{Direction, Flow, Interval, Parameters, Protocol, Rep
 use flashmob_text::Bytes;
 pub use flashmob_text::bits_per_second as bits;
 
-/// The line over the lines; it says which columns there are.
+/// The heading above the lines.
 pub fn heading(parameters: &Parameters) -> String {
     let mut line = format!("[ ID]{} Interval           Transfer     Bitrate      ", way_title(parameters));
     line.push_str(match parameters.protocol {
@@ -28,7 +28,7 @@ fn way(parameters: &Parameters, direction: Direction) -> &'static str {
     }
 }
 
-/// What all streams did in one interval.
+/// The lines of all streams for one interval.
 pub fn intervals(all: &[Interval], parameters: &Parameters) -> String {
     let mut text = String::new();
     for interval in all {
@@ -75,7 +75,7 @@ fn begin(id: &str, p: &Parameters, direction: Direction, begin_s: f64, end_s: f6
     format!("[{id}]{} {begin_s:6.2}-{end_s:<6.2} s  {:>11}  {:>14}", way(p, direction), transfer(bytes), bits(rate))
 }
 
-/// What a sender's TCP did; of a receiver's only the round-trip time means something.
+/// A sender's TCP state; of a receiver's only the round-trip time is meaningful.
 fn connection(tcp: &TcpEnd, is_sender: bool) -> String {
     if is_sender {
         let window = transfer(tcp.congestion_window_bytes);
@@ -92,7 +92,7 @@ fn datagrams(udp: &Udp, is_sender: bool) -> String {
     format!("  {:6.3} ms  {}/{} ({:.2}%)", udp.jitter_ms, udp.lost, udp.sent, 100.0 * udp.lost_fraction())
 }
 
-/// The sums of a repetition: what each end counted.
+/// The sums of a repetition: the counts of each end.
 pub fn sums(repetition: &Repetition, parameters: &Parameters) -> String {
     let mut text = String::from("- - - - - - - - - - - - - - - - - - - - - - - - -\n");
     let s = repetition.elapsed_s;
@@ -137,7 +137,7 @@ fn flow_sums(text: &mut String, id: &str, flow: &Flow, parameters: &Parameters, 
     let line = |bytes: u64, rate: f64| {
         format!(
             "[{id}]{} {:6.2}-{s:<6.2} s  {:>11}  {:>14}",
-            // The answers of messages go down, whatever was chosen.
+            // Answers of messages go down, whatever the direction.
             if parameters.messages.is_some() {
                 if flow.direction == Direction::Up { "[asks]" } else { "[says]" }
             } else {
@@ -157,7 +157,7 @@ fn flow_sums(text: &mut String, id: &str, flow: &Flow, parameters: &Parameters, 
     let _ = writeln!(text, "{}{lost:7}  receiver", line(flow.received_bytes, flow.received_bits_per_second));
 }
 
-/// Each end of each stream of which something is known; of many streams only the first, as an example.
+/// Each end of each stream with data; of many streams only the first, as an example.
 fn ends(repetition: &Repetition) -> Vec<(String, &TcpEnd, bool)> {
     let mut ends = Vec::new();
     for direction in [Direction::Up, Direction::Down] {

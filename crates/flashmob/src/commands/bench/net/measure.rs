@@ -1,4 +1,4 @@
-//! Points in rounds: each round measures every point once, so that whatever changes with time touches all of them alike.
+//! Points in rounds: each round measures every point once, so that changes over time affect all points equally.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::commands::cluster::STATUS_VOID;
 use crate::commands::tell::{self, Begun, Output, STATUS_INTERRUPTED, Teller};
 use crate::lab::status as lab;
 
-/// How often a server that is not there yet is tried.
+/// Interval of attempts to reach a server that is not up yet.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
-/// Measures all points of the arguments.
+/// Measures all points in the arguments.
 pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     let (host, port) = host_and_port(args.connect.as_deref().unwrap_or_default(), args.port)?;
@@ -62,7 +62,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     let document = record::document(subject, sweep.rows, failure.as_ref());
     args.result.save(&document)?;
     if is_single && args.result.output == Output::Table {
-        // The lines have said it all, but what makes it doubtful.
+        // The lines have shown everything but the warnings.
         say(&table::doubts(&document));
     } else {
         teller.end(&document)?;
@@ -73,7 +73,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// How it ends.
+/// The exit status.
 pub fn status(points: &[Point], interrupted: bool) -> ExitCode {
     if interrupted {
         ExitCode::from(STATUS_INTERRUPTED)
@@ -84,7 +84,7 @@ pub fn status(points: &[Point], interrupted: bool) -> ExitCode {
     }
 }
 
-/// A line for people; whoever reads may go.
+/// A line for people; a closed output is ignored.
 fn say(text: &str) {
     let mut out = std::io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -99,12 +99,12 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// One run alone tells its story line by line.
+    /// A single run is shown line by line.
     fn is_single(&self) -> bool {
         self.rows.len() == 1 && self.args.repeat == 1
     }
 
-    /// Measures every point in every round. An error that comes after something was measured is given back beside it.
+    /// Measures every point in every round. An error after the first measurement is returned with the results.
     fn run(&mut self, begun: Instant, cancel: &AtomicBool, teller: &mut Teller) -> anyhow::Result<Option<NetError>> {
         let tells_lines = self.is_single() && self.args.result.output == Output::Table;
         let all = f64::from(self.args.repeat) * self.rows.len() as f64;
@@ -141,7 +141,7 @@ impl Sweep<'_> {
                         log::info!("stopped{}", if done > 0.0 { "" } else { "; nothing was measured" });
                         return Ok(None);
                     }
-                    // What was measured until then is worth keeping.
+                    // Earlier measurements are kept.
                     Err(Failure::Net(error)) if done > 0.0 => return Ok(Some(error)),
                     Err(Failure::Net(error)) => return Err(error.into()),
                     Err(Failure::Lab(error)) => return Err(error),
@@ -152,7 +152,7 @@ impl Sweep<'_> {
                     say(&lines::sums(&repetition, &parameters));
                 }
                 let (parameters, repetitions) = &mut self.rows[at];
-                // Now it is known what fits into a datagram.
+                // The connection has determined the size of a datagram.
                 parameters.block_bytes = run.block_bytes;
                 teller.tell(&Event::NetRepetition {
                     round,
@@ -165,7 +165,7 @@ impl Sweep<'_> {
         Ok(None)
     }
 
-    /// The server may still come.
+    /// Whether to wait for the server.
     fn may_wait(&self) -> bool {
         self.args.wait.is_some_and(|wait| self.begun.elapsed() < wait)
     }
@@ -181,7 +181,7 @@ impl Sweep<'_> {
         let plan = self.args.load.plan(parameters);
         let mut run = loop {
             match run_once(&self.target, &plan, cancel, watch) {
-                // Whoever starts both ends at once does not know which is up first.
+                // If both ends are started at once, either may be up first.
                 Err(NetError::Refused { .. }) if self.may_wait() && !cancel.load(Ordering::Relaxed) => {
                     std::thread::sleep(TRY_EVERY);
                 }
@@ -196,13 +196,13 @@ impl Sweep<'_> {
     }
 }
 
-/// What ends a repetition without a result.
+/// A failure of a repetition.
 enum Failure {
     Net(NetError),
     Lab(anyhow::Error),
 }
 
-/// The modelled path, if the lab's air is one of lines.
+/// The modelled path, if the lab's air consists of lines.
 fn path_of(profile: &str) -> Option<Path> {
     let air = flashmob_lab::air::Profile::parse(profile).ok()?;
     record::path(profile, &air)

@@ -1,12 +1,12 @@
-//! `flashmob bench net`: what its arguments mean.
+//! `flashmob bench net`: its arguments.
 //!
-//! - [`args`]: the arguments, and the points that lists of them make
+//! - [`args`]: the arguments, and the points that are combinations of their lists
 //! - [`measure`]: points in rounds, and the exit status
 //! - [`serve`]: the server
 //! - [`path_args`], [`labs`], [`in_lab`]: modelled paths, a lab for each
-//! - [`lines`]: what is said while it runs, as iperf3 says it
-//! - [`table`]: the result for people
-//! - [`record`]: the document, with what makes its figures doubtful
+//! - [`lines`]: output while it runs, as iperf3's
+//! - [`table`]: the result as text
+//! - [`record`]: the document, with reasons to doubt its figures
 
 mod args;
 mod lines;

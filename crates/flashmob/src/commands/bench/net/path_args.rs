@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::in_lab::LabPath;
 
-/// What a path carries unless told otherwise, each way.
+/// Default rate of a path, each way.
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-/// Microseconds, so that what is written is read the same: whole ones are finer than the lab keeps time.
+/// Whole microseconds of these are exact, and finer than the lab's timing.
 const RTT_MS_MAX: f64 = 20_000.0;
 
 /// A path between two hosts of this machine, modelled: instead of --connect and --server.
@@ -37,7 +37,7 @@ pub struct PathArgs {
 }
 
 impl PathArgs {
-    /// A path was asked for.
+    /// Whether a path was requested.
     #[must_use]
     pub fn is_given(&self) -> bool {
         !self.rtt.is_empty()
@@ -62,23 +62,23 @@ impl PathArgs {
     }
 }
 
-/// Reads a round trip.
+/// Parses a round-trip time.
 pub fn rtt_ms(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim().trim_end_matches("ms").parse().ok();
     number.filter(|ms| (0.0..=RTT_MS_MAX).contains(ms)).ok_or_else(|| format!("must be 0 to {RTT_MS_MAX} milliseconds"))
 }
 
-/// Reads a loss in percent.
+/// Parses a loss in percent.
 fn loss_ppm(text: &str) -> Result<u32, String> {
     flashmob_text::parse_percent(text).map(|percent| (percent * 1e4).round() as u32)
 }
 
-/// Reads what a path carries: as the lab's paths may.
+/// Parses a path's rate, within the lab's limits.
 pub fn path_rate(text: &str) -> Result<u64, String> {
     flashmob_text::parse_bit_rate(text, 1e3..=1e11).map(|rate| rate as u64)
 }
 
-/// Reads a receive maximum: less is kept for no socket, and the kernel's numbers end at 31 bits.
+/// Parses a receive maximum: no socket has less, and the kernel's values have 31 bits.
 pub fn receive_max(text: &str) -> Result<u64, String> {
     let bytes = crate::commands::size(text)?;
     if (4_096..=i32::MAX as u64).contains(&bytes) { Ok(bytes) } else { Err("must be 4KiB to 2047MiB".to_string()) }

@@ -1,4 +1,4 @@
-//! The document, with what makes its figures doubtful.
+//! The document, with reasons to doubt its figures.
 
 use flashmob_bench::net::NetError;
 use flashmob_host::{device, emulation};
@@ -12,25 +12,25 @@ use flashmob_results::{Document, Measurement};
 use crate::commands::tell::Begun;
 use crate::lab::lateness::is_late;
 
-/// Distance of the fastest and the slowest repetition, as a fraction of the median.
+/// Largest acceptable difference of the fastest and the slowest repetition, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;
-/// Less time than this is mostly TCP's beginning.
+/// Shorter times are mostly TCP's slow start.
 const TIME_S_MIN: f64 = 0.9;
-/// Requests beyond the 99th percentile that it must rest on.
+/// Least number of requests beyond the 99th percentile.
 const SAMPLES_BEYOND_MIN: f64 = 5.0;
 
-/// What was measured, beside the points.
+/// Facts about the measurement, beside the points.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What was real of it.
+    /// Which parts were real.
     pub setting: Setting,
-    /// As the user named it.
+    /// The server as the user named it.
     pub server: String,
-    /// As the user calls the path.
+    /// The user's label.
     pub label: Option<String>,
-    /// When it began.
+    /// Its start.
     pub begun: Begun,
-    /// It was stopped.
+    /// It was interrupted.
     pub interrupted: bool,
 }
 
@@ -62,12 +62,12 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
     Document { interrupted: subject.interrupted || failure.is_some(), label: subject.label, ..document }
 }
 
-/// The doubts that a point's figures themselves raise.
+/// Warnings about a point, from its figures.
 fn of_point(point: &Point) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut add = |code, text: String| warnings.push(Warning::new(code, text));
     let (repetitions, summary) = (&point.repetitions, &point.summary);
-    // One that was stopped is void as well, and says so elsewhere.
+    // Interrupted ones are void as well, and reported elsewhere.
     let was_late = |r: &&Repetition| r.is_void && r.lateness.as_ref().is_some_and(is_late);
     let late = repetitions.iter().filter(was_late).count();
     if late > 0 {
@@ -115,7 +115,7 @@ fn of_point(point: &Point) -> Vec<Warning> {
     warnings
 }
 
-/// The modelled path of a lab whose air is of lines, as it is between a wireless port and a wired one.
+/// The modelled path of a lab whose air consists of lines, as between a wireless port and a wired one.
 #[must_use]
 pub fn path(name: &str, air: &Profile) -> Option<Path> {
     match &air.medium {

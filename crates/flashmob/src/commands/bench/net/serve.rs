@@ -1,4 +1,4 @@
-//! The server: what it says of itself.
+//! The server, and its log.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The result of a sweep for people.
+//! The result of a sweep as text.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ type Column = (&'static str, fn(&Point) -> String);
 fn points(text: &mut String, net: &Net) {
     let has = |of: fn(&Point) -> bool| net.points.iter().any(of);
     let mut columns: Vec<Column> = Vec::new();
-    // Where all points have one path, it stands above.
+    // A path that all points share is shown above.
     if net.points.iter().any(|p| p.parameters.path != net.points[0].parameters.path) {
         columns.push(("added RTT", |p| of_path(p, |path| format!("{} ms", path.rtt_ms))));
         columns.push(("loss", |p| of_path(p, |path| format!("{}%", path.loss_percent))));
@@ -116,14 +116,14 @@ fn milliseconds(point: &Point, percent: f64) -> String {
     }
 }
 
-/// As the senders knew it at the end, the mean of all of them.
+/// The mean of the senders' values at the end.
 fn round_trip(point: &Point) -> Option<f64> {
     let senders = point.repetitions.iter().flat_map(|r| &r.streams).filter_map(|s| s.sender.as_ref());
     let (sum, count) = senders.fold((0.0, 0), |(sum, count), tcp| (sum + tcp.rtt_ms, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Doubts: those of the whole, and those of points.
+/// Warnings: those of the whole result, and those of points.
 pub fn doubts(document: &Document) -> String {
     tell::doubts(&document.warnings, document.net().into_iter().flat_map(|net| &net.points).flat_map(|p| &p.warnings))
 }

@@ -1,4 +1,4 @@
-//! A capture out of a file or a pipe.
+//! A capture from a file or a pipe.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,14 +13,14 @@ use flashmob_flows::{Analyzer, Limits};
 use super::Heard;
 use crate::commands::tell;
 
-/// The progress is looked at so often.
+/// Packets between updates of the progress.
 const LOOKED_AT_PACKETS: u64 = 4096;
 
 /// Reads all of it.
 pub fn read(path: &Path, port: Option<u16>, limits: Limits) -> anyhow::Result<Heard> {
     let source = path.display().to_string();
     if path == Path::new("-") {
-        // Who stops a pipe by Ctrl-C stops both ends; what is in it still comes, so it is read to its end.
+        // Ctrl-C in a pipe stops both programs; the remaining data still arrives, so it is read to its end.
         tell::on_signal()?;
         return analyze(io::stdin().lock(), "standard input".into(), None, port, limits, None);
     }

@@ -1,6 +1,6 @@
-//! Packets of an interface, captured by tcpdump: the first bytes and the length of each, until the time is over or somebody stops it.
+//! Packets of an interface, captured by tcpdump: the first bytes and the length of each, until the time is over or a signal.
 //!
-//! It sends none, and keeps no more of a packet than its headers.
+//! It sends no packets, and keeps only their headers.
 
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ use crate::commands::tell;
 use crate::commands::whole_file::WholeFile;
 use crate::process::end_with_parent;
 
-/// Bytes kept of a packet: headers of Ethernet, IPv6 and TCP with all their options, and some extension headers.
+/// Bytes kept of a packet: headers of Ethernet, IPv6 and TCP with all options, and some extension headers.
 const KEPT_BYTES: u32 = 160;
 /// Buffer of the kernel, in KiB: some 30,000 packets.
 const BUFFER_KIB: u32 = 8 << 10;
@@ -32,12 +32,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// # Errors
 /// tcpdump is not installed, not permitted, or does not know the interface; the packets cannot be written.
 pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> anyhow::Result<Heard> {
-    // Before anything else: a signal that comes early ends the capture, not this program.
+    // First, so that an early signal ends the capture, not this program.
     let cancel = tell::on_signal()?;
     let mut keeper = args.write.as_deref().map(Keeper::begin).transpose()?;
     let mut child = start(interface)?;
     let (mut said, mut words) = (BufReader::new(child.stderr.take().context("no stderr")?), Vec::new());
-    // It says that it listens, or why it cannot.
+    // It reports that it listens, or why it cannot.
     while !String::from_utf8_lossy(&words).contains("listening on") {
         if said.read_until(b'\n', &mut words)? == 0 {
             let status = child.wait()?;
@@ -69,7 +69,7 @@ pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> any
         }
     });
     if outcome.is_err() {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -86,7 +86,7 @@ pub(super) fn listen(args: &AnalyzeArgs, interface: &str, limits: Limits) -> any
         lost_packets: Some(lost_packets),
         ended_by: (!status.success()).then(|| format!("tcpdump ended with {status}: {}", said.trim())),
         is_interrupted: args.time.is_some() && cancel.load(Ordering::Relaxed),
-        // The lab tells its commands where it is.
+        // The lab sets this variable for its commands.
         is_modelled: std::env::var_os("FLASHMOB_LAB").is_some(),
     })
 }
@@ -98,16 +98,16 @@ pub fn check_tcpdump() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the capture. In immediate mode the kernel holds back nothing when it ends.
+/// Starts the capture. In immediate mode the kernel holds back no packets at the end.
 fn start(interface: &str) -> anyhow::Result<Child> {
     let mut command = Command::new("tcpdump");
     command.args(["-n", "-i", interface, "-w", "-", "--immediate-mode", "--time-stamp-precision=nano"]);
     command.args(["-s", &KEPT_BYTES.to_string(), "-B", &BUFFER_KIB.to_string()]);
     if rustix::process::geteuid().is_root() {
-        // A lab's namespace has no other user to change to.
+        // A lab's user namespace has no other user to change to.
         command.args(["-Z", "root"]);
     }
-    // Ctrl-C is for this program, which then ends the capture in order; and nothing outlives this program.
+    // Ctrl-C goes to this program, which then ends the capture properly; and the capture ends with this program.
     command.process_group(0);
     end_with_parent(&mut command);
     spawn(&mut command)
@@ -152,7 +152,7 @@ fn refused(interface: &str, said: &str, status: ExitStatus) -> anyhow::Error {
     anyhow!("cannot capture on {interface}: tcpdump ended with {status}: {said}")
 }
 
-/// Reads what it captures with `read`, and interrupts it after `time` or on a signal.
+/// Reads its capture with `read`, and interrupts it after `time` or on a signal.
 fn while_it_runs(
     child: &mut Child,
     time: Option<Duration>,
@@ -172,7 +172,7 @@ fn while_it_runs(
                 std::thread::sleep(LOOK_EVERY);
             }
             if !done.load(Ordering::Relaxed) {
-                // It is not waited for yet, so its number is its own.
+                // It was not reaped yet, so its process id is still its own.
                 let _ = kill_process(pid, Signal::INT);
             }
         });
@@ -190,16 +190,16 @@ fn concerns(packet: &Packet, port: u16) -> bool {
     matches!(packet, Packet::Tcp(segment) if segment.from.port() == port || segment.to.port() == port)
 }
 
-/// Packets that the kernel had no room for, as tcpdump says at its end.
+/// Packets that the kernel dropped, as tcpdump reports at its end.
 fn dropped(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("dropped by kernel"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The packets, in a file that is there when all of it is.
+/// The packets, in a file that appears when it is complete.
 struct Keeper {
     file: Option<WholeFile>,
-    /// From the first packet on, which tells the kind of link.
+    /// From the first packet on, which determines the link type.
     writer: Option<CaptureWriter<BufWriter<WholeFile>>>,
     refused: String,
 }

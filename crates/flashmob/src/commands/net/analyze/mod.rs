@@ -1,4 +1,4 @@
-//! `flashmob net analyze`: what held TCP connections back, out of a capture or from an interface.
+//! `flashmob net analyze`: limits of TCP connections, from a capture or an interface.
 
 mod file;
 pub mod live;
@@ -65,7 +65,7 @@ pub struct AnalyzeArgs {
     output: Form,
 }
 
-/// What was read or heard, before it is made a document.
+/// The result before it is a document.
 struct Heard {
     source: String,
     form: &'static str,
@@ -76,7 +76,7 @@ struct Heard {
     is_modelled: bool,
 }
 
-/// Analyses.
+/// Runs the analysis.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     for path in args.save.iter().chain(&args.write) {

@@ -1,4 +1,4 @@
-//! The document of a capture, with what makes its figures doubtful.
+//! The document of a capture, with reasons to doubt its figures.
 
 use flashmob_host::device;
 use flashmob_results::capture::{Capture, Flow};

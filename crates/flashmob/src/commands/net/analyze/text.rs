@@ -1,4 +1,4 @@
-//! The result for people: a block for each connection.
+//! The result as text: a block for each connection.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use flashmob_text::Bytes;
 
 use crate::commands::tell::harmless;
 
-/// Sentences are folded at this column.
+/// Sentences are wrapped at this column.
 const WIDTH: usize = 100;
 
 /// The whole text. Writing to a String cannot fail.
@@ -67,7 +67,7 @@ fn block(text: &mut String, flow: &Flow) {
 fn way(text: &mut String, name: &str, way: &Way) {
     let rtt = match &way.rtt_ms {
         Some(rtt) => match way.sender_rtt_ms.filter(|ms| *ms > rtt.min) {
-            // Captured near the receiver: what its data waits for lies on the other side.
+            // Captured near the receiver: the path that its data waits for is on the other side.
             Some(ms) => format!("rtt at least {:.1} ms (captured near the receiver)", ms + rtt.min),
             None => format!("rtt {:.1} ms (min {:.1}, p99 {:.1})", rtt.median, rtt.min, rtt.p99),
         },

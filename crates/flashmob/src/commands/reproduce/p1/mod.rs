@@ -1,6 +1,6 @@
 //! `flashmob reproduce p1`: a cluster of tablets over Wi-Fi.
 //!
-//! - `plan`: what is to be measured, as runs
+//! - `plan`: the measurements, as runs
 
 mod plan;
 #[cfg(test)]
@@ -25,14 +25,14 @@ use crate::commands::cluster_args::GatewayArg;
 use crate::commands::tell;
 use plan::{Place, Run, Setup};
 
-/// What 'flashmob lab' ends with if all was well but the lab was late, and if it could not be made.
+/// Exit statuses of 'flashmob lab' if the command succeeded but the lab was late, and if it could not be set up.
 const STATUS_LATE: i32 = crate::lab::STATUS_LATE as i32;
 const STATUS_NO_LAB: i32 = crate::lab::STATUS_IMPOSSIBLE as i32;
-/// What 'flashmob bench cluster' ends with if some point was measured while the lab was late, and nothing else.
+/// Exit status of 'flashmob bench cluster' if the only problem is a point measured while the lab was late.
 const STATUS_VOID: i32 = crate::commands::cluster::STATUS_VOID as i32;
-/// P1's, and what lab and simulator have unless told otherwise.
+/// P1's, and the default of lab and simulator.
 const EXTENT_BYTES: u64 = 10_000_000_000;
-/// Repetitions and seconds of each, for figures and for a first look.
+/// Repetitions and seconds of each: for figures, and for a quick run.
 const THOROUGH: (u32, f64) = (3, 2.0);
 const QUICK: (u32, f64) = (1, 1.0);
 
@@ -115,7 +115,7 @@ pub fn run(args: &P1Args) -> anyhow::Result<ExitCode> {
         let part = Part {
             arguments: run.arguments(&setup, &program),
             words: runs::Run::words(run),
-            // Late repetitions are void and say so themselves.
+            // Late repetitions are void, and marked as such.
             well: &[STATUS_LATE, STATUS_VOID],
             remedy: &|code| remedy(setup.place, code),
         };
@@ -124,7 +124,7 @@ pub fn run(args: &P1Args) -> anyhow::Result<ExitCode> {
     let runs = plan::runs(args.quick, args.full);
     let document = measure(&runs, &setup, &stop, kept.clone(), one)?;
     let Some(document) = document else { return Ok(nothing_measured()) };
-    // A part that ended by an error is a warning of the document, not a stop.
+    // After an error in a part, the document has a warning and is not marked as interrupted.
     let interrupted = stop.load(Ordering::Relaxed);
     let void = document.cluster().into_iter().flat_map(|c| &c.points).flat_map(|p| &p.repetitions);
     let void = void.filter(|repetition| repetition.is_void).count();
@@ -148,7 +148,7 @@ pub fn run(args: &P1Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Measures all runs with `one`; what was measured before a stop or a failure is kept.
+/// Measures all runs with `one`; results before an interruption or a failure are kept.
 fn measure(
     runs: &[Run],
     setup: &Setup,
@@ -173,7 +173,7 @@ fn remedy(place: Place, status: Option<i32>) -> &'static str {
     }
 }
 
-/// The file to keep results in; one that is there stays.
+/// The file to keep results in; an existing one is not replaced.
 fn kept_file(folder: &Path, setup: &Setup) -> anyhow::Result<PathBuf> {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "_");
     let parts = [&setup.place.to_string(), &plain(&setup.air), setup.gateway, &plain(&setup.flash)].map(str::to_string);

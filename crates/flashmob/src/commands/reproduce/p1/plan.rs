@@ -1,25 +1,25 @@
-//! What P1's section 3 asks for, as runs of one command each: small enough that a failure costs little, large enough that starting costs
-//! little.
+//! The measurements of P1's section 3, as runs of one command each: small enough that a failure costs little, large enough that startup
+//! costs little.
 
 use std::path::Path;
 use std::time::Duration;
 
 use flashmob_results::cluster::Batch;
 
-/// Links to each node: P1's threads.
+/// Links to each node: P1's number of threads.
 const LINKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// What a few links show of batches that clock themselves is all that there is to see.
+/// Batches that adapt by themselves need few links to show their effect.
 const LINKS_OF_AUTO: [u32; 2] = [1, 4];
 const BATCHES: [Batch; 4] = [Batch::Fixed(1), Batch::Fixed(10), Batch::Fixed(100), Batch::Auto];
-/// What a lab takes to begin and to end, and a point besides its time: guesses, until the first run is done.
+/// Estimated startup and shutdown of a lab, and overhead of a point, until the first run has completed.
 const RUN_S: f64 = 3.0;
 const POINT_S: f64 = 0.5;
-/// A batch of P1's modes is answered as one, and a node sorts all batches that it has: many and large ones all end with its sweep. So many
-/// sweeps a repetition has at least, or it would count one more or one less and be an eighth wrong and more.
+/// A batch of P1's modes is answered as a whole, and a node sorts all its batches: many large ones all end with its sweep. A repetition
+/// has at least this many sweeps, because one more or less is otherwise an error of an eighth or more.
 const SWEEPS_MIN: f64 = 8.0;
-/// Links beyond which sweeps of the largest batches are long: each has a run of its own.
+/// Number of links beyond which sweeps of the largest batches are long: each has its own run.
 const LINKS_OF_LONG_SWEEPS: u32 = 8;
-/// No repetition is longer than this for it.
+/// Upper bound of a repetition that is extended for this.
 const LONG_S: f64 = 30.0;
 
 /// Where it is run.
@@ -40,10 +40,10 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What is common to all runs.
+/// Settings common to all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where.
+    /// Lab or simulator.
     pub place: Place,
     /// Profile of the air, as given.
     pub air: String,
@@ -51,13 +51,13 @@ pub struct Setup {
     pub gateway: &'static str,
     /// Profile of the flash.
     pub flash: String,
-    /// Where chance comes from.
+    /// Random seed.
     pub seed: u64,
     /// Measured time of a repetition.
     pub time: Duration,
     /// Repetitions of each point.
     pub repeat: u32,
-    /// What one node's flash does alone, in requests each second.
+    /// The limit of one node's flash alone, in requests per second.
     pub limit: f64,
 }
 
@@ -74,7 +74,7 @@ pub struct Run {
     pub no_io: bool,
 }
 
-/// Everything, in the order in which the claims need it.
+/// All runs, in the order in which the claims need them.
 #[must_use]
 pub fn runs(quick: bool, full: bool) -> Vec<Run> {
     let nodes: Vec<u32> = if quick { vec![1, 2, 4, 8] } else { (1..=8).collect() };
@@ -95,13 +95,13 @@ pub fn runs(quick: bool, full: bool) -> Vec<Run> {
 }
 
 impl Run {
-    /// Combinations.
+    /// Number of combinations.
     #[must_use]
     pub fn points(&self) -> usize {
         self.nodes.len() * self.links.len()
     }
 
-    /// Measured time of a repetition: what was asked for, or more where a node's sweeps are long. In tenths of a second.
+    /// Measured time of a repetition: the requested one, or more where a node's sweeps are long. In tenths of a second.
     #[must_use]
     pub fn time(&self, setup: &Setup) -> Duration {
         let most = self.links.iter().max().copied().unwrap_or(1);
@@ -113,7 +113,7 @@ impl Run {
         setup.time.max(Duration::from_secs_f64(least_s.min(LONG_S)))
     }
 
-    /// What to give this program so that it runs this, without --save; `program` is its own path, for what runs within the lab.
+    /// Arguments of this program for this run, without --save; `program` is its own path, for commands within the lab.
     #[must_use]
     pub fn arguments(&self, setup: &Setup, program: &Path) -> Vec<String> {
         let mut model = vec![
@@ -155,7 +155,7 @@ impl Run {
                 arguments.extend(["--quiet", "bench", "cluster", "--seed"].map(String::from));
                 arguments.push(setup.seed.to_string());
                 if self.no_io {
-                    // Said to the nodes above; here it says that it is wanted.
+                    // The nodes got it above; here it states the intent.
                     arguments.push("--no-io".into());
                 }
             }

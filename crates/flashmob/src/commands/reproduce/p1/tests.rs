@@ -1,4 +1,4 @@
-//! What is kept when runs fail or are stopped.
+//! Results that are kept when runs fail or are interrupted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn document(run: &Run) -> Document {
     }
 }
 
-/// Points that were measured, and what is in the file. Nothing is measured: a run may fail, and another one be the last before a stop.
+/// Points that were measured, and the file's content. Nothing is measured: a run may fail, and another be the last before an interruption.
 fn measured(fails_at: Option<usize>, stops_at: Option<usize>) -> anyhow::Result<(usize, Document)> {
     let (folder, stop) = (tempfile::tempdir()?, AtomicBool::new(false));
     let path = kept_file(folder.path(), &setup())?;

@@ -1,6 +1,6 @@
-//! `flashmob reproduce p3`: how flash answers to order and to I/O schedulers, and what its driver sees.
+//! `flashmob reproduce p3`: effects of order and I/O schedulers on flash, and the commands of its driver.
 //!
-//! - `plan`: what is to be measured, as presets of `flashmob bench disk`
+//! - `plan`: the measurements, as presets of `flashmob bench disk`
 
 mod plan;
 
@@ -18,7 +18,7 @@ use super::runs::{self, Merged, Part};
 use plan::{RUNS, Run, Setup, Subject};
 
 const SCALE_QUICK: f64 = 0.05;
-/// What a file in a folder is called.
+/// The file's name in a folder.
 const FILE: &str = "flashmob-p3.bin";
 
 /// P3's device: sequential and random reads, their order, I/O schedulers, and the commands that the device receives
@@ -115,7 +115,7 @@ pub fn run(args: &P3Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A file in somebody's folder, gone in the end.
+/// A temporary file in a user's folder, removed at the end.
 struct Lent(PathBuf);
 
 impl Lent {

@@ -1,8 +1,8 @@
-//! What P3 measured, as runs of `flashmob bench disk`: its presets, one after the other.
+//! P3's measurements, as runs of `flashmob bench disk`: its presets, one after the other.
 
 use std::path::PathBuf;
 
-/// What is measured.
+/// The subject of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A model of a device.
@@ -11,16 +11,16 @@ pub enum Subject {
     File(PathBuf),
 }
 
-/// What is common to all runs.
+/// Settings common to all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What is measured.
+    /// The subject of the measurement.
     pub subject: Subject,
-    /// So much of the presets' size and work.
+    /// Fraction of the presets' size and work.
     pub scale: f64,
-    /// Where random offsets come from.
+    /// Random seed.
     pub seed: u64,
-    /// A name for the device.
+    /// The device's label.
     pub label: Option<String>,
 }
 
@@ -29,23 +29,23 @@ pub struct Setup {
 pub struct Run {
     /// Its name.
     pub preset: &'static str,
-    /// What it shows, in words.
+    /// A description of its purpose.
     pub words: &'static str,
-    /// Seconds that all of it takes at some 500 reads a second, as a guess.
+    /// Estimated seconds at full size, at some 500 reads per second.
     full_s: f64,
 }
 
-/// All of them, in the order of the figures.
+/// All presets, in the order of the figures.
 pub const RUNS: [Run; 3] = [
     Run { preset: "p3-basic", words: "sequential and random reads", full_s: 22.0 },
     Run { preset: "p3-order", words: "orders of addresses", full_s: 580.0 },
     Run { preset: "p3-scheduler", words: "I/O schedulers", full_s: 32.0 },
 ];
-/// What a run takes to begin and to end.
+/// Startup and shutdown of a run.
 const RUN_S: f64 = 0.5;
 
 impl Run {
-    /// What the program is given.
+    /// The program's arguments.
     pub fn arguments(&self, setup: &Setup) -> Vec<String> {
         let mut words = vec!["bench".to_string(), "disk".into()];
         match &setup.subject {

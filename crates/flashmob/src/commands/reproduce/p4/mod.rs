@@ -1,6 +1,6 @@
-//! `flashmob reproduce p4`: what delay, loss and the receive buffer do to TCP between two hosts.
+//! `flashmob reproduce p4`: effects of delay, loss and the receive buffer on TCP between two hosts.
 //!
-//! - `plan`: what is to be measured, as labs
+//! - `plan`: the measurements, as labs
 
 mod plan;
 
@@ -20,14 +20,14 @@ use crate::commands::bench::net::path_args;
 use crate::commands::net::check_tcpdump;
 use plan::{Run, Setup, TENFOLD};
 
-/// Repetitions and seconds of each, for figures and for a first look.
+/// Repetitions and seconds of each: for figures, and for a quick run.
 const THOROUGH: (u32, f64) = (3, 3.0);
 const QUICK: (u32, f64) = (1, 2.0);
-/// Left out at the beginning: until windows have grown.
+/// Omitted at the beginning, until windows have grown.
 const OMIT_S: f64 = 1.0;
-/// A capture begins with the connection, so that windows are known in full, and lasts a little longer than what is measured.
+/// A capture begins with the connection, so that windows are known in full, and lasts a little longer than the measurement.
 const CAPTURE_MORE_S: f64 = 2.0;
-/// Packets are captured again where the lab was late, so often at most.
+/// Most attempts at a capture, repeated if the lab was late.
 const CAPTURES_MAX: u32 = 3;
 const LATE: &str = "the lab was late while these packets were captured; stop other programs and measure again";
 
@@ -82,7 +82,7 @@ pub struct P4Args {
     outputs: OutputArgs,
 }
 
-/// Ten times the value must be one that the kernel takes.
+/// Ten times the value must be valid for the kernel.
 fn receive_max(text: &str) -> Result<u64, String> {
     let bytes = path_args::receive_max(text)?;
     let max_bytes = i32::MAX as u64 / TENFOLD;
@@ -146,7 +146,7 @@ fn was_late(outcome: &anyhow::Result<Option<Document>>) -> bool {
     outcome.as_ref().is_ok_and(|part| part.as_ref().is_some_and(is_void))
 }
 
-/// Where results go: to a folder of the user's, or nowhere that stays.
+/// The folder of results: the user's, or a temporary one.
 struct Files {
     net: PathBuf,
     small: PathBuf,
@@ -172,7 +172,7 @@ impl Files {
 /// Captures, each with its file.
 type Captures = Vec<(PathBuf, Document)>;
 
-/// Measures all runs; what was measured before a stop or a failure is kept. Returns the result of all loads, and the captures.
+/// Measures all runs; results before an interruption or a failure are kept. Returns the result of all loads, and the captures.
 fn measure(
     runs: &[Run],
     setup: &Setup,
@@ -192,7 +192,7 @@ fn measure(
         let once = || run.path.measure(&run.loads, folder, capture.as_ref(), stop, tick);
         let mut outcome = once();
         for _ in 1..CAPTURES_MAX {
-            // Packets that a late lab moved in clumps say nothing of those who sent them.
+            // Packets that a late lab delivered in bursts show nothing about their senders.
             if capture.is_some() && was_late(&outcome) && !stop.load(Ordering::Relaxed) {
                 outcome = once();
             }
@@ -204,7 +204,7 @@ fn measure(
     runs::each(runs, setup, stop, false, one, |run, outcome| {
         let was_late = was_late(&outcome);
         let Some(capture) = capture_of(run) else { return merged.take(outcome) };
-        // The load of a capture is no point of the sweep: packets were counted meanwhile.
+        // The load of a capture is not a point of the sweep, because the capture affects it.
         merged.take(outcome.map(|_| None))?;
         if capture.save.exists() {
             let mut document = read::file(&capture.save)?;

@@ -1,44 +1,44 @@
-//! What P4 measured, as labs with two hosts each: one for each round trip, each loss and each pair of receive maxima.
+//! P4's measurements, as labs with two hosts each: one for each round trip, each loss and each pair of receive maxima.
 
 use crate::commands::bench::net::in_lab::LabPath;
 
 /// P4's round trips, in milliseconds.
 pub const RTTS_MS: [f64; 8] = [0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
-/// Those of a first look.
+/// Those of a quick run.
 pub const RTTS_QUICK_MS: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
-/// The round trip at which P4 looked at packets.
+/// The round trip of P4's packet captures.
 const RTT_OF_CAPTURES_MS: f64 = 16.0;
-/// Of a million packets so many are lost where some are: 1 %.
+/// Packet loss, where there is any, in parts per million: 1 %.
 const LOSS_PPM: u32 = 10_000;
 /// The larger receive maximum in units of the smaller one, as in P4's table 2.
 pub const TENFOLD: u64 = 10;
-/// What datagrams are sent at, in parts of what the path carries: a little more, so that it is full.
+/// Rate of datagrams as a multiple of the path's rate: a little more, to fill it.
 const UDP_RATE: f64 = 1.25;
 /// Reno and cubic are P4's; bbr came later.
 const CONGESTIONS: &str = "reno,cubic,bbr";
 const CONGESTION: &str = "cubic";
-/// What a lab takes to begin and to end, and a point besides its time: guesses, until the first run is done.
+/// Estimated startup and shutdown of a lab, and overhead of a point, until the first run has completed.
 const RUN_S: f64 = 1.5;
 const POINT_S: f64 = 0.4;
 
-/// What is common to all runs.
+/// Settings common to all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Round trips that are added.
+    /// Added round-trip times.
     pub rtts_ms: Vec<f64>,
-    /// What the path carries each way.
+    /// Rate of the path each way.
     pub rate_bits_per_second: u64,
-    /// Packets that wait at its entry at most.
+    /// Queue limit at its entry, in packets.
     pub queue_packets: u32,
     /// The smaller receive maximum.
     pub receive_max_bytes: u64,
-    /// Seconds of each repetition that count, and before them.
+    /// Seconds of each repetition that count.
     pub time_s: f64,
-    /// Left out at the beginning of each.
+    /// Seconds omitted at the beginning of each.
     pub omit_s: f64,
     /// Repetitions of each point.
     pub repeat: u32,
-    /// Where chance comes from.
+    /// Random seed.
     pub seed: u64,
 }
 
@@ -47,14 +47,14 @@ pub struct Setup {
 pub struct Run {
     /// Its path and its hosts.
     pub path: LabPath,
-    /// What clients are given, one after the other.
+    /// Arguments of the clients, one after the other.
     pub loads: Vec<Vec<String>>,
-    /// Packets are captured meanwhile, under this name.
+    /// The name of the packet capture, if there is one.
     pub capture: Option<&'static str>,
     points: u32,
 }
 
-/// Everything, in the order in which the claims need it.
+/// All runs, in the order in which the claims need them.
 #[must_use]
 pub fn runs(setup: &Setup) -> Vec<Run> {
     let (small, large) = (setup.receive_max_bytes, setup.receive_max_bytes * TENFOLD);

@@ -1,6 +1,6 @@
-//! `flashmob reproduce p5`: what the system does below a database, INSERT by INSERT.
+//! `flashmob reproduce p5`: the system's work below a database, INSERT by INSERT.
 //!
-//! - `plan`: what is to be measured, as runs of `flashmob trace sqlite`
+//! - `plan`: the measurements, as runs of `flashmob trace sqlite`
 
 mod plan;
 
@@ -18,7 +18,7 @@ use crate::commands::trace::loop_fs::Kind;
 use crate::commands::words;
 use plan::{Place, Run, Setup};
 
-/// INSERTs of a setting and pairs of runs, for figures and for a first look. P5 made 10,000.
+/// INSERTs of a setting and pairs of runs: for figures, and for a quick run. P5 made 10,000.
 const THOROUGH: (u64, u64) = (10_000, 3);
 const QUICK: (u64, u64) = (200, 2);
 
@@ -72,7 +72,7 @@ pub struct P5Args {
 }
 
 impl P5Args {
-    /// Where INSERTs are to be made; without rights where they can be.
+    /// The places for INSERTs; without privileges, a directory.
     fn places(&self) -> Vec<Place> {
         if let Some(folder) = &self.folder {
             return vec![Place::Folder(folder.clone())];
@@ -122,7 +122,7 @@ pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
                 documents.push((file, document));
             }
             Ok(None) => {}
-            // A kernel lacks one file system or another; without all of them nothing is left to tell.
+            // A kernel may lack a file system; it is an error if none is left.
             Err(error) => {
                 log::error!("{}", words(&error));
                 missing.push(runs::Run::words(run));

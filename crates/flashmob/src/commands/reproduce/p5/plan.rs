@@ -1,47 +1,47 @@
-//! What P5 measured, as runs of `flashmob trace sqlite`: one for each system, with the settings that show which writes vanish.
+//! P5's measurements, as runs of `flashmob trace sqlite`: one for each system, with the settings that show which writes can be avoided.
 
 use std::path::PathBuf;
 
 use crate::commands::trace::loop_fs::Kind;
 
-/// Where INSERTs are made.
+/// The place of the INSERTs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On a loop device with a file system of its own.
+    /// On a loop device with its own file system.
     Loop(Kind),
     /// In a directory.
     Folder(PathBuf),
 }
 
-/// What is common to all runs.
+/// Settings common to all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// INSERTs of each setting.
     pub inserts: u64,
-    /// Pairs of a traced and an untraced run, besides.
+    /// Additional pairs of a traced and an untraced run.
     pub pairs: u64,
-    /// Journal modes, with commas between them.
+    /// Journal modes, separated by commas.
     pub modes: String,
-    /// Synchronous levels, of the first system; the others have the first of these.
+    /// Synchronous levels of the first system; the others have the first of these.
     pub levels: String,
 }
 
 /// One system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where.
+    /// Its place.
     pub place: Place,
-    /// All levels, not the one that P5 had alone.
+    /// All levels, not only P5's.
     all_levels: bool,
 }
 
-/// Journal modes unless others are named.
+/// Default journal modes.
 pub const MODES: &str = "DELETE,TRUNCATE,PERSIST,WAL";
-/// Levels unless others are named; P5's is the first.
+/// Default levels; P5's is the first.
 pub const LEVELS: &str = "FULL,NORMAL,OFF";
-/// What P5's kernels had before eMMC and the PC's disk alike sorts: today's nearest.
+/// P5's kernels had sorting schedulers for eMMC and the PC's disk: this is the nearest of today's.
 const SCHEDULER: &str = "mq-deadline";
-/// Seconds of a setting besides its INSERTs, and of one INSERT: guesses, until the first run is done.
+/// Estimated seconds of a setting besides its INSERTs, and of one INSERT, until the first run has completed.
 const SETTING_S: f64 = 0.7;
 const INSERT_S: f64 = 0.001;
 
@@ -53,13 +53,13 @@ fn label(system: Kind) -> &'static str {
     }
 }
 
-/// Synchronous levels are swept on the first system alone: what they leave out is SQLite's doing, not the file system's.
+/// Synchronous levels are swept on the first system only: their effect comes from SQLite, not from the file system.
 pub fn runs(places: Vec<Place>) -> Vec<Run> {
     places.into_iter().enumerate().map(|(nth, place)| Run { place, all_levels: nth == 0 }).collect()
 }
 
 impl Run {
-    /// What the result is called in files.
+    /// The result's file name.
     pub fn file(&self) -> String {
         match &self.place {
             Place::Loop(system) => format!("p5-{}.json", system.name()),
@@ -67,7 +67,7 @@ impl Run {
         }
     }
 
-    /// What the program is given.
+    /// The program's arguments.
     pub fn arguments(&self, setup: &Setup) -> Vec<String> {
         let mut words = vec!["trace".to_string(), "sqlite".into()];
         match &self.place {
@@ -120,7 +120,7 @@ mod tests {
              --synchronous FULL,NORMAL,OFF --inserts 300 --pairs 1"
         );
         assert!(all[1].arguments(&setup).join(" ").contains("--loop ext4-nojournal "));
-        // P5's own setting is there on every system.
+        // P5's own setting is measured on every system.
         assert!(all.iter().all(|run| run.arguments(&setup).iter().any(|word| word.starts_with("FULL"))));
         assert!(all[0].guess_s(&setup) > 2.0 * all[3].guess_s(&setup));
         let folder = runs(vec![Place::Folder("/data".into())]);

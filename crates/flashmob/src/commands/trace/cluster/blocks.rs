@@ -1,7 +1,7 @@
-//! What the disks below nodes of this machine did meanwhile, and for which piece.
+//! The commands of the disks below nodes on this machine, and the pieces that they belong to.
 //!
-//! A command belongs to a piece if it was at work between the piece's arrival at the node and the end of its store, and where the piece's bytes lie in the node's file. Events of the kernel have
-//! the node's own clock, so no relation of clocks is involved; they are placed on the gateway's as the node's stages are.
+//! A command belongs to a piece if it was in progress between the piece's arrival at the node and the end of its store, and overlaps the
+//! piece's bytes on the disk. Kernel events have the node's own clock, and are placed on the gateway's as the node's stages are.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,12 +18,12 @@ use crate::commands::trace::surroundings::{self as around, Below};
 use flashmob_server::net::clock::monotonic_ns;
 use flashmob_server::status::trace::{NodeClockReport, PieceReport, WayReport};
 
-/// Systems of events that tell of the block layer and of drivers.
+/// Event groups of the block layer and of drivers.
 const SYSTEMS: [&str; 5] = ["block", "mmc", "nvme", "scsi", "ufs"];
-/// Reads of the page cache are of whole pages.
+/// Reads of the page cache are whole pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// A capture of what lies below nodes of this machine, if any were named.
+/// A capture of the layers below nodes on this machine, if any were named.
 #[derive(Debug)]
 pub struct Lower {
     files: Vec<NodeFile>,
@@ -37,18 +37,18 @@ struct NodeFile {
     node: usize,
     path: PathBuf,
     below: Below,
-    /// Where it lies on the disk that events name.
+    /// Its extents on the disk of the events.
     on_disk: Vec<Extent>,
 }
 
-/// What was captured.
+/// The result of a capture.
 #[derive(Debug, Default)]
 pub struct Blocks {
     /// Spans of block layer and driver, in the order of their begins.
     pub timeline: Timeline,
-    /// What lies below the first of the files.
+    /// The system below the first of the files.
     pub system: Option<System>,
-    /// Where knowledge came from, and what is missing.
+    /// Sources of events, with what is missing.
     pub sources: Vec<Source>,
     /// Events that are missing.
     pub losses: Losses,
@@ -56,7 +56,7 @@ pub struct Blocks {
 }
 
 impl Lower {
-    /// Makes a capture ready and begins it, unless no file was named.
+    /// Prepares a capture and starts it, unless no file was named.
     pub fn open(target: &str, extents: &[(String, PathBuf)]) -> anyhow::Result<Lower> {
         let mut lower = Lower { files: Vec::new(), session: None, since_ns: 0 };
         if extents.is_empty() {
@@ -88,7 +88,7 @@ impl Lower {
         Ok(lower)
     }
 
-    /// What was received before is of no use: its commands were not seen.
+    /// Samples received before this are not used: their commands were not captured.
     pub fn since_ns(&self) -> u64 {
         self.since_ns
     }
@@ -160,7 +160,7 @@ impl NodeFile {
         })
     }
 
-    /// Where bytes of the file lie on the disk.
+    /// The ranges of the disk with these bytes of the file.
     fn places(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
         let end_bytes = bytes.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
         let pages = bytes.start / PAGE_BYTES * PAGE_BYTES..end_bytes;
@@ -175,13 +175,13 @@ impl NodeFile {
 }
 
 impl Blocks {
-    /// Spans that were for this piece, as indices: those at work where its bytes lie, between its arrival and the end of its store.
+    /// Spans for this piece, as indices: those at its bytes, between its arrival and the end of its store.
     pub fn of_piece(&self, piece: &PieceReport, way: &WayReport) -> Vec<usize> {
         let Some(file) = self.files.iter().find(|file| file.node == piece.node) else { return Vec::new() };
         let end_bytes = way.store_offset_bytes.saturating_add(u64::from(way.store_bytes));
         let places = file.places(way.store_offset_bytes..end_bytes);
         let own = |ns: u64| way.node_clock_ns.saturating_add(ns.saturating_sub(way.node_received_ns));
-        // The attempt to read at once comes before the store, and begins to fetch what is not there.
+        // The attempt to read without blocking precedes the store, and starts to fetch missing pages.
         let (begin_ns, end_ns) = (way.node_clock_ns, own(way.flash_done_ns));
         let is_for_it = |at: &usize| {
             let span = &self.timeline.spans[*at];

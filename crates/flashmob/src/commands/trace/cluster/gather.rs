@@ -1,4 +1,4 @@
-//! Samples of a running gateway, asked for again and again until there are enough.
+//! Samples of a running gateway, fetched repeatedly until there are enough.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use anyhow::Context;
 use flashmob_server::net::fetch::fetch_trace;
 use flashmob_server::status::trace::{SCHEMA, SampleReport, TraceReport};
 
-/// How often it is looked for more: the gateway keeps 256, which at the default rate are there after a second at the earliest.
+/// Interval of requests: the gateway keeps 256 samples, which at the default rate take at least a second.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What was gathered.
+/// The samples.
 #[derive(Debug)]
 pub struct Gathered {
     /// In the order of their begins.
     pub samples: Vec<SampleReport>,
-    /// The last of all reports.
+    /// The last report.
     pub last: TraceReport,
-    /// Samples that ended and were gone before they were seen.
+    /// Samples that were overwritten before they were fetched.
     pub missed: u64,
 }
 
-/// Samples that were received at `since_ns` or later, until there are `enough`, or for so long.
+/// Fetches samples that were received at `since_ns` or later, until there are `enough` or the time is over.
 pub fn gather(
     target: &str,
     enough: u64,
@@ -53,7 +53,7 @@ pub fn gather(
     Ok(gathered)
 }
 
-/// What the gateway tells now.
+/// The gateway's current report.
 pub fn fetch(target: &str) -> anyhow::Result<TraceReport> {
     let body = fetch_trace(target).with_context(|| {
         format!("cannot fetch samples; only gateways have them: check that {target} is a gateway's admin address")

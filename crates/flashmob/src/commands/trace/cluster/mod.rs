@@ -62,7 +62,7 @@ fn extent(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Does what the arguments say.
+/// Traces according to the arguments.
 pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     args.outputs.check()?;
@@ -100,7 +100,7 @@ fn nothing(report: &TraceReport, waited: Duration) -> String {
     }
 }
 
-/// What a run is besides its timeline.
+/// The parts of a run besides its timeline.
 fn parts(gathered: &Gathered, blocks: &Blocks, timeline: &Timeline) -> RunParts {
     let report = &gathered.last;
     let first_ns = timeline.operations.iter().map(|operation| operation.begin_ns).min().unwrap_or_default();
@@ -166,7 +166,7 @@ fn warnings(gathered: &Gathered) -> Vec<Warning> {
     warnings
 }
 
-/// Each node's clock, for people.
+/// Each node's clock, as text.
 fn clocks(report: &TraceReport) -> String {
     let us = |ns: f64| format!("{:.1} us", ns / 1e3);
     let line =

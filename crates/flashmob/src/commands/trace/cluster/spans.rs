@@ -1,7 +1,7 @@
-//! Samples as a timeline: operations are requests, spans what each place did for them.
+//! Samples as a timeline: operations are requests, spans are the work of each place for them.
 //!
-//! A piece's spans follow each other without a gap, from the request's receipt to its answer, so together they are its latency. What a node did keeps
-//! the length that the node measured; where it lies is known as well as the clocks are, which its place says.
+//! A piece's spans follow each other without gaps, from the request's receipt to its answer, so their sum is its latency. Spans of a node
+//! have the duration that the node measured; their position is as accurate as the relation of the clocks, which the place states.
 
 use flashmob_results::trace::{Cause, File, Layer, Operation, Role, Span, Thread, Timeline};
 
@@ -27,7 +27,7 @@ struct Writer<'a> {
     timeline: Timeline,
 }
 
-/// Who does something, for which operation, and where in which file.
+/// The place of some work, its operation, and its file and offset.
 #[derive(Clone, Copy)]
 struct By {
     thread: u32,
@@ -48,7 +48,7 @@ impl Writer<'_> {
         at as u32
     }
 
-    /// A place that does something; the worst of all errors that are told of its clock counts.
+    /// A place; the largest error reported for its clock counts.
     fn thread(&mut self, name: &str, place: &str, clock_error_ns: Option<u64>) -> u32 {
         let threads = &mut self.timeline.threads;
         let at = threads.iter().position(|known| known.name == name && known.place == place).unwrap_or_else(|| {
@@ -83,7 +83,7 @@ impl Writer<'_> {
             name,
             thread: gateway,
             begin_ns: sample.received_ns,
-            // Whatever it is that tells.
+            // Never before the begin, whatever the gateway reports.
             end_ns: sample.replied_ns.max(sample.received_ns),
             layers_ns: Vec::new(),
             unattributed_ns: 0,
@@ -123,7 +123,7 @@ impl Writer<'_> {
         self.file(&path)
     }
 
-    /// To the node and back.
+    /// The way to the node and back.
     fn way(&mut self, operation: u64, piece: &PieceReport, way: &WayReport) {
         let (place, error) = (self.place(piece.node), Some(way.clock_error_ns));
         let link = self.thread("link", &place, error);
@@ -149,7 +149,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What the node's disk did for it, on the gateway's clock.
+    /// The work of the node's disk for it, on the gateway's clock.
     fn blocks_of(&mut self, operation: u64, piece: &PieceReport, way: &WayReport, place: &str) {
         let blocks = self.blocks;
         for at in blocks.of_piece(piece, way) {
@@ -171,7 +171,7 @@ impl Writer<'_> {
     }
 }
 
-/// Gives each moment of each operation to the lowest layer that was at work for it.
+/// Assigns each moment of each operation to the lowest layer that worked for it.
 fn divide(timeline: &mut Timeline) {
     let mut edges: Vec<Vec<(u64, usize, i32)>> = vec![Vec::new(); timeline.operations.len()];
     for span in &timeline.spans {

@@ -1,4 +1,4 @@
-//! A loop device over a file without a name, which goes with its last user.
+//! A loop device over an unnamed file, which is removed with its last user.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ const LOOP_CLR_FD: u64 = 0x4C01;
 const LOOP_SET_STATUS64: u64 = 0x4C04;
 const LOOP_CONFIGURE: u64 = 0x4C0A;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
-/// Others take free devices too: between being named and being taken one may be gone.
+/// Other processes use free devices too: the named one may be taken before it is attached.
 const ATTEMPTS: u32 = 32;
 
 #[repr(C)]
@@ -44,7 +44,7 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// So large, and without a name, so that nothing stays of it.
+/// An unnamed file of this size, so that nothing remains of it.
 pub(super) fn image(folder: &Path, size_bytes: u64) -> anyhow::Result<File> {
     let refused = || {
         format!(
@@ -57,7 +57,7 @@ pub(super) fn image(folder: &Path, size_bytes: u64) -> anyhow::Result<File> {
     options.read(true).write(true).mode(0o600);
     let file = match options.clone().custom_flags(libc::O_TMPFILE).open(folder) {
         Ok(file) => file,
-        // Not every file system knows files without names: there it has one for a moment.
+        // Not every file system supports unnamed files: there it has a name for a moment.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
             let path = folder.join(format!(".flashmob-image-{}-{}", std::process::id(), thread_id()));
             let file = options.create_new(true).open(&path).with_context(refused)?;
@@ -75,7 +75,7 @@ fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Open, so that it stays; once it is mounted, the mount keeps it.
+/// An open loop device; after mounting, the mount keeps it.
 #[derive(Debug)]
 pub(super) struct LoopDevice {
     name: String,
@@ -84,7 +84,7 @@ pub(super) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Gives a free one this file.
+    /// Attaches this file to a free one.
     pub fn attach(image: &File) -> anyhow::Result<LoopDevice> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control");
         let control =
@@ -96,7 +96,7 @@ impl LoopDevice {
                 return Err(io::Error::last_os_error()).context("the kernel has no free loop device");
             }
             let name = format!("loop{number}");
-            // Androids have them in a folder.
+            // Android has them in a folder.
             let paths = [format!("/dev/{name}"), format!("/dev/block/{name}")].map(PathBuf::from);
             let Some(path) = paths.into_iter().find(|path| path.exists()) else {
                 bail!(
@@ -129,17 +129,17 @@ fn configure(device: &File, image: &File) -> io::Result<()> {
     config.fd = image.as_raw_fd().unsigned_abs();
     config.info.flags = LO_FLAGS_AUTOCLEAR;
     let call = |request: u64, argument: usize| {
-        // SAFETY: each request gets the argument that it is documented with: a descriptor, nothing, or a whole structure that lives
-        // longer than the call.
+        // SAFETY: each request gets its documented argument: a descriptor, nothing, or a complete structure that outlives the
+        // call.
         let back = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };
         if back < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
     match call(LOOP_CONFIGURE, &raw const config as usize) {
-        // Before Linux 5.8 it takes two steps.
+        // Before Linux 5.8 it takes two requests.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTTY)) => {
             call(LOOP_SET_FD, image.as_raw_fd() as usize)?;
             call(LOOP_SET_STATUS64, &raw const config.info as usize).inspect_err(|_| {
-                // It would stay for good.
+                // Otherwise it would remain attached.
                 let _ = call(LOOP_CLR_FD, 0);
             })
         }
@@ -147,10 +147,10 @@ fn configure(device: &File, image: &File) -> io::Result<()> {
     }
 }
 
-// The kernel's sizes.
+// The kernel's structure sizes.
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304);
 
-/// The devices over images of this folder, which is to be the caller's own: other tests attach devices meanwhile, under any name.
+/// The devices over images in this folder, which should be the caller's own: other tests attach devices at the same time.
 #[cfg(test)]
 pub(super) fn attached_from(folder: &Path) -> Vec<PathBuf> {
     let folder = folder.to_str().unwrap();

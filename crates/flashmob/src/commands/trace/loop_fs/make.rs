@@ -1,4 +1,4 @@
-//! The tools that make file systems.
+//! Programs that create file systems.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 
 use super::Kind;
 
-/// Where tools for root are, which not everybody's PATH has.
+/// Directories of root's programs, which may not be in PATH.
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// The tool, its package, and what it is told besides the device. File systems are made whole at once: work that is put off until they are
-/// mounted would be in every trace.
+/// The program, its package, and its arguments besides the device. File systems are initialised completely: deferred initialisation
+/// would be in every trace.
 fn recipe(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
-    // Small file systems would have blocks of 1 KiB, which no device of today's has.
+    // Small file systems would otherwise have blocks of 1 KiB, unlike those of current devices.
     const WHOLE: &str = "lazy_itable_init=0,lazy_journal_init=0";
     match kind {
         Kind::Ext4 => ("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-b", "4096", "-E", WHOLE]),
@@ -26,7 +26,7 @@ fn recipe(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
     }
 }
 
-/// Fails if this kernel does not have it.
+/// Fails if this kernel does not support it.
 pub(super) fn check_kernel(kind: Kind) -> anyhow::Result<()> {
     let name = kind.filesystem();
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn check_kernel(kind: Kind) -> anyhow::Result<()> {
         return Ok(());
     }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    // One that is a module is loaded when it is mounted.
+    // A module is loaded by mounting.
     let listed = |list: &str| {
         let text = std::fs::read_to_string(format!("/lib/modules/{release}/{list}")).unwrap_or_default();
         text.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&format!("/{name}.ko"))))
@@ -47,7 +47,7 @@ pub(super) fn check_kernel(kind: Kind) -> anyhow::Result<()> {
     )
 }
 
-/// The tool for it.
+/// The path of its program.
 pub(super) fn tool(kind: Kind) -> anyhow::Result<PathBuf> {
     let (name, package, _) = recipe(kind);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -56,11 +56,11 @@ pub(super) fn tool(kind: Kind) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("{name} is not installed; install its package: apt-get install {package}"))
 }
 
-/// Makes it on this device.
+/// Creates it on this device.
 pub(super) fn make(kind: Kind, tool: &Path, device: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(tool);
     command.args(recipe(kind).2).arg(device).stdin(Stdio::null()).stdout(Stdio::null());
-    // Ctrl-C is for this process, which stops when the tool is done.
+    // Ctrl-C goes to this process, which stops after the program has ended.
     let output = command.process_group(0).output().with_context(|| format!("cannot start {}", tool.display()))?;
     if output.status.success() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! A fresh file system on a loop device, for as long as it is needed.
+//! A fresh file system on a temporary loop device.
 //!
-//! Nothing of it has a name that could stay behind: the image is a file without one, the mount is in a namespace of the thread that made it, and
-//! the kernel frees the loop device with its last user. So a process that is killed leaves nothing either; only the device's scheduler
-//! is put back by somebody else ([`flashmob_host::scheduler`]).
+//! Nothing of it has a name that could remain: the image is an unnamed file, the mount is in a namespace of the thread that created it, and
+//! the kernel frees the loop device with its last user. So nothing remains of a killed process either; only the device's scheduler
+//! is restored by another process ([`flashmob_host::scheduler`]).
 
 mod device;
 mod make;
@@ -17,7 +17,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, moun
 
 use device::LoopDevice;
 
-/// Folders that every system has, to mount on: nobody but the thread sees that.
+/// Directories of every system to mount on: only the thread sees the mount.
 const MOUNT_POINTS: [&str; 3] = ["/mnt", "/media", "/tmp"];
 
 /// File systems that can be made.
@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Ext4, Kind::Ext4NoJournal, Kind::Xfs, Kind::F2fs];
 
     /// Its name on command lines.
@@ -47,7 +47,7 @@ impl Kind {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
     }
 
-    /// What the kernel calls it.
+    /// The kernel's name.
     #[must_use]
     pub fn filesystem(self) -> &'static str {
         match self {
@@ -57,18 +57,18 @@ impl Kind {
         }
     }
 
-    /// As small as its tools allow, and large enough for tens of thousands of INSERTs.
+    /// Small, but large enough for tens of thousands of INSERTs.
     #[must_use]
     pub fn size_bytes_default(self) -> u64 {
         match self {
-            // Newer tools make none below 300 MiB.
+            // Newer versions of mkfs.xfs refuse less than 300 MiB.
             Kind::Xfs => 512 << 20,
             _ => 256 << 20,
         }
     }
 }
 
-/// One file system, mounted where only the thread that made it sees it. Dropped, it is gone.
+/// One file system, mounted where only the thread that created it sees it. Dropping it removes it.
 #[derive(Debug)]
 pub struct LoopFs {
     folder: PathBuf,
@@ -77,11 +77,11 @@ pub struct LoopFs {
 }
 
 impl LoopFs {
-    /// Makes one, with this scheduler if one is named. The calling thread gets mounts of its own and keeps them, so it should be one that ends
-    /// with the file system; it must not be a process's first.
+    /// Creates one, with this scheduler if one is named. The calling thread gets its own mounts and keeps them, so it should end
+    /// with the file system; it must not be a process's main thread.
     ///
     /// # Errors
-    /// No rights, a kernel or system without that file system, a scheduler that there is not.
+    /// No privileges, a kernel or system without that file system, an unknown scheduler.
     pub fn make(kind: Kind, size_bytes: u64, scheduler: Option<&str>) -> anyhow::Result<LoopFs> {
         LoopFs::make_in(&std::env::temp_dir(), kind, size_bytes, scheduler)
     }
@@ -105,12 +105,12 @@ impl LoopFs {
         let folder = folder.context("no mount point: /mnt, /media and /tmp do not exist")?;
         mount(device.path(), folder, kind.filesystem(), MountFlags::NOSUID | MountFlags::NODEV, None)
             .with_context(|| format!("cannot mount {} as {}", device.path().display(), kind.filesystem()))?;
-        // From here on the mount alone keeps the device.
+        // From here on only the mount keeps the device.
         drop(device);
         Ok(LoopFs { folder: folder.to_path_buf(), scheduler, disk })
     }
 
-    /// Where it is mounted, for the thread that made it and those that this one starts.
+    /// Its mount point, visible to the thread that created it and to threads started by that one.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -124,16 +124,16 @@ impl Drop for LoopFs {
         {
             log::warn!("{error}");
         }
-        // Now rather than when the thread ends, so that who waits for this process finds nothing.
+        // At once, and not when the thread ends, so that nothing remains mounted after this process.
         if let Err(error) = unmount(&self.folder, UnmountFlags::DETACH) {
             log::warn!("{} stays mounted until this process ends: {error}", self.disk.name);
         }
     }
 }
 
-/// From here on nobody else sees what this thread mounts, nor it what others do.
+/// Separates this thread's mounts from those of others.
 fn own_mounts() -> std::io::Result<()> {
-    // SAFETY: a plain system call. It parts this thread's mounts, root and working directory from the other threads'; no pointer is involved.
+    // SAFETY: a plain system call without pointers. It separates this thread's mounts, root and working directory from the other threads'.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(std::io::Error::last_os_error());
     }

@@ -24,7 +24,7 @@ fn an_image_has_no_name() {
 mod privileged {
     use super::*;
 
-    /// The kernel puts the last use of a mount off for a moment; a device that was not given back stays attached for good.
+    /// The kernel delays the last use of a mount for a moment; a device that is never released stays attached.
     fn wait_until_free(images: &Path) {
         let begun = std::time::Instant::now();
         while !device::attached_from(images).is_empty() {

@@ -1,4 +1,4 @@
-//! The command, held back until it is traced.
+//! The command, stopped before exec until it is traced.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-/// Where the command finds the file for its markers.
+/// The environment variable with the path of the file for the command's markers.
 const MARKER_VARIABLE: &str = "FLASHMOB_TRACE_MARKER";
 
-/// The command that runs now; 0 if none does.
+/// The process id of the running command; 0 without one.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// From here on signals are for the command, and its trace is what was asked for: Ctrl-C reaches it by itself, what asks this process alone to end is
-/// handed on.
+/// From here on signals only affect the command, and its trace is still reported: Ctrl-C reaches it directly, a signal to this process
+/// alone is forwarded.
 pub fn hand_on_signals() -> anyhow::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
@@ -27,7 +27,7 @@ pub fn hand_on_signals() -> anyhow::Result<()> {
         for signal in signals.forever() {
             let id = libc::pid_t::try_from(RUNNING.load(Ordering::Acquire)).unwrap_or(0);
             if signal == SIGTERM && id > 0 {
-                // SAFETY: it takes numbers alone. The process is this one's child.
+                // SAFETY: it takes only numbers. The process is this one's child.
                 unsafe { libc::kill(id, SIGTERM) };
             }
         }
@@ -36,9 +36,9 @@ pub fn hand_on_signals() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A process that will be the command when it is told to go.
+/// A process that becomes the command when it is released.
 ///
-/// Starting a program returns only when it runs, so it is started on a thread of its own, and waits between fork and exec.
+/// Spawning a program returns only after exec, so it is spawned on a thread of its own, and waits between fork and exec.
 pub struct Child {
     id: u32,
     go: File,
@@ -46,10 +46,10 @@ pub struct Child {
     name: String,
 }
 
-/// How it ended.
+/// The outcome of the command.
 pub struct Ended {
     pub status: ExitStatus,
-    /// From its begin to its end.
+    /// Its duration.
     pub elapsed: Duration,
 }
 
@@ -69,7 +69,7 @@ impl NotStarted {
 }
 
 impl Child {
-    /// Makes the process. With `quiet` what it prints goes to stderr, for stdout is a document.
+    /// Creates the process. With `quiet` its output goes to stderr, because stdout has a document.
     pub fn hold(command: &[String], marker: Option<&Path>, quiet: bool) -> anyhow::Result<Child> {
         let (program, arguments) = command.split_first().context("no command given")?;
         let (told, tell) = io::pipe()?;
@@ -85,7 +85,7 @@ impl Child {
         }
         let (tell_fd, wait_fd) = (tell.as_raw_fd(), wait.as_raw_fd());
         let (tell, wait): (OwnedFd, OwnedFd) = (tell.into(), wait.into());
-        // SAFETY: between fork and exec it calls getpid, write and read alone, which are allowed there, on descriptors that it has.
+        // SAFETY: between fork and exec it calls only getpid, write and read, which are async-signal-safe, on its open descriptors.
         unsafe {
             command.pre_exec(move || {
                 let id = libc::getpid().to_ne_bytes();
@@ -93,7 +93,7 @@ impl Child {
                     return Err(io::Error::last_os_error());
                 }
                 let mut byte = 0u8;
-                // The end of the pipe says the same as a byte: whoever traced is gone.
+                // The end of the pipe in place of a byte: the tracing process has exited.
                 match libc::read(wait_fd, (&raw mut byte).cast(), 1) {
                     1 => Ok(()),
                     _ => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
@@ -108,7 +108,7 @@ impl Child {
         let mut id = [0; 4];
         let mut told = File::from(OwnedFd::from(told));
         if let Err(error) = told.read_exact(&mut id) {
-            // It could not even be made.
+            // The process could not be created.
             let reason = started.join().ok().and_then(Result::err).unwrap_or(error);
             return Err(reason).with_context(|| format!("cannot start {program}"));
         }
@@ -116,12 +116,12 @@ impl Child {
         Ok(Child { id: u32::from_ne_bytes(id), go, started, name: program.clone() })
     }
 
-    /// The kernel's number of the process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Lets it go, and waits for its end.
+    /// Releases it, and waits for its end.
     pub fn go(self) -> anyhow::Result<Ended> {
         let Child { id, mut go, started, name } = self;
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! One setting: a traced run that is told of in full, and pairs of runs that say what tracing costs.
+//! One setting: a traced run that is reported in full, and pairs of runs that measure the cost of tracing.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -16,7 +16,7 @@ use super::worker::{Place, Ran, Ready, Shared, Worker};
 use crate::commands::trace::outputs::OutputArgs;
 use crate::commands::trace::surroundings;
 
-/// What settings differ in.
+/// The parameters in which settings differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub journal_mode: JournalMode,
@@ -29,7 +29,7 @@ impl Setting {
     }
 }
 
-/// What is the same for all settings.
+/// The parameters common to all settings.
 pub struct Measure<'a> {
     pub place: Place,
     pub inserts: u64,
@@ -42,7 +42,7 @@ pub struct Measure<'a> {
 }
 
 impl Measure<'_> {
-    /// Measures one setting, the `number`th from 1, on a file system of its own if one is to be made; nothing if it was stopped before its first INSERT.
+    /// Measures one setting, the `number`th from 1, on its own file system if requested; `None` if it was stopped before its first INSERT.
     pub fn run(&self, number: usize, setting: &Setting) -> anyhow::Result<Option<Run>> {
         thread::scope(|scope| {
             let (worker, ready) = Worker::start(scope, self.place.clone(), self.shared)?;
@@ -51,7 +51,7 @@ impl Measure<'_> {
                 return Ok(None);
             }
             let overhead = self.overhead(&worker, &ready, setting)?;
-            // It has nothing more to do, and its file system goes with it.
+            // It is done, and its file system is removed with it.
             let system = ready.below.system.clone();
             let sources = sources(&ready, &capture);
             let timeline = join(&capture, &told::surroundings(&ready, &ran));
@@ -83,7 +83,7 @@ impl Measure<'_> {
             journal_mode: setting.journal_mode,
             synchronous: setting.synchronous,
             is_watched,
-            // The worker says where.
+            // The worker sets the path.
             ..Workload::new("", self.inserts)
         }
     }
@@ -98,7 +98,7 @@ impl Measure<'_> {
         }
     }
 
-    /// A run with everything on, and what the kernel said of it.
+    /// A run with all tracing, and the kernel's events.
     fn traced(&self, worker: &Worker, ready: &Ready, setting: &Setting) -> anyhow::Result<(Ran, Capture)> {
         let mut session = Some(Session::open(&self.wanted(ready))?);
         let session = std::cell::RefCell::new(&mut session);
@@ -120,7 +120,7 @@ impl Measure<'_> {
         Ok(ran)
     }
 
-    /// Traced against untraced. Which of a pair comes first changes, for whatever drifts meanwhile.
+    /// Traced against untraced. The order within a pair alternates, against drift.
     fn overhead(&self, worker: &Worker, ready: &Ready, setting: &Setting) -> anyhow::Result<Option<Overhead>> {
         let (mut untraced, mut traced) = (Vec::new(), Vec::new());
         for pair in 0..self.pairs {
@@ -145,7 +145,7 @@ impl Measure<'_> {
     }
 }
 
-/// What is known from where: SQLite and the application tell by themselves.
+/// The sources of the trace: SQLite and the application report for themselves.
 fn sources(ready: &Ready, capture: &Capture) -> Vec<Source> {
     let own = |name: &str, layer| Source { name: name.into(), layers: vec![layer], is_used: true, why: None };
     let mut sources = vec![own("application", Layer::Application), own("SQLite", Layer::Sqlite)];

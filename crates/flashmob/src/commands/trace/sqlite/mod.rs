@@ -1,4 +1,4 @@
-//! `flashmob trace sqlite`: P5's workload, and what its INSERTs do in every layer.
+//! `flashmob trace sqlite`: P5's workload, and the work of its INSERTs in every layer.
 
 mod measure;
 mod progress;
@@ -20,7 +20,7 @@ use measure::{Measure, Setting};
 use progress::Progress;
 use worker::{Place, Shared};
 
-/// On a loop device, unless another one is asked for: its events show what an elevator does.
+/// Default on a loop device: its events show the effect of an elevator.
 const SCHEDULER: &str = "mq-deadline";
 
 /// Trace INSERTs into SQLite, each in its own transaction, in every layer.
@@ -93,7 +93,7 @@ impl SqliteArgs {
     }
 }
 
-/// Measures as the arguments say.
+/// Measures according to the arguments.
 pub fn run(args: &SqliteArgs) -> anyhow::Result<ExitCode> {
     let begun = Begun::now();
     let settings = args.settings();

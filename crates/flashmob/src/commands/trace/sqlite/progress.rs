@@ -1,4 +1,4 @@
-//! How far all runs together are, for a terminal.
+//! Progress of all runs, on a terminal.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,31 +10,31 @@ use flashmob_bench::progress::{self, ProgressLine, Unit};
 
 use super::worker::Shared;
 
-/// Often enough for eyes, and seldom enough for what is measured.
+/// Frequent enough to look smooth, and rare enough not to disturb the measurement.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Of all runs.
+/// Progress of all runs.
 pub struct Progress {
     inserts_all: u64,
     inserts_each: u64,
-    /// INSERTs of runs that are over.
+    /// INSERTs of completed runs.
     over: AtomicU64,
 }
 
 impl Progress {
-    /// Of so many runs with so many INSERTs each.
+    /// For this many runs with this many INSERTs each.
     #[must_use]
     pub fn new(runs: u64, inserts_each: u64) -> Progress {
         Progress { inserts_all: runs.saturating_mul(inserts_each), inserts_each, over: AtomicU64::new(0) }
     }
 
-    /// A run is over.
+    /// A run is complete.
     pub fn ran(&self, shared: &Shared) {
         shared.done.store(0, Ordering::Relaxed);
         self.over.fetch_add(self.inserts_each, Ordering::Relaxed);
     }
 
-    /// Does the work; a terminal shows how far it is.
+    /// Does the work; a terminal shows the progress.
     pub fn shown_while<T>(&self, shared: &Shared, work: impl FnOnce() -> T) -> T {
         if !std::io::stderr().is_terminal() {
             return work();
@@ -49,7 +49,7 @@ impl Progress {
                 }
             });
             let outcome = work();
-            // The line goes before anything else is said.
+            // The line is removed before other output.
             drop(over);
             outcome
         })

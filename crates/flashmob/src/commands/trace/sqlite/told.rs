@@ -1,4 +1,4 @@
-//! What the workload tells of itself, as the join wants it.
+//! The workload's own report, as input of the join.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use flashmob_trace::surroundings::{AppOperation, AppSpan, NamedFile, Surrounding
 use super::worker::{Ran, Ready};
 use crate::commands::trace::surroundings::{self, kernel_number};
 
-/// What an operation is called.
+/// The name of an operation.
 pub const INSERT: &str = "insert";
 
-/// Surroundings of the INSERTs.
+/// The surroundings of the INSERTs.
 pub fn surroundings(ready: &Ready, ran: &Ran) -> Surroundings {
     let report = &ran.report;
     let thread = report.thread_id;
@@ -35,7 +35,7 @@ pub fn surroundings(ready: &Ready, ran: &Ran) -> Surroundings {
     }
     let operation = |&(begin_ns, end_ns): &(u64, u64)| AppOperation { name: INSERT.into(), thread, begin_ns, end_ns };
     let last_end_ns = report.inserts.last().map_or(0, |insert| insert.1);
-    // What comes later is the end of the database, and nobody's INSERT.
+    // Later calls close the database, and belong to no INSERT.
     let calls = report.calls.iter().filter(|call| call.begin_ns < last_end_ns);
     let spans = calls.map(|call| AppSpan {
         layer: Layer::Sqlite,
@@ -59,8 +59,8 @@ pub fn surroundings(ready: &Ready, ran: &Ran) -> Surroundings {
     }
 }
 
-/// Files by name, device and inode, and for each open file which one it is. An inode keeps its name until it gets another: a journal's is
-/// used again by the next.
+/// Files by name, device and inode, and the file of each open file. An inode keeps its name until it gets another: a journal's inode is
+/// reused by the next.
 fn named(open: &[OpenFile]) -> (Vec<NamedFile>, Vec<usize>) {
     let mut files: Vec<NamedFile> = Vec::new();
     let mut last_of: HashMap<(u64, u64), usize> = HashMap::new();

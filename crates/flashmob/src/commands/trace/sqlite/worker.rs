@@ -1,6 +1,6 @@
-//! The thread that does the INSERTs, on a file system of its own if one is to be made.
+//! The thread that runs the INSERTs, on its own file system if requested.
 //!
-//! It is asked step by step, so that nothing but INSERTs is traced: not the making of the database, nor its end.
+//! It is controlled step by step, so that only INSERTs are traced, without the creation and the end of the database.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -16,14 +16,14 @@ use flashmob_trace::surroundings::Extent;
 use crate::commands::trace::loop_fs::{Kind, LoopFs};
 use crate::commands::trace::surroundings::{self, Below};
 
-/// The name of the database, so that who finds one knows whose it was.
+/// The database's name, which shows its origin.
 const DATABASE: &str = "flashmob-trace.db";
-/// What the thread is called while it does INSERTs, for those who look at it from outside, such as strace.
+/// The thread's name while it runs INSERTs, for observers such as strace.
 const NAME_INSERTING: &std::ffi::CStr = c"inserts";
-/// And else.
+/// Its name otherwise.
 const NAME: &std::ffi::CStr = c"sqlite";
 
-/// Where the database is to be.
+/// The place of the database.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In this folder.
@@ -32,29 +32,29 @@ pub enum Place {
     Loop { kind: Kind, size_bytes: u64, scheduler: Option<String> },
 }
 
-/// What all may see while it runs.
+/// State shared by all threads during a run.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Stop soon.
+    /// Request to stop.
     pub cancel: std::sync::Arc<AtomicBool>,
-    /// INSERTs of this run that are done.
+    /// Completed INSERTs of this run.
     pub done: AtomicU64,
 }
 
-/// Ready for work.
+/// The worker is ready.
 pub struct Ready {
     pub thread_id: u32,
     pub below: Below,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct Ran {
     pub report: Report,
-    /// Where files lie, by device, inode and path, as far as they were there in the end.
+    /// Locations of files, by device, inode and path, of those that exist at the end.
     pub lying: Vec<Lying>,
 }
 
-/// Where a file lies.
+/// The location of a file.
 pub struct Lying {
     pub path: String,
     pub device: u64,
@@ -64,9 +64,9 @@ pub struct Lying {
 }
 
 enum Asked {
-    /// Make a database.
+    /// Create a database.
     Prepare(Box<Workload>),
-    /// Do what is to be done next.
+    /// Do the next step.
     Next,
 }
 
@@ -78,14 +78,14 @@ enum Told {
     Failed(anyhow::Error),
 }
 
-/// A worker as its asker sees it. Dropped, the worker ends, and its file system with it.
+/// A handle to a worker. Dropping it ends the worker, and removes its file system.
 pub struct Worker {
     asks: SyncSender<Asked>,
     told: Receiver<Told>,
 }
 
 impl Worker {
-    /// Starts one; it is ready when this returns.
+    /// Starts a worker; it is ready when this returns.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         place: Place,
@@ -95,7 +95,7 @@ impl Worker {
         let (tells, told) = sync_channel(1);
         let work = move || {
             if let Err(error) = work(&place, shared, &asked, &tells) {
-                // Who does not listen any more has ended for a reason of its own.
+                // A receiver that has ended has reported its own error.
                 let _ = tells.send(Told::Failed(error));
             }
         };
@@ -107,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// Does this workload. `before` and `after` are called right before and after its INSERTs, while the worker does nothing.
+    /// Runs this workload. `before` and `after` are called right before and after its INSERTs, while the worker is idle.
     pub fn run(
         &self,
         workload: Workload,
@@ -145,7 +145,7 @@ fn gone() -> anyhow::Error {
     anyhow::anyhow!("the INSERT thread ended unexpectedly")
 }
 
-/// Until nobody asks any more.
+/// Runs until the handle is dropped.
 fn work(place: &Place, shared: &Shared, asked: &Receiver<Asked>, tells: &SyncSender<Told>) -> anyhow::Result<()> {
     let made;
     let folder = match place {
@@ -165,7 +165,7 @@ fn work(place: &Place, shared: &Shared, asked: &Receiver<Asked>, tells: &SyncSen
         shared.done.store(0, Ordering::Relaxed);
         let mut prepared = Prepared::new(&workload)?;
         tell(Told::Done)?;
-        // Who does not want it any more lets the database go.
+        // A dropped handle discards the database.
         if asked.recv().is_err() {
             break;
         }
@@ -185,11 +185,11 @@ fn work(place: &Place, shared: &Shared, asked: &Receiver<Asked>, tells: &SyncSen
 }
 
 fn set_name(name: &std::ffi::CStr) {
-    // A name is a help and no more.
+    // The name is only informational.
     let _ = rustix::thread::set_name(name);
 }
 
-/// Where the database, what is beside it and their folder lie.
+/// Locations of the database, the files beside it and their folder.
 fn lying(database: &Path) -> Vec<Lying> {
     let beside = ["", "-journal", "-wal"].map(|end| {
         let mut name = database.as_os_str().to_owned();
@@ -201,7 +201,7 @@ fn lying(database: &Path) -> Vec<Lying> {
         let file = File::open(&path).ok()?;
         let metadata = file.metadata().ok()?;
         Some(Lying {
-            // SQLite tells of absolute paths.
+            // SQLite reports absolute paths.
             path: path.canonicalize().unwrap_or(path).to_string_lossy().into_owned(),
             device: metadata.dev(),
             inode: metadata.ino(),

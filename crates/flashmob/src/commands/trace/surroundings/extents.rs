@@ -1,4 +1,4 @@
-//! Where files and journals lie on their device, as the file system says.
+//! Locations of files and journals on their device, as reported by the file system.
 
 use std::fs::File;
 use std::mem::zeroed;
@@ -10,20 +10,20 @@ use flashmob_trace::surroundings::Extent;
 const FS_IOC_FIEMAP: u64 = 0xC020_660B;
 const FIEMAP_FLAG_SYNC: u32 = 1;
 const FIEMAP_EXTENT_LAST: u32 = 1;
-/// Nowhere yet, or not in blocks of their own: unknown, delayed, inline.
+/// No location yet, or not in its own blocks: unknown, delayed, inline.
 const FIEMAP_EXTENT_NOWHERE: u32 = 2 | 4 | 0x200;
 // From linux/fsmap.h.
 const FS_IOC_GETFSMAP: u64 = 0xC0C0_583B;
 const FMR_OF_LAST: u32 = 0x20;
 const FMR_OF_SPECIAL_OWNER: u32 = 0x10;
-/// What ext4 and XFS both call their journal: `FMR_OWNER('X', 2)`.
+/// The owner of ext4's and XFS's journal: `FMR_OWNER('X', 2)`.
 const FMR_OWN_LOG: u64 = (b'X' as u64) << 32 | 2;
 
-/// Asked for at once.
+/// Extents per request.
 const BATCH: usize = 256;
-/// No file of a workload has so many pieces; what lies beyond is unknown.
+/// No file of a workload has so many extents; further ones are unknown.
 const EXTENTS_MAX: usize = 65_536;
-/// To say where its journal is, a file system goes through all of its maps: larger ones are not asked.
+/// To report its journal, a file system scans all of its maps: larger ones are not queried.
 const ASKED_BYTES_MAX: u64 = 16 << 30;
 
 #[repr(C)]
@@ -71,7 +71,7 @@ struct FsmapHead {
     found: [Fsmap; BATCH],
 }
 
-/// Where a file or folder lies; nothing if its file system does not say. What is not written yet is written first.
+/// The extents of a file or folder; none if its file system does not report them. Dirty data is written first.
 #[must_use]
 pub fn extents(file: &File) -> Vec<Extent> {
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ pub fn extents(file: &File) -> Vec<Extent> {
         // SAFETY: all zeros are a valid value of plain numbers.
         let mut map: Box<Fiemap> = unsafe { Box::new(zeroed()) };
         (map.begin, map.bytes, map.flags, map.room) = (begin, u64::MAX - begin, FIEMAP_FLAG_SYNC, BATCH as u32);
-        // SAFETY: the structure lives longer than the call and has the room that it names.
+        // SAFETY: the structure outlives the call and has the room that it states.
         if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *map) } != 0 {
             break;
         }
@@ -99,7 +99,7 @@ pub fn extents(file: &File) -> Vec<Extent> {
     found
 }
 
-/// Where the journal of the file system of `file` lies; nothing if it has none, does not say, or is too large to be asked.
+/// The extents of the journal of the file system of `file`; none if it has none, does not report it, or is too large to be queried.
 #[must_use]
 pub(super) fn journal(file: &File) -> Vec<Extent> {
     let size_bytes = rustix::fs::fstatvfs(file).map_or(u64::MAX, |about| about.f_blocks.saturating_mul(about.f_frsize));
@@ -113,7 +113,7 @@ pub(super) fn journal(file: &File) -> Vec<Extent> {
     (head.keys[1].device, head.keys[1].flags) = (u32::MAX, u32::MAX);
     (head.keys[1].physical, head.keys[1].owner, head.keys[1].offset) = (u64::MAX, u64::MAX, u64::MAX);
     for _ in 0..EXTENTS_MAX / BATCH {
-        // SAFETY: the structure lives longer than the call and has the room that it names.
+        // SAFETY: the structure outlives the call and has the room that it states.
         if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETFSMAP as _, &raw mut *head) } != 0 {
             break;
         }
@@ -124,7 +124,7 @@ pub(super) fn journal(file: &File) -> Vec<Extent> {
             found.push(Extent { logical_bytes, physical_bytes: piece.physical, bytes: piece.bytes });
         }
         match pieces.last() {
-            // The next round begins behind it.
+            // The next request begins after it.
             Some(last) if last.flags & FMR_OF_LAST == 0 => head.keys[0] = *last,
             _ => break,
         }

@@ -1,6 +1,6 @@
-//! What lies around a traced workload: the disk below a file, where files lie on it, what threads are called.
+//! Surroundings of a traced workload: the disk below a file, its extents there, names of threads.
 //!
-//! Nothing here fails: what cannot be known is left out, and the join says so of what it could not find.
+//! Nothing here fails: unknown facts are left out, and the join reports what it could not find.
 
 mod extents;
 
@@ -19,21 +19,21 @@ pub use extents::extents;
 
 /// Sysfs counts in these, whatever the disk's own sectors are.
 const SECTOR_BYTES: u64 = 512;
-/// Systems of events that tell of one file system alone.
+/// Event groups of one file system only.
 const FILESYSTEMS: [&str; 5] = ["ext4", "jbd2", "xfs", "f2fs", "btrfs"];
-/// Systems of events that tell of one kind of disk alone, with what names of such disks begin with.
+/// Event groups of one kind of disk only, with the prefixes of such disks' names.
 const DRIVERS: [(&str, &str); 4] = [("mmc", "mmcblk"), ("nvme", "nvme"), ("scsi", "sd"), ("ufs", "sd")];
 
-/// What lies below a file or folder.
+/// The layers below a file or folder.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Below {
     /// For results.
     pub system: System,
-    /// The block device with the file system; absent for what lies in memory or on a network.
+    /// The block device with the file system; absent in memory or on a network.
     pub device: Option<BlockDevice>,
 }
 
-/// What lies below `path`, which must exist, as this thread sees it.
+/// The layers below `path`, which must exist, as this thread sees it.
 #[must_use]
 pub fn below(path: &Path) -> Below {
     let located = place::locate(path);
@@ -68,7 +68,7 @@ pub fn below(path: &Path) -> Below {
     Below { system, device: Some(device) }
 }
 
-/// Events for what lies below: those of other file systems and of other kinds of disks would only be named as missing.
+/// Events for these layers: those of other file systems and disks would only be reported as missing.
 #[must_use]
 pub fn events(below: &Below) -> Vec<Event> {
     let filesystem = below.system.filesystem.as_deref().unwrap_or_default();
@@ -77,7 +77,7 @@ pub fn events(below: &Below) -> Vec<Event> {
         && !below.system.filesystem_options.as_deref().is_some_and(|options| options.starts_with("no journal"));
     let is_wanted = |event: &Event| {
         let system = event.system.as_str();
-        // Without a device nobody could tell this workload's events from everybody else's.
+        // Without a device, this workload's events cannot be distinguished from others'.
         if below.device.is_none() && event.scope == Scope::Devices {
             return false;
         }
@@ -93,7 +93,7 @@ pub fn events(below: &Below) -> Vec<Event> {
     events
 }
 
-/// What [`Bug::RequestsUntraced`] leaves out.
+/// The events that [`Bug::RequestsUntraced`] leaves out.
 pub(super) fn is_of_requests(event: &Event) -> bool {
     matches!(event.system.as_str(), "block" | "jbd2")
 }
@@ -107,7 +107,7 @@ pub fn devices(below: &Below) -> Vec<u32> {
     numbers
 }
 
-/// Threads of this machine with their names, as far as they are processes: the kernel's own all are.
+/// Threads of this machine with their names, if they are processes: all of the kernel's own are.
 #[must_use]
 pub fn thread_names() -> Vec<(u32, String)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -145,16 +145,16 @@ fn read_number(path: &Path) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The kernel shows journals in `/proc/fs/jbd2` and all of ext4 in `/proc/fs/ext4`; by neither nothing is known.
+/// The kernel lists journals in `/proc/fs/jbd2` and ext4 file systems in `/proc/fs/ext4`; false if it is in neither.
 fn is_without_journal(device: &str) -> bool {
     Path::new("/proc/fs/ext4").join(device).is_dir() && !Path::new(&format!("/proc/fs/jbd2/{device}-8")).is_dir()
 }
 
-/// The driver of a disk: what its device in sysfs is bound to, else what its name says.
+/// The driver of a disk: the one bound to its device in sysfs, else by its name.
 fn driver(disk: &Disk) -> Option<String> {
     let bound = disk.sysfs.join("device/driver").canonicalize().ok();
     let bound = bound.and_then(|path| Some(path.file_name()?.to_str()?.to_string()));
-    // `nvme0n1` is nvme's.
+    // `nvme0n1` belongs to nvme.
     bound.or_else(|| Some(disk.name.chars().take_while(char::is_ascii_alphabetic).collect()))
 }
 
@@ -201,7 +201,7 @@ mod tests {
         assert!(below.system.filesystem.is_some() && !below.system.kernel.is_empty());
         let (Some(device), extents) = (below.device, extents(&file)) else { return };
         assert_eq!(device.number, kernel_number(path.metadata().unwrap().dev()));
-        // Some file systems do not say where files lie.
+        // Some file systems do not report extents.
         let all: u64 = extents.iter().map(|extent: &Extent| extent.bytes).sum();
         assert!(extents.is_empty() || all >= 100_000, "{extents:?}");
     }

@@ -1,4 +1,4 @@
-//! One run: its operations, layers, hand-overs and files, and what is missing.
+//! One run: its operations, layers, handovers and files, and what is missing.
 
 use std::fmt::Write;
 
@@ -8,9 +8,9 @@ use flashmob_results::trace::{FileTotal, Layer, Run, Workload};
 use crate::commands::tell::harmless;
 use crate::commands::trace::table::{WIDTH, aligned, bar, file_name, fold, number, shortened, time};
 
-/// Rows of hand-overs: those that took longest in all.
+/// Most rows of handovers: those with the longest total time.
 const HANDOVERS_MAX: usize = 6;
-/// Files that are told.
+/// Most files that are shown.
 const FILES_MAX: usize = 8;
 /// Width of bars.
 const BAR: usize = 30;
@@ -18,7 +18,7 @@ const BAR: usize = 30;
 pub fn block(text: &mut String, run: &Run) {
     let operations = &run.operations;
     let at = |percent| operations.latency_ns.percentile_ns(percent).map_or("-".into(), |ns| time(ns as f64));
-    // The heading has the command already.
+    // The heading has the command.
     let name = match run.workload {
         Workload::Command { .. } => String::new(),
         _ => format!("{}: ", run.name),
@@ -58,8 +58,8 @@ pub fn losses(run: &Run) -> String {
     }
 }
 
-/// What figures are divided by, and what they are then of. System calls that nobody marked as operations are unlike each other: a mean of them says
-/// nothing of a command, so it is told of in all.
+/// The divisor of figures, and its name. System calls that are not marked as operations are too different for a mean to say anything about
+/// the command, so totals are shown.
 fn of_each(run: &Run) -> (f64, String) {
     if run.operations.name == Layer::SystemCall.name() {
         (1.0, "in total".into())
@@ -110,7 +110,7 @@ fn handovers(text: &mut String, run: &Run) {
     }
 }
 
-/// What a layer that speaks to files or devices did to each, a line for each file and layer.
+/// The work of layers on each file or device, a line for each file and layer.
 fn files(text: &mut String, run: &Run) {
     let has_driver = run.files.iter().any(|row| row.layer == Layer::Driver);
     let is_told = |layer: Layer| match layer {
@@ -125,7 +125,7 @@ fn files(text: &mut String, run: &Run) {
             None => files.push((&row.file, vec![row])),
         }
     }
-    // Of a command with many files, first those that most was moved of.
+    // With many files, those with the most bytes come first.
     if files.len() > FILES_MAX {
         files.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.iter().map(|row| row.bytes).sum::<u64>()));
     }
@@ -138,7 +138,7 @@ fn files(text: &mut String, run: &Run) {
             if !work.is_empty() {
                 let first = format!("  {shown:<width$}  {:<11}  ", layer.name());
                 fold(text, &first, &work.join(", "));
-                // Once for each file.
+                // Once per file.
                 shown.clear();
             }
         }

@@ -1,4 +1,4 @@
-//! What the terminal shows of a trace.
+//! The text output of a trace.
 
 use flashmob_results::trace::{Layer, Losses, Run};
 use flashmob_results::warning::{Code, Warning};
