@@ -274,6 +274,7 @@ impl Session<'_> {
                 None => self.control.foreign(*byte),
             },
             Ending::Silent => self.control.silent(doing, silence),
+            Ending::Dead => self.control.closed("the data connections broke"),
             _ => self.control.closed(doing),
         }
     }
