@@ -44,7 +44,7 @@ machine_state() {
     find "$TMPDIR_OF_TESTS" -maxdepth 1 -name '*flashmob*' ! -path "$DIR" 2>/dev/null | sed 's/^/file: /'
     if [ "$(id -u)" -eq 0 ]; then
         # shellcheck disable=SC2016
-        traced sh -c 'ls /sys/kernel/tracing/instances | sed "s/^/tracing instance: /"; sed "s/^/probe: /" /sys/kernel/tracing/uprobe_events' 2>/dev/null
+        traced sh -c 'ls /sys/kernel/tracing/instances | sed "s/^/tracing instance: /"; sed "s/^/probe: /" /sys/kernel/tracing/uprobe_events' 2>/dev/null || true
     fi
     machine_settings
 }
