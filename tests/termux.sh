@@ -7,7 +7,7 @@
 # It is this machine's binary unless TERMUX_BINARIES names others, as 'aarch64=PATH arm=PATH' (make test-termux): those run under qemu-user.
 . "$(dirname "$0")/lib.sh"
 need unshare nsenter chroot dpkg-deb dpkg nbdcopy jq strip
-unshare --user --map-root-user true 2>/dev/null || { echo '    not run: needs name spaces of users' >&2; exit $NOT_RUN; }
+unshare --user --map-root-user true 2>/dev/null || { echo '    not run: needs user namespaces' >&2; exit $NOT_RUN; }
 BUILD=$ROOT/packaging/termux/build
 PREFIX=/data/data/com.termux/files/usr
 SIZE=24M
