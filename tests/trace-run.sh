@@ -7,7 +7,7 @@
 # shellcheck source=tests/lib.sh
 source "$(dirname "$0")/lib.sh"
 need_root 'tracefs, loop devices'
-need jq python3 mkfs.ext4 losetup setpriv
+need jq python3 mkfs.ext4 losetup setpriv unshare
 
 trace=("$FLASHMOB" -q trace run)
 truncate -s 64M "$DIR/image"
@@ -87,6 +87,8 @@ install -m 755 "$FLASHMOB" "$DIR/flashmob"
 chmod 711 "$DIR"
 setpriv --reuid=65534 --regid=65534 --clear-groups "$DIR/flashmob" -q trace run --output json -- sh -c 'exit 3' >"$DIR/nobody.json" 2>/dev/null && fail 'the status is lost' || same 'without rights the command runs' $? 3
 check 'and what is missing is named' jq -e '.measurement.runs[0].sources | all(.[]; .is_used | not) and any(.[]; .why | test("root"))' "$DIR/nobody.json"
+unshare --pid --fork "${trace[@]}" --output json -- sh -c 'exit 3' >"$DIR/inside.json" 2>/dev/null && fail 'the status is lost' || same 'in a PID namespace the command runs' $? 3
+check 'and what is missing is named' jq -e '.measurement.runs[0].sources | all(.[]; .is_used | not) and any(.[]; .why | test("PID namespace.*--pid=host"))' "$DIR/inside.json"
 
 # ---- nothing stays ----
 
