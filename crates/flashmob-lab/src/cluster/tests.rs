@@ -140,13 +140,13 @@ fn settled(n: u32, m: u16, batch: BatchMode, block_bytes: u32) -> Measured {
 
 #[test]
 fn auto_is_as_fast_as_the_best_k_with_fewer_frames_for_any_number_of_nodes() {
-    auto_is_best([(1, 1), (1, 4), (2, 1), (4, 4), (8, 1), (8, 4), (16, 4), (32, 1)]);
+    auto_is_best([(1, 1), (1, 4), (2, 1), (4, 4), (8, 4)]);
 }
 
 #[test]
-#[ignore = "takes 20 s"]
-fn long_auto_is_best_with_other_links() {
-    auto_is_best([(2, 4), (4, 1), (16, 1), (32, 4)]);
+#[ignore = "takes 40 s"]
+fn long_auto_is_best_with_more_nodes_and_other_links() {
+    auto_is_best([(2, 4), (4, 1), (8, 1), (16, 1), (16, 4), (32, 1), (32, 4)]);
 }
 
 fn auto_is_best<const N: usize>(nodes_and_links: [(u32, u16); N]) {

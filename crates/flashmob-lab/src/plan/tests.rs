@@ -154,8 +154,21 @@ fn forecasts_are_right(count: usize) {
 
 #[test]
 fn relieving_what_is_to_blame_helps_and_relieving_anything_else_does_not() {
+    let (none, one) = relieved_one_by_one(&clusters(20));
+    assert!(one >= 5 && none <= 4, "{one} with one bottleneck, {none} without");
+}
+
+#[test]
+#[ignore = "takes 20 s"]
+fn long_relieving_what_is_to_blame_of_more_clusters() {
+    let (none, one) = relieved_one_by_one(&clusters(40)[20..]);
+    assert!(one >= 5 && none <= 4, "{one} with one bottleneck, {none} without");
+}
+
+/// How many of `clusters` had no bottleneck, and how many had one.
+fn relieved_one_by_one(clusters: &[Settings]) -> (u32, u32) {
     let counted = Mutex::new((0, 0, 0));
-    let wrong = complaints(&clusters(40), |settings| {
+    let wrong = complaints(clusters, |settings| {
         let forecast = forecast(settings).unwrap();
         let blame = blame(&forecast, relieved(settings), &mut |_| ()).unwrap();
         let blamed = &blame.bottleneck;
@@ -188,7 +201,7 @@ fn relieving_what_is_to_blame_helps_and_relieving_anything_else_does_not() {
     let (none, one, shared) = counted.into_inner().unwrap();
     println!("{one} with one bottleneck, {shared} with several, {none} without");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(one >= 10 && none <= 8, "{one} with one bottleneck, {none} without");
+    (none, one)
 }
 
 #[test]
