@@ -30,40 +30,46 @@ impl Drop for Nbdkit {
     }
 }
 
-/// Starts nbdkit with `arguments` and waits until `uri` answers.
-fn nbdkit(uri: &Uri, arguments: &[&str]) -> Nbdkit {
+/// Starts nbdkit with `arguments` and waits until `uri` answers; `None` if it ended, as it does where its port was taken meanwhile.
+fn started(uri: &Uri, arguments: &[&str]) -> Option<Nbdkit> {
     let mut command = Command::new("nbdkit");
     command.args(["--foreground", "--exit-with-parent"]).args(arguments).stderr(Stdio::null());
     let mut server = Nbdkit(command.spawn().expect("nbdkit must be installed (Debian: apt install nbdkit)"));
     let begun = Instant::now();
-    loop {
+    while server.0.try_wait().unwrap().is_none() {
         match Client::connect(uri) {
-            Err(Error::Connect { .. }) if begun.elapsed() < Duration::from_secs(60) => {
-                assert_eq!(server.0.try_wait().unwrap(), None, "nbdkit {arguments:?} ended");
-                std::thread::sleep(Duration::from_millis(20));
-            }
             Ok(client) => {
                 client.disconnect();
-                return server;
+                return Some(server);
             }
             // The export may be refused on purpose.
-            Err(Error::Refused { .. }) => return server,
-            Err(error) => panic!("nbdkit {arguments:?}: {error}"),
+            Err(Error::Refused { .. }) => return Some(server),
+            // Also where the server of another test has the port, and ends.
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "nbdkit {arguments:?}: {error}"),
         }
+        std::thread::sleep(Duration::from_millis(20));
     }
+    None
 }
 
 fn on_unix(socket: &Path, arguments: &[&str]) -> (Nbdkit, Uri) {
     let uri = Uri::unix(socket, "");
     let socket = socket.to_str().unwrap();
-    (nbdkit(&uri, &[&["--unix", socket], arguments].concat()), uri)
+    let server = started(&uri, &[&["--unix", socket], arguments].concat());
+    (server.unwrap_or_else(|| panic!("nbdkit {arguments:?} ended")), uri)
 }
 
 fn on_tcp(arguments: &[&str]) -> (Nbdkit, Uri) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let uri = Uri::tcp("127.0.0.1", port, "");
-    let port = port.to_string();
-    (nbdkit(&uri, &[&["--ipaddr", "127.0.0.1", "--port", &port], arguments].concat()), uri)
+    for _ in 0..10 {
+        // Free at this moment, and anybody's at the next.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let uri = Uri::tcp("127.0.0.1", port, "");
+        let port = port.to_string();
+        if let Some(server) = started(&uri, &[&["--ipaddr", "127.0.0.1", "--port", &port], arguments].concat()) {
+            return (server, uri);
+        }
+    }
+    panic!("nbdkit {arguments:?} ended on ten ports");
 }
 
 /// Fills the export with the pattern, then reads and writes at random and compares every byte.
