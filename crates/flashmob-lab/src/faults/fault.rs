@@ -249,6 +249,14 @@ impl World {
         }
     }
 
+    /// A link has ended. If it carried damaged bytes, the damage may show only now: a node whose frame seems longer than it is waits for
+    /// the rest, however long the link was idle before.
+    pub(super) fn damage_shows(&mut self, conn: ConnId) {
+        if let (ConnKind::Link { node, .. }, true) = (self.net.conns[conn].kind, self.net.conns[conn].is_damaged) {
+            self.disturb(node, self.ctx.now);
+        }
+    }
+
     /// Notes that a node is disturbed until some time.
     pub(super) fn disturb(&mut self, node: usize, until: Time) {
         let noted = &mut self.disturbed_until[node];

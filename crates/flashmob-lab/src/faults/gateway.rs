@@ -268,6 +268,7 @@ impl World {
                 ConnKind::Link { link, .. } if self.gateway.links[link].0 == Some(conn) => {
                     self.gateway.links[link].0 = None;
                     self.ctx.trace(What::LinkEnded { link: link as u8 });
+                    self.damage_shows(conn);
                     core.link_closed(now, LinkId(link), "closed");
                 }
                 ConnKind::Link { .. } => {}
@@ -330,6 +331,7 @@ impl World {
                     let (conn, _) = &mut self.gateway.links[link.0];
                     self.ctx.trace(What::LinkEnded { link: link.0 as u8 });
                     if let Some(conn) = conn.take() {
+                        self.damage_shows(conn);
                         let late = if self.ctx.rng.random_ratio(1, 4) { self.ctx.rng.random_range(0..300) } else { 0 };
                         self.net.close(&mut self.ctx, conn, 0, Duration::from_millis(late));
                     }

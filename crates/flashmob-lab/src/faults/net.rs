@@ -63,6 +63,8 @@ pub(super) struct Conn {
     quality: LinkQuality,
     /// Whether each side has its end open.
     pub open: [bool; 2],
+    /// It has carried damaged bytes.
+    pub is_damaged: bool,
     pipes: [Pipe; 2],
 }
 
@@ -82,7 +84,8 @@ const TRAP_BYTES: usize = 48;
 
 impl Net {
     pub fn connect(&mut self, kind: ConnKind, quality: &LinkQuality) -> ConnId {
-        let conn = Conn { kind, quality: quality.clone(), open: [true; 2], pipes: [Pipe::default(), Pipe::default()] };
+        let pipes = [Pipe::default(), Pipe::default()];
+        let conn = Conn { kind, quality: quality.clone(), open: [true; 2], is_damaged: false, pipes };
         self.conns.push(conn);
         self.conns.len() - 1
     }
@@ -153,6 +156,7 @@ impl Net {
                 let at = ctx.rng.random_range(0..bytes.len());
                 bytes[at] ^= 1 << ctx.rng.random_range(0..8);
                 ctx.totals.corruptions += 1;
+                conn.is_damaged = true;
             }
             pipe.inbox.extend_from_slice(&bytes);
             has_news = true;
