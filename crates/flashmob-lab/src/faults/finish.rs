@@ -20,7 +20,7 @@ impl World {
             matches!(fault, Cut(..) | HalfOpen(..) | Damage(..) | Kill(..) | PowerLoss(..) | StoreStall(..))
         };
         let is_shaky = self.scenario.node_link.cut_rate > 0.0 || self.scenario.faults.iter().any(|(_, f)| breaks(f));
-        let timeouts = if is_shaky { LATENESS_MAX } else { 1 };
+        let timeouts = if is_shaky { LATENESS_MAX } else { self.silences_max().clamp(1, LATENESS_MAX) };
         let patience = self.scenario.volume.timeout * timeouts + slack;
         for (c, client) in self.clients.iter().enumerate() {
             // Where memory is short, a request may wait in its connection until the others want nothing more.
@@ -32,6 +32,19 @@ impl World {
         }
         self.check_limits();
         self.check_samples();
+    }
+
+    /// The most faults of one node that make it silent. An answer between two of them, late from the first, lets a request wait another
+    /// timeout.
+    fn silences_max(&self) -> u32 {
+        let silenced = |fault: &Fault| match *fault {
+            Fault::Stall(node, _) | Fault::Freeze(node, _) | Fault::Doze(node, _) | Fault::Death(node) => Some(node),
+            _ => None,
+        };
+        let mut counts = vec![0; self.nodes.len()];
+        let silenced = self.scenario.faults.iter().filter_map(|(_, fault)| silenced(fault));
+        silenced.for_each(|node| counts[node] += 1);
+        counts.into_iter().max().unwrap_or(0)
     }
 
     fn check_limits(&mut self) {
