@@ -12,8 +12,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// More than the kernel returns from one read.
 const READ_BYTES: usize = 64 << 10;
-/// The inode of the machine's first PID namespace, fixed by the kernel (`PROC_PID_INIT_INO`).
-const FIRST_PID_NAMESPACE_INODE: u64 = 0xEFFF_FFFC;
+/// The inode of the initial PID namespace, fixed by the kernel (`PROC_PID_INIT_INO`).
+const INITIAL_PID_NAMESPACE_INODE: u64 = 0xEFFF_FFFC;
 const BY_HAND: &str = "mount -t tracefs none /sys/kernel/tracing";
 
 #[derive(Debug)]
@@ -29,11 +29,12 @@ impl Tracefs {
         if cfg!(target_endian = "big") {
             return Err("traces of big-endian machines are not supported".to_string());
         }
-        // The events of a process there carry numbers that only the first namespace knows.
-        if std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() != FIRST_PID_NAMESPACE_INODE) {
+        // Trace events carry PIDs of the initial namespace, which match none of another one.
+        if std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() != INITIAL_PID_NAMESPACE_INODE)
+        {
             return Err(
-                "this process is in a PID namespace, as in a container, and the kernel's traces use the machine's own process IDs: run this \
-                 outside of it, or start the container with the machine's (docker run --pid=host)"
+                "this process runs in a PID namespace of its own, as in a container, and the kernel's trace events carry the host's PIDs: \
+                 run this on the host, or start the container with the host's PID namespace (docker run --pid=host)"
                     .to_string(),
             );
         }
