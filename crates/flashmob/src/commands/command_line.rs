@@ -7,13 +7,21 @@ pub const VARIABLE: &str = "FLASHMOB_COMMAND_LINE";
 ///
 /// `--save FILE` is left out, because a repetition must not overwrite the result.
 pub fn recorded() -> String {
-    std::env::var(VARIABLE)
-        .unwrap_or_else(|_| repeatable(std::env::args_os().map(|word| word.to_string_lossy().into())))
+    recorded_before(0)
 }
 
-fn repeatable(arguments: impl Iterator<Item = String>) -> String {
+/// [`recorded`], for a command that ends with another program's command line of `foreign` words, whose own `--save` stays.
+pub fn recorded_before(foreign: usize) -> String {
+    std::env::var(VARIABLE).unwrap_or_else(|_| {
+        let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+        repeatable(&words, foreign)
+    })
+}
+
+fn repeatable(arguments: &[String], foreign: usize) -> String {
+    let (arguments, foreign) = arguments.split_at(arguments.len().saturating_sub(foreign));
     let mut words = vec!["flashmob".to_string()];
-    let mut arguments = arguments.skip(1).peekable();
+    let mut arguments = arguments.iter().peekable();
     // After `--` follows another program's command line, unless it is this program in the lab.
     let mut is_own = true;
     while let Some(word) = arguments.next() {
@@ -23,9 +31,10 @@ fn repeatable(arguments: impl Iterator<Item = String>) -> String {
         if is_own && word == "--save" {
             arguments.next();
         } else if !(is_own && word.starts_with("--save=")) {
-            words.push(quoted(&word));
+            words.push(quoted(word));
         }
     }
+    words.extend(foreign.iter().map(|word| quoted(word)));
     words.join(" ")
 }
 
@@ -45,34 +54,23 @@ mod tests {
 
     #[test]
     fn a_command_line_repeats_without_overwriting_its_result() {
-        for (arguments, expected) in [
+        for (arguments, foreign, expected) in [
             (
-                ["/usr/bin/flashmob", "bench", "disk", "my file", "--save", "a.json", "--label=Anna's"].as_slice(),
+                ["bench", "disk", "my file", "--save", "a.json", "--label=Anna's"].as_slice(),
+                0,
                 r"flashmob bench disk 'my file' '--label=Anna'\''s'",
             ),
+            (&["trace", "run", "--save=a", "--", "tar", "--save", "$x"], 3, "flashmob trace run -- tar --save '$x'"),
+            (&["trace", "run", "--save", "a", "tar", "--save", "$x"], 3, "flashmob trace run tar --save '$x'"),
             (
-                &["flashmob", "trace", "run", "--save=a", "--", "tar", "--save", "$x"],
-                "flashmob trace run -- tar --save '$x'",
-            ),
-            (
-                &[
-                    "flashmob",
-                    "lab",
-                    "run",
-                    "--nodes=2",
-                    "--",
-                    "flashmob",
-                    "bench",
-                    "cluster",
-                    "--save",
-                    "a",
-                    "--links=1",
-                ],
+                &["lab", "run", "--nodes=2", "--", "flashmob", "bench", "cluster", "--save", "a", "--links=1"],
+                0,
                 "flashmob lab run --nodes=2 -- flashmob bench cluster --links=1",
             ),
-            (&["flashmob", "bench", "net", "--save"], "flashmob bench net"),
+            (&["bench", "net", "--save"], 0, "flashmob bench net"),
         ] {
-            assert_eq!(repeatable(arguments.iter().map(|word| (*word).to_string())), expected);
+            let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_string()).collect();
+            assert_eq!(repeatable(&arguments, foreign), expected);
         }
     }
 }

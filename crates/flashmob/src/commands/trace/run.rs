@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use flashmob_core::planted::{self, Bug};
+use flashmob_results::Document;
 use flashmob_results::trace::{Layer, Role, Source, System, Timeline, Workload};
 use flashmob_trace::capture::sqlite::find_sqlite;
 use flashmob_trace::capture::{Capture, Event, Scope, Session, Wanted};
@@ -22,8 +23,8 @@ use flashmob_trace::view::{self, RunParts};
 use super::outputs::OutputArgs;
 use super::surroundings::{self, Below, kernel_number};
 use super::text;
-use crate::commands::size;
 use crate::commands::tell::{self, Begun, Form};
+use crate::commands::{command_line, size};
 use child::{Child, Ended, NotStarted};
 
 /// Run a command and trace its I/O in every layer: system calls, file system, page cache, block layer, driver.
@@ -127,7 +128,10 @@ fn all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let (run, timeline) = joined(args, &places, &traced, &costs);
     args.outputs.spans(1, &timeline)?;
-    let document = args.outputs.document(vec![run], begun, None);
+    let document = Document {
+        command: Some(command_line::recorded_before(args.command.len())),
+        ..args.outputs.document(vec![run], begun, None)
+    };
     args.outputs.files(&document)?;
     match args.outputs.output {
         Form::Json => tell::print(&tell::json(&document)?)?,
