@@ -17,7 +17,7 @@ LATE=()
 for _ in 1 2 3 4 5; do
     status=0
     "${lab[@]}" >"$DIR/run.out" 2>"$DIR/run.log" || status=$?
-    [ $status -eq 0 ] || [ $status -eq 75 ] || { cat "$DIR/run.log" >&2; fail "a lab ended with status $status"; }
+    lab_is_well $status || { cat "$DIR/run.log" >&2; fail "a lab ended with status $status"; }
     LATE+=("$status")
     [ $status -ne 0 ] || cp "$DIR/run.log" "$DIR/well.log"
 done

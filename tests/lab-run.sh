@@ -13,7 +13,7 @@ lab_ok() {
     local what=$1 status=0
     shift
     lab "$@" >"$DIR/lab.out" 2>"$DIR/lab.err" || status=$?
-    [ $status -eq 0 ] || [ $status -eq 75 ] || { cat "$DIR/lab.out" "$DIR/lab.err" >&2; fail "$what (status $status)"; }
+    lab_is_well $status || { cat "$DIR/lab.out" "$DIR/lab.err" >&2; fail "$what (status $status)"; }
     pass "$what"
 }
 

@@ -23,7 +23,7 @@ if "${nobody[@]}" unshare --user --map-root-user true 2>/dev/null; then
     status=0
     "${everybody[@]}" "${nobody[@]}" "${lab[@]}" >"$DIR/user.out" 2>"$DIR/user.log" || status=$?
     # The medium has no real-time priority here, so it may be late.
-    check 'a lab of an ordinary user' [ "$status" -eq 0 -o "$status" -eq 75 ]
+    check 'a lab of an ordinary user' lab_is_well "$status"
     check 'who is root in it' grep -qx 0 "$DIR/user.out"
     check 'has nodes that are ready' grep -q '2 of 2 nodes ready' "$DIR/user.out"
     chmod 600 "$DIR/tun"

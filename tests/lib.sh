@@ -288,6 +288,9 @@ finish() {
 # memory NAME FIELD: VmRSS or VmHWM of a process in KiB.
 memory() { awk -v field="$2:" '$1 == field { print $2 }' "/proc/${PID[$1]}/status"; }
 
+# lab_is_well STATUS: what ran in a lab succeeded. 75 says that the lab was late: its times are void, and what happened in it is not.
+lab_is_well() { [ "$1" -eq 0 ] || [ "$1" -eq 75 ]; }
+
 # at_most WHAT VALUE LIMIT [UNIT]
 at_most() {
     awk -v v="$2" -v l="$3" 'BEGIN { exit !(v <= l) }' || fail "$1: $2 ${4:-} is more than $3"

@@ -73,7 +73,7 @@ status=0
 "${trace[@]}" --pairs 1 -- sh -c 'kill -TERM $$' >"$DIR/check.out" 2>&1 || status=$?
 same 'who ends it while it is not traced need not end it again' "$status $(grep -c 'no trace to show' "$DIR/check.out")" '143 1'
 "${trace[@]}" --save "$DIR/run.json" true --save x 2>"$DIR/run.log" || fail 'a command that takes --save itself'
-check 'the recorded command line keeps the options of the command' jq -e '.command | (endswith(" true --save x")) and (contains("run.json") | not)' "$DIR/run.json"
+check 'the recorded command line keeps the options of the command' jq -e '.command | startswith("flashmob -q trace run ") and endswith(" true --save x") and (contains("run.json") | not)' "$DIR/run.json"
 check 'what it costs, by itself' "${trace[@]}" --pairs 2 --save "$DIR/run.json" -- true
 check 'both ways in turn' jq -e '.measurement.runs[0].overhead | (.untraced_per_second | length == 2) and (.traced_per_second | length == 2)' "$DIR/run.json"
 
