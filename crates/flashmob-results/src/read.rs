@@ -8,6 +8,16 @@ use crate::{Document, FORMAT, FORMAT_VERSION, Measurement};
 /// Longest file that is read: results are some hundred KiB.
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
 
+/// How captures begin: pcap in both byte orders, with microseconds and nanoseconds, and pcapng (draft-ietf-opsawg-pcap, section 4;
+/// draft-ietf-opsawg-pcapng, section 4.1).
+const PCAP_MAGICS: [[u8; 4]; 5] = [
+    [0xA1, 0xB2, 0xC3, 0xD4],
+    [0xD4, 0xC3, 0xB2, 0xA1],
+    [0xA1, 0xB2, 0x3C, 0x4D],
+    [0x4D, 0x3C, 0xB2, 0xA1],
+    [0x0A, 0x0D, 0x0D, 0x0A],
+];
+
 /// Why a file is not a result.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -35,6 +45,12 @@ pub enum ReadError {
         /// What was found instead.
         what: String,
     },
+    /// It is a capture of packets, of which no result was made yet.
+    #[error("{path} is a capture of packets")]
+    Capture {
+        /// The file.
+        path: PathBuf,
+    },
     /// It was written by another version.
     #[error("{path}: version {found} of the result format; this flashmob knows {FORMAT_VERSION}")]
     Version {
@@ -55,7 +71,12 @@ pub fn file(path: &Path) -> Result<Document, ReadError> {
     if size_bytes > FILE_BYTES_MAX {
         return Err(ReadError::TooLong { path: path.into(), size_bytes });
     }
-    text(&std::fs::read_to_string(path).map_err(io)?, path)
+    let bytes = std::fs::read(path).map_err(io)?;
+    if PCAP_MAGICS.iter().any(|magic| bytes.starts_with(magic)) {
+        return Err(ReadError::Capture { path: path.into() });
+    }
+    let foreign = |_| ReadError::Foreign { path: path.into(), what: "it is not text".into() };
+    text(std::str::from_utf8(&bytes).map_err(foreign)?, path)
 }
 
 /// Reads the text of a file; `path` is its name in errors.

@@ -1,6 +1,6 @@
 //! Columns that line up. It knows nothing of what stands in them.
 
-use crate::shortened;
+use crate::{columns, shortened};
 
 /// To which side the cells of a column lean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +76,8 @@ impl Table {
 
     /// Two blanks between columns, or one where the room asks for it; then the first column gives way down to `first_min`.
     fn fitted(&self, width: usize, first_min: usize, colour: bool) -> Vec<String> {
-        let chars =
-            |c: usize| self.rows.iter().filter_map(|row| row.get(c)).map(|(text, _)| text.chars().count()).max();
-        let mut widths: Vec<usize> = (0..self.sides.len()).map(|c| chars(c).unwrap_or(0)).collect();
+        let widest = |c: usize| self.rows.iter().filter_map(|row| row.get(c)).map(|(text, _)| columns(text)).max();
+        let mut widths: Vec<usize> = (0..self.sides.len()).map(|c| widest(c).unwrap_or(0)).collect();
         let gaps = widths.len().saturating_sub(1);
         let others: usize = widths.iter().skip(1).sum();
         let wanted = widths.first().copied().unwrap_or(0);
@@ -93,7 +92,7 @@ impl Table {
         let mut line = String::new();
         for (i, (((text, paint), &width), side)) in row.iter().zip(widths).zip(&self.sides).enumerate() {
             let text = shortened(text, width);
-            let pad = " ".repeat(width - text.chars().count());
+            let pad = " ".repeat(width.saturating_sub(columns(&text)));
             let text = if colour { paint.paint(&text) } else { text };
             let space = " ".repeat(if i > 0 { gap } else { 0 });
             line += &match side {
@@ -153,6 +152,12 @@ mod tests {
             assert_eq!(lines[1], expected, "{width}");
             assert_eq!(lines[0].len(), expected.chars().count());
         }
+    }
+
+    #[test]
+    fn wide_names_keep_the_columns_straight() {
+        assert_eq!(table("タブ").lines(80, false), ["name    n", "タブ  100"]);
+        assert_eq!(table("タブレット端末の台所").lines(15, false)[1], "タブ…の台所 100");
     }
 
     #[test]

@@ -29,14 +29,34 @@ fn lines(text: &str, width: usize, first: &str, indent: &str) -> Vec<String> {
 /// `text` in at most `width` columns: what stands in the middle gives way, for the ends tell hosts, ports and files apart.
 #[must_use]
 pub fn shortened(text: &str, width: usize) -> String {
-    let len = text.chars().count();
-    if len <= width {
+    if columns(text) <= width {
         return text.to_string();
     }
     let kept = width.saturating_sub(1);
-    let head = kept / 2;
-    let tail = kept - head;
-    text.chars().take(head).chain(['…']).chain(text.chars().skip(len - tail)).collect()
+    let head = fitting(text.chars(), kept / 2);
+    let used: usize = head.iter().map(|&c| columns_of(c)).sum();
+    let tail = fitting(text.chars().rev(), kept - used);
+    head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
+}
+
+/// The first of `chars` that take at most `width` columns together.
+fn fitting(chars: impl Iterator<Item = char>, width: usize) -> Vec<char> {
+    let mut used = 0;
+    let mut fits = |c: &char| {
+        used += columns_of(*c);
+        used <= width
+    };
+    chars.take_while(|c| fits(c)).collect()
+}
+
+fn columns_of(c: char) -> usize {
+    columns(c.encode_utf8(&mut [0; 4]))
+}
+
+/// The columns that a terminal gives `text`: two for each wide character of East Asian scripts, none for what combines with another.
+#[must_use]
+pub fn columns(text: &str) -> usize {
+    textwrap::core::display_width(text)
 }
 
 /// `text` without anything that steers a terminal or turns the direction of writing: names of files, nodes and devices are anybody's text.
@@ -53,6 +73,12 @@ pub fn harmless(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(["タブ", "e\u{301}", "a…b", ""].map(columns), [4, 1, 3, 0]);
+        assert_eq!([6, 5, 4, 2, 1].map(|width| shortened("タブレ", width)), ["タブレ", "タ…レ", "…レ", "…", "…"]);
+    }
 
     #[test]
     fn text_cannot_steer_the_terminal() {

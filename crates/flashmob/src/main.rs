@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Runs before Rust's runtime and before `main`, for both make system calls that an Android may forbid.
 // SAFETY: the loader calls what stands in this section with no argument that is used, and the function needs no runtime.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -14,7 +12,7 @@ static BEFORE_MAIN: extern "C" fn() = flashmob_server::android::sigsys::install_
 fn main() -> ExitCode {
     #[cfg(feature = "planted")]
     plant();
-    flashmob::commands::run(flashmob::commands::Cli::parse())
+    flashmob::commands::run(flashmob::commands::Cli::of_process())
 }
 
 /// Plants the bug that FLASHMOB_PLANTED names: for the canaries of slow tests.

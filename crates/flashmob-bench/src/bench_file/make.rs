@@ -57,6 +57,9 @@ pub(super) fn make_with(
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
     };
+    if !directory.exists() {
+        return Err(BenchFileError::NoDirectory(directory));
+    }
     let mut making = Making { path, directory, size_bytes };
     let partial = Partial::create(path, &making.directory, may_be_nameless)?;
     // After the remains of a killed process were removed: they take space too.

@@ -34,6 +34,8 @@ pub enum BenchFileError {
     Exists(PathBuf),
     #[error("{} is a directory; name a file in it", .0.display())]
     IsDirectory(PathBuf),
+    #[error("the directory {} does not exist; create it, or name a file elsewhere", .0.display())]
+    NoDirectory(PathBuf),
     /// A socket, a pipe or a terminal.
     #[error("{} is neither a file nor a block device; name one", .0.display())]
     NotAFile(PathBuf),

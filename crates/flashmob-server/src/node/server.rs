@@ -98,11 +98,12 @@ impl NodeServer {
         let clock = Clock::start();
         let poll = Poll::new()?;
         let wake = Wake::new(poll.registry(), WAKE)?;
-        let extent = Extent::open(&options.extent, clock, wake.clone())?;
+        // Before a new extent is made, which would stay behind if the port is taken.
         let addr = ListenAddr::Tcp(options.listen);
         let mut listener = Listener::bind(&addr)
             .with_context(|| format!("cannot listen on {addr}; choose another address with --listen"))?;
         listener.register(poll.registry(), LISTEN)?;
+        let extent = Extent::open(&options.extent, clock, wake.clone())?;
         let (reporter, questions) = reporter(wake.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let device = DeviceWatch::start(options.device.clone(), &options.extent.store.path, wake.clone())?;

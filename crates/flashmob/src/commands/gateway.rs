@@ -26,7 +26,7 @@ pub struct GatewayArgs {
     #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
     /// Address and port for /metrics (Prometheus) and /status (JSON). Overrides 'admin' in the file.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     admin: Option<SocketAddr>,
     /// Forget the recorded extents of the volumes (CONFIG.toml.extents), and accept those that the nodes have now.
     #[arg(long)]

@@ -1,5 +1,15 @@
 //! The command line: arguments of each command, and running it.
 
+/// Refuses an option's value unless the condition holds; formats as `anyhow::ensure`, and the exit status is that of wrong arguments.
+macro_rules! ensure_value {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds {
+            return Err(crate::commands::WrongValue(format!($($text)*)).into());
+        }
+    };
+}
+pub(crate) use ensure_value;
+
 pub mod bench;
 mod cluster;
 mod cluster_args;
@@ -32,11 +42,17 @@ mod trace;
 mod whole_file;
 
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(target_os = "linux")]
+use flashmob_text::Bytes;
+
+/// The options of every command stand below its own.
+const EVERYWHERE: &str = "Common options";
 
 /// Pool the flash of spare tablets, phones and boards into one fast random-access volume.
 ///
@@ -44,15 +60,40 @@ use clap::{Parser, Subcommand};
 /// client (nbdinfo, nbdcopy, qemu-img, fio, nbdfuse, the kernel). `flashmob demo` shows all of it on this machine.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct Cli {
     /// More log messages (-v: connections; -vv: everything).
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    #[arg(short, long, action = ArgAction::Count, global = true, help_heading = EVERYWHERE)]
     verbose: u8,
     /// Only warnings and errors.
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = EVERYWHERE)]
     quiet: bool,
+    /// Print help: -h in short, --help in full.
+    #[arg(short, long, action = ArgAction::Help, global = true, help_heading = EVERYWHERE)]
+    help: Option<bool>,
+    /// Print the version.
+    #[arg(short = 'V', long, action = ArgAction::Version, global = true, help_heading = EVERYWHERE)]
+    version: Option<bool>,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Cli {
+    /// The arguments of this process; ends it where they are help, a version or wrong.
+    #[must_use]
+    pub fn of_process() -> Cli {
+        let matches = reading_signs(Cli::command()).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// Lets `--size -5` be a wrong value of --size instead of an unknown option.
+fn reading_signs(command: clap::Command) -> clap::Command {
+    let read = |arg: clap::Arg| match arg.get_action() {
+        ArgAction::Set | ArgAction::Append => arg.allow_negative_numbers(true),
+        _ => arg,
+    };
+    command.mut_args(read).mut_subcommands(reading_signs)
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,6 +135,14 @@ enum Command {
     Lab(Box<lab::LabArgs>),
 }
 
+/// The exit status for wrong arguments, as clap has it.
+const STATUS_USAGE: u8 = 2;
+
+/// A value that is wrong beside others, or for this device.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongValue(String);
+
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
@@ -128,7 +177,7 @@ pub fn run(cli: Cli) -> ExitCode {
             let begin = if text.starts_with("error") { "" } else { "error: " };
             // If this fails, the exit status still shows the failure.
             let _ = writeln!(std::io::stderr(), "{begin}{text}");
-            ExitCode::FAILURE
+            if error.is::<WrongValue>() { ExitCode::from(STATUS_USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -203,21 +252,32 @@ fn time_or_none(text: &str) -> Result<Duration, String> {
     time_in(Duration::ZERO..=DAY)(text)
 }
 
+/// Reads an address and a port from the command line.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let remedy = "give an IP address and a port, such as 127.0.0.1:7411, 0.0.0.0:7411 or [::1]:7411";
+    text.parse().map_err(|_| match text.rsplit_once(':') {
+        _ if text.parse::<IpAddr>().is_ok() => format!("there is no port; {remedy}"),
+        Some((host, port)) if port.parse::<u16>().is_ok() => format!("'{host}' is not an IP address; {remedy}"),
+        _ => remedy.to_string(),
+    })
+}
+
 /// Reads a size from the command line.
 fn size(text: &str) -> Result<u64, String> {
     flashmob_text::parse_size(text).map_err(|error| error.to_string())
 }
 
-/// Reads a size within limits from the command line.
+/// Reads a size within limits of at most some TiB from the command line.
 #[cfg(target_os = "linux")]
 fn size_in(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
     move |text| {
         let bytes = size(text)?;
-        let [least, most] = [*limits.start(), *limits.end()];
+        let exact =
+            |bytes: u64| if bytes.is_multiple_of(1024) { Bytes(bytes).to_string() } else { format!("{bytes} B") };
         if limits.contains(&bytes) {
             Ok(bytes)
         } else {
-            Err(format!("'{text}' is out of range: give {least} to {most} bytes"))
+            Err(format!("'{text}' is out of range: give {} to {}", exact(*limits.start()), exact(*limits.end())))
         }
     }
 }
@@ -230,6 +290,47 @@ fn flash_profile(text: &str) -> Result<flashmob_lab::flash::Profile, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_without_its_port_gets_the_remedy() {
+        assert_eq!(address("[::1]:7411").unwrap().port(), 7411);
+        for (text, reason) in [
+            ("127.0.0.1", "there is no port; give"),
+            ("::1", "there is no port; give"),
+            ("localhost:7411", "'localhost' is not an IP address; give"),
+            ("127.0.0.1:65536", "give an IP address and a port"),
+            ("", "give an IP address and a port"),
+        ] {
+            assert!(address(text).unwrap_err().starts_with(reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_negative_value_is_a_wrong_value_and_no_option() {
+        let read = |line: &str| {
+            let matches = reading_signs(Cli::command()).try_get_matches_from(line.split(' '));
+            matches.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let error = read("flashmob node --data x --size -5").unwrap_err();
+        assert!(error.contains("invalid value '-5' for '--size"), "{error}");
+        assert!(read("flashmob trace run -- sh -5").is_ok());
+    }
+
+    #[test]
+    fn options_of_every_command_stand_last_in_its_help() {
+        fn each(command: &mut clap::Command, see: &mut impl FnMut(String)) {
+            see(command.render_long_help().to_string());
+            command.get_subcommands_mut().filter(|one| one.get_name() != "help").for_each(|one| each(one, see));
+        }
+        let mut root = Cli::command();
+        root.build();
+        each(&mut root, &mut |help| {
+            let (_, common) = help.split_once(EVERYWHERE).expect(&help);
+            let options =
+                common.lines().filter_map(|line| line.trim_start().get(..2).filter(|word| word.starts_with('-')));
+            assert_eq!(options.collect::<Vec<_>>(), ["-v", "-q", "-h", "-V"], "{help}");
+        });
+    }
 
     #[test]
     fn each_reason_is_told_once() {

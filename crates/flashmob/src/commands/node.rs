@@ -44,7 +44,7 @@ pub struct NodeArgs {
     #[arg(long, value_parser = super::size)]
     size: Option<u64>,
     /// Address and port for gateways. Anyone who can reach it can read and write all data.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address, default_value = "127.0.0.1:7411")]
     listen: SocketAddr,
     /// Threads for reads and writes that the page cache cannot serve.
     #[arg(long, default_value_t = THREADS_DEFAULT, value_name = "N")]
@@ -71,8 +71,8 @@ pub struct NodeArgs {
     #[command(flatten)]
     memory: memory::MemoryArgs,
     /// Maximum number of links.
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    links: usize,
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    links: u32,
     /// Congestion control for data that the node sends, such as cubic or bbr; must be available in this kernel.
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
@@ -80,7 +80,7 @@ pub struct NodeArgs {
     #[arg(long, value_enum, default_value = "path")]
     buffers: BuffersArg,
     /// Address and port for /metrics (Prometheus) and /status (JSON).
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     admin: Option<SocketAddr>,
     #[command(flatten)]
     care: care::CareArgs,
@@ -115,7 +115,6 @@ enum MappedArg {
 
 pub fn run(args: NodeArgs) -> anyhow::Result<()> {
     let memory_bytes = args.memory.settle()?;
-    anyhow::ensure!((1..=1024).contains(&args.links), "--links must be between 1 and 1024");
     let engine = match args.engine {
         EngineArg::Threads => Engine::Threads,
         EngineArg::IoUring => Engine::IoUring,
@@ -133,8 +132,13 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         no_io: args.no_io,
         model: args.model.map(|profile| Arc::new(Model { profile, seed: args.model_seed }) as Arc<dyn DeviceModel>),
     };
-    let extent =
-        ExtentConfig { store, state_dir: args.state_dir, forget: args.forget, memory_bytes, links_max: args.links };
+    let extent = ExtentConfig {
+        store,
+        state_dir: args.state_dir,
+        forget: args.forget,
+        memory_bytes,
+        links_max: args.links as usize,
+    };
     let sizing = match args.buffers {
         BuffersArg::Path => Sizing::Path,
         BuffersArg::Kernel => Sizing::Kernel,

@@ -125,6 +125,9 @@ fn remedy(error: &ReadError) -> &'static str {
         ReadError::TooLong { .. } | ReadError::Foreign { .. } => {
             "give a file that 'flashmob bench disk', 'bench cluster', 'simulate', 'bench net', 'net analyze' or 'trace' wrote, or leave it out"
         }
+        ReadError::Capture { .. } => {
+            "analyze it first: 'flashmob net analyze FILE --save RESULT.json'; then give RESULT.json"
+        }
         ReadError::Version { .. } => "use the flashmob version that wrote it, or measure again with this one",
     }
 }
@@ -160,8 +163,13 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if is_stdout(path) {
         return tell::print(text);
     }
-    whole_file::write(path, text)
-        .with_context(|| format!("cannot write {}; check that the directory exists and is writable", path.display()))?;
+    whole_file::write(path, text).map_err(|error| {
+        let remedy = match error.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => "free some space, or give a path on another file system",
+            _ => "check that the directory exists and is writable",
+        };
+        anyhow::anyhow!("cannot write {}: {error}; {remedy}", path.display())
+    })?;
     log::info!("{}: {} KiB", path.display(), text.len().div_ceil(1024));
     Ok(())
 }

@@ -47,7 +47,7 @@ pub struct DiscoverArgs {
     #[arg(long, value_name = "N", conflicts_with = "watch")]
     nodes: Option<usize>,
     /// Address to receive announcements of nodes started with --join. Anyone who can reach it can add a list entry.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]
     listen: Option<SocketAddr>,
     /// Write a gateway configuration with the nodes found.
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]

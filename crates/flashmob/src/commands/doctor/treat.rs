@@ -13,12 +13,13 @@ use flashmob_host as host;
 
 use super::STATUS_WRONG;
 use super::args::DoctorArgs;
+use crate::commands::ensure_value;
 use crate::commands::tell::{Form, harmless, print};
 
 /// Checks of the arguments before any check of the device.
 pub fn check(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.fix && !args.yes {
-        anyhow::ensure!(
+        ensure_value!(
             io::stdin().is_terminal() && io::stderr().is_terminal(),
             "--fix asks before each change, but stdin is not a terminal; add --yes to apply all of them"
         );

@@ -8,6 +8,7 @@ use flashmob_core::gateway::BatchMode;
 
 use super::cluster_args::{ModelArgs, batch};
 use super::command_line;
+use crate::commands::ensure_value;
 use crate::lab::{self, NODES_MAX, Plan};
 
 /// Run real processes and real TCP over a modelled air on this machine.
@@ -102,7 +103,7 @@ struct LabOptions {
 impl LabOptions {
     fn plan(self, command: Vec<OsString>) -> anyhow::Result<Plan> {
         let model = self.model;
-        anyhow::ensure!(
+        ensure_value!(
             model.nodes <= NODES_MAX,
             "--nodes {} is too many to run in real time on one machine; give at most {NODES_MAX}, or use 'flashmob simulate'",
             model.nodes

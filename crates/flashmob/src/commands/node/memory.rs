@@ -3,6 +3,7 @@
 //! A node shares a tablet with a system that kills programs when memory runs out, large ones first. So by default it takes a sixteenth of
 //! the memory, with an upper and a lower bound; a control group may allow less than the device has.
 
+use crate::commands::ensure_value;
 use std::path::Path;
 
 use clap::Args;
@@ -44,7 +45,7 @@ impl MemoryArgs {
             Memory::Auto => there.budget_bytes(),
             Memory::Bytes(bytes) => bytes,
         };
-        anyhow::ensure!(
+        ensure_value!(
             bytes >= MEMORY_BYTES_MIN,
             "--memory {} is too small; give at least 16MiB, or auto",
             Bytes(bytes)

@@ -6,6 +6,7 @@
 mod record;
 mod text;
 
+use crate::commands::ensure_value;
 use std::time::Duration;
 
 use clap::Args;
@@ -70,18 +71,18 @@ impl PlanArgs {
         let model = &self.model;
         let attachment = Attachment::from(model.parts.gateway);
         if self.cells > 1 {
-            anyhow::ensure!(
+            ensure_value!(
                 matches!(model.parts.air.medium, Medium::Cell(_)),
                 "--cells {}: '{}' has no cells; leave out --cells, or select a Wi-Fi profile with --air",
                 self.cells,
                 model.parts.air.name
             );
-            anyhow::ensure!(
+            ensure_value!(
                 attachment == Attachment::Wired,
                 "--cells {} needs a wired gateway, because a wireless one is a station of a single cell; add --gateway wired",
                 self.cells
             );
-            anyhow::ensure!(
+            ensure_value!(
                 self.cells <= model.nodes,
                 "--cells {} for {} nodes: each cell needs a node; use fewer cells or more nodes",
                 self.cells,
@@ -92,14 +93,14 @@ impl PlanArgs {
             Some(bytes) => (bytes, 0.0),
             None => (self.read.unwrap_or(1), 100.0),
         };
-        anyhow::ensure!(
+        ensure_value!(
             u64::from(block_bytes) <= model.parts.extent,
             "requests of {} do not fit extents of {}: use a larger --extent",
             Bytes(block_bytes.into()),
             Bytes(model.parts.extent)
         );
         let outstanding = self.outstanding_in_all(block_bytes, read_percent);
-        anyhow::ensure!(
+        ensure_value!(
             u64::from(outstanding) * u64::from(block_bytes) <= BYTES_MAX,
             "{outstanding} outstanding requests of {} are too many bytes to simulate; reduce --outstanding-total or the request size",
             Bytes(block_bytes.into())

@@ -9,6 +9,7 @@ use anyhow::Context;
 use super::adb::{quoted, quoted_all};
 use super::session::{LOOK_AGAIN, Session};
 use super::trouble::Trouble;
+use crate::commands::ensure_value;
 use crate::commands::{tell, whole_file};
 
 /// Time limit for a program to exit on request; a benchmark finishes its current requests.
@@ -64,7 +65,7 @@ fn see_to_its_end(session: &Session, child: &mut Child, pid: &str) -> anyhow::Re
 /// Runs a benchmark on each device, and fetches its results.
 pub fn bench(sessions: &[Session], args: &[String]) -> anyhow::Result<ExitCode> {
     let (args, named) = without_save(args)?;
-    anyhow::ensure!(
+    ensure_value!(
         named.is_none() || sessions.len() == 1,
         "--save names one file, but there are {} devices: leave it out to get a file for each",
         sessions.len()

@@ -2,6 +2,7 @@
 
 mod runner;
 
+use crate::commands::ensure_value;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -54,7 +55,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let mut simulator = Simulator::new(&args.parts, args.cells);
     for point in &sweep.points {
         // All combinations, before the first is simulated. Checked here as well, because the remedy names an option.
-        anyhow::ensure!(
+        ensure_value!(
             u64::from(point.outstanding) * u64::from(point.block_bytes) <= OUTSTANDING_BYTES_MAX,
             "{} outstanding requests of {} are more bytes than can be simulated ({}); reduce --outstanding or the request size",
             point.outstanding,

@@ -9,6 +9,7 @@ mod paths;
 mod tests;
 pub(crate) mod units;
 
+use crate::commands::ensure_value;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
@@ -82,9 +83,8 @@ fn print(
     mut screen: Screen<'_>,
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<()> {
-    if let Some(interval) = watch.filter(|&interval| interval < WATCH_MIN) {
-        bail!("--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
-    }
+    let interval = watch.unwrap_or(WATCH_MIN);
+    ensure_value!(interval >= WATCH_MIN, "--watch {interval:?} is too short; the minimum is {WATCH_MIN:?}");
     let mut text = state(target, output, screen.colour)?;
     let mut first = true;
     loop {

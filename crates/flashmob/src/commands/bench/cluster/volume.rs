@@ -9,6 +9,7 @@ use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{Bytes, Time};
 
 use crate::commands::cluster::Sweep;
+use crate::commands::ensure_value;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::{GatewayServer, Inside, Resident};
 
@@ -34,7 +35,8 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     let volume = &config.volumes[0];
     let all = u32::try_from(volume.nodes.len()).unwrap_or(u32::MAX);
     if let Some(more) = wanted.iter().find(|&&nodes| nodes > all) {
-        anyhow::bail!(
+        ensure_value!(
+            false,
             "--nodes {more}: volume '{}' has {all}; give at most {all}, or add nodes to the volume",
             volume.name
         );
@@ -42,7 +44,8 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     if let Some(fewer) = wanted.iter().find(|&&nodes| nodes < all)
         && volume.layout != LayoutKind::Linear
     {
-        anyhow::bail!(
+        ensure_value!(
+            false,
             "--nodes {fewer}: volume '{}' is striped, so every address range uses all of its {all} nodes; \
              leave --nodes out, or measure a linear volume",
             volume.name
@@ -94,7 +97,7 @@ impl Facts {
     pub fn check(&self, sweep: &Sweep) -> anyhow::Result<()> {
         for point in &sweep.points {
             let range_bytes = self.range_bytes(point.nodes as usize);
-            anyhow::ensure!(
+            ensure_value!(
                 u64::from(point.block_bytes) <= range_bytes,
                 "--block-size {}: {} nodes have only {} together; give a smaller size",
                 Bytes(point.block_bytes.into()),

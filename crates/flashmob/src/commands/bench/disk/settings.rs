@@ -1,5 +1,6 @@
 //! All settings, in one form for the command line, job files and presets: each of them may leave some open.
 
+use crate::commands::ensure_value;
 use std::time::Duration;
 
 use clap::{Args, Parser};
@@ -141,10 +142,7 @@ impl Settings {
 
     /// All combinations of them.
     pub fn grid(&self) -> anyhow::Result<Grid> {
-        anyhow::ensure!(
-            self.write || self.sync.is_none(),
-            "--sync applies to writes only; add --write, or leave it out"
-        );
+        ensure_value!(self.write || self.sync.is_none(), "--sync applies to writes only; add --write, or leave it out");
         fn list<T: Clone>(given: &Option<List<T>>, default: T) -> Vec<T> {
             given.as_ref().map_or_else(|| vec![default], |list| list.0.clone())
         }

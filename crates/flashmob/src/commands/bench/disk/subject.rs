@@ -9,6 +9,7 @@ use flashmob_host::place;
 use flashmob_results::disk::{Engine, File, Model, Operation};
 
 use super::settings::SIZE_BYTES_DEFAULT;
+use crate::commands::ensure_value;
 use crate::commands::tell::Teller;
 
 /// The requested file.
@@ -86,7 +87,7 @@ fn opened(request: &Request<'_>) -> anyhow::Result<Subject> {
 
 /// The model of that name.
 pub fn model(profile: &str, size_bytes: u64, seed: u64, engine: Engine) -> anyhow::Result<Subject> {
-    anyhow::ensure!(
+    ensure_value!(
         engine == Engine::Pread,
         "a model serves one request per thread, like pread; use --threads, and leave out --engine io_uring and --depth"
     );

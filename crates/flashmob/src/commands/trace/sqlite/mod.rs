@@ -5,12 +5,14 @@ mod progress;
 mod told;
 mod worker;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
 use flashmob_sqlite::{JournalMode, Synchronous};
+use flashmob_text::MIB;
 
 use super::loop_fs::Kind;
 use super::outputs::OutputArgs;
@@ -22,6 +24,8 @@ use worker::{Place, Shared};
 
 /// Default on a loop device: its events show the effect of an elevator.
 const SCHEDULER: &str = "mq-deadline";
+/// File systems below it have no room for a journal; above, images have no place on usual disks.
+const LOOP_SIZES: RangeInclusive<u64> = 8 * MIB..=16 << 40;
 
 /// Trace INSERTs into SQLite, each in its own transaction, in every layer.
 ///
@@ -62,7 +66,7 @@ pub struct SqliteArgs {
     #[arg(long = "loop", value_name = "KIND", value_enum)]
     loop_fs: Option<Kind>,
     /// Size of that file system [default: 256 MiB].
-    #[arg(long, value_name = "SIZE", value_parser = crate::commands::size, requires = "loop_fs")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::commands::size_in(LOOP_SIZES), requires = "loop_fs")]
     loop_size: Option<u64>,
     /// I/O scheduler of the loop device [default: mq-deadline].
     #[arg(long, value_name = "NAME", requires = "loop_fs")]
