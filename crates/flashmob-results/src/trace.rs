@@ -388,6 +388,9 @@ pub struct AfterLastWrite {
     pub operations: u64,
     /// The sum of their times from the begin until the last write to the database had returned.
     pub before_ns: u64,
+    /// The part of it from the begin of the first write to the journal to the begin of the last one; 0 where there are not two.
+    #[serde(default)]
+    pub journal_ns: u64,
     /// The sum of the times from then to the next operation's begin.
     pub after_ns: u64,
     /// Commands that the driver issued in the first; absent if none could be seen.

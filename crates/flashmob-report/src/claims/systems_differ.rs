@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use super::traces::{Insert, like_p5, nothing, told};
-use super::{Definition, Finding, Judged};
-use crate::entry::Entry;
-use crate::inserts::{rate, rates, system};
+use super::traces::{Insert, each_hardware, told};
+use super::{Definition, Finding};
+use crate::inserts::{rate, rates};
 use crate::stats::apart;
 use crate::words;
 
@@ -26,48 +25,9 @@ pub(super) const CLAIM: Definition = Definition {
     short: "Systems differ in inserts/s",
     criterion: "Journal mode DELETE, synchronous FULL, two systems or more on equal processors: the slowest does 66 % of the fastest or less, and their repetitions are apart.",
     paper: "Android-x86 does about 45 % less than Linux on the same PC, and 34 % less than the phone",
-    judge: judged,
+    judge: |entries| each_hardware(entries, |systems| Ok(of_group(systems))),
     ..Definition::TRACE
 };
-
-fn judged(entries: &[Entry]) -> Judged {
-    let mut judged = Judged::default();
-    let all = like_p5(entries);
-    let mut groups: Vec<Vec<Insert>> = Vec::new();
-    for insert in &all {
-        match groups.iter_mut().find(|group| hardware(group[0].entry) == hardware(insert.entry)) {
-            Some(group) if group.iter().any(|other| same_system(other, insert)) => {}
-            Some(group) => group.push(*insert),
-            None => groups.push(vec![*insert]),
-        }
-    }
-    for group in groups {
-        if group.len() > 1 {
-            judged.findings.push(of_group(&group));
-        } else {
-            judged.missing.push((group[0].at, "one system alone was traced on this hardware".into()));
-        }
-    }
-    let is_told = |at: &usize| all.iter().any(|insert| insert.at == *at);
-    let silent = (0..entries.len()).filter(|at| entries[*at].trace().is_some() && !is_told(at));
-    judged.missing.extend(silent.map(|at| (at, nothing())));
-    judged
-}
-
-/// Equal for comparable hardware.
-fn hardware(entry: &Entry) -> (Option<&str>, Option<&str>, u32) {
-    let device = &entry.document.device;
-    let what = device.cpu.as_deref().or(device.model.as_deref());
-    (what, device.architecture.as_deref(), device.cpus)
-}
-
-fn same_system(a: &Insert, b: &Insert) -> bool {
-    let of = |insert: &Insert| {
-        let s = &insert.run.system;
-        (insert.entry.document.device.system.clone(), s.kernel.clone(), system(insert.run))
-    };
-    of(a) == of(b)
-}
 
 fn of_group(group: &[Insert]) -> Finding {
     let mut sorted: Vec<&Insert> = group.iter().collect();

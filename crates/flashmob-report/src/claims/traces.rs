@@ -49,7 +49,47 @@ pub(super) fn each(entries: &[Entry], of: fn(&Insert) -> Result<Finding, Missing
     judged
 }
 
-pub(super) fn nothing() -> Missing {
+/// Judges the systems that were measured on equal hardware, where there are two or more.
+pub(super) fn each_hardware(entries: &[Entry], of: fn(&[Insert]) -> Result<Finding, Missing>) -> Judged {
+    let mut judged = Judged::default();
+    let all = like_p5(entries);
+    let mut groups: Vec<Vec<Insert>> = Vec::new();
+    for insert in &all {
+        match groups.iter_mut().find(|group| hardware(group[0].entry) == hardware(insert.entry)) {
+            Some(group) if group.iter().any(|other| same_system(other, insert)) => {}
+            Some(group) => group.push(*insert),
+            None => groups.push(vec![*insert]),
+        }
+    }
+    for group in groups {
+        let alone = || Err("one system alone was traced on this hardware".into());
+        match if group.len() > 1 { of(&group) } else { alone() } {
+            Ok(finding) => judged.findings.push(finding),
+            Err(what) => judged.missing.push((group[0].at, what)),
+        }
+    }
+    let is_told = |at: &usize| all.iter().any(|insert| insert.at == *at);
+    let silent = (0..entries.len()).filter(|at| entries[*at].trace().is_some() && !is_told(at));
+    judged.missing.extend(silent.map(|at| (at, nothing())));
+    judged
+}
+
+/// Equal for comparable hardware.
+fn hardware(entry: &Entry) -> (Option<&str>, Option<&str>, u32) {
+    let device = &entry.document.device;
+    let what = device.cpu.as_deref().or(device.model.as_deref());
+    (what, device.architecture.as_deref(), device.cpus)
+}
+
+fn same_system(a: &Insert, b: &Insert) -> bool {
+    let of = |insert: &Insert| {
+        let s = &insert.run.system;
+        (insert.entry.document.device.system.clone(), s.kernel.clone(), inserts::system(insert.run))
+    };
+    of(a) == of(b)
+}
+
+fn nothing() -> Missing {
     format!("no {INSERTS_MIN} INSERTs or more were traced with journal mode DELETE and synchronous FULL")
 }
 

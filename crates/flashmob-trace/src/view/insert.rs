@@ -10,8 +10,9 @@ use flashmob_results::trace::{AfterLastWrite, Layer, Role, Timeline};
 /// that they were for: P5 also saw the kernel's own work there.
 #[must_use]
 pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
-    let ends = [Layer::SystemCall, Layer::Sqlite].map(|layer| last_writes(timeline, layer));
-    let ends = ends.into_iter().find(|ends| !ends.is_empty())?;
+    let seen = [Layer::SystemCall, Layer::Sqlite].map(|layer| (layer, writes(timeline, layer, Role::Database)));
+    let (layer, to_database) = seen.into_iter().find(|(_, writes)| !writes.is_empty())?;
+    let to_journal = writes(timeline, layer, Role::Journal);
     let mut issued: Vec<u64> =
         timeline.spans.iter().filter(|span| span.layer == Layer::Driver).map(|span| span.begin_ns).collect();
     issued.sort_unstable();
@@ -23,13 +24,15 @@ pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
     let (mut commands_before, mut commands_after) = (0, 0);
     for pair in timeline.operations.windows(2) {
         let (operation, next) = (&pair[0], &pair[1]);
-        let Some(&written) = ends.get(&operation.number) else { continue };
+        let Some(&Writes { ended_ns: written, .. }) = to_database.get(&operation.number) else { continue };
         if next.number != operation.number + 1 || !(operation.begin_ns..=next.begin_ns).contains(&written) {
             continue;
         }
         sum.operations += 1;
         sum.before_ns += written - operation.begin_ns;
         sum.after_ns += next.begin_ns - written;
+        let journal = to_journal.get(&operation.number);
+        sum.journal_ns += journal.map_or(0, |writes| writes.last_begun_ns - writes.first_begun_ns);
         commands_before += commands(operation.begin_ns, written);
         commands_after += commands(written, next.begin_ns);
     }
@@ -39,19 +42,31 @@ pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
     (sum.operations > 0).then_some(sum)
 }
 
-/// When each operation's last write to the database returned, as seen by this layer.
-fn last_writes(timeline: &Timeline, layer: Layer) -> HashMap<u64, u64> {
+/// The writes of one operation to one file.
+#[derive(Clone, Copy, Debug)]
+struct Writes {
+    first_begun_ns: u64,
+    last_begun_ns: u64,
+    /// When the last one returned.
+    ended_ns: u64,
+}
+
+/// Each operation's writes to files of this role, as seen by this layer.
+fn writes(timeline: &Timeline, layer: Layer, role: Role) -> HashMap<u64, Writes> {
     let is_write: Vec<bool> = timeline.names.iter().map(|name| name.to_ascii_lowercase().contains("write")).collect();
-    let is_database: Vec<bool> = timeline.files.iter().map(|file| file.role == Role::Database).collect();
+    let is_wanted: Vec<bool> = timeline.files.iter().map(|file| file.role == role).collect();
     let at = |flags: &[bool], index: u32| flags.get(index as usize).copied().unwrap_or(false);
-    let mut ends = HashMap::new();
+    let mut all: HashMap<u64, Writes> = HashMap::new();
     for span in timeline.spans.iter().filter(|span| span.layer == layer && at(&is_write, span.name)) {
-        if let (Some(operation), Some(true)) = (span.operation, span.file.map(|file| at(&is_database, file))) {
-            let end = ends.entry(operation).or_insert(span.end_ns);
-            *end = span.end_ns.max(*end);
+        if let (Some(operation), Some(true)) = (span.operation, span.file.map(|file| at(&is_wanted, file))) {
+            let one = Writes { first_begun_ns: span.begin_ns, last_begun_ns: span.begin_ns, ended_ns: span.end_ns };
+            let writes = all.entry(operation).or_insert(one);
+            writes.first_begun_ns = writes.first_begun_ns.min(span.begin_ns);
+            writes.last_begun_ns = writes.last_begun_ns.max(span.begin_ns);
+            writes.ended_ns = writes.ended_ns.max(span.end_ns);
         }
     }
-    ends
+    all
 }
 
 #[cfg(test)]
@@ -94,6 +109,8 @@ mod tests {
         let command = |begin| span(Layer::Driver, 2, None, begin, begin + 5);
         let spans = vec![
             call(1, 1, 50, 60),
+            call(1, 1, 80, 90),
+            call(1, 1, 130, 140),
             command(70),
             call(1, 0, 200, 210),
             call(1, 0, 250, 300),
@@ -107,6 +124,7 @@ mod tests {
         ];
         let sum = after_last_write(&timeline(spans)).unwrap();
         assert_eq!((sum.operations, sum.before_ns, sum.after_ns), (2, 300 + 200, 700 + 800));
+        assert_eq!(sum.journal_ns, 80, "one insert alone wrote to its journal");
         assert_eq!((sum.commands_before, sum.commands_after), (Some(1 + 1), Some(2)));
     }
 
