@@ -6,7 +6,7 @@ use flashmob_results::warning::{Code, Warning};
 
 use super::Verdict::{DoesNotHold, Holds};
 use super::{Claim, Finding, Verdict};
-use crate::tests::builder::{document, parameters as device, report, steady};
+use crate::tests::builder::{document, parameters as device, random, report, steady};
 use crate::tests::cluster_builder::{
     BATCHES, LIMIT, as_in_p1, cluster, clustered, document_of, p1, parameters, point, without_io,
 };
@@ -39,8 +39,10 @@ fn of(rates: &[(u32, u32, Batch, f64)]) -> Vec<Point> {
 #[test]
 fn what_p1_saw_holds_and_has_the_papers_figures_beside_it() {
     let claims = report(vec![clustered(p1(as_in_p1))]).claims();
-    assert_eq!(claims.iter().map(|c| c.id).collect::<Vec<_>>(), ["C4", "C5", "C6", "C7", "C8", "C9"]);
-    for claim in claims {
+    assert_eq!(claims.iter().map(|c| c.id).collect::<Vec<_>>(), ["C4", "C5", "C6", "C7", "C8", "C9", "C22", "C23"]);
+    let (disk, cluster): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| claim.id == "C23");
+    assert!(disk[0].lacking[0].1.starts_with("no rotating disk was measured"), "{:?}", disk[0].lacking);
+    for claim in cluster {
         assert_eq!(claim.findings.len(), 1, "{}: {:?}", claim.id, claim.lacking);
         assert_eq!(claim.findings[0].verdict, Holds, "{}: {}", claim.id, claim.findings[0].numbers);
         assert!(!claim.paper.is_empty() && !claim.findings[0].single && claim.lacking.is_empty());
@@ -54,7 +56,7 @@ fn claims_are_those_about_what_there_is() {
     assert_eq!(ids(vec![one.clone()]), ["C1", "C2", "C3", "C10", "C11", "C12", "C13"]);
     assert_eq!(
         ids(vec![one, many]),
-        ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13"]
+        ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13", "C22", "C23"]
     );
     assert_eq!(ids(Vec::new()).len(), 7);
 }
@@ -216,9 +218,9 @@ fn void_repetitions_writes_and_more_nodes_never_count() {
         let claims = report(vec![clustered(points)]).claims();
         claims.iter().filter(|c| c.findings.iter().any(|f| f.verdict == Holds)).count()
     };
-    assert_eq!(judged(points.clone()), 6);
+    assert_eq!(judged(points.clone()), 7);
     points.extend([point(parameters(16, 32, K1), 1.0), point(parameters(16, 32, K10), 1.0)]);
-    assert_eq!(judged(points.clone()), 6, "P1 had eight nodes");
+    assert_eq!(judged(points.clone()), 7, "P1 had eight nodes");
     for p in &mut points {
         p.repetitions.iter_mut().for_each(|r| r.is_void = true);
     }
@@ -251,4 +253,30 @@ fn each_cluster_is_judged_for_itself() {
     let verdicts: Vec<_> = claim.findings.iter().map(|f| (f.entries[0], f.verdict)).collect();
     assert_eq!(verdicts, [(1, Holds), (2, DoesNotHold)]);
     assert_eq!(claim.lacking, [(3, "no reads were measured".to_string())]);
+}
+
+#[test]
+fn c22_wants_little_from_each_node_more_and_from_links_and_without_io() {
+    let of = |eight: f64, half: f64, idle: f64| {
+        let mut points = of(&[(1, 16, K1, 1_000.0), (8, 8, K1, half), (8, 16, K1, eight)]);
+        points.push(point(without_io(parameters(8, 16, K1)), idle));
+        verdict("C22", points).unwrap()
+    };
+    assert_eq!(of(4_490.0, 4_480.0, 5_000.0), Holds);
+    assert_eq!(of(4_500.0, 4_490.0, 5_000.0), DoesNotHold, "each adds half of one");
+    assert_eq!([of(3_300.0, 3_000.0, 4_000.0), of(3_310.0, 3_000.0, 4_000.0)], [Holds, DoesNotHold], "links");
+    assert_eq!([of(4_000.0, 4_000.0, 5_000.0), of(4_000.0, 4_000.0, 5_010.0)], [Holds, DoesNotHold], "without I/O");
+    let few = verdict("C22", super::cluster_tests::of(&[(1, 16, K1, 1_000.0), (4, 16, K1, 2_000.0)]));
+    assert_eq!(few, Err("k=1 was not measured with 8 nodes".into()));
+}
+
+#[test]
+fn c23_sets_the_plain_cluster_against_each_rotating_disk() {
+    let disk = |rate| document("hdd", Some(true), vec![steady(random(1, 4), rate)]);
+    let of = |rate| {
+        let claim = claim("C23", vec![clustered(of(&[(1, 4, K1, 500.0), (8, 4, K1, 1_000.0)])), disk(rate)]);
+        (claim.findings[0].verdict, claim.findings[0].entries.clone())
+    };
+    assert_eq!(of(200.0), (Holds, vec![0, 1]));
+    assert_eq!(of(201.0), (DoesNotHold, vec![0, 1]));
 }

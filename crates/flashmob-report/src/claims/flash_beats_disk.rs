@@ -65,7 +65,7 @@ fn ratio((a, b): &(&Point, &Point)) -> f64 {
 }
 
 /// The fastest random read of each block size, among those over the widest range: a disk's arm moves less within a narrow one.
-fn best(entry: &Entry) -> Vec<&Point> {
+pub(super) fn best(entry: &Entry) -> Vec<&Point> {
     let points: Vec<&Point> = entry.random_reads().into_iter().flat_map(|(_, points)| points).collect();
     let widest = |block_bytes| {
         let same = points.iter().filter(|p| p.parameters.block_bytes == block_bytes);

@@ -10,6 +10,7 @@
 mod cluster_tests;
 mod clusters;
 mod deadline_beats_others;
+mod each_node_adds_little;
 mod few_packets_in_flight;
 mod flash_beats_disk;
 mod gap_after_last_write;
@@ -22,6 +23,7 @@ mod no_gain_below_4_kib;
 mod one_node_reaches_its_limit;
 mod order_matters;
 mod phases_on_a_phone;
+mod plain_cluster_beats_disk;
 mod proportional_to_nodes;
 mod receive_maximum_is_the_cause;
 mod reno_equals_cubic;
@@ -213,7 +215,7 @@ fn each_set<'a, S>(
 }
 
 /// All claims, in order.
-const ALL: [Definition; 21] = [
+const ALL: [Definition; 23] = [
     flash_beats_disk::CLAIM,
     threads_help_up_to_four::CLAIM,
     no_gain_below_4_kib::CLAIM,
@@ -235,6 +237,8 @@ const ALL: [Definition; 21] = [
     writes_per_insert::CLAIM,
     gap_after_last_write::CLAIM,
     phases_on_a_phone::CLAIM,
+    each_node_adds_little::CLAIM,
+    plain_cluster_beats_disk::CLAIM,
 ];
 
 /// Claims about counts, which are valid on emulated processors; all others are about times.

@@ -58,7 +58,7 @@ fn claims_about_inserts_are_there_where_inserts_were_traced() {
 #[test]
 fn where_a_processor_is_emulated_counts_are_believed_and_times_are_not() {
     let emulated = |id| {
-        let mut document = traced("pc", vec![run("ext4")]);
+        let mut document = traced("pc", vec![run("ext4"), run("xfs")]);
         document.device.emulated = Some("qemu-user on x86_64".into());
         of_document(id, document).unwrap().doubts
     };
@@ -149,39 +149,57 @@ fn c19_takes_sqlites_own_calls_where_the_kernel_was_silent() {
     assert_eq!(silent, Err("neither system calls nor SQLite's own calls were seen".into()));
 }
 
-#[test]
-fn c20_wants_the_gap_and_its_commands_after_the_last_write() {
-    let of = |before_ns, after_ns, commands_before, commands_after| {
-        let sum = AfterLastWrite {
-            operations: 100,
-            before_ns,
-            after_ns,
-            commands_before: Some(commands_before),
-            commands_after: Some(commands_after),
-        };
-        verdict("C20", vec![changed(|run| run.after_last_write = Some(sum))]).unwrap()
-    };
-    assert_eq!(of(49, 51, 400, 500), Holds);
-    assert_eq!(of(50, 50, 400, 500), DoesNotHold);
-    assert_eq!(of(49, 51, 500, 500), DoesNotHold);
-    let found = found("C20", vec![run("ext4")]).unwrap();
-    assert_eq!(found.verdict, DoesNotHold);
-    assert_eq!(
-        found.numbers,
-        "of 1 ms from insert to insert 399 us (39.9\u{a0}%) lie after the last write to the database, with 5.01 of the driver's 13 commands (999 inserts)"
-    );
+/// A system's sums over 100 inserts.
+fn system(filesystem: &str, rate: f64, [journal_ns, before_ns, after_ns, commands_after]: [u64; 4]) -> Run {
+    let mut run = set(filesystem, "DELETE", "FULL", rate);
+    run.after_last_write = Some(AfterLastWrite {
+        operations: 100,
+        before_ns,
+        journal_ns,
+        after_ns,
+        commands_before: Some(800),
+        commands_after: Some(commands_after),
+    });
+    run
 }
 
 #[test]
-fn c20_says_what_is_missing() {
-    let none = verdict("C20", vec![changed(|run| run.after_last_write = None)]);
-    assert_eq!(none, Err("no write to the database was seen within an insert".into()));
-    let blind = changed(|run| {
-        let sum = run.after_last_write.as_mut().unwrap();
-        (sum.commands_before, sum.commands_after) = (None, None);
-    });
-    let missing = verdict("C20", vec![blind]).unwrap_err();
-    assert!(missing.starts_with("of 1 ms") && missing.ends_with("the driver's commands were not seen"), "{missing}");
+fn c20_wants_the_difference_of_two_systems_after_the_last_write() {
+    let of = |slow| verdict("C20", vec![system("ext4", 1_000.0, [200, 600, 400, 500]), system("xfs", 900.0, slow)]);
+    assert_eq!(of([200, 600, 600, 501]), Ok(Holds));
+    assert_eq!([of([250, 600, 600, 501]), of([160, 600, 600, 501])], [Ok(Holds), Ok(Holds)], "a quarter apart");
+    assert_eq!([of([251, 600, 600, 501]), of([159, 600, 600, 501])], [Ok(DoesNotHold), Ok(DoesNotHold)]);
+    assert_eq!(of([200, 600, 600, 500]), Ok(DoesNotHold), "as many commands");
+    assert_eq!(of([200, 700, 500, 501]), Ok(DoesNotHold), "half of it lies before");
+    assert_eq!(of([200, 699, 501, 501]), Ok(Holds));
+    assert_eq!(of([200, 600, 500, 501]), Ok(Holds), "a tenth longer");
+    assert_eq!(of([200, 600, 499, 501]), Ok(DoesNotHold), "no difference to place");
+}
+
+#[test]
+fn c20_tells_the_times_and_what_is_missing() {
+    let fast = || system("ext4", 1_000.0, [20_000, 60_000, 40_000, 500]);
+    let slow = || system("xfs", 600.0, [22_000, 60_000, 66_800, 700]);
+    assert_eq!(
+        found("C20", vec![fast(), slow()]).unwrap().numbers,
+        "xfs 600/s against ext4 1,000/s: journal writes take 220 ns and 200 ns from the first to the last; 268 ns of the 268 ns that it takes longer lie \
+         after the last write to the database (668 ns there against 400 ns, 1.67 times), with 7 and 5 of the driver's commands"
+    );
+    let lacking = |change: fn(&mut Run)| {
+        let mut slow = slow();
+        change(&mut slow);
+        verdict("C20", vec![fast(), slow]).unwrap_err()
+    };
+    assert_eq!(verdict("C20", vec![fast()]), Err("one system alone was traced on this hardware".into()));
+    assert_eq!(lacking(|run| run.after_last_write = None), "no write to the database was seen within an insert");
+    assert_eq!(
+        lacking(|run| run.after_last_write.as_mut().unwrap().commands_after = None),
+        "the driver's commands were not seen"
+    );
+    assert_eq!(
+        lacking(|run| run.after_last_write.as_mut().unwrap().journal_ns = 0),
+        "no insert wrote to its journal twice"
+    );
 }
 
 /// Inserts of which every second hundred of milliseconds has `quiet`, the others 50.

@@ -53,7 +53,7 @@ fn the_top_says_what_was_found_and_what_was_modelled() {
         "1 B, without I/O: up to ",
         "Modelled: ",
         "real processes over modelled air and flash",
-        "6 of 6 claims",
+        "7 of 8 claims",
         "✓ holds (modelled)",
     ] {
         assert!(head.contains(words), "{words}: {head}");

@@ -83,6 +83,7 @@ pub fn run(filesystem: &str) -> Run {
         after_last_write: Some(AfterLastWrite {
             operations: 999,
             before_ns: 600_000_000,
+            journal_ns: 199_800_000,
             after_ns: 399_000_000,
             commands_before: Some(8_000),
             commands_after: Some(5_000),

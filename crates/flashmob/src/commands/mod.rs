@@ -8,7 +8,6 @@ macro_rules! ensure_value {
         }
     };
 }
-pub(crate) use ensure_value;
 
 pub mod bench;
 mod cluster;
@@ -326,8 +325,8 @@ mod tests {
         root.build();
         each(&mut root, &mut |help| {
             let (_, common) = help.split_once(EVERYWHERE).expect(&help);
-            let options =
-                common.lines().filter_map(|line| line.trim_start().get(..2).filter(|word| word.starts_with('-')));
+            let section = common.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with(' '));
+            let options = section.filter_map(|line| line.trim_start().get(..2).filter(|word| word.starts_with('-')));
             assert_eq!(options.collect::<Vec<_>>(), ["-v", "-q", "-h", "-V"], "{help}");
         });
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use flashmob_report::{Input, Report};
 use flashmob_results::read::{self, ReadError};

@@ -13,7 +13,6 @@ use flashmob_host as host;
 
 use super::STATUS_WRONG;
 use super::args::DoctorArgs;
-use crate::commands::ensure_value;
 use crate::commands::tell::{Form, harmless, print};
 
 /// Checks of the arguments before any check of the device.

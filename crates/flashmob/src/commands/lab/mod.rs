@@ -8,7 +8,6 @@ use flashmob_core::gateway::BatchMode;
 
 use super::cluster_args::{ModelArgs, batch};
 use super::command_line;
-use crate::commands::ensure_value;
 use crate::lab::{self, NODES_MAX, Plan};
 
 /// Run real processes and real TCP over a modelled air on this machine.

@@ -3,7 +3,6 @@
 //! A node shares a tablet with a system that kills programs when memory runs out, large ones first. So by default it takes a sixteenth of
 //! the memory, with an upper and a lower bound; a control group may allow less than the device has.
 
-use crate::commands::ensure_value;
 use std::path::Path;
 
 use clap::Args;

@@ -6,7 +6,6 @@
 mod record;
 mod text;
 
-use crate::commands::ensure_value;
 use std::time::Duration;
 
 use clap::Args;

@@ -9,7 +9,6 @@ use anyhow::Context;
 use super::adb::{quoted, quoted_all};
 use super::session::{LOOK_AGAIN, Session};
 use super::trouble::Trouble;
-use crate::commands::ensure_value;
 use crate::commands::{tell, whole_file};
 
 /// Time limit for a program to exit on request; a benchmark finishes its current requests.

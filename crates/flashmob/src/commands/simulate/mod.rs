@@ -2,7 +2,6 @@
 
 mod runner;
 
-use crate::commands::ensure_value;
 use std::process::ExitCode;
 
 use clap::Args;

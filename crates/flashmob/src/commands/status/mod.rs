@@ -9,7 +9,6 @@ mod paths;
 mod tests;
 pub(crate) mod units;
 
-use crate::commands::ensure_value;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 

@@ -9,7 +9,6 @@ use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{Bytes, Time};
 
 use crate::commands::cluster::Sweep;
-use crate::commands::ensure_value;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::{GatewayServer, Inside, Resident};
 

@@ -1,6 +1,5 @@
 //! All settings, in one form for the command line, job files and presets: each of them may leave some open.
 
-use crate::commands::ensure_value;
 use std::time::Duration;
 
 use clap::{Args, Parser};

@@ -9,7 +9,6 @@ use flashmob_host::place;
 use flashmob_results::disk::{Engine, File, Model, Operation};
 
 use super::settings::SIZE_BYTES_DEFAULT;
-use crate::commands::ensure_value;
 use crate::commands::tell::Teller;
 
 /// The requested file.
