@@ -73,6 +73,7 @@ pub fn run(data: &[u8]) {
         links_max: LINKS_MAX,
         align_bytes: if control & 1 == 0 { 1 } else { 4096 },
         store_depth: STORE_DEPTH,
+        order: flashmob_core::elevator::IssueOrder::Sorted,
     });
     let memory = Memory::new(control & 2 != 0, usize::from(control >> 2 & 3));
     let now = Time::default();

@@ -5,6 +5,8 @@
 //!
 //! # Sweeps
 //!
+//! (What follows is [`IssueOrder::Sorted`], the default.)
+//!
 //! It is an FSCAN elevator (N-step SCAN with two queues). The *sweep* is a frozen set, served by ascending offset. Entries that become
 //! ready meanwhile are gathered for the next sweep, which begins when this one is empty. So a ready entry (one that waits for no
 //! other) waits for the rest of one sweep and for its own at most, however many arrive afterwards. All sweeps go upwards: flash gains
@@ -44,15 +46,27 @@ use self::order::Order;
 use crate::op::{Op, OpFlags};
 use crate::units::KIB;
 
+/// The order in which ready entries are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IssueOrder {
+    /// In sweeps of ascending offsets, neighbours merged.
+    #[default]
+    Sorted,
+    /// In the order of arrival, nothing merged: as P1's slaves did.
+    Arrival,
+}
+
 /// How an [`Elevator`] compares and merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElevatorConfig {
+    /// How ready entries are issued.
+    pub order: IssueOrder,
     /// Ranges are widened to multiples of this many bytes before they are checked for overlap: the block that the store rewrites as a
     /// whole. 1 if it can write single bytes; 0 counts as 1.
     pub align_bytes: u64,
     /// Most bytes of a merged operation. A single entry may have more.
     pub merge_bytes_max: u32,
-    /// Most entries of a merged operation; below 2, nothing merges.
+    /// Most entries of a merged operation; below 2, and in the order of arrival, nothing merges.
     pub merge_parts_max: usize,
 }
 
@@ -60,7 +74,8 @@ pub struct ElevatorConfig {
 /// that the answers of many small requests do not all wait for one large operation.
 impl Default for ElevatorConfig {
     fn default() -> ElevatorConfig {
-        ElevatorConfig { align_bytes: 1, merge_bytes_max: 256 * KIB as u32, merge_parts_max: 64 }
+        let merge_bytes_max = 256 * KIB as u32;
+        ElevatorConfig { order: IssueOrder::Sorted, align_bytes: 1, merge_bytes_max, merge_parts_max: 64 }
     }
 }
 
@@ -140,8 +155,9 @@ struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    fn key(&self, slot: u32) -> Key {
-        let place_bytes = if self.entry.op == Op::Flush { 0 } else { self.entry.offset_bytes };
+    fn key(&self, slot: u32, order: IssueOrder) -> Key {
+        let is_placed = self.entry.op != Op::Flush && order == IssueOrder::Sorted;
+        let place_bytes = if is_placed { self.entry.offset_bytes } else { 0 };
         Key::new(place_bytes, self.arrival, slot)
     }
 }
@@ -222,7 +238,7 @@ impl<T> Elevator<T> {
         let (node, ready) = self.order.admit(entry.op, self.config.range(&entry), arrival, slot);
         let waiting = Waiting { entry, arrival, ready, node };
         if ready {
-            self.gathered.push(waiting.key(slot));
+            self.gathered.push(waiting.key(slot, self.config.order));
         }
         self.entries.insert(waiting);
     }
@@ -240,7 +256,7 @@ impl<T> Elevator<T> {
         let first = self.take(first, &mut nodes);
         let (op, flags, offset_bytes, mut len_bytes) = (first.op, first.flags, first.offset_bytes, first.len_bytes);
         parts.push(first);
-        if matches!(op, Op::Read | Op::Write) {
+        if matches!(op, Op::Read | Op::Write) && self.config.order == IssueOrder::Sorted {
             while parts.len() < self.config.merge_parts_max
                 && let Some(&key) = self.sweep.last()
                 && let Some(merged) = self.merged(op, flags, offset_bytes, len_bytes, key)
@@ -272,7 +288,7 @@ impl<T> Elevator<T> {
         for slot in self.ready.drain(..) {
             let waiting = &mut self.entries[slot as usize];
             waiting.ready = true;
-            self.gathered.push(waiting.key(slot));
+            self.gathered.push(waiting.key(slot, self.config.order));
         }
         true
     }

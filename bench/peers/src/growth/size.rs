@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use flashmob_core::units::GIB;
 use flashmob_lab::cluster::{self, Cost, Settings};
@@ -82,6 +83,7 @@ fn simulate(nodes: u32, load: Load, node_seconds: f64) -> anyhow::Result<Figures
         cells: cells(nodes),
         air: air::Profile::parse("11ac")?,
         gateway: air::Attachment::Wired,
+        order: IssueOrder::Sorted,
         flash: Some(flash::Profile::named("nexus7-emmc")?),
         extent_bytes: 10 * GIB,
         links: 1,

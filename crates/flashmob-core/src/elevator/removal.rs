@@ -77,7 +77,7 @@ impl<T> Elevator<T> {
         }
         (waiting.node, waiting.ready) = self.order.admit(op, range, waiting.arrival, slot as u32);
         if waiting.ready {
-            self.gathered.push(waiting.key(slot as u32));
+            self.gathered.push(waiting.key(slot as u32, self.config.order));
         }
     }
 }

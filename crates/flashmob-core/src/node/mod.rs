@@ -25,7 +25,7 @@ use slab::Slab;
 
 use crate::buffers::{Budget, OutQueue, RxBuf};
 use crate::condition::Condition;
-use crate::elevator::{Elevator, ElevatorConfig, Entry, Issue};
+use crate::elevator::{Elevator, ElevatorConfig, Entry, Issue, IssueOrder};
 use crate::op::{Failure, Op, OpFlags};
 use crate::stages::{NodeInterval, StageRecorder};
 use crate::units::{MIB, Time};
@@ -63,6 +63,8 @@ pub struct NodeConfig {
     /// Most operations in the store at once; more wait in the elevator, which sorts them. Sixteen small writes into the page cache
     /// (`align_bytes` is 1) count as one.
     pub store_depth: usize,
+    /// In which order operations go to the store.
+    pub order: IssueOrder,
 }
 
 impl NodeConfig {
@@ -79,6 +81,7 @@ impl NodeConfig {
             links_max: 64,
             align_bytes: 1,
             store_depth: 16,
+            order: IssueOrder::Sorted,
         }
     }
 }
@@ -222,7 +225,8 @@ impl Node {
     /// A node with no links.
     #[must_use]
     pub fn new(config: NodeConfig) -> Node {
-        let elevator = Elevator::new(ElevatorConfig { align_bytes: config.align_bytes, ..ElevatorConfig::default() });
+        let (order, align_bytes) = (config.order, config.align_bytes);
+        let elevator = Elevator::new(ElevatorConfig { order, align_bytes, ..ElevatorConfig::default() });
         // Half of the memory is for pieces and payloads in hand; the links' buffers, those in the store and the process share the rest.
         let budget = Budget::new(config.memory_bytes.max(MEMORY_BYTES_MIN) / 2);
         Node {

@@ -19,6 +19,7 @@ pub use settings::{CELLS_MAX, LINKS_MAX, NODES_MAX, OUTSTANDING_BYTES_MAX, OUTST
 
 use std::time::Duration;
 
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use hdrhistogram::Histogram;
 
@@ -40,6 +41,8 @@ pub struct Settings {
     pub gateway: air::Attachment,
     /// The flash of each node; `None`: nodes answer without reading or writing.
     pub flash: Option<flash::Profile>,
+    /// In which order nodes read and write.
+    pub order: IssueOrder,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
     /// Links per node (P1's m).

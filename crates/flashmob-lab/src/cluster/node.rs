@@ -77,6 +77,7 @@ impl SimNode {
             modelled: true,
             memory_bytes: MEMORY_BYTES,
             links_max: 1024,
+            order: settings.order,
             store_depth: settings.flash.as_ref().map_or(DEPTH_WITHOUT_FLASH, flash::Profile::store_depth),
             ..NodeConfig::new(extent_id, extent_id, settings.extent_bytes)
         });

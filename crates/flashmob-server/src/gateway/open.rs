@@ -1,6 +1,7 @@
 //! The parts of a gateway, from its configuration: nodes behind links or in this process, and volumes over them.
 
 use anyhow::Context;
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::{ExtentSpec, VolumeSpec};
 
 use super::links::NodePlace;
@@ -55,6 +56,7 @@ pub(super) fn open_place(
                 forget: false,
                 memory_bytes: LOCAL_NODE_MEMORY_BYTES,
                 links_max: volume.links.max(1) + 1,
+                order: IssueOrder::Sorted,
             };
             let extent = Extent::open(&config, clock, wake.clone())
                 .with_context(|| format!("volume '{}': cannot serve the local node {}", volume.name, path.display()))?;

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Hello, RefuseReason};
@@ -26,6 +27,8 @@ pub struct ExtentConfig {
     pub memory_bytes: u64,
     /// Most links at once.
     pub links_max: usize,
+    /// In which order operations go to the store.
+    pub order: IssueOrder,
 }
 
 /// Why an extent cannot be served.
@@ -83,6 +86,7 @@ impl Extent {
             links_max: config.links_max,
             align_bytes: store.alignment_bytes(),
             store_depth: store.depth(),
+            order: config.order,
             ..NodeConfig::new(identity.extent_id().0, boot_id(), store.size_bytes())
         });
         node.set_clock_start(clock.start_monotonic_ns());

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::JoinHandle;
 
+use flashmob_core::elevator::IssueOrder;
 use flashmob_server::config::Config;
 use flashmob_server::gateway::{GatewayServer, NativeHandle, Stopper, Whereabouts};
 use flashmob_server::net::ListenAddr;
@@ -32,6 +33,7 @@ pub fn node(path: &Path, size_bytes: u64) -> Node {
         forget: false,
         memory_bytes: 64 << 20,
         links_max: 16,
+        order: IssueOrder::Sorted,
     };
     let options = NodeOptions {
         device: flashmob_server::device::DeviceOptions::default(),

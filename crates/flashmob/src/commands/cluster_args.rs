@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
 
@@ -38,6 +39,9 @@ pub struct PartsArgs {
     /// Flash profile of each node, as for 'bench disk --model'.
     #[arg(long, default_value = "nexus7-emmc", value_name = "PROFILE", value_parser = super::flash_profile)]
     pub flash: flash::Profile,
+    /// Order in which each node reads and writes: sorted (ascending offsets, neighbours merged), or arrival (as P1's nodes did).
+    #[arg(long, value_enum, default_value = "sorted")]
+    pub order: OrderArg,
     /// Nodes answer without reading or writing: measures the network alone (P1's mode without I/O).
     #[arg(long)]
     pub no_io: bool,
@@ -47,6 +51,22 @@ pub struct PartsArgs {
     /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+}
+
+/// [`IssueOrder`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OrderArg {
+    Sorted,
+    Arrival,
+}
+
+impl From<OrderArg> for IssueOrder {
+    fn from(order: OrderArg) -> IssueOrder {
+        match order {
+            OrderArg::Sorted => IssueOrder::Sorted,
+            OrderArg::Arrival => IssueOrder::Arrival,
+        }
+    }
 }
 
 /// The load that is put on it. Lists make a sweep over all combinations.

@@ -58,6 +58,9 @@ pub struct NodeArgs {
     /// Serve small reads of cached data from a memory mapping, without a system call: auto (where it is safe), or off.
     #[arg(long, value_enum, default_value = "auto")]
     mapped: MappedArg,
+    /// Order in which reads and writes go to the flash: sorted (ascending offsets, neighbours merged), or arrival (as P1's nodes did).
+    #[arg(long, value_enum, default_value = "sorted")]
+    order: super::cluster_args::OrderArg,
     /// Do not access the data: reads return NO DATA, writes are DROPPED.
     #[arg(long)]
     no_io: bool,
@@ -138,6 +141,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         forget: args.forget,
         memory_bytes,
         links_max: args.links as usize,
+        order: args.order.into(),
     };
     let sizing = match args.buffers {
         BuffersArg::Path => Sizing::Path,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 
 use super::host::Host;
@@ -121,6 +122,9 @@ impl<'lab> Cluster<'lab> {
         option("--size", plan.extent_bytes.to_string());
         option("--listen", format!("{ip}:{NODE_PORT}"));
         option("--admin", format!("0.0.0.0:{NODE_ADMIN_PORT}"));
+        if plan.order == IssueOrder::Arrival {
+            option("--order", "arrival".to_string());
+        }
         match &plan.flash {
             // Nodes with equal random numbers would be slow at the same moments.
             Some(flash) => {

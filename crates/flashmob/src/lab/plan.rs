@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
 use flashmob_results::cluster::{AirModel, Attachment, FlashModel};
@@ -21,6 +22,8 @@ pub struct Plan {
     pub gateway: air::Attachment,
     /// The flash of each node; `None`: they answer without I/O.
     pub flash: Option<flash::Profile>,
+    /// In which order nodes read and write.
+    pub order: IssueOrder,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
     /// Random seed.

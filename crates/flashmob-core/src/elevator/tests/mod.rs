@@ -11,7 +11,7 @@ fn entry(op: Op, offset_bytes: u64, len_bytes: u32, tag: u32) -> Entry<u32> {
 }
 
 fn elevator(align_bytes: u64, merge_bytes_max: u32, merge_parts_max: usize) -> Elevator<u32> {
-    Elevator::new(ElevatorConfig { align_bytes, merge_bytes_max, merge_parts_max })
+    Elevator::new(ElevatorConfig { align_bytes, merge_bytes_max, merge_parts_max, ..ElevatorConfig::default() })
 }
 
 /// One that merges nothing.
@@ -47,6 +47,20 @@ fn an_empty_elevator_has_nothing_to_do() {
     assert_eq!(step(&mut elevator), None);
     assert!(elevator.is_empty() && elevator.in_flight() == 0);
     assert!(!elevator.complete(0), "no such ticket");
+}
+
+#[test]
+fn in_the_order_of_arrival_nothing_is_sorted_or_merged_and_writes_still_come_first() {
+    let mut elevator = Elevator::new(ElevatorConfig { order: IssueOrder::Arrival, ..ElevatorConfig::default() });
+    for (tag, offset) in [50, 10, 11, 30].into_iter().enumerate() {
+        elevator.push(entry(Op::Read, offset, 1, tag as u32));
+    }
+    elevator.push(entry(Op::Write, 20, 4, 4));
+    elevator.push(entry(Op::Read, 22, 1, 5));
+    let tickets = [0, 1, 2, 3, 4].map(|tag| expect(&mut elevator, tag));
+    assert_eq!(step(&mut elevator), None, "the read waits for the write");
+    assert!(elevator.complete(tickets[4]));
+    expect(&mut elevator, 5);
 }
 
 #[test]

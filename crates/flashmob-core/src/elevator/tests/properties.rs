@@ -45,8 +45,10 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 }
 
 fn config() -> impl Strategy<Value = ElevatorConfig> {
-    (prop_oneof![Just(0u64), Just(1), Just(3), Just(8)], 0u32..40, 0usize..6).prop_map(
-        |(align_bytes, merge_bytes_max, merge_parts_max)| ElevatorConfig {
+    let order = prop_oneof![3 => Just(IssueOrder::Sorted), 1 => Just(IssueOrder::Arrival)];
+    (order, prop_oneof![Just(0u64), Just(1), Just(3), Just(8)], 0u32..40, 0usize..6).prop_map(
+        |(order, align_bytes, merge_bytes_max, merge_parts_max)| ElevatorConfig {
+            order,
             align_bytes,
             merge_bytes_max,
             merge_parts_max,
@@ -106,7 +108,8 @@ impl Model {
 
     fn place(&self, arrival: u32) -> (u64, u32) {
         let entry = &self.all[arrival as usize].entry;
-        (if entry.op == Op::Flush { 0 } else { entry.offset_bytes }, arrival)
+        let is_placed = entry.op != Op::Flush && self.config.order == IssueOrder::Sorted;
+        (if is_placed { entry.offset_bytes } else { 0 }, arrival)
     }
 
     /// Gathers what has become ready.
@@ -137,7 +140,8 @@ impl Model {
             let (start, end) = (entry.offset_bytes, entry.offset_bytes + u64::from(entry.len_bytes));
             if let Some(&first) = parts.first() {
                 let first = &self.all[first as usize].entry;
-                let kind = first.op == entry.op && first.flags == entry.flags;
+                let kind =
+                    first.op == entry.op && first.flags == entry.flags && self.config.order == IssueOrder::Sorted;
                 let touches = match entry.op {
                     Op::Read => start <= to,
                     Op::Write => start == to,

@@ -112,6 +112,7 @@ impl LabOptions {
             air: model.parts.air,
             gateway: model.parts.gateway.into(),
             flash: (!model.parts.no_io).then_some(model.parts.flash),
+            order: model.parts.order.into(),
             extent_bytes: model.parts.extent,
             seed: model.parts.seed,
             links: self.links,

@@ -111,6 +111,7 @@ impl PlanArgs {
             air: model.parts.air.clone(),
             gateway: attachment,
             flash: (!model.parts.no_io).then_some(model.parts.flash),
+            order: model.parts.order.into(),
             extent_bytes: model.parts.extent,
             links: self.links,
             batch: self.batch,

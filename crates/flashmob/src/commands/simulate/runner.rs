@@ -35,6 +35,7 @@ impl<'a> Simulator<'a> {
             air: self.parts.air.clone(),
             gateway: self.parts.gateway.into(),
             flash: (!point.no_io).then_some(self.parts.flash),
+            order: self.parts.order.into(),
             extent_bytes: self.parts.extent,
             links: u16::try_from(point.links).unwrap_or(u16::MAX),
             batch: mode_of(point.batch),
