@@ -92,6 +92,14 @@ impl Report {
         page::html(&self.entries, &self.claims())
     }
 
+    /// The figures of the page, each as a file of its own.
+    ///
+    /// # Errors
+    /// A figure could not be drawn.
+    pub fn pictures(&self) -> Result<Vec<standalone::Picture>, Error> {
+        standalone::pictures(&self.entries)
+    }
+
     /// Some results are of single devices.
     #[must_use]
     pub fn has_devices(&self) -> bool {

@@ -5,8 +5,10 @@ pub use crate::figure::lines::{Lines, Mark, Series};
 
 use flashmob_results::trace::Run;
 
-use crate::Error;
-use crate::figure::{CSS, WIDTH};
+use crate::entry::Entry;
+use crate::figure::{CSS, Figure, WIDTH};
+use crate::page::{WIDE_NS, WINDOW_NS, window};
+use crate::{Error, words};
 
 /// Room between two figures.
 const GAP: i32 = 16;
@@ -40,17 +42,74 @@ pub fn tiled(figures: &[Lines], columns: usize) -> Result<String, Error> {
     ))
 }
 
+/// A figure of the page, as a file of its own.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// The heading of its section.
+    pub section: &'static str,
+    /// The text below that heading.
+    pub words: &'static str,
+    /// What tells it from others of its section.
+    pub name: String,
+    /// The text below it.
+    pub caption: String,
+    /// Light or dark as the reader prefers.
+    pub svg: String,
+}
+
+/// All figures of a page in its order; of traces the operations in turn, not each by itself.
+///
+/// # Errors
+/// The drawing library failed.
+pub(crate) fn pictures(entries: &[Entry]) -> Result<Vec<Picture>, Error> {
+    let mut pictures = Vec::new();
+    for section in crate::plots::sections(entries) {
+        for (name, draw) in &section.figures {
+            let figure = draw(pictures.len())?;
+            let svg = alone(&figure, WIDTH);
+            let (section, words) = (section.heading, section.words);
+            pictures.push(Picture { section, words, name: name.clone(), caption: figure.caption, svg });
+        }
+    }
+    let runs = entries.iter().flat_map(|e| e.trace().into_iter().flat_map(move |t| t.runs.iter().map(move |r| (e, r))));
+    let runs: Vec<(&Entry, &Run)> = runs.collect();
+    for (time_ns, section, words) in [
+        (
+            WINDOW_NS,
+            "Operations in turn",
+            "P5, figures 2 to 4: time across, layers down, several INSERTs one after the other.",
+        ),
+        (
+            WIDE_NS,
+            "Phases of operations",
+            "P5, figure 5: the same over a longer time, in which dense and sparse phases show.",
+        ),
+    ] {
+        for (entry, run) in &runs {
+            let Some(figure) = window(run, time_ns, pictures.len()) else { continue };
+            let name = format!("{} · {}", entry.name, words::plain(&run.name, 60));
+            let svg = alone(&figure, crate::figure::timeline::WIDTH);
+            pictures.push(Picture { section, words, name, svg, caption: figure.caption });
+        }
+    }
+    Ok(pictures)
+}
+
 /// The timeline of the operation with this number as one SVG, light or dark as the reader prefers; `None` if the run does not have it in full.
 #[must_use]
 pub fn timeline(run: &Run, operation: u64) -> Option<String> {
     let operation = run.timeline.operations.iter().find(|of| of.number == operation)?;
-    let figure = crate::page::timeline(run, operation, 0);
-    let (width, height) = (crate::figure::timeline::WIDTH, figure.height);
+    Some(alone(&crate::page::timeline(run, operation, 0), crate::figure::timeline::WIDTH))
+}
+
+/// A figure with the page's colours and background.
+fn alone(figure: &Figure, width: i32) -> String {
+    let height = figure.height;
     let style = format!(
         "</desc><style>{CSS}text{{font-family:system-ui,sans-serif}}.marks>*{{vector-effect:non-scaling-stroke}}</style>\
          <path d=\"M0 0h{width}v{height}H0z\" style=\"fill:var(--page)\"/>"
     );
-    Some(format!("{}\n", figure.svg.replacen("</desc>", &style, 1)))
+    format!("{}\n", figure.svg.replacen("</desc>", &style, 1))
 }
 
 #[cfg(test)]
@@ -65,6 +124,21 @@ mod tests {
         let parsed = roxmltree::Document::parse(&text).unwrap();
         assert!(text.contains("--s0:") && parsed.descendants().filter(|node| node.has_tag_name("rect")).count() > 50);
         assert_eq!(timeline(run, 7), None, "it is not in the result in full");
+    }
+
+    #[test]
+    fn every_figure_of_a_page_stands_alone() {
+        let report = crate::tests::builder::report(vec![crate::tests::trace_page::sample()]);
+        let pictures = report.pictures().unwrap();
+        assert!(pictures.len() > 1);
+        for picture in &pictures {
+            let parsed = roxmltree::Document::parse(&picture.svg).unwrap();
+            assert!(
+                parsed.root_element().attribute("width").is_some()
+                    || parsed.root_element().attribute("viewBox").is_some()
+            );
+            assert!(picture.svg.contains("--s0:") && !picture.section.is_empty() && !picture.name.is_empty());
+        }
     }
 
     fn lines(title: &str) -> Lines {

@@ -3,7 +3,7 @@
 //! Points with only void repetitions or without an answered request are left out. Of points that differ in the outstanding requests alone, the
 //! one with the most counts: claims are about what a cluster can do, not about short queues.
 
-use flashmob_results::cluster::{Batch, Cluster, Parameters, Point, Repetition};
+use flashmob_results::cluster::{Batch, Cluster, Order, Parameters, Point, Repetition};
 
 use crate::groups::grouped;
 use crate::stats::usable;
@@ -16,6 +16,8 @@ pub struct Sweep<'a> {
     pub read_percent: f64,
     /// Nodes answer without reading or writing.
     pub no_io: bool,
+    /// The order in which nodes read and write, if it is known.
+    pub order: Option<Order>,
     /// Requests per second of one node's flash alone; unknown for real devices.
     pub limit: Option<f64>,
     /// Sorted by nodes, batches and links.
@@ -24,15 +26,15 @@ pub struct Sweep<'a> {
 
 /// All sweeps of a cluster, in the order of their first points.
 pub fn sweeps(cluster: &Cluster) -> Vec<Sweep<'_>> {
-    let key = |p: &Parameters| (p.block_bytes, p.read_percent.to_bits(), p.no_io);
+    let key = |p: &Parameters| (p.block_bytes, p.read_percent.to_bits(), p.no_io, p.order);
     let groups = grouped(cluster.points.iter().filter(|p| counts(p)), |point| key(&point.parameters));
-    let sweep = |((block_bytes, read_bits, no_io), mut points): (_, Vec<_>)| {
+    let sweep = |((block_bytes, read_bits, no_io, nodes_order), mut points): (_, Vec<_>)| {
         let place = |p: &Point| (p.parameters.nodes, order(p.parameters.batch), p.parameters.links);
         points.sort_by_key(|p: &&Point| (place(p), std::cmp::Reverse(p.parameters.outstanding)));
         points.dedup_by_key(|p| place(p));
         let read_percent = f64::from_bits(read_bits);
         let limit = cluster.flash_limit(block_bytes, read_percent).filter(|limit| *limit > 0.0);
-        Sweep { block_bytes, read_percent, no_io, limit, points }
+        Sweep { block_bytes, read_percent, no_io, order: nodes_order, limit, points }
     };
     groups.into_iter().map(sweep).collect()
 }
@@ -90,6 +92,11 @@ impl<'a> Sweep<'a> {
         distinct(self.points.iter().filter(|p| p.parameters.batch == batch).map(|p| p.parameters.nodes))
     }
 
+    /// The numbers of links measured with this batch, ascending.
+    pub fn links(&self, batch: Batch) -> Vec<u32> {
+        distinct(self.points.iter().filter(|p| p.parameters.batch == batch).map(|p| p.parameters.links))
+    }
+
     /// All numbers of nodes, ascending.
     pub fn all_nodes(&self) -> Vec<u32> {
         distinct(self.points.iter().map(|p| p.parameters.nodes))
@@ -103,11 +110,16 @@ impl<'a> Sweep<'a> {
         batches
     }
 
-    /// Its name among the sweeps of a cluster: `1 B`, `4 KiB, read 50 %`.
+    /// Its name among the sweeps of a cluster: `1 B`, `4 KiB, read 50 %`, `1 B, nodes read in order of arrival`.
     pub fn words(&self) -> String {
         let part =
             if self.reads_only() { String::new() } else { format!(", read {} %", words::number(self.read_percent)) };
-        format!("{}{part}{}", words::bytes(u64::from(self.block_bytes)), if self.no_io { ", without I/O" } else { "" })
+        let how = match self.order {
+            _ if self.no_io => ", without I/O",
+            Some(Order::Arrival) => ", nodes read in order of arrival",
+            _ => "",
+        };
+        format!("{}{part}{how}", words::bytes(u64::from(self.block_bytes)))
     }
 }
 

@@ -151,6 +151,17 @@ impl Setting {
             && self.window_bytes.is_none()
     }
 
+    /// One TCP connection at full speed, or one stream of datagrams, in one direction.
+    pub fn is_plain_load(&self) -> bool {
+        let is_datagrams = self.protocol == Protocol::Udp && self.streams == 1 && !self.both;
+        self.is_one_stream() || is_datagrams
+    }
+
+    /// Receive maxima of client and server, if both were set.
+    pub fn receive_maxima(&self) -> Option<(u64, u64)> {
+        self.client_receive_max_bytes.zip(self.server_receive_max_bytes)
+    }
+
     /// The congestion control's name on the page.
     pub fn congestion_words(&self) -> String {
         self.congestion.as_ref().map_or_else(|| "the system's".into(), |name| words::plain(name, 24))

@@ -128,6 +128,20 @@ pub struct Parameters {
     pub outstanding: u32,
     /// Nodes answer without reading or writing (P1's mode without I/O).
     pub no_io: bool,
+    /// The order in which each node reads and writes; absent where it is not known, as on a real network, and without I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+}
+
+/// The order in which a node reads and writes the requests that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Ascending offsets, neighbours merged.
+    Sorted,
+    /// As they arrived: P1's nodes.
+    Arrival,
 }
 
 /// What was measured with one combination of parameters.

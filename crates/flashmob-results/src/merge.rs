@@ -4,6 +4,7 @@ use crate::clock;
 use crate::cluster::{self, Cluster};
 use crate::disk::{self, Disk};
 use crate::net;
+use crate::trace::{Overhead, Run};
 use crate::warning::Warning;
 use crate::{Document, Measurement};
 
@@ -25,6 +26,7 @@ pub enum MergeError {
 const CLUSTERS: &str = "clusters";
 const NETWORKS: &str = "networks";
 const DISKS: &str = "disks";
+const TRACES: &str = "traces";
 
 /// Merges results of one cluster: equal in setting, air, flash, extent, label, seed and version. Points are
 /// appended; those with equal parameters become one with the repetitions of both. A result without flash and without I/O
@@ -114,6 +116,37 @@ pub fn disks(documents: Vec<Document>) -> Result<Document, MergeError> {
     })
 }
 
+/// Merges rounds of the same traced workload on one system: equal in label, seed and version, runs in name and workload. A merged run has
+/// the rates of all rounds, the sums of what lay before and after the last writes, and all else of the first round.
+///
+/// # Errors
+/// See [`MergeError`].
+pub fn traces(documents: Vec<Document>) -> Result<Document, MergeError> {
+    all(documents, TRACES, |whole, part| {
+        let (Measurement::Trace(into), Measurement::Trace(from)) = (whole, part) else {
+            return Err(MergeError::Kind(TRACES));
+        };
+        append(&mut into.runs, from.runs, |a, b| a.name == b.name && a.workload == b.workload, rounds);
+        Ok(())
+    })
+}
+
+fn rounds(a: Run, b: Run) -> Run {
+    let pairs =
+        |run: &Run| run.overhead.clone().map(|o| (o.untraced_per_second, o.traced_per_second)).unwrap_or_default();
+    let ((without, with), (more_without, more_with)) = (pairs(&a), pairs(&b));
+    let after_last_write = match (a.after_last_write, b.after_last_write) {
+        (Some(first), Some(second)) => Some(first.and(second)),
+        (first, second) => first.or(second),
+    };
+    Run {
+        overhead: Overhead::of_pairs([without, more_without].concat(), [with, more_with].concat()),
+        after_last_write,
+        warnings: joined_warnings(a.warnings, b.warnings),
+        ..a
+    }
+}
+
 /// Adds the second measurement to the first.
 type Join = fn(&mut Measurement, Measurement) -> Result<(), MergeError>;
 
@@ -121,7 +154,10 @@ fn all(documents: Vec<Document>, kind: &'static str, join: Join) -> Result<Docum
     let mut documents = documents.into_iter();
     let mut whole = documents.next().ok_or(MergeError::Nothing)?;
     match (&whole.measurement, kind) {
-        (Measurement::Cluster(_), CLUSTERS) | (Measurement::Net(_), NETWORKS) | (Measurement::Disk(_), DISKS) => {}
+        (Measurement::Cluster(_), CLUSTERS)
+        | (Measurement::Net(_), NETWORKS)
+        | (Measurement::Disk(_), DISKS)
+        | (Measurement::Trace(_), TRACES) => {}
         _ => return Err(MergeError::Kind(kind)),
     }
     for part in documents {
@@ -245,8 +281,16 @@ mod tests {
 
     fn point(nodes: u32, no_io: bool, rate: f64) -> Point {
         let batch = Batch::Fixed(1);
-        let parameters =
-            Parameters { nodes, links: 1, batch, block_bytes: 1, read_percent: 100.0, outstanding: 256, no_io };
+        let parameters = Parameters {
+            nodes,
+            links: 1,
+            batch,
+            block_bytes: 1,
+            read_percent: 100.0,
+            outstanding: 256,
+            no_io,
+            order: None,
+        };
         let warnings = vec![Warning::new(Code::FewSamples, "few")];
         Point { warnings, ..Point::new(parameters, vec![repetition(rate)], Some(100.0)) }
     }

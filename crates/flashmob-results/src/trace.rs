@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::Operation as Direction;
+use crate::disk::{Operation as Direction, Spread};
 use crate::latency::Latency;
 use crate::warning::Warning;
 
@@ -151,6 +151,20 @@ pub struct Overhead {
     pub traced_per_second: Vec<f64>,
     /// Median over the pairs of how much slower the traced one was, in percent; negative if it was faster.
     pub slowdown_percent: f64,
+}
+
+impl Overhead {
+    /// From pairs of rates in operations per second, without and with tracing; `None` without a pair.
+    #[must_use]
+    pub fn of_pairs(untraced_per_second: Vec<f64>, traced_per_second: Vec<f64>) -> Option<Overhead> {
+        let pairs = untraced_per_second.iter().zip(&traced_per_second);
+        let slower: Vec<f64> = pairs.map(|(without, with)| 100.0 * (1.0 - with / without)).collect();
+        if slower.is_empty() {
+            return None;
+        }
+        let slowdown_percent = Spread::of(slower).median;
+        Some(Overhead { untraced_per_second, traced_per_second, slowdown_percent })
+    }
 }
 
 /// All operations of a run.
@@ -397,6 +411,22 @@ pub struct AfterLastWrite {
     pub commands_before: Option<u64>,
     /// Commands that it issued in the second.
     pub commands_after: Option<u64>,
+}
+
+impl AfterLastWrite {
+    /// Those of two runs; commands only if both saw them.
+    #[must_use]
+    pub fn and(self, other: AfterLastWrite) -> AfterLastWrite {
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        AfterLastWrite {
+            operations: self.operations.saturating_add(other.operations),
+            before_ns: self.before_ns.saturating_add(other.before_ns),
+            journal_ns: self.journal_ns.saturating_add(other.journal_ns),
+            after_ns: self.after_ns.saturating_add(other.after_ns),
+            commands_before: both(self.commands_before, other.commands_before),
+            commands_after: both(self.commands_after, other.commands_after),
+        }
+    }
 }
 
 /// Operations in full.

@@ -9,7 +9,6 @@
 //! - `files`: work on each file
 //! - `commands`: the driver's commands and their steps
 //! - `excerpt`: a few operations in full
-//! - `overhead`: the cost of tracing
 //! - `insert`: the time after the last write to a database
 
 mod commands;
@@ -19,7 +18,6 @@ mod handovers;
 mod insert;
 mod layers;
 mod operations;
-mod overhead;
 mod owned;
 
 #[cfg(test)]
@@ -30,13 +28,12 @@ use flashmob_results::warning::{Code, Warning};
 use flashmob_text::{Bytes, count, percent};
 
 pub use commands::commands;
-pub use excerpt::excerpt;
+pub use excerpt::{excerpt, neighbours};
 pub use files::files;
 pub use handovers::handovers;
 pub use insert::after_last_write;
 pub use layers::layers;
 pub use operations::operations;
-pub use overhead::overhead;
 
 /// Maximum points of an evenly thinned list, as limited by [`flashmob_results::trace`].
 const THINNED_MAX: usize = 4_096;

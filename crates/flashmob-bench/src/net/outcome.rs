@@ -27,7 +27,7 @@ pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: boo
             omitted_errors: Some(omitted.lost),
             packets: udp.sent + omitted.sent,
             omitted_packets: Some(omitted.sent),
-            begin_s: 0.0,
+            begin_s: count.silent.as_secs_f64().min(elapsed_s),
             end_s: elapsed_s,
         }
     });
@@ -78,7 +78,9 @@ pub(super) fn repetition(counted: &Counted, peer: Option<&Results>, parameters: 
             latency_ns: Latency::new(&counted.latencies),
         }
     });
-    let peer_elapsed_s = sides.iter().filter_map(|s| s.peer.as_ref()?.elapsed_s()).fold(0.0, f64::max);
+    // Its share of a processor is of its whole time.
+    let whole_s = |peer: &StreamResult| Some(peer.end_s).filter(|s| s.is_finite());
+    let peer_elapsed_s = sides.iter().filter_map(|s| whole_s(s.peer.as_ref()?)).fold(0.0, f64::max);
     Repetition {
         begin_s: 0.0,
         elapsed_s,
@@ -217,7 +219,15 @@ mod tests {
             let own = Udp { sent: highest, lost: 1, out_of_order: 0, jitter_ms: 0.0 };
             let peer = StreamResult { packets: 160, ..StreamResult::default() };
             let (omitted, tcp) = (Udp::default(), None);
-            let own = StreamCount { stream_id: 1, bytes: 0, answer_bytes: 0, tcp, udp: Some(own), omitted };
+            let own = StreamCount {
+                stream_id: 1,
+                silent: Duration::ZERO,
+                bytes: 0,
+                answer_bytes: 0,
+                tcp,
+                udp: Some(own),
+                omitted,
+            };
             let sides = Sides { index: 0, own, peer: Some(peer), extension: None };
             let parameters = Parameters::parse(text.as_bytes()).unwrap();
             let udp = sides.stream(&parameters).udp.unwrap();

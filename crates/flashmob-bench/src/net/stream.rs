@@ -16,6 +16,7 @@ use hdrhistogram::Histogram;
 use super::pace::Pacer;
 use super::protocol::parameters::Parameters;
 use super::{messages, udp};
+use crate::disk::now_ns;
 use crate::load::random::Random;
 
 /// Stack of a thread; its buffers are on the heap.
@@ -83,6 +84,8 @@ pub(super) struct Counters {
     pub bytes: AtomicU64,
     /// Bytes in the other direction: answers.
     pub answer_bytes: AtomicU64,
+    /// When the first bytes arrived, on the monotonic clock; 0 before.
+    first_ns: AtomicU64,
     /// Datagrams sent, or the highest number received.
     pub packets: AtomicU64,
     pub lost: AtomicU64,
@@ -96,6 +99,19 @@ impl Counters {
     /// Only its own thread adds, so that no locked instruction is needed.
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    }
+
+    /// Bytes arrived.
+    pub fn arrived(&self, bytes: usize) {
+        if self.first_ns.load(Ordering::Relaxed) == 0 {
+            self.first_ns.store(now_ns().max(1), Ordering::Relaxed);
+        }
+        Counters::add(&self.bytes, bytes as u64);
+    }
+
+    /// When the first bytes arrived, on the monotonic clock.
+    pub fn first_ns(&self) -> Option<u64> {
+        Some(self.first_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0)
     }
 
     pub fn jitter_s(&self) -> f64 {
@@ -245,7 +261,7 @@ fn receive(socket: &TcpStream, shared: &Shared, counters: &Counters) -> io::Resu
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(bytes) => {
-                Counters::add(&counters.bytes, bytes as u64);
+                counters.arrived(bytes);
                 reads = reads.wrapping_add(1);
                 if is_endless && reads.is_multiple_of(READS_BETWEEN_LOOKS) {
                     wake_for(socket, looked.elapsed() <= FAST_WITHIN);

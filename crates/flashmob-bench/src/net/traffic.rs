@@ -15,6 +15,7 @@ use super::error::NetError;
 use super::look::Look;
 use super::protocol::parameters::Parameters;
 use super::stream::{self, Shared, Socket, Stream, Work};
+use crate::disk::now_ns;
 
 /// Interval of samples.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
@@ -44,6 +45,9 @@ pub(super) struct Counted {
 #[derive(Clone, Debug)]
 pub(super) struct StreamCount {
     pub stream_id: u32,
+    /// From the begin of counting to the first bytes that arrived; 0 for a sender. A receiver that begins a round trip before its data arrives has
+    /// not received nothing in that time: nothing was on its way.
+    pub silent: Duration,
     pub bytes: u64,
     pub answer_bytes: u64,
     pub tcp: Option<TcpEnd>,
@@ -307,11 +311,14 @@ impl Traffic {
             let omitted = !self.shared.is_counting.load(Ordering::Relaxed);
             self.tell(now, omitted, watch);
         }
+        let counting_since_ns = now_ns().saturating_sub(self.counting_since.elapsed().as_nanos() as u64);
         let count = |at: usize, stream: &Stream| {
             let (look, first) = (Look::at(stream), &self.first[at]);
             let is_udp = matches!(stream.socket, Socket::Udp(_));
+            let silent_ns = stream.counters.first_ns().map_or(0, |ns| ns.saturating_sub(counting_since_ns));
             StreamCount {
                 stream_id: stream.id,
+                silent: Duration::from_nanos(silent_ns),
                 bytes: look.bytes.saturating_sub(first.bytes),
                 answer_bytes: look.answer_bytes.saturating_sub(first.answer_bytes),
                 tcp: look.tcp_end(first, stream, self.send_window_max_bytes[at]),

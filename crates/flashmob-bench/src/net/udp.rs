@@ -60,7 +60,7 @@ pub(super) fn receive(socket: &UdpSocket, shared: &Shared, counters: &Counters) 
         // A repeated hello, for example.
         let Some(header) = Header::read(&buffer[..bytes], shared.counters_64bit) else { continue };
         arrivals.came(&header, clock());
-        Counters::add(&counters.bytes, bytes as u64);
+        counters.arrived(bytes);
         counters.packets.store(arrivals.highest, Ordering::Relaxed);
         counters.lost.store(arrivals.lost, Ordering::Relaxed);
         counters.out_of_order.store(arrivals.out_of_order, Ordering::Relaxed);

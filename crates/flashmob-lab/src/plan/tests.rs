@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -20,6 +21,7 @@ fn settings() -> Settings {
         air: Profile::parse("11n").unwrap(),
         gateway: Attachment::Wired,
         flash: Some(flash::Profile::named("emmc").unwrap()),
+        order: IssueOrder::Sorted,
         extent_bytes: 10_000_000_000,
         links: 1,
         batch: BatchMode::Auto,

@@ -1,10 +1,10 @@
 //! Each claim about clusters at, below and above its limits.
 
 use flashmob_results::Document;
-use flashmob_results::cluster::{Batch, Parameters, Point};
+use flashmob_results::cluster::{Attachment, Batch, Parameters, Point};
 use flashmob_results::warning::{Code, Warning};
 
-use super::Verdict::{DoesNotHold, Holds};
+use super::Verdict::{DoesNotHold, Fitted, Holds, TooFewRepetitions};
 use super::{Claim, Finding, Verdict};
 use crate::tests::builder::{document, parameters as device, random, report, steady};
 use crate::tests::cluster_builder::{
@@ -45,7 +45,7 @@ fn what_p1_saw_holds_and_has_the_papers_figures_beside_it() {
     for claim in cluster {
         assert_eq!(claim.findings.len(), 1, "{}: {:?}", claim.id, claim.lacking);
         assert_eq!(claim.findings[0].verdict, Holds, "{}: {}", claim.id, claim.findings[0].numbers);
-        assert!(!claim.paper.is_empty() && !claim.findings[0].single && claim.lacking.is_empty());
+        assert!(!claim.paper.is_empty() && claim.lacking.is_empty());
     }
 }
 
@@ -96,6 +96,7 @@ fn c5_wants_growth_and_nodes_below_their_limit() {
     assert_eq!(at([2_000.0, 3_000.0, 4_000.0, 5_000.0]), Ok(Holds));
     assert_eq!(at([2_000.0, 3_000.0, 2_910.0, 5_000.0]), Ok(Holds), "3 % less");
     assert_eq!(at([2_000.0, 3_000.0, 2_909.0, 5_000.0]), Ok(DoesNotHold));
+    assert_eq!(at([2_000.0, 3_000.0, 2_950.0, 2_905.0]), Ok(DoesNotHold), "in two small steps");
     assert_eq!(at([2_000.0, 2_000.0, 2_100.0, 2_200.0]), Ok(Holds), "a tenth more in all");
     assert_eq!(at([2_000.0, 2_000.0, 2_100.0, 2_199.0]), Ok(DoesNotHold));
     assert_eq!(at([2_000.0, 4_000.0, 8_000.0, eight * 0.899]), Ok(Holds));
@@ -109,13 +110,43 @@ fn c5_wants_growth_and_nodes_below_their_limit() {
 }
 
 #[test]
+fn c5_is_fitted_over_the_model_that_was_fitted_to_it() {
+    let of = |profile: &str, gateway, eight| {
+        let mut fitted = cluster(of(&[(1, 8, K1, 2_000.0), (8, 8, K1, eight)]));
+        let air = fitted.air.as_mut().unwrap();
+        (air.profile, air.gateway) = (profile.into(), gateway);
+        claim("C5", vec![document_of(fitted)]).findings[0].verdict
+    };
+    assert_eq!(of("11n-2014", Attachment::Wireless, 5_000.0), Fitted);
+    assert_eq!(of("11n-2014", Attachment::Wireless, 1_000.0), DoesNotHold);
+    assert_eq!(of("11n-2014", Attachment::Wired, 5_000.0), Holds);
+    assert_eq!(of("11n-2014,ampdu=16", Attachment::Wireless, 5_000.0), Holds);
+}
+
+#[test]
+fn one_repetition_of_a_point_is_too_few() {
+    let mut points = of(&[(1, 8, K1, 2_000.0), (8, 8, K1, 5_000.0)]);
+    points[1] = Point::new(points[1].parameters.clone(), points[1].repetitions[..1].to_vec(), Some(LIMIT));
+    let finding = found("C5", points.clone()).unwrap();
+    assert_eq!(finding.verdict, TooFewRepetitions);
+    assert!(finding.numbers.ends_with("(1 repetition at some points, 2 needed)"), "{}", finding.numbers);
+    // Void ones do not count.
+    let mut two = point(parameters(8, 8, K1), 5_000.0).repetitions[..2].to_vec();
+    points[1] = Point::new(points[1].parameters.clone(), two.clone(), Some(LIMIT));
+    assert_eq!(verdict("C5", points.clone()), Ok(Holds));
+    two[1].is_void = true;
+    points[1] = Point::new(points[1].parameters.clone(), two, Some(LIMIT));
+    assert_eq!(verdict("C5", points), Ok(TooFewRepetitions));
+}
+
+#[test]
 fn c5_says_from_how_many_nodes_on() {
     let from = |rates: &[(u32, u32, Batch, f64)]| found("C5", of(rates)).unwrap().numbers;
     let numbers = from(&[(1, 8, K1, LIMIT), (2, 8, K1, 2.0 * LIMIT), (4, 8, K1, 5_000.0), (8, 8, K1, 6_000.0)]);
     assert!(numbers.contains("nodes stay below from n=4 on") && numbers.contains("2.86 times as much"), "{numbers}");
     assert!(from(&[(1, 8, K1, 900.0), (8, 8, K1, 5_000.0)]).contains("one alone too"));
     let falling = from(&[(1, 8, K1, 2_000.0), (2, 8, K1, 1_500.0), (8, 8, K1, 1_000.0)]);
-    assert!(falling.contains("it falls from 1 to 2 and from 2 to 8 nodes"), "{falling}");
+    assert!(falling.contains("it falls from 1 to 2 and from 1 to 8 nodes"), "{falling}");
 }
 
 #[test]
@@ -190,7 +221,7 @@ fn c9_wants_larger_and_fewer_packets() {
             packets.bytes_sent = (bytes[nth] * 5_000.0) as u64;
             packets.bytes_received = packets.bytes_sent;
             one.air.as_mut().unwrap().frames = (frames[nth] * one.requests as f64).round() as u64;
-            Point::new(p, vec![one], Some(LIMIT))
+            Point::new(p, vec![one.clone(), one], Some(LIMIT))
         });
         verdict("C9", points.collect())
     };

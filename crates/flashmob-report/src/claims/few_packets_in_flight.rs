@@ -49,24 +49,28 @@ fn judged(entries: &[Entry]) -> Judged {
         }
     }
     let paired = |at: usize| pairs.iter().any(|(small, tenfold)| *small == at || *tenfold == at);
-    for at in (0..entries.len()).filter(|at| entries[*at].capture().is_some() && !paired(*at)) {
+    let is_own = labelled(entries, "own");
+    let alone = |at: &usize| entries[*at].capture().is_some() && !paired(*at) && !is_own.contains(at);
+    for at in (0..entries.len()).filter(alone) {
         let what = "there is no capture beside it with a receive maximum ten times as large, or as small (labels with 'small' and 'tenfold' tell)";
         judged.missing.push((at, what.into()));
     }
     judged
 }
 
+/// Captures with this word in their labels.
+pub(super) fn labelled(entries: &[Entry], word: &str) -> Vec<usize> {
+    let says = |at: &usize| {
+        let label = entries[*at].document.label.as_deref().unwrap_or_default().to_lowercase();
+        label.split(|c: char| !c.is_alphanumeric()).any(|part| part == word)
+    };
+    (0..entries.len()).filter(|at| entries[*at].capture().is_some()).filter(says).collect()
+}
+
 /// Captures with a small receive maximum, each with one of a tenfold one.
 fn pairs(entries: &[Entry]) -> Vec<(usize, usize)> {
     let captures: Vec<usize> = (0..entries.len()).filter(|at| entries[*at].capture().is_some()).collect();
-    let labelled = |word: &str| {
-        let says = |at: &usize| {
-            let label = entries[*at].document.label.as_deref().unwrap_or_default().to_lowercase();
-            label.split(|c: char| !c.is_alphanumeric()).any(|part| part == word)
-        };
-        captures.iter().copied().filter(says).collect::<Vec<usize>>()
-    };
-    let (small, tenfold) = (labelled("small"), labelled("tenfold"));
+    let (small, tenfold) = (labelled(entries, "small"), labelled(entries, "tenfold"));
     if let Some(last) = tenfold.last()
         && !small.is_empty()
     {
@@ -88,14 +92,14 @@ fn pairs(entries: &[Entry]) -> Vec<(usize, usize)> {
 }
 
 /// The compared values.
-struct Seen<'a> {
-    way: &'a Way,
-    flight: Quantiles,
-    window: Quantiles,
-    rtt: Quantiles,
+pub(super) struct Seen<'a> {
+    pub way: &'a Way,
+    pub flight: Quantiles,
+    pub window: Quantiles,
+    pub rtt: Quantiles,
 }
 
-fn seen<'a>(capture: Option<&'a Capture>, which: &str) -> Result<Seen<'a>, Missing> {
+pub(super) fn seen<'a>(capture: Option<&'a Capture>, which: &str) -> Result<Seen<'a>, Missing> {
     let lacks = |what: &str| format!("in the capture with the {which} receive maximum {what}");
     let CapturedWay { way, .. } = capture.and_then(flows::main).ok_or_else(|| lacks("no connection carried data"))?;
     let known = |quantiles: Option<Quantiles>, what: &str| {

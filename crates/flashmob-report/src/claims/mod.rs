@@ -1,7 +1,7 @@
 //! The claims of P1, P3, P4 and P5 about single devices, clusters, networks and INSERTs into a database, each with a criterion, judged for each result.
 //!
 //! One file for each claim: its module comment gives the criterion and the reason for each tolerance. All go by medians over the
-//! repetitions; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
+//! repetitions, of which each point needs two or more (more where a claim says so) for a verdict; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
 //! with four repetitions or more on both sides, disjoint ranges with fewer). Reads from a warm page cache, writes, and requests with
 //! a depth above 1 are ignored (except in C13, which is about the device below). Claims about clusters (C4 to C9) have limits of their own; void repetitions are
 //! ignored. A claim without a measurement neither holds nor fails.
@@ -9,8 +9,10 @@
 #[cfg(test)]
 mod cluster_tests;
 mod clusters;
+mod datagrams_over_rtt;
 mod deadline_beats_others;
 mod each_node_adds_little;
+mod equal_pairs;
 mod few_packets_in_flight;
 mod flash_beats_disk;
 mod gap_after_last_write;
@@ -41,6 +43,7 @@ mod threads_help_up_to_four;
 #[cfg(test)]
 mod trace_tests;
 mod traces;
+mod tuned_is_like_the_other;
 mod upward_steps_are_faster;
 mod writes_per_insert;
 
@@ -54,15 +57,27 @@ use flashmob_results::warning::{Code, Warning};
 
 use crate::entry::{Entry, doubts};
 use crate::stats::rates;
-use crate::{sweep, ways};
+use crate::{sweep, ways, words};
 
 /// The verdict for one device or one pair of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It holds as in the paper.
     Holds,
+    /// It holds, over a model one of whose parameters was chosen so that it does: it predicts nothing.
+    Fitted,
     /// It was measured and does not hold.
     DoesNotHold,
+    /// Some point has too few repetitions, or too different ones, to say.
+    TooFewRepetitions,
+}
+
+impl Verdict {
+    /// It holds, of itself or because a model was fitted to it.
+    #[must_use]
+    pub fn is_met(self) -> bool {
+        matches!(self, Verdict::Holds | Verdict::Fitted)
+    }
 }
 
 /// The judgement of a claim for one device or pair, with its evidence.
@@ -78,8 +93,6 @@ pub struct Finding {
     pub numbers: String,
     /// Kinds of warnings about the points that it rests on, each once.
     pub doubts: Vec<Code>,
-    /// Some of the points have a single repetition, so that their spread is unknown.
-    pub single: bool,
 }
 
 /// The subject of a claim.
@@ -215,7 +228,7 @@ fn each_set<'a, S>(
 }
 
 /// All claims, in order.
-const ALL: [Definition; 23] = [
+const ALL: [Definition; 26] = [
     flash_beats_disk::CLAIM,
     threads_help_up_to_four::CLAIM,
     no_gain_below_4_kib::CLAIM,
@@ -239,7 +252,13 @@ const ALL: [Definition; 23] = [
     phases_on_a_phone::CLAIM,
     each_node_adds_little::CLAIM,
     plain_cluster_beats_disk::CLAIM,
+    equal_pairs::CLAIM,
+    datagrams_over_rtt::CLAIM,
+    tuned_is_like_the_other::CLAIM,
 ];
+
+/// Repetitions of each point that a verdict needs, where a claim does not ask for more: with one its spread is unknown.
+const REPETITIONS_MIN: usize = 2;
 
 /// Claims about counts, which are valid on emulated processors; all others are about times.
 const COUNTED: [&str; 2] = ["C9", "C19"];
@@ -282,47 +301,68 @@ fn may_have_inserts(entry: &Entry) -> bool {
 
 impl Finding {
     fn of(entry: usize, holds: bool, numbers: String, points: &[&Point]) -> Finding {
-        let single = points.iter().any(|point| rates(point).len() < 2);
-        Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
+        let least = points.iter().map(|point| rates(point).len()).min();
+        Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()))
+            .needing(REPETITIONS_MIN, least)
     }
 
     fn of_cluster(entry: usize, holds: bool, numbers: String, points: &[&cluster::Point]) -> Finding {
-        let single = points.iter().any(|point| sweep::valid(point).count() < 2);
-        Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()), single)
+        let least = points.iter().map(|point| sweep::valid(point).count()).min();
+        Finding::new(entry, holds, numbers, points.iter().map(|p| p.warnings.as_slice()))
+            .needing(REPETITIONS_MIN, least)
     }
 
     fn of_net(entries: &[usize], holds: bool, numbers: String, points: &[&net::Point]) -> Finding {
-        let single = points.iter().any(|point| ways::valid(point).count() < 2);
+        Finding::of_net_needing(REPETITIONS_MIN, entries, holds, numbers, points)
+    }
+
+    fn of_net_needing(
+        wanted: usize,
+        entries: &[usize],
+        holds: bool,
+        numbers: String,
+        points: &[&net::Point],
+    ) -> Finding {
+        let least = points.iter().map(|point| ways::valid(point).count()).min();
         let warnings = points.iter().map(|p| p.warnings.as_slice());
-        Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings, single) }
+        Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings) }.needing(wanted, least)
     }
 
     /// Each capture is a single transfer, without repetitions.
     fn of_captures(entries: &[Entry], pair: [usize; 2], holds: bool, numbers: String) -> Finding {
         let warnings = pair.iter().filter_map(|at| entries.get(*at)).map(|e| e.document.warnings.as_slice());
-        Finding { entries: pair.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }
+        Finding { entries: pair.to_vec(), ..Finding::new(0, holds, numbers, warnings) }
     }
 
     /// Traced runs have no repetitions.
     fn of_runs(entries: &[usize], holds: bool, numbers: String, runs: &[&Run]) -> Finding {
         let warnings = runs.iter().map(|run| run.warnings.as_slice());
-        Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings, false) }
+        Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings) }
     }
 
-    fn new<'a>(
-        entry: usize,
-        holds: bool,
-        numbers: String,
-        warnings: impl Iterator<Item = &'a [Warning]>,
-        single: bool,
-    ) -> Finding {
+    fn new<'a>(entry: usize, holds: bool, numbers: String, warnings: impl Iterator<Item = &'a [Warning]>) -> Finding {
         Finding {
             entries: vec![entry],
             setting: String::new(),
             verdict: if holds { Verdict::Holds } else { Verdict::DoesNotHold },
             numbers,
             doubts: warnings.flat_map(doubts).collect::<BTreeSet<Code>>().into_iter().collect(),
-            single,
+        }
+    }
+
+    /// No verdict if the point with the fewest repetitions has fewer than `wanted`; its figures stay.
+    fn needing(self, wanted: usize, least: Option<usize>) -> Finding {
+        match least {
+            Some(least) if least < wanted => Finding {
+                verdict: Verdict::TooFewRepetitions,
+                numbers: format!(
+                    "{} ({} at some points, {wanted} needed)",
+                    self.numbers,
+                    words::plural(least as u64, "repetition")
+                ),
+                ..self
+            },
+            _ => self,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Each claim about networks at, below and above its limits.
 
 use flashmob_results::capture::{Quantiles, Way};
-use flashmob_results::net::{Direction, Parameters, Point};
+use flashmob_results::net::{Direction, Parameters, Point, Protocol};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 
@@ -12,6 +12,8 @@ use crate::tests::net_builder::{
     RTTS, SMALL, TENFOLD, as_in_p4, captured, captured_way, congestion, maxima, measured, networked, over, p4,
     p4_captures, parameters,
 };
+
+const ALL: [&str; 7] = ["C14", "C15", "C16", "C17", "C24", "C25", "C26"];
 
 fn claim(id: &str, documents: Vec<Document>) -> Claim {
     report(documents).claims().into_iter().find(|claim| claim.id == id).unwrap()
@@ -44,13 +46,11 @@ fn rtt(p: &Parameters) -> f64 {
 fn what_p4_saw_holds_and_says_what_the_paper_does() {
     let documents: Vec<Document> = [networked(p4(as_in_p4))].into_iter().chain(p4_captures()).collect();
     let claims = report(documents).claims();
-    assert_eq!(claims.iter().map(|c| c.id).collect::<Vec<_>>(), ["C14", "C15", "C16", "C17"]);
+    assert_eq!(claims.iter().map(|c| c.id).collect::<Vec<_>>(), ALL);
     for claim in claims {
         assert_eq!(claim.findings.len(), 1, "{}: {:?} {:?}", claim.id, claim.findings, claim.lacking);
         assert_eq!(claim.findings[0].verdict, Holds, "{}: {}", claim.id, claim.findings[0].numbers);
-        assert!(
-            !claim.paper.is_empty() && !claim.findings[0].single && claim.command.starts_with("flashmob reproduce p4")
-        );
+        assert!(!claim.paper.is_empty() && claim.command.starts_with("flashmob reproduce p4"));
         assert!(claim.lacking.is_empty(), "{}: {:?}", claim.id, claim.lacking);
     }
 }
@@ -58,8 +58,8 @@ fn what_p4_saw_holds_and_says_what_the_paper_does() {
 #[test]
 fn networks_have_claims_of_their_own() {
     let ids = |documents| report(documents).claims().iter().map(|c| c.id).collect::<Vec<_>>();
-    assert_eq!(ids(vec![networked(Vec::new())]), ["C14", "C15", "C16", "C17"]);
-    assert_eq!(ids(p4_captures()), ["C14", "C15", "C16", "C17"]);
+    assert_eq!(ids(vec![networked(Vec::new())]), ALL);
+    assert_eq!(ids(p4_captures()), ALL);
     let single = vec![measured(parameters(Direction::Down), as_in_p4)];
     assert!(verdict("C14", single).unwrap_err().contains("several round-trip times"));
 }
@@ -250,4 +250,87 @@ fn c17_compares_results_as_well_and_says_what_is_missing() {
     assert!(found("C17", vec![part(TENFOLD), part(TENFOLD / 2)]).unwrap_err().contains("two receive maxima"));
     let wide = found("C17", vec![part(TENFOLD * 10), part(TENFOLD)]).unwrap_err();
     assert!(wide.contains("lets nearly all through"), "{wide}");
+}
+
+/// UDP from this client to this server.
+fn is_udp(p: &Parameters, client: u64, server: u64) -> bool {
+    p.protocol == Protocol::Udp && (p.client_receive_max_bytes, p.server_receive_max_bytes) == (Some(client), Some(server))
+}
+
+#[test]
+fn c24_wants_equal_and_mixed_pairs_alike_and_udp_no_slower() {
+    let c24 = |of: &dyn Fn(&Parameters, Direction) -> f64| verdict("C24", bent(of)).unwrap();
+    let tcp = |client: u64, server: u64, part: f64| {
+        move |p: &Parameters, _| {
+            let is = p.protocol == Protocol::Tcp && rtt(p) == 0.0 && p.client_receive_max_bytes == Some(client);
+            if is && p.server_receive_max_bytes == Some(server) { part } else { 1.0 }
+        }
+    };
+    for (client, server) in [(SMALL, SMALL), (TENFOLD, TENFOLD), (SMALL, TENFOLD)] {
+        assert_eq!(c24(&tcp(client, server, 0.92)), Holds, "{client} {server}");
+        assert_eq!(c24(&tcp(client, server, 0.90)), DoesNotHold, "{client} {server}");
+    }
+    let udp = |part: f64| move |p: &Parameters, _| if is_udp(p, SMALL, SMALL) { part } else { 1.0 };
+    assert_eq!(c24(&udp(0.97)), Holds);
+    assert_eq!(c24(&udp(0.94)), DoesNotHold, "less than TCP");
+    assert_eq!(c24(&udp(1.09)), Holds);
+    assert_eq!(c24(&udp(1.11)), DoesNotHold, "the equal pairs differ");
+    assert_eq!(c24(&|p, _| if rtt(p) > 0.0 { 0.1 } else { 1.0 }), Holds, "only the least round trip counts");
+}
+
+#[test]
+fn c24_says_what_is_missing() {
+    let missing = |keep: &dyn Fn(&Parameters) -> bool| {
+        verdict("C24", p4(as_in_p4).into_iter().filter(|p| keep(&p.parameters)).collect()).unwrap_err()
+    };
+    let equal = |p: &Parameters| p.client_receive_max_bytes == p.server_receive_max_bytes;
+    assert!(missing(&|p| !equal(p)).contains("no two hosts had the same"));
+    assert!(missing(&|p| !equal(p) || p.client_receive_max_bytes != Some(SMALL)).contains("a quarter of another pair's"));
+    assert!(missing(&|p| !is_udp(p, SMALL, SMALL)).contains("UDP up with receive maxima of 32 KiB (client)"));
+}
+
+#[test]
+fn c25_wants_udp_received_alike_and_sent_differently_at_every_round_trip() {
+    let c25 = |of: &dyn Fn(&Parameters, Direction) -> f64| verdict("C25", bent(of)).unwrap();
+    let udp = |client: u64, direction: Direction, at: f64, part: f64| {
+        move |p: &Parameters, way| {
+            if is_udp(p, client, TENFOLD) && way == direction && rtt(p) == at { part } else { 1.0 }
+        }
+    };
+    // The model's client with the small maximum sends 85 %.
+    assert_eq!(c25(&udp(SMALL, Direction::Up, 32.0, 1.06)), Holds);
+    assert_eq!(c25(&udp(SMALL, Direction::Up, 32.0, 1.08)), DoesNotHold, "not enough more");
+    for (client, at) in [(SMALL, 0.0), (TENFOLD, 128.0)] {
+        assert_eq!(c25(&udp(client, Direction::Down, at, 0.92)), Holds);
+        assert_eq!(c25(&udp(client, Direction::Down, at, 0.90)), DoesNotHold, "{client} receives less at {at} ms");
+    }
+    let finding = found("C25", vec![networked(bent(|p, way| {
+        if is_udp(p, SMALL, TENFOLD) && way == Direction::Up { 1.0 / 0.85 } else { 1.0 }
+    }))]);
+    let finding = finding.unwrap();
+    assert_eq!(finding.verdict, DoesNotHold);
+    assert!(finding.numbers.contains("both hosts are the same system here"), "{}", finding.numbers);
+    let only_small = p4(as_in_p4).into_iter().filter(|p| p.parameters.client_receive_max_bytes == Some(SMALL)).collect();
+    assert!(verdict("C25", only_small).unwrap_err().contains("two receive maxima of the client"));
+}
+
+#[test]
+fn c26_wants_the_tuned_receiver_like_the_system_s_own() {
+    let c26 = |bend: &dyn Fn(&mut Way)| {
+        let mut documents = p4_captures();
+        let Measurement::Capture(capture) = &mut documents[1].measurement else { panic!("a capture") };
+        bend(&mut capture.flows[0].down);
+        found("C26", documents).unwrap().verdict
+    };
+    assert_eq!(c26(&|_| ()), Holds);
+    assert_eq!(c26(&|w| w.bits_per_second *= 0.92), Holds);
+    assert_eq!(c26(&|w| w.bits_per_second *= 0.90), DoesNotHold, "fewer packets");
+    // The system's own has a median of 58.5 ms.
+    let rtt = |median: f64| move |w: &mut Way| w.rtt_ms.as_mut().unwrap().median = median;
+    assert_eq!(c26(&rtt(47.0)), Holds);
+    assert_eq!(c26(&rtt(46.0)), DoesNotHold);
+    assert_eq!(c26(&rtt(74.0)), DoesNotHold);
+    let mut documents = p4_captures();
+    documents.truncate(2);
+    assert!(claim("C26", documents).lacking[0].1.contains("the system's own"));
 }

@@ -6,7 +6,7 @@ use flashmob_results::net::Point;
 
 use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
-use crate::ways::{self, RttPoint, RttSeries};
+use crate::ways::{self, RttPoint, RttSeries, Setting};
 use crate::words;
 
 /// P4's packets were captured at this round-trip time; below it a small window hardly matters.
@@ -28,12 +28,21 @@ const NOTHING: &str = "one TCP connection was not measured over several round-tr
 /// The setting and result of each group of series.
 pub(super) type Groups = Vec<(String, Result<Finding, Missing>)>;
 
-/// Judges every group of ways of every network.
+/// Judges every group of ways of every network, of those like P4's.
 pub(super) fn each(entries: &[Entry], of: fn(&[&RttSeries]) -> Result<Groups, Missing>) -> Judged {
+    each_of(entries, is_like_p4, of)
+}
+
+/// The same of other ways.
+pub(super) fn each_of(
+    entries: &[Entry],
+    like: fn(&RttSeries) -> bool,
+    of: fn(&[&RttSeries]) -> Result<Groups, Missing>,
+) -> Judged {
     let mut judged = Judged::default();
     let all = ways::all(entries);
     for at in (0..entries.len()).filter(|at| entries[*at].net().is_some()) {
-        let own: Vec<&RttSeries> = all.iter().filter(|w| w.entry == at && is_like_p4(w)).collect();
+        let own: Vec<&RttSeries> = all.iter().filter(|w| w.entry == at && like(w)).collect();
         match if own.is_empty() { Ok(Groups::new()) } else { of(&own) } {
             Ok(groups) => judged.add(at, groups, NOTHING),
             Err(what) => judged.missing.push((at, what)),
@@ -72,6 +81,15 @@ pub(super) fn common_rtts(ways: &[&RttSeries]) -> Vec<f64> {
 /// One of these maxima is so much smaller than the other that it is another buffer.
 pub(super) fn much_smaller(small: u64, large: u64) -> bool {
     small > 0 && small as f64 * MAXIMA_RATIO_MIN <= large as f64
+}
+
+/// Of several congestion controls the system's own counts first, then cubic, the default of most systems.
+pub(super) fn congestion_rank(setting: &Setting) -> u8 {
+    match setting.congestion.as_deref() {
+        None => 0,
+        Some("cubic") => 1,
+        Some(_) => 2,
+    }
 }
 
 /// `10.6 Mbit/s`.

@@ -3,7 +3,8 @@
 //! One TCP connection, the way whose receiver has the largest receive maximum that was measured: where a small window holds TCP back, no
 //! congestion control has a say. Without loss, at every round-trip time that both were measured at: medians within 10 %, or repetitions that do not lie
 //! apart (what a reader sees in a figure with whiskers). With loss, the most that was measured: the ratio of the two, geometric mean over the round-trip
-//! times, within 25 %; single points say little, because over a long round trip a handful of lost packets decides a run of some seconds. And at the
+//! times, within 25 %; single points say little, because over a long round trip a handful of lost packets decides a run of some seconds, so each
+//! has three repetitions or more. And at the
 //! greatest round-trip time, 16 ms or more, loss leaves at most three quarters of each. bbr is shown where it was measured; the paper did not have it.
 
 use flashmob_results::net::{Direction, Point};
@@ -17,13 +18,15 @@ use crate::words;
 
 const LOSSY_RATIO_MAX: f64 = 1.25;
 const LEFT_BY_LOSS_MAX: f64 = 0.75;
+/// With loss a run of some seconds is decided by a handful of packets: a median of fewer repetitions is one of them.
+const REPETITIONS_MIN: usize = 3;
 
 pub(super) const CLAIM: Definition = Definition {
     id: "C15",
     source: "P4, Fig. 9, 10",
     words: "reno and cubic do not differ visibly here; loss at a long round trip lowers both.",
     short: "reno ≈ cubic; loss lowers both",
-    criterion: "One TCP connection: without loss reno and cubic within 10 %, or not apart from their repetitions' spread, at every RTT; with loss within 25 % of each other on average over the RTTs; at the greatest RTT (16 ms or more) loss leaves three quarters or less of each.",
+    criterion: "One TCP connection: without loss reno and cubic within 10 %, or not apart from their repetitions' spread, at every RTT; with loss within 25 % of each other on average over the RTTs, three repetitions or more of each; at the greatest RTT (16 ms or more) loss leaves three quarters or less of each.",
     paper: "no visible difference; both fall with loss at a high RTT (no figures in the text)",
     judge: |entries| each(entries, judged),
     ..Definition::NETWORK
@@ -115,7 +118,7 @@ fn of_group(group: &[&RttSeries]) -> Result<Finding, Missing> {
         third(group, loss, greatest),
     );
     let points: Vec<&Point> = all.iter().flat_map(|w| rtts.iter().filter_map(|rtt| Some(w.at(*rtt)?.point))).collect();
-    Ok(Finding::of_net(&[reno.entry], holds, numbers, &points))
+    Ok(Finding::of_net_needing(REPETITIONS_MIN, &[reno.entry], holds, numbers, &points))
 }
 
 /// Medians and repetitions are apart.

@@ -1,29 +1,32 @@
 //! C18: inserts each second differ greatly between systems on like hardware.
 //!
 //! Two systems or more on devices with equal processors, INSERTs as P5 made them: the slowest does 66 % of the fastest or less, which is the lesser of the
-//! paper's two differences, and the two are apart where each was measured several times. Rates are those without tracing where they were measured,
+//! paper's two differences, and the two are apart. Each is
+//! measured three times or more, in turn with the others, and its own repetitions lie within 1.5 times; otherwise there is no verdict. Rates are those without tracing where they were measured,
 //! medians over the pairs. A system is a kernel with a file system and what matters of its options; whether it
 //! differs for the reason that P5 found is for C19 to C21 to say.
 
 use std::collections::BTreeSet;
 
 use super::traces::{Insert, each_hardware, told};
-use super::{Definition, Finding};
+use super::{Definition, Finding, Verdict};
 use crate::inserts::{rate, rates};
 use crate::stats::apart;
 use crate::words;
 
 /// P5's phone and its Android-x86 lay 34 % apart.
 const LEFT_MAX: f64 = 0.66;
-/// Rates of one system that rank tests and ranges can work with.
-const SEVERAL: usize = 2;
+/// Rates of each system, measured in turn: with fewer, a change of the machine's load may be taken for one of the system.
+const REPETITIONS_MIN: usize = 3;
+/// Fastest and slowest repetition of one system: further apart, the machine has changed more than the systems are to differ.
+const UNLIKE_MAX: f64 = 1.5;
 
 pub(super) const CLAIM: Definition = Definition {
     id: "C18",
     source: "P5, Fig. 1",
     words: "Inserts per second differ greatly between systems on like hardware.",
     short: "Systems differ in inserts/s",
-    criterion: "Journal mode DELETE, synchronous FULL, two systems or more on equal processors: the slowest does 66 % of the fastest or less, and their repetitions are apart.",
+    criterion: "Journal mode DELETE, synchronous FULL, two systems or more on equal processors: the slowest does 66 % of the fastest or less, and their repetitions, three or more each, are apart.",
     paper: "Android-x86 does about 45 % less than Linux on the same PC, and 34 % less than the phone",
     judge: |entries| each_hardware(entries, |systems| Ok(of_group(systems))),
     ..Definition::TRACE
@@ -36,7 +39,14 @@ fn of_group(group: &[Insert]) -> Finding {
     let (fastest, slowest) = (sorted[0], sorted[sorted.len() - 1]);
     let left = rate(slowest.run) / rate(fastest.run);
     let (many, few) = (rates(fastest.run), rates(slowest.run));
-    let are_apart = many.len().min(few.len()) < SEVERAL || apart(&many, &few);
+    let least = many.len().min(few.len());
+    let are_apart = apart(&many, &few);
+    let spread = |rates: &[f64]| {
+        let (low, high) =
+            rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+        high / low
+    };
+    let unlike = spread(&many).max(spread(&few));
     let entries: Vec<usize> = group.iter().map(|i| i.at).collect::<BTreeSet<usize>>().into_iter().collect();
     let each: Vec<String> = sorted.iter().map(|i| told(i, rate(i.run), entries.len() > 1)).collect();
     let numbers = format!(
@@ -44,9 +54,18 @@ fn of_group(group: &[Insert]) -> Finding {
         words::list(&each),
         words::percent(left),
         words::number(left.recip()),
-        if are_apart { "" } else { ", but their repetitions are not apart" },
+        if are_apart || least < REPETITIONS_MIN { "" } else { ", but their repetitions are not apart" },
     );
     let runs: Vec<_> = group.iter().map(|i| i.run).collect();
-    let single = many.len().min(few.len()) < SEVERAL;
-    Finding { single, ..Finding::of_runs(&entries, left <= LEFT_MAX && are_apart, numbers, &runs) }
+    let finding =
+        Finding::of_runs(&entries, left <= LEFT_MAX && are_apart, numbers, &runs).needing(REPETITIONS_MIN, Some(least));
+    if finding.verdict == Verdict::TooFewRepetitions || unlike <= UNLIKE_MAX {
+        return finding;
+    }
+    let numbers = format!(
+        "{}; repetitions of one system differ {} times: too unlike to judge",
+        finding.numbers,
+        words::number(unlike)
+    );
+    Finding { verdict: Verdict::TooFewRepetitions, numbers, ..finding }
 }

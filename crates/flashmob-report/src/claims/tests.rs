@@ -3,7 +3,7 @@
 use flashmob_results::Document;
 use flashmob_results::disk::{Cache, Engine, Parameters, Pattern, Point};
 
-use super::Verdict::{DoesNotHold, Holds};
+use super::Verdict::{DoesNotHold, Holds, TooFewRepetitions};
 use super::{Finding, Verdict};
 use crate::tests::builder::{
     document, flat_after_four, grid, modelled, parameters, pattern, point, random, report, scheduler, steady,
@@ -178,7 +178,8 @@ fn c11_wants_a_difference_beyond_ten_percent_and_the_spread() {
             vec![point(pattern(Pattern::Sort), &[9.0]), point(pattern(Pattern::Shuffle), &[5.0])],
         )],
     );
-    assert!(found[0].single && found[0].doubts.is_empty());
+    assert_eq!(found[0].verdict, TooFewRepetitions);
+    assert!(found[0].numbers.ends_with("(1 repetition at some points, 2 needed)"), "{}", found[0].numbers);
 }
 
 #[test]

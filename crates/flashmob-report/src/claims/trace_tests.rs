@@ -4,7 +4,7 @@ use flashmob_results::Document;
 use flashmob_results::trace::{AfterLastWrite, Layer, Role, Run, Workload};
 use flashmob_results::warning::Code;
 
-use super::Verdict::{DoesNotHold, Holds};
+use super::Verdict::{DoesNotHold, Holds, TooFewRepetitions};
 use super::{Claim, Finding, Verdict};
 use crate::tests::builder::{document, parameters, report, steady};
 use crate::tests::insert_builder::{paired, run, set, traced};
@@ -108,8 +108,11 @@ fn c18_goes_by_untraced_rates_and_their_spread() {
         verdict("C18", vec![paired(run("ext4"), ext4), paired(set("xfs", "DELETE", "FULL", 1_000.0), xfs)])
     };
     assert_eq!(of(&[1_000.0, 1_010.0, 990.0], &[400.0, 410.0, 390.0]), Ok(Holds));
-    assert_eq!(of(&[300.0, 1_000.0, 1_010.0], &[390.0, 400.0, 900.0]), Ok(DoesNotHold), "ranges that touch");
-    assert_eq!(of(&[1_000.0, 1_010.0], &[990.0, 980.0]), Ok(DoesNotHold));
+    assert_eq!(of(&[700.0, 1_000.0, 1_000.0], &[500.0, 650.0, 710.0]), Ok(DoesNotHold), "ranges that touch");
+    assert_eq!(of(&[1_000.0, 1_010.0, 990.0], &[990.0, 980.0, 990.0]), Ok(DoesNotHold));
+    assert_eq!(of(&[1_000.0, 1_010.0], &[400.0, 410.0, 390.0]), Ok(TooFewRepetitions));
+    assert_eq!(of(&[1_000.0, 1_500.0, 1_500.0], &[400.0, 410.0, 390.0]), Ok(Holds));
+    assert_eq!(of(&[1_000.0, 1_500.0, 1_510.0], &[400.0, 410.0, 390.0]), Ok(TooFewRepetitions), "unlike");
 }
 
 #[test]
@@ -174,6 +177,9 @@ fn c20_wants_the_difference_of_two_systems_after_the_last_write() {
     assert_eq!(of([200, 699, 501, 501]), Ok(Holds));
     assert_eq!(of([200, 600, 500, 501]), Ok(Holds), "a tenth longer");
     assert_eq!(of([200, 600, 499, 501]), Ok(DoesNotHold), "no difference to place");
+    let one = paired(system("xfs", 900.0, [200, 600, 600, 501]), &[900.0]);
+    let verdict = verdict("C20", vec![system("ext4", 1_000.0, [200, 600, 400, 500]), one]);
+    assert_eq!(verdict, Ok(TooFewRepetitions), "one round");
 }
 
 #[test]

@@ -10,6 +10,11 @@ pub enum Scale {
         /// The top.
         max: f64,
     },
+    /// From minus this to this.
+    Signed {
+        /// The right end.
+        max: f64,
+    },
     /// Powers of ten.
     Log {
         /// The bottom, above 0.
@@ -28,6 +33,15 @@ impl Scale {
         Scale::Linear { max: (max / step).ceil() * step }
     }
 
+    /// As far below 0 as above, to the next tick beyond `most` in magnitude.
+    #[must_use]
+    pub fn signed(most: f64) -> Scale {
+        match Scale::linear(most.abs()) {
+            Scale::Linear { max } => Scale::Signed { max },
+            other => other,
+        }
+    }
+
     /// From `min` down and from `max` up to 1, 2 or 5 times a power of ten.
     #[must_use]
     pub fn log(min: f64, max: f64) -> Scale {
@@ -42,6 +56,7 @@ impl Scale {
     pub fn part(&self, value: f64) -> f64 {
         let part = match *self {
             Scale::Linear { max } => value / max,
+            Scale::Signed { max } => 0.5 + value / max / 2.0,
             Scale::Log { min, max } => (value.max(min).ln() - min.ln()) / (max.ln() - min.ln()),
         };
         if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
@@ -55,6 +70,8 @@ impl Scale {
                 let step = step(max);
                 (0..=((max / step).round() as u32).min(20)).map(|n| f64::from(n) * step).collect()
             }
+            // Half as many to each side.
+            Scale::Signed { max } => [-1.0, -0.5, 0.0, 0.5, 1.0].map(|part| part * max).to_vec(),
             Scale::Log { min, max } => log_ticks(min, max),
         };
         values.into_iter().map(|v| (v, short(v))).collect()
@@ -112,12 +129,21 @@ mod tests {
     fn scales_take_anything() {
         for value in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, f64::MIN_POSITIVE] {
             for other in [0.0, f64::NAN, 1.0, f64::MAX] {
-                for scale in [Scale::linear(value), Scale::log(value, other)] {
+                for scale in [Scale::linear(value), Scale::signed(value), Scale::log(value, other)] {
                     assert!((0.0..=1.0).contains(&scale.part(other)));
                     assert!(scale.ticks().len() < 30, "{scale:?}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_signed_scale_has_its_middle_at_0() {
+        let scale = Scale::signed(-97.0);
+        assert_eq!(scale, Scale::Signed { max: 100.0 });
+        assert_eq!([-100.0, -50.0, 0.0, 100.0].map(|v| scale.part(v)), [0.0, 0.25, 0.5, 1.0]);
+        let labels: Vec<String> = scale.ticks().into_iter().map(|tick| tick.1).collect();
+        assert_eq!(labels, ["-100", "-50", "0", "50", "100"]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) enum Ink {
 }
 
 /// Number of hues; further series repeat them with other dashes and markers.
-pub(super) const HUES: usize = 8;
+pub(crate) const HUES: usize = 8;
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "4 2"];
 
 /// The page's colours, light and dark.

@@ -21,7 +21,7 @@ pub mod stacks;
 pub mod timeline;
 pub mod traces;
 
-pub(crate) use colours::CSS;
+pub(crate) use colours::{CSS, HUES};
 
 use crate::words::plain;
 

@@ -50,7 +50,7 @@ pub struct Traces {
     pub y_title: String,
     /// Title of the horizontal axis, with its unit.
     pub x_title: String,
-    /// Horizontal axis, from 0.
+    /// Horizontal axis.
     pub across: Scale,
     /// Vertical axis, from 0.
     pub scale: Scale,

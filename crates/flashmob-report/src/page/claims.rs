@@ -9,13 +9,28 @@ use crate::words;
 
 /// The verdict on a claim over all devices, as CSS class and text.
 pub fn overall(claim: &Claim) -> (&'static str, String) {
-    let all = claim.findings.len();
-    match claim.findings.iter().filter(|f| f.verdict == Verdict::Holds).count() {
-        _ if all == 0 => ("open", "– not measured".into()),
-        0 => ("fails", "✗ does not hold".into()),
-        holding if holding == all => ("holds", "✓ holds".into()),
+    let judged: Vec<Verdict> =
+        claim.findings.iter().map(|f| f.verdict).filter(|v| *v != Verdict::TooFewRepetitions).collect();
+    let all = judged.len();
+    match judged.iter().filter(|verdict| verdict.is_met()).count() {
+        _ if claim.findings.is_empty() => ("open", "– not measured".into()),
+        _ if all == 0 => told(Verdict::TooFewRepetitions),
+        0 => told(Verdict::DoesNotHold),
+        holding if holding == all && judged.iter().all(|verdict| *verdict == Verdict::Fitted) => told(Verdict::Fitted),
+        holding if holding == all => told(Verdict::Holds),
         holding => ("mixed", format!("± holds for {holding} of {all}")),
     }
+}
+
+/// A verdict as CSS class and text.
+fn told(verdict: Verdict) -> (&'static str, String) {
+    let (class, text) = match verdict {
+        Verdict::Holds => ("holds", "✓ holds"),
+        Verdict::Fitted => ("mixed", "≈ fitted"),
+        Verdict::DoesNotHold => ("fails", "✗ does not hold"),
+        Verdict::TooFewRepetitions => ("open", "– too few repetitions"),
+    };
+    (class, text.into())
 }
 
 pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
@@ -76,12 +91,10 @@ fn verdict(class: &str, text: &str) -> Markup {
 fn item(entries: &[Entry], finding: &Finding) -> Markup {
     let of: Vec<&Entry> = finding.entries.iter().filter_map(|at| entries.get(*at)).collect();
     let doubts: Vec<String> = finding.doubts.iter().map(|code| words::snake(&format!("{code:?}"))).collect();
+    let (class, text) = told(finding.verdict);
     html! {
         li {
-            @match finding.verdict {
-                Verdict::Holds => (verdict("holds", "✓ holds")),
-                Verdict::DoesNotHold => (verdict("fails", "✗ does not hold")),
-            }
+            (verdict(class, &text))
             span {
                 @for (nth, entry) in of.iter().enumerate() {
                     @if nth > 0 { " against " }
@@ -90,7 +103,7 @@ fn item(entries: &[Entry], finding: &Finding) -> Markup {
                 }
                 @if !finding.setting.is_empty() { " (" (finding.setting) ")" }
                 ": " (finding.numbers) "."
-                @if finding.single { " " span.muted { "One repetition only at some points: their spread is unknown." } }
+                @if finding.verdict == Verdict::Fitted { " " span.muted { "The model was fitted to this claim: it shows nothing." } }
                 @if let (false, Some(at)) = (doubts.is_empty(), finding.entries.first()) {
                     " " a.doubt href=(format!("#w{at}")) { "⚠ doubtful: " (words::list(&doubts)) }
                 }

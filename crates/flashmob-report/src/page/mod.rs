@@ -24,7 +24,7 @@ use crate::comparison;
 use crate::entry::Entry;
 use crate::{figure, plots, words};
 
-pub(crate) use traces::timeline;
+pub(crate) use traces::{WIDE_NS, WINDOW_NS, timeline, window};
 
 const STYLE: &str = include_str!("style.css");
 /// Results with more points than this have their tables folded up.

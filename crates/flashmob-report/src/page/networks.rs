@@ -7,6 +7,7 @@ use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Net, Point, Protocol};
 use maud::{Markup, html};
 
+use super::summary::doubt_words;
 use super::{doubt, folded, host};
 use crate::entry::Entry;
 use crate::words::{joined, or_dash};
@@ -81,7 +82,9 @@ fn fastest(net: &Net) -> Option<(f64, &Point)> {
 /// `up 10.6 Mbit/s (TCP up, RTT 0 ms), down 10.5 Mbit/s (...)`.
 fn most(net: &Net, protocol: Protocol) -> Option<String> {
     let of = |way: Direction| {
-        best(net, protocol, way).map(|(rate, p)| format!("{way} {} ({})", words::bits_per_second(rate), named(p)))
+        best(net, protocol, way).map(|(rate, p)| {
+            format!("{way} {}{} ({})", words::bits_per_second(rate), doubt_words(&p.warnings), named(p))
+        })
     };
     joined([of(Direction::Up), of(Direction::Down)].into_iter().flatten())
 }
@@ -91,7 +94,8 @@ pub fn found(net: &Net) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (protocol, name) in [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")] {
         let of = |way: Direction| {
-            best(net, protocol, way).map(|(rate, _)| format!("{} {way}", words::bits_per_second(rate)))
+            best(net, protocol, way)
+                .map(|(rate, p)| format!("{} {way}{}", words::bits_per_second(rate), doubt_words(&p.warnings)))
         };
         let both: Vec<String> = [of(Direction::Up), of(Direction::Down)].into_iter().flatten().collect();
         if !both.is_empty() {
@@ -99,7 +103,7 @@ pub fn found(net: &Net) -> String {
         }
     }
     if let Some((rate, point)) = fastest(net) {
-        parts.push(format!("up to {}/s of {}", words::number(rate), named(point)));
+        parts.push(format!("up to {}/s{} of {}", words::number(rate), doubt_words(&point.warnings), named(point)));
     }
     if parts.is_empty() { "nothing arrived".into() } else { parts.join("; ") }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use flashmob_results::cluster::{self, Batch, Cluster, Setting};
 use flashmob_results::disk::Point;
+use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
 use maud::{Markup, html};
 
@@ -152,7 +153,8 @@ fn found_of_device(entry: &Entry) -> String {
     if let Some(point) = entry.one_thread() {
         let times =
             words::p50_and_p99(&point.summary.latency_ns).map_or_else(String::new, |times| format!(" ({times})"));
-        parts.push(format!("{} random 4 KiB reads/s with 1 thread{times}", words::number(rate(point))));
+        let rate = words::number(rate(point));
+        parts.push(format!("{rate}{} random 4 KiB reads/s with 1 thread{times}", doubt_words(&point.warnings)));
     }
     let mut best: Vec<&Point> = Vec::new();
     let kind = |p: &Point| (p.parameters.operation, p.parameters.pattern, p.parameters.cache, p.parameters.engine);
@@ -166,7 +168,8 @@ fn found_of_device(entry: &Entry) -> String {
     best.retain(|point| entry.one_thread().is_none_or(|one| !std::ptr::eq(one, *point)));
     let left_out = best.len().saturating_sub(KINDS_MAX);
     parts.extend(best.iter().take(KINDS_MAX).map(|point| {
-        format!("up to {}/s ({})", words::number(rate(point)), words::plain(&words::parameters(&point.parameters), 120))
+        let what = words::plain(&words::parameters(&point.parameters), 120);
+        format!("up to {}/s{} ({what})", words::number(rate(point)), doubt_words(&point.warnings))
     }));
     if left_out > 0 {
         parts.push(format!("and {left_out} more kinds of requests"));
@@ -183,7 +186,12 @@ fn found_of_cluster(cluster: &Cluster) -> String {
             let (n, m) = (u64::from(p.parameters.nodes), u64::from(p.parameters.links));
             let rate = words::number(sweep::rate(p));
             let (nodes, links) = (words::plural(n, "node"), words::plural(m, "link"));
-            format!("{rate}/s ({nodes}, {links}, {}{})", words::batch(p.parameters.batch), share.unwrap_or_default())
+            format!(
+                "{rate}/s{} ({nodes}, {links}, {}{})",
+                doubt_words(&p.warnings),
+                words::batch(p.parameters.batch),
+                share.unwrap_or_default()
+            )
         };
         let Some(best) = sweep::fastest(sweep.points.iter().copied()) else { continue };
         let alone = Batch::Fixed(1);
@@ -193,6 +201,11 @@ fn found_of_cluster(cluster: &Cluster) -> String {
         parts.push(format!("{}: up to {}{beside}", sweep.words(), words(best)));
     }
     if parts.is_empty() { "nothing was answered".into() } else { parts.join("; ") }
+}
+
+/// Follows a figure that is doubtful: no headline shows one bare.
+pub fn doubt_words(warnings: &[Warning]) -> &'static str {
+    if entry::is_doubtful(warnings) { " ⚠ (doubtful)" } else { "" }
 }
 
 fn rate(point: &Point) -> f64 {

@@ -14,7 +14,7 @@ use crate::figure::Figure;
 use crate::figure::timeline::SCRIPT;
 use crate::words;
 
-pub use timeline::timeline;
+pub use timeline::{WIDE_NS, WINDOW_NS, timeline, window};
 use timeline::{heading, shown};
 
 /// Rows of a run's table of files.
@@ -31,9 +31,10 @@ pub fn found(trace: &Trace) -> String {
         let p50 = words::or_dash(words::percentile(&run.operations.latency_ns, 50.0));
         let rate = words::number(run.operations.per_second);
         format!(
-            "{} {rate} {}s/s while traced (p50 {p50})",
+            "{} {rate} {}s/s while traced{} (p50 {p50})",
             words::plain(&run.name, 40),
-            words::plain(&run.operations.name, 30)
+            words::plain(&run.operations.name, 30),
+            super::summary::doubt_words(&run.warnings)
         )
     };
     let mut parts: Vec<String> = trace.runs.iter().take(4).map(of).collect();
@@ -101,6 +102,13 @@ pub fn section(entries: &[Entry]) -> Markup {
         @for (entry, run) in &runs {
             h3 { (entry.name) " · " (words::plain(&run.name, 60)) }
             p.muted { (sentence(run)) }
+            @for (time_ns, what) in [(WINDOW_NS, "Several in turn"), (WIDE_NS, "Phases")] {
+                @if let Some(figure) = window(run, time_ns, numbers.next().unwrap_or_default()) {
+                    h4.over { (what) }
+                    div.scroll.wide role="region" aria-label={ (words::plain(&run.name, 60)) ": " (what) } tabindex="0" { (PreEscaped(&figure.svg)) }
+                    p.muted { (figure.caption) }
+                }
+            }
             @for (nth, operation) in shown(run).into_iter().take(timelines).enumerate() {
                 @let figure = timeline(run, operation, numbers.next().unwrap_or_default());
                 @if nth == 0 { h4.over { (heading(run, operation)) } (drawn(run, operation, &figure)) }

@@ -18,7 +18,7 @@ pub fn parameters(nodes: u32, links: u32, batch: Batch) -> Parameters {
         Batch::Auto => nodes.saturating_mul(256),
         Batch::Fixed(k) => nodes.saturating_mul(held(u32::from(k)).max(256)),
     };
-    Parameters { nodes, links, batch, block_bytes: 1, read_percent: 100.0, outstanding, no_io: false }
+    Parameters { nodes, links, batch, block_bytes: 1, read_percent: 100.0, outstanding, no_io: false, order: None }
 }
 
 pub fn without_io(p: Parameters) -> Parameters {

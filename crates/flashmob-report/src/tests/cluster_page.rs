@@ -15,8 +15,8 @@ fn count(points: Vec<Point>) -> usize {
 #[test]
 fn all_of_p1s_figures_are_there() {
     let html = page(vec![clustered(p1(as_in_p1))]);
-    // Three over links, without I/O, sizes and numbers of packets, requests and frames over nodes.
-    assert_eq!(figures(&html).len(), 8);
+    // 7 to 9; 10; 11; 12; beyond the paper: over links for each k, P1's way beside ours, frames.
+    assert_eq!(figures(&html).len(), 3 + 1 + 1 + 1 + 3 + 1 + 1);
     for words in ["k=1</h4>", "k=10</h4>", "k=100</h4>", "Dashed: what the flash of so many nodes does, 2,100/s each"] {
         assert!(html.contains(words), "{words}");
     }
@@ -37,7 +37,7 @@ fn figures_are_there_if_their_data_is() {
 fn clusters_and_devices_share_a_page() {
     let device = document("tablet", Some(false), grid(&[4_096], &[1, 4, 8], 100.0, flat_after_four));
     let html = page(vec![clustered(p1(as_in_p1)), device.clone()]);
-    assert_eq!(figures(&html).len(), figures(&page(vec![device])).len() + 8);
+    assert_eq!(figures(&html).len(), figures(&page(vec![device])).len() + 11);
     for id in ["C1", "C4", "C12", "clusters", "devices", "points", "cluster-points"] {
         assert!(html.contains(&format!("id=\"{id}\"")), "{id}");
     }

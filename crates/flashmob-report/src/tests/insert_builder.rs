@@ -92,7 +92,7 @@ pub fn run(filesystem: &str) -> Run {
     }
 }
 
-/// The same in another journal mode and level, with this rate.
+/// The same in another journal mode and level, with this rate in three rounds, 1 % apart.
 pub fn set(filesystem: &str, mode: &str, level: &str, rate: f64) -> Run {
     let mut run = run(filesystem);
     run.name = format!("{mode}, {level}");
@@ -100,7 +100,7 @@ pub fn set(filesystem: &str, mode: &str, level: &str, rate: f64) -> Run {
         (*journal_mode, *synchronous) = (mode.into(), level.into());
     }
     run.operations.per_second = rate;
-    run
+    paired(run, &[rate * 0.99, rate, rate * 1.01])
 }
 
 /// Untraced rates, one for each pair.

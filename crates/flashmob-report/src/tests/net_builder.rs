@@ -60,7 +60,7 @@ pub fn congestion(p: Parameters, name: &str) -> Parameters {
 }
 
 pub fn datagrams(p: Parameters) -> Parameters {
-    Parameters { protocol: Protocol::Udp, rate_bits_per_second: Some(10_000_000), block_bytes: 1_448, ..p }
+    Parameters { protocol: Protocol::Udp, rate_bits_per_second: Some(10_500_000), block_bytes: 1_448, ..p }
 }
 
 pub fn messages(p: Parameters) -> Parameters {
@@ -82,7 +82,9 @@ pub fn as_in_p4(p: &Parameters, direction: Direction) -> f64 {
         rate_bits_per_second: None,
     });
     if p.protocol == Protocol::Udp {
-        return p.rate_bits_per_second.unwrap_or(PATH_BITS) as f64 * (1.0 - path.loss_percent / 100.0);
+        let is_slower = direction == Direction::Up && p.client_receive_max_bytes < p.server_receive_max_bytes;
+        let sent = p.rate_bits_per_second.unwrap_or(PATH_BITS) as f64 * if is_slower { 0.85 } else { 1.0 };
+        return sent * (1.0 - path.loss_percent / 100.0);
     }
     let rtt_s = (path.rtt_ms + OWN_RTT_MS) / 1e3;
     let window = if direction == Direction::Down { p.client_receive_max_bytes } else { p.server_receive_max_bytes };
@@ -209,8 +211,8 @@ pub fn measured(p: Parameters, bits: impl Fn(&Parameters, Direction) -> f64) -> 
     point(p.clone(), |way| bits(&p, way))
 }
 
-/// All that P4 measured of throughput: a client with a small receive maximum and then with the tenfold one, both ways over RTT; UDP; congestion
-/// controls with loss and without.
+/// All that P4 measured of throughput: a client with a small receive maximum and then with the tenfold one, both ways over RTT, by TCP and UDP; two hosts
+/// with the small one; congestion controls with loss and without.
 pub fn p4(bits: impl Fn(&Parameters, Direction) -> f64) -> Vec<Point> {
     let mut all = Vec::new();
     for client in [SMALL, TENFOLD] {
@@ -218,9 +220,13 @@ pub fn p4(bits: impl Fn(&Parameters, Direction) -> f64) -> Vec<Point> {
             all.extend(RTTS.map(|rtt| maxima(over(direction, rtt, 0.0), client, TENFOLD)));
         }
     }
-    for direction in [Direction::Up, Direction::Down] {
-        all.extend(RTTS.map(|rtt| datagrams(maxima(over(direction, rtt, 0.0), SMALL, TENFOLD))));
+    for client in [SMALL, TENFOLD] {
+        for direction in [Direction::Up, Direction::Down] {
+            all.extend(RTTS.map(|rtt| datagrams(maxima(over(direction, rtt, 0.0), client, TENFOLD))));
+        }
     }
+    let small_pair = maxima(over(Direction::Up, RTTS[0], 0.0), SMALL, SMALL);
+    all.extend([datagrams(small_pair.clone()), congestion(small_pair, "cubic")]);
     for name in ["reno", "cubic", "bbr"] {
         for loss in [0.0, 1.0] {
             let of = |rtt| congestion(maxima(over(Direction::Up, rtt, loss), TENFOLD, TENFOLD), name);
@@ -349,5 +355,6 @@ pub fn p4_captures() -> Vec<Document> {
     vec![
         captured(Some("receive maximum 32 KiB (small)"), captured_way(small, small * 0.95, 17.3, 1.0)),
         captured(Some("receive maximum 320 KiB (tenfold)"), captured_way(tenfold, 90_000.0, 17.5, 40.0)),
+        captured(Some("the system's own receive maximum"), captured_way(offered(None) as f64, 92_000.0, 17.5, 41.0)),
     ]
 }

@@ -22,8 +22,8 @@ fn changed(change: impl Fn(&mut flashmob_results::trace::Run)) -> Document {
 #[test]
 fn a_trace_has_its_figures_tables_and_comparison() {
     let html = page(vec![sample()]);
-    // Layers; rates; durations and steps of two runs; two timelines of each.
-    assert_eq!(figures(&html).len(), 1 + 1 + 2 + 2 + 4);
+    // Layers; rates; durations and steps of two runs; of each, several inserts in turn, one of them, and the same with its threads.
+    assert_eq!(figures(&html).len(), 1 + 1 + 2 + 2 + 6);
     for words in [
         "<title>Traces: Sample of traces</title>",
         "80 INSERTs of 100 B into SQLite 3.46.1, each its own transaction, through the layers below, on ext4 (journal), device loop0",

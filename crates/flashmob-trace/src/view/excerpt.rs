@@ -52,6 +52,20 @@ pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
     kept.to
 }
 
+/// The numbers of operations one after the other for this time, at most so many, from the middle of the run: its begin is not typical.
+#[must_use]
+pub fn neighbours(timeline: &Timeline, time_ns: u64, most: usize) -> Vec<u64> {
+    let all = &timeline.operations;
+    let enough = |from: usize| {
+        all.last().zip(all.get(from)).is_some_and(|(last, o)| last.end_ns.saturating_sub(o.begin_ns) >= time_ns)
+    };
+    let middle = all.len() / 2;
+    let from = (0..=middle).rev().find(|from| enough(*from)).unwrap_or(0);
+    let Some(first) = all.get(from) else { return Vec::new() };
+    let within = all[from..].iter().take_while(|o| o.begin_ns.saturating_sub(first.begin_ns) < time_ns);
+    within.take(most).map(|o| o.number).collect()
+}
+
 /// Whether the span overlaps one of these intervals, which are sorted by begin and by end.
 fn overlaps(times: &[(u64, u64)], span: &Span) -> bool {
     let at = times.partition_point(|(_, end_ns)| *end_ns <= span.begin_ns);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use flashmob_report::{Input, Report};
 use flashmob_results::read::{self, ReadError};
@@ -30,6 +30,8 @@ Examples:
         a network, and captures with a small and a tenfold receive maximum (by their labels): claims C14 to C17
   flashmob report ext4.json f2fs.json
         traces side by side: time per layer of an operation, eliminated writes, timelines
+  flashmob report p1.json --figures figures.md
+        also each figure as an SVG below figures/, and figures.md, which shows them
   flashmob report tablet.json -o - | ssh server 'cat > report.html'
 
 Measurements for the claims:
@@ -54,6 +56,10 @@ pub struct ReportArgs {
     /// takes one kind only. Captures and traces have no table.
     #[arg(long, value_name = "FILE_OR_DIR")]
     csv: Option<PathBuf>,
+    /// Write the figures for a document: a Markdown file with all of them, each as an SVG in a directory beside it that
+    /// has the name of the file without its extension.
+    #[arg(long, value_name = "FILE.md")]
+    figures: Option<PathBuf>,
 }
 
 /// Writes the page, and the table if requested.
@@ -68,7 +74,40 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     for (path, table) in &tables {
         write(path, table)?;
     }
+    if let Some(path) = &args.figures {
+        figures(path, &report)?;
+    }
     Ok(())
+}
+
+/// Writes all figures, and the Markdown that shows them.
+fn figures(path: &Path, report: &Report) -> anyhow::Result<()> {
+    let stem = path.file_stem().filter(|_| path.extension().is_some());
+    let stem =
+        stem.with_context(|| format!("give a file for --figures, such as figures.md, instead of {}", path.display()))?;
+    let folder = path.with_file_name(stem);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create the directory {}", folder.display()))?;
+    let pictures = report.pictures()?;
+    let mut text = String::from("# Figures\n");
+    let mut section = "";
+    for (nth, picture) in pictures.iter().enumerate() {
+        if picture.section != section {
+            section = picture.section;
+            text.push_str(&format!("\n## {section}\n\n{}\n", picture.words));
+        }
+        let file = format!("{:02}-{}.svg", nth + 1, slug(section));
+        write(&folder.join(&file), &picture.svg)?;
+        let (name, folder) = (picture.name.replace(['[', ']'], ""), stem.to_string_lossy());
+        text.push_str(&format!("\n![{name}]({folder}/{file})\n\n{name}. {}\n", picture.caption));
+    }
+    write(path, &text)
+}
+
+/// A heading as part of a file's name.
+fn slug(heading: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let words: String = heading.chars().map(plain).collect();
+    words.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// The path and the text of each table.

@@ -78,6 +78,7 @@ impl Control {
             nodes: self.plan.nodes,
             air: self.plan.air_model(),
             flash: self.plan.flash_model(),
+            order: self.plan.order_model(),
             extent_bytes: self.plan.extent_bytes,
             counters: snapshot.counters.into(),
             lateness: snapshot.lateness,

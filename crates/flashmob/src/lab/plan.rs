@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
 use flashmob_lab::{air, flash};
-use flashmob_results::cluster::{AirModel, Attachment, FlashModel};
+use flashmob_results::cluster::{AirModel, Attachment, FlashModel, Order};
+
+use super::status::order_of;
 
 /// Most nodes in a lab: each is a process, and a machine with a few cores has to run all of them in real time. The simulator has
 /// no such limit.
@@ -61,6 +63,12 @@ impl Plan {
         };
         let (profile, description) = (self.air.name.clone(), self.air.description.clone());
         AirModel { profile, description, gateway, cells: 1 }
+    }
+
+    /// The order in which nodes read and write, in the format of results; `None` for nodes that do not, or are other programs.
+    #[must_use]
+    pub fn order_model(&self) -> Option<Order> {
+        self.flash_model().map(|_| order_of(self.order))
     }
 
     /// The flash in the format of results, without its limits; `None` for nodes that are other programs.

@@ -8,7 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flashmob_results::cluster::{AirModel, FlashModel, Lateness};
+use flashmob_core::elevator::IssueOrder;
+use flashmob_results::cluster::{AirModel, FlashModel, Lateness, Order};
 use serde::{Deserialize, Serialize};
 
 /// The environment variable with the socket's path.
@@ -25,6 +26,8 @@ pub struct LabStatus {
     pub air: AirModel,
     /// The modelled flash of each node, without its limits; `None` if nodes answer without I/O.
     pub flash: Option<FlashModel>,
+    /// The order in which each node reads and writes; absent if nodes answer without I/O.
+    pub order: Option<Order>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
     /// The air's counters.
@@ -35,6 +38,15 @@ pub struct LabStatus {
     pub is_late: bool,
     /// Time since the lab's start.
     pub elapsed_ns: u64,
+}
+
+/// An order in the format of results.
+#[must_use]
+pub fn order_of(order: IssueOrder) -> Order {
+    match order {
+        IssueOrder::Sorted => Order::Sorted,
+        IssueOrder::Arrival => Order::Arrival,
+    }
 }
 
 /// The air's counters: [`flashmob_lab::air::Counters`].

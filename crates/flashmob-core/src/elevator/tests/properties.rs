@@ -377,7 +377,8 @@ fn very_large_reads_keep_the_rules_too() {
     use rand::{Rng, SeedableRng, rngs::SmallRng};
     for seed in 0..100 {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let config = ElevatorConfig { align_bytes: 1, merge_bytes_max: 8, merge_parts_max: 4 };
+        let config =
+            ElevatorConfig { align_bytes: 1, merge_bytes_max: 8, merge_parts_max: 4, ..ElevatorConfig::default() };
         let mut elevator = Elevator::new(config.clone());
         let mut model = Model::new(config);
         let (mut served, mut removed, total) = (0, 0, 500);

@@ -16,8 +16,8 @@ fn so_many_frames_fit_one_transmission() {
     for (text, frames) in [
         ("11a", 1),
         ("11g", 1),
-        ("11n-2014", 4),
-        ("11n-2014,ampdu=64", 64),
+        ("11n-2014", 64),
+        ("11n-2014,ampdu=4", 4),
         ("11n,ampdu=1", 1),
         ("11n,ampdu=16", 16),
         ("11n", 64),

@@ -158,5 +158,5 @@ fn the_times_are_these_on_every_machine() {
     let last = |text| run(text, &[Attachment::Wireless; 5], 1, &arrivals, &[]).0.last().map(|o| (o.id, o.at.0));
     let all = ["11g", "11n-2014,loss=5%", "11n", "11ax", "wan,jitter=1ms,loss=1%"].map(|text| last(text).unwrap());
     // Recorded from this model on x86_64; update them when the model is changed on purpose.
-    assert_eq!(all, [(298, 175_018_000), (297, 101_601_000), (250, 20_541_800), (250, 10_638_200), (298, 39_221_679)]);
+    assert_eq!(all, [(298, 175_018_000), (299, 79_924_000), (250, 20_541_800), (250, 10_638_200), (298, 39_221_679)]);
 }

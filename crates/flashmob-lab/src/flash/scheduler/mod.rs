@@ -60,12 +60,12 @@ impl fmt::Display for Scheduler {
 impl FromStr for Scheduler {
     type Err = SchedulerError;
 
-    /// Also accepts the names used in the papers: `noop`, `deadline`, `cfq`.
+    /// Also accepts the papers' names of two, `noop` and `deadline`. Not `cfq`: bfq is its successor, and another algorithm.
     fn from_str(text: &str) -> Result<Self, SchedulerError> {
         match text.to_ascii_lowercase().as_str() {
             "none" | "noop" => Ok(Scheduler::None),
             "mq-deadline" | "deadline" => Ok(Scheduler::MqDeadline),
-            "bfq" | "cfq" => Ok(Scheduler::Bfq),
+            "bfq" => Ok(Scheduler::Bfq),
             _ => Err(SchedulerError { name: text.to_string(), meant: resembling(text, &Scheduler::NAMES) }),
         }
     }

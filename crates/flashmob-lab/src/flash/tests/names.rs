@@ -33,9 +33,11 @@ fn schedulers_are_found_by_their_names_and_by_those_of_the_papers() {
     for scheduler in Scheduler::ALL {
         assert_eq!(scheduler.name().parse(), Ok(scheduler));
     }
-    for (name, scheduler) in [("NOOP", Scheduler::None), ("DEADLINE", Scheduler::MqDeadline), ("CFQ", Scheduler::Bfq)] {
+    for (name, scheduler) in [("NOOP", Scheduler::None), ("DEADLINE", Scheduler::MqDeadline)] {
         assert_eq!(name.parse(), Ok(scheduler));
     }
+    let message = "cfq".parse::<Scheduler>().unwrap_err().to_string();
+    assert!(message.starts_with("there is no scheduler 'cfq' in the model"), "{message}");
 }
 
 #[test]

@@ -9,6 +9,10 @@ use crate::figure::Figure;
 use crate::figure::timeline::{Piece, TimelineFigure};
 use crate::words;
 
+/// Width of P5's figures 2 to 4, and of its figure 5: as much as there is in full.
+pub const WINDOW_NS: u64 = 80_000_000;
+pub const WIDE_NS: u64 = u64::MAX;
+
 /// Operations in full, those nearest to the median duration first. Of system calls, which are unlike each other, the longest first.
 pub fn shown(run: &Run) -> Vec<&Operation> {
     let usual_ns = run.operations.latency_ns.percentile_ns(50.0).unwrap_or(0);
@@ -36,18 +40,7 @@ pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
         None => span.end_ns >= operation.begin_ns && span.begin_ns <= operation.end_ns,
     };
     let spans: Vec<&Span> = all.spans.iter().filter(is_shown).collect();
-    let thread = |span: &&Span| all.threads.get(span.thread as usize);
-    let places: BTreeSet<&str> = spans.iter().filter_map(thread).map(|thread| thread.place.as_str()).collect();
-    let has_places = places.len() > 1;
-    let pieces: Vec<Piece> = spans.iter().map(|span| piece(all, span, operation.begin_ns, has_places)).collect();
-    let off: BTreeSet<(&str, u64)> = (spans.iter().filter_map(thread))
-        .filter_map(|thread| Some((thread.place.as_str(), thread.clock_error_ns?)))
-        .collect();
-    let clocks: Vec<String> = (off.iter())
-        .map(|(place, error_ns)| format!("{} within {}", words::plain(place, 40), words::time_ns(*error_ns as f64)))
-        .collect();
-    let clocks =
-        if clocks.is_empty() { String::new() } else { format!(" Clocks are related: {}.", words::list(&clocks)) };
+    let (pieces, clocks) = pieces(all, &spans, operation.begin_ns);
     let duration_us = operation.end_ns.saturating_sub(operation.begin_ns) as f64 / 1e3;
     let parts: Vec<String> = (operation.layers_ns.iter())
         .map(|(layer, ns)| format!("{} {}", layer.name(), words::time_ns(*ns as f64)))
@@ -62,6 +55,52 @@ pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
     let drawn = figure.draw(number);
     let caption = format!("{}By layers: {}.{clocks}", drawn.caption, parts.join(", "));
     Figure { caption, ..drawn }
+}
+
+/// P5's figures 2 to 5: neighbouring operations for this time, with all spans in it. `None` if no two neighbours are there in full, or if they are
+/// hardly more than the narrower figure shows.
+pub fn window(run: &Run, time_ns: u64, number: usize) -> Option<Figure> {
+    let all = &run.timeline;
+    let neighbours = all.operations.chunk_by(|a, b| a.number.checked_add(1) == Some(b.number));
+    let operations = neighbours.max_by_key(|some| some.len()).filter(|some| some.len() > 1)?;
+    let (first, last) = (operations.first()?, operations.last()?);
+    let begin_ns = first.begin_ns;
+    let end_ns = last.end_ns.min(begin_ns.saturating_add(time_ns));
+    if time_ns > WINDOW_NS && end_ns.saturating_sub(begin_ns) < 2 * WINDOW_NS {
+        return None;
+    }
+    let spans: Vec<&Span> = all.spans.iter().filter(|s| s.end_ns >= begin_ns && s.begin_ns <= end_ns).collect();
+    let (pieces, clocks) = pieces(all, &spans, begin_ns);
+    let duration_us = end_ns.saturating_sub(begin_ns) as f64 / 1e3;
+    let name = words::plain(&run.operations.name, 30);
+    let many = operations.iter().filter(|operation| operation.begin_ns <= end_ns).count();
+    let what =
+        format!("{} one after the other, {} ms", words::plural(many as u64, &name), words::number(duration_us / 1e3));
+    let figure = TimelineFigure {
+        title: format!("{}: {what}", words::plain(&run.name, 60)),
+        description: format!("Time across, layers down: {what}."),
+        duration_us,
+        pieces,
+    };
+    let drawn = figure.draw(number);
+    Some(Figure { caption: format!("{}: {}{clocks}", words::capital(&what), drawn.caption), ..drawn })
+}
+
+/// Spans as pieces of a figure that begins at `zero_ns`, and what is known of the clocks of their places.
+fn pieces(all: &Timeline, spans: &[&Span], zero_ns: u64) -> (Vec<Piece>, String) {
+    let thread = |span: &&Span| all.threads.get(span.thread as usize);
+    let places: BTreeSet<&str> = spans.iter().filter_map(thread).map(|thread| thread.place.as_str()).collect();
+    let has_places = places.len() > 1;
+    let pieces: Vec<Piece> = spans.iter().map(|span| piece(all, span, zero_ns, has_places)).collect();
+    let off: BTreeSet<(&str, u64)> = (spans.iter().filter_map(thread))
+        .filter_map(|thread| Some((thread.place.as_str(), thread.clock_error_ns?)))
+        .collect();
+    let clocks: Vec<String> = (off.iter())
+        .map(|(place, error_ns)| format!("{} within {}", words::plain(place, 40), words::time_ns(*error_ns as f64)))
+        .collect();
+    let clocks =
+        if clocks.is_empty() { String::new() } else { format!(" Clocks are related: {}.", words::list(&clocks)) };
+    (pieces, clocks)
 }
 
 fn piece(all: &Timeline, span: &Span, zero_ns: u64, has_places: bool) -> Piece {

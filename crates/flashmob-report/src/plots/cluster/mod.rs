@@ -1,32 +1,36 @@
-//! P1's figures 7 to 12 of clusters: over links, over nodes, and what crosses the air.
+//! Figures of clusters: P1's figures 7 to 12, then what is drawn beyond them.
 //!
-//! - `links`: over the links to each node
-//! - `nodes`: over the nodes, with automatic batches beside fixed ones
+//! - `paper`: P1's
+//! - `beyond`: automatic batches and sorted reads beside P1's way, and requests over the links
 
-mod links;
-mod nodes;
+mod beyond;
+mod paper;
 
 use flashmob_results::cluster::{Batch, Parameters, Point};
 use flashmob_results::disk::Spread;
 
 use super::Section;
 use super::drawing::{Axis, Drawing, Line, drawn};
+use super::threads::{Across, spread_evenly};
 use crate::entry::{Entry, is_doubtful};
-use crate::figure::lines::Mark;
+use crate::figure::lines::{Limit, Mark};
 use crate::stats::usable;
 use crate::sweep::{self, Sweep};
 use crate::words;
 
 const COMMAND: &str = "flashmob reproduce p1";
+/// Added to a look, it keeps the hue and changes dash and marker.
+const LOOKS: usize = crate::figure::HUES;
 
 pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
     vec![
-        links::rates(entries),
-        links::without_io(entries),
-        links::packet_bytes(entries),
-        links::packets(entries),
-        nodes::rates(entries),
-        nodes::frames(entries),
+        paper::rates(entries),
+        paper::without_io(entries),
+        paper::packet_bytes(entries),
+        paper::packets(entries),
+        beyond::over_links(entries),
+        beyond::over_nodes(entries),
+        beyond::frames(entries),
     ]
 }
 
@@ -82,4 +86,45 @@ fn line<'a>(
         }
     }
     line
+}
+
+fn across_links<'a>(points: impl Iterator<Item = &'a Point>) -> Across {
+    Across::of(&points.map(|p| p.parameters.links.max(1)).collect::<Vec<_>>())
+}
+
+/// A linear axis of nodes.
+struct NodeAxis {
+    min: f64,
+    max: f64,
+    nodes: Vec<u32>,
+}
+
+impl NodeAxis {
+    fn of(sweep: &Sweep) -> NodeAxis {
+        NodeAxis::of_all(std::slice::from_ref(sweep))
+    }
+
+    fn of_all(sweeps: &[Sweep]) -> NodeAxis {
+        let mut nodes: Vec<u32> = sweeps.iter().flat_map(Sweep::all_nodes).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let at = |n: Option<&u32>| f64::from(n.copied().unwrap_or(1));
+        NodeAxis { min: at(nodes.first()), max: at(nodes.last()), nodes }
+    }
+
+    fn part(&self, nodes: u32) -> f64 {
+        if self.max > self.min { (f64::from(nodes) - self.min) / (self.max - self.min) } else { 0.5 }
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let some = spread_evenly(self.nodes.clone(), 8);
+        some.into_iter().map(|n| (self.part(n), words::short(f64::from(n)))).collect()
+    }
+
+    /// What the flash of so many nodes does alone.
+    fn flash_limit(&self, sweep: &Sweep) -> Option<Limit> {
+        let limit = sweep.limit?;
+        let points = self.nodes.iter().map(|n| (self.part(*n), limit * f64::from(*n))).collect();
+        Some(Limit { name: "flash".into(), points })
+    }
 }

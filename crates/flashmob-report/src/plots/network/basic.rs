@@ -1,8 +1,9 @@
-//! TCP and UDP in each direction with the least added delay and loss (P4's figure 6).
+//! TCP and UDP with the least added delay and loss (P4's figure 6): between equal hosts and a mixed pair where hosts with different receive maxima were
+//! measured, or else in each direction.
 
 use std::cmp::Reverse;
 
-use flashmob_results::net::{Direction, Parameters, Point, Protocol};
+use flashmob_results::net::{Direction, Net, Parameters, Point, Protocol};
 
 use super::{COMMAND, MEGABIT, Section};
 use crate::entry::{Entry, is_doubtful};
@@ -13,11 +14,12 @@ use crate::{ways, words};
 
 struct Drawing<'a> {
     name: String,
+    title: String,
     shown: Vec<(String, Direction, &'a Point)>,
 }
 
 pub(super) fn section(entries: &[Entry]) -> Section {
-    let drawings: Vec<Drawing> = entries.iter().filter_map(drawing).collect();
+    let drawings: Vec<Drawing> = entries.iter().flat_map(drawings).collect();
     let rates = |d: &Drawing| d.shown.iter().filter_map(|(_, way, p)| ways::rate(p, *way)).collect::<Vec<_>>();
     let highest = |d: &Drawing| rates(d).iter().map(|rate| rate.max / MEGABIT).fold(0.0, f64::max);
     let highest: Vec<f64> = drawings.iter().map(highest).collect();
@@ -30,7 +32,7 @@ pub(super) fn section(entries: &[Entry]) -> Section {
         let hollow = if bars.iter().any(|b| b.doubtful) { " ⚠: doubtful, see the warnings." } else { "" };
         let of = drawing.shown.iter().find_map(|(_, _, p)| conditions(&p.parameters)).unwrap_or_default();
         let bars = Bars {
-            title: format!("{}: TCP and UDP", drawing.name),
+            title: drawing.title.clone(),
             description: format!("Bars in Mbit/s: {}.", values.join("; ")),
             caption: format!("{of}{repetitions}.{note}{hollow} In P4: TCP 10.8 and 11.4 Mbit/s, UDP 14.1."),
             y_title: "Mbit/s that arrived".into(),
@@ -42,31 +44,66 @@ pub(super) fn section(entries: &[Entry]) -> Section {
     }
     Section {
         heading: "TCP and UDP",
-        words: "P4, figure 6: what arrives where nothing is added to the path. Up: the client sends.",
+        words: "P4, figure 6: what arrives where nothing is added to the path, between two hosts with equal receive maxima and between a mixed pair. Up: the client sends.",
         figures,
         command: COMMAND,
     }
 }
 
-/// One point per protocol and direction; `None` for a single point.
-fn drawing(entry: &Entry) -> Option<Drawing<'_>> {
-    let net = entry.net()?;
+const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")];
+
+/// A figure for each protocol with its pairs of hosts, or one of both protocols where there is one pair; none of a single point.
+fn drawings(entry: &Entry) -> Vec<Drawing<'_>> {
+    let Some(net) = entry.net() else { return Vec::new() };
+    let by_pairs: Vec<Drawing> = PROTOCOLS.iter().filter_map(|(p, name)| pairs(entry, net, *p, name)).collect();
+    if !by_pairs.is_empty() {
+        return by_pairs;
+    }
     let mut shown = Vec::new();
-    for (protocol, name) in [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")] {
+    for (protocol, name) in PROTOCOLS {
         for way in [Direction::Up, Direction::Down] {
-            let fit = net.points.iter().filter(|p| {
-                p.parameters.protocol == protocol
-                    && p.parameters.direction == way
-                    && ways::valid(p).next().is_some()
-                    && ways::rate(p, way).is_some()
-            });
-            let plainest = fit.min_by(|a, b| {
-                order(&a.parameters).partial_cmp(&order(&b.parameters)).unwrap_or(std::cmp::Ordering::Equal)
-            });
+            let plainest = plainest(net, protocol, way, |_| true);
             shown.extend(plainest.map(|point| (format!("{name} {way}"), way, point)));
         }
     }
-    (shown.len() > 1).then(|| Drawing { name: entry.name.clone(), shown })
+    let title = format!("{}: TCP and UDP", entry.name);
+    let drawing = (shown.len() > 1).then(|| Drawing { name: entry.name.clone(), title, shown });
+    drawing.into_iter().collect()
+}
+
+/// The pairs of equal hosts, and the mixed one both ways.
+fn pairs<'a>(entry: &Entry, net: &'a Net, protocol: Protocol, name: &str) -> Option<Drawing<'a>> {
+    let maxima = |p: &Parameters| p.client_receive_max_bytes.zip(p.server_receive_max_bytes);
+    let all = || net.points.iter().map(|p| &p.parameters).filter(|p| p.protocol == protocol).filter_map(maxima);
+    let equal = || all().filter(|(client, server)| client == server).map(|(client, _)| client);
+    let (small, large) = (equal().min()?, equal().max()?);
+    if small == large {
+        return None;
+    }
+    let mut shown = Vec::new();
+    for (pair, way, words) in [
+        ((small, small), Direction::Up, format!("both {}", words::bytes(small))),
+        ((large, large), Direction::Up, format!("both {}", words::bytes(large))),
+        ((small, large), Direction::Up, "mixed up".into()),
+        ((small, large), Direction::Down, "mixed down".into()),
+    ] {
+        let point = plainest(net, protocol, way, |p| maxima(p) == Some(pair));
+        shown.extend(point.map(|point| (words, way, point)));
+    }
+    let title = format!("{}: {name} between equal hosts and a mixed pair", entry.name);
+    (shown.len() > 1).then(|| Drawing { name: format!("{} · {name}", entry.name), title, shown })
+}
+
+/// The point with the least added delay and loss, and the fewest options.
+fn plainest(net: &Net, protocol: Protocol, way: Direction, of: impl Fn(&Parameters) -> bool) -> Option<&Point> {
+    let fit = net.points.iter().filter(|p| {
+        p.parameters.protocol == protocol
+            && p.parameters.direction == way
+            && of(&p.parameters)
+            && ways::valid(p).next().is_some()
+            && ways::rate(p, way).is_some()
+    });
+    fit.min_by(|a, b| order(&a.parameters).partial_cmp(&order(&b.parameters)).unwrap_or(std::cmp::Ordering::Equal))
 }
 
 /// Sort key: least added loss and delay first, then fewest options, then the largest receive maxima. Of congestion controls

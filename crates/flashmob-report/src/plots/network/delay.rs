@@ -1,5 +1,5 @@
-//! Throughput over the round-trip time that was added: both ways (P4's figures 7 and 8), congestion controls without loss and with it (9 and 10), and receiving
-//! with different receive maxima (15).
+//! Throughput over the round-trip time that was added: both ways of both systems (P4's figures 7 and 8), congestion controls without loss and with it of
+//! each system (9 and 10), and receiving with different receive maxima (15); beyond P4, other congestion controls.
 
 use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Protocol};
@@ -7,6 +7,7 @@ use flashmob_results::net::{Direction, Protocol};
 use super::axis::RttAxis;
 use super::{COMMAND, MEGABIT, Section};
 use crate::entry::{Entry, is_doubtful};
+use crate::figure::HUES;
 use crate::figure::lines::{Limit, Mark};
 use crate::groups::grouped;
 use crate::plots::drawing::{Axis, Drawing, Line, drawn};
@@ -17,6 +18,8 @@ const AXIS: Axis =
     Axis { y_title: "Mbit/s that arrived", x_title: "RTT that was added, ms", legend: "", may_be_logarithmic: false };
 /// Figures of one section: more combinations are in the table.
 const FIGURES_MAX: usize = 12;
+/// P4's congestion controls.
+const P4S: [&str; 2] = ["reno", "cubic"];
 /// Lines that can be told apart in one figure.
 const LINES_MAX: usize = 8;
 
@@ -38,7 +41,39 @@ pub(super) fn udp(entries: &[Entry]) -> Section {
     }
 }
 
+/// Figures 9 and 10: one for each sending system, which its receive maximum tells apart; reno and cubic without loss and with the most of it.
 pub(super) fn congestion(entries: &[Entry]) -> Section {
+    let all = ways::all(entries);
+    let of_p4 = |w: &&RttSeries| {
+        w.setting.protocol == Protocol::Tcp && w.setting.congestion.as_deref().is_some_and(|name| P4S.contains(&name))
+    };
+    let tcp: Vec<&RttSeries> = all.iter().filter(of_p4).collect();
+    let groups = similar(&tcp, |s| Setting { congestion: None, loss_percent: 0.0, ..s.clone() });
+    let mut drawings: Vec<Drawing> = Vec::new();
+    for (group, figure) in groups.iter().filter(|group| group.len() > 1).zip((9..=10).chain(std::iter::repeat(10))) {
+        let setting = &group[0].setting;
+        let most = group.iter().map(|w| w.setting.loss_percent).fold(0.0, f64::max);
+        let parts = [format!("data {}", setting.direction), both(setting), setting.maxima_words()];
+        let shown = group.iter().filter(|w| w.setting.loss_percent <= 0.0 || w.setting.loss_percent >= most);
+        let lines = shown.map(|way| {
+            let (name, loss) = (way.setting.congestion_words(), way.setting.loss_percent);
+            let look = look(&name, 0) + if loss > 0.0 { HUES } else { 0 };
+            let name = if loss > 0.0 { format!("{name}, loss {} %", words::number(loss)) } else { name };
+            (look, name, *way)
+        });
+        drawings.push(drawing(entries, lines.collect(), &parts, figure));
+    }
+    drawings.truncate(FIGURES_MAX);
+    Section {
+        heading: "Congestion controls over the round-trip time",
+        words: "P4, figures 9 and 10: reno and cubic without loss and with it, sent by the host with the small receive maximum (9) and by the one with the large (10).",
+        figures: drawn(drawings, &AXIS),
+        command: COMMAND,
+    }
+}
+
+/// All congestion controls, where there are others than P4's: one figure for each loss.
+pub(super) fn other_congestion(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp: Vec<&RttSeries> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
     let groups = similar(&tcp, |s| Setting { congestion: None, ..s.clone() });
@@ -48,26 +83,30 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
         let chosen = group.iter().filter(|w| w.setting.congestion.is_some()).count();
         group.retain(|w| w.setting.congestion.is_some() || chosen < 2);
     }
+    let is_other = |w: &&RttSeries| w.setting.congestion.as_deref().is_none_or(|name| !P4S.contains(&name));
+    several.retain(|group| group.iter().any(is_other));
     let mut drawings: Vec<Drawing> = Vec::new();
     for group in &several {
         let setting = &group[0].setting;
-        let (loss, figure) = match setting.loss_percent {
-            none if none <= 0.0 => ("no loss".to_string(), 9),
-            loss => (format!("loss {} %", words::number(loss)), 10),
+        let loss = match setting.loss_percent {
+            none if none <= 0.0 => "no loss".to_string(),
+            loss => format!("loss {} %", words::number(loss)),
         };
         let parts = [loss, format!("data {}", setting.direction), both(setting), setting.maxima_words()];
         let lines = group.iter().enumerate().map(|(nth, way)| {
             let name = way.setting.congestion_words();
             (look(&name, nth), name, *way)
         });
-        drawings.push(drawing(entries, lines.collect(), &parts, figure));
+        let mut drawing = drawing(entries, lines.collect(), &parts, 9);
+        drawing.caption = String::new();
+        drawings.push(drawing);
     }
     drawings.truncate(FIGURES_MAX);
     Section {
-        heading: "Congestion controls over the round-trip time",
-        words: "P4, figures 9 and 10: reno and cubic without loss and with it. bbr, where it was measured, is a third that the paper did not have.",
+        heading: "Other congestion controls",
+        words: "Beside those of P4 the ones that it did not have, such as bbr.",
         figures: drawn(drawings, &AXIS),
-        command: COMMAND,
+        command: "",
     }
 }
 
@@ -107,11 +146,12 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
     }
 }
 
-/// Both directions of each combination, with the congestion control and loss chosen by [`plain`].
+/// Both directions of each combination, with the congestion control and loss chosen by [`plain`]. Clients with different receive maxima and the same
+/// server share a figure, as P4's Android and Ubuntu do.
 fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing> {
     let all = ways::all(entries);
     let some = plain(&all, protocol);
-    let groups = similar(&some, |s| Setting { direction: Direction::Up, ..s.clone() });
+    let bare = |s: &Setting| Setting { direction: Direction::Up, client_receive_max_bytes: None, ..s.clone() };
     let of = |group: &Vec<&RttSeries>| {
         let setting = &group[0].setting;
         let streams = match setting.streams {
@@ -120,14 +160,33 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
         };
         let rate =
             setting.rate_bits_per_second.map_or(String::new(), |r| format!("at {}", words::bits_per_second(r as f64)));
-        let parts = [both(setting), streams, rate, congestion_of(setting), setting.maxima_words()];
-        let lines = group.iter().map(|way| match way.setting.direction {
-            Direction::Down => (1, "down".to_string(), *way),
-            Direction::Up | Direction::Both => (0, "up".to_string(), *way),
+        let mut clients: Vec<Option<u64>> = group.iter().map(|w| w.setting.client_receive_max_bytes).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        let (maxima, several) = match clients.len() {
+            1 => (setting.maxima_words(), false),
+            _ => (
+                format!(
+                    "receive maxima of the client; server {}",
+                    words::receive_max(setting.server_receive_max_bytes)
+                ),
+                true,
+            ),
+        };
+        let parts = [both(setting), streams, rate, congestion_of(setting), maxima];
+        let lines = group.iter().map(|way| {
+            let client = way.setting.client_receive_max_bytes;
+            let (nth, word) = match way.setting.direction {
+                Direction::Down => (1, "down"),
+                Direction::Up | Direction::Both => (0, "up"),
+            };
+            let place = clients.iter().position(|c| *c == client).unwrap_or_default();
+            let name = if several { format!("{} {word}", words::receive_max(client)) } else { word.to_string() };
+            (2 * place + nth, name, *way)
         });
         drawing(entries, lines.collect(), &parts, figure)
     };
-    groups.iter().take(FIGURES_MAX).map(of).collect()
+    similar(&some, bare).iter().take(FIGURES_MAX).map(of).collect()
 }
 
 /// Series over several round-trip times with the least loss of their result and its most frequent congestion control.

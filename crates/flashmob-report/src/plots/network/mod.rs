@@ -22,6 +22,7 @@ pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
         delay::udp(entries),
         delay::congestion(entries),
         delay::receiving(entries),
+        delay::other_congestion(entries),
         moments::section(entries),
     ]
 }

@@ -1,4 +1,4 @@
-//! The driver's view (P3's figure 4): the step from the end of the previous command against the service time.
+//! The driver's view (P3's figure 4): the step from the end of the previous command, with its sign, against the service time.
 
 use flashmob_results::trace::{Command, Commands, Steps};
 
@@ -10,8 +10,7 @@ use crate::words;
 
 /// Figures of the section.
 const FIGURES_MAX: usize = 16;
-/// Begin of the logarithmic axis of steps, a sector. Steps of 0 are drawn there.
-const STEP_BYTES_MIN: f64 = 512.0;
+const MIB: f64 = 1_048_576.0;
 
 pub fn section(entries: &[Entry]) -> Option<Section> {
     let mut figures = Figures::new();
@@ -22,7 +21,7 @@ pub fn section(entries: &[Entry]) -> Option<Section> {
     }
     (!figures.is_empty()).then_some(Section {
         heading: "Steps of the driver's commands",
-        words: "P3, figure 4: each dot a command; across, how far it begins from the end of the one before. Where flash writes out of order cost more, backward ones stand higher.",
+        words: "P3, figure 4: each dot a command; across, how far it begins from the end of the one before, backward to the left and forward to the right. Where the order matters, the left half stands higher.",
         figures,
         command: "",
     })
@@ -48,7 +47,7 @@ fn figure(name: &str, commands: &Commands) -> Option<Traces> {
         let of = |command: &Command| {
             let step = command.step_bytes.filter(|step| belongs(*step))?;
             let sound = command.service_us.is_finite() && command.service_us >= 0.0;
-            sound.then(|| ((step.unsigned_abs() as f64).max(STEP_BYTES_MIN), command.service_us))
+            sound.then_some((step as f64 / MIB, command.service_us))
         };
         commands.list.iter().filter_map(of).collect()
     };
@@ -68,12 +67,12 @@ fn figure(name: &str, commands: &Commands) -> Option<Traces> {
         description: caption.clone(),
         caption,
         y_title: "us from issue to completion".into(),
-        x_title: "bytes from the command before, logarithmic".into(),
-        across: Scale::log(STEP_BYTES_MIN, most(|p| p.0).max(2.0 * STEP_BYTES_MIN)),
+        x_title: "step from the command before, MiB".into(),
+        across: Scale::signed(most(|p| p.0.abs())),
         scale: Scale::linear(most(|p| p.1)),
         traces: vec![
-            Trace { name: "forward".into(), look: 0, kind: Kind::Dots, points: forward },
             Trace { name: "backward".into(), look: 1, kind: Kind::Dots, points: backward },
+            Trace { name: "forward".into(), look: 0, kind: Kind::Dots, points: forward },
         ],
     })
 }

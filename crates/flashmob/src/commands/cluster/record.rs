@@ -15,6 +15,9 @@ const SPREAD_MAX: f64 = 0.2;
 const SAMPLES_BEYOND_MIN: f64 = 5.0;
 /// Shorter times are mostly start and end.
 const TIME_S_MIN: f64 = 0.2;
+/// The outstanding requests are answered this many times over, at least: a node that sorts answers them in waves, and one wave more or less within the
+/// measured time is otherwise an error of a sixth or more.
+const TURNOVERS_MIN: f64 = 6.0;
 /// The percentiles that tables show.
 const SHOWN_PERCENTILES: [f64; 2] = [50.0, 99.0];
 
@@ -118,6 +121,19 @@ fn of_point(point: &Point) -> Vec<Warning> {
     }
     if let Some(shortest) = repetitions.iter().map(|r| r.elapsed_s).filter(|s| *s < TIME_S_MIN).reduce(f64::min) {
         add(Code::Short, format!("{:.0} ms is short; use a longer --time", 1000.0 * shortest));
+    }
+    let turnover_s = f64::from(point.parameters.outstanding) / rate.median;
+    let measured = repetitions.iter().filter(|r| !r.is_void).map(|r| r.elapsed_s).reduce(f64::min);
+    let is_few = |s: &f64| *s >= TIME_S_MIN && turnover_s.is_finite() && *s < TURNOVERS_MIN * turnover_s;
+    if let Some(measured_s) = measured.filter(is_few) {
+        let text = format!(
+            "the {} outstanding requests were answered {:.1} times over in {measured_s:.2} s, so its begin and end weigh as much as what lies between; \
+             use a --time of {:.0} s or more, or fewer --outstanding",
+            point.parameters.outstanding,
+            measured_s / turnover_s,
+            (TURNOVERS_MIN * turnover_s).ceil()
+        );
+        add(Code::Short, text);
     }
     let count = point.summary.latency_ns.count;
     let is_thin = |p: &f64| (1.0 - p / 100.0) * (count as f64) < SAMPLES_BEYOND_MIN;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use flashmob_core::gateway::BatchMode;
-use flashmob_results::cluster::{Batch, Parameters, Repetition};
+use flashmob_results::cluster::{Batch, Order, Parameters, Repetition};
 
 use super::super::cluster_args::{LoadArgs, Times};
 
@@ -86,12 +86,20 @@ impl Sweep {
                             read_percent,
                             outstanding: load.outstanding_for(nodes, links, mode),
                             no_io,
+                            order: None,
                         }));
                     }
                 }
             }
         }
         Sweep { points, repeat: load.repeat, times: load.times(), seed }
+    }
+
+    /// States the order in which the nodes read and write, if they do.
+    pub fn set_order(&mut self, order: Order) {
+        for point in self.points.iter_mut().filter(|point| !point.no_io) {
+            point.order = Some(order);
+        }
     }
 }
 

@@ -168,7 +168,9 @@ fn doubtful_points_say_why() {
     assert_eq!(of(vec![repetition(2000.0)]), (vec![], code(0)));
     assert_eq!(of(vec![late.clone()]), (vec![Code::Late], code(STATUS_VOID)));
     assert_eq!(of(vec![late, repetition(2000.0)]), (vec![Code::Late], code(0)));
-    assert_eq!(of(vec![repetition(1000.0), repetition(2000.0)]), (vec![Code::WideSpread], code(0)));
+    assert_eq!(of(vec![repetition(2000.0), repetition(4000.0)]), (vec![Code::WideSpread], code(0)));
+    let turnovers = format!("{:?}", of(vec![repetition(1500.0)]));
+    assert!(turnovers.contains("Short"), "{turnovers}");
     let failed = Repetition { errors: 3, elapsed_s: 0.1, ..repetition(1000.0) };
     assert_eq!(of(vec![failed]), (vec![Code::Errors, Code::Short], code(STATUS_ERRORS)));
 }

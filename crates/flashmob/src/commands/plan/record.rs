@@ -9,6 +9,7 @@ use flashmob_results::cluster::{AirModel, Attachment, Parameters};
 use flashmob_results::plan::{Busy, FORMAT, FORMAT_VERSION, Gain, Plan, Remedy, Resource};
 
 use crate::commands::cluster::{figures, sweep};
+use crate::lab::status::order_of;
 
 /// The planner's answer for a cluster.
 ///
@@ -23,6 +24,7 @@ pub fn of(settings: &Settings, answer: &plan::Plan) -> Result<Plan, ProfileError
         read_percent: settings.read_percent,
         outstanding: settings.outstanding,
         no_io: settings.flash.is_none(),
+        order: settings.flash.map(|_| order_of(settings.order)),
     };
     let points = std::slice::from_ref(&parameters);
     let flash =

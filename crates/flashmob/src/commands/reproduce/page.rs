@@ -19,7 +19,7 @@ use crate::commands::whole_file;
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Keep the results in files in this directory, updated after each run.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder)]
     pub save: Option<PathBuf>,
     /// Page to write; replaces an existing file.
     #[arg(short, value_name = "FILE", default_value = "report.html")]
@@ -27,6 +27,16 @@ pub struct OutputArgs {
     /// Output format of the claims: a table, or JSON.
     #[arg(long, value_enum, default_value = "table")]
     pub output: Form,
+}
+
+/// A directory, which may not exist yet: results are several files, whose names tell them apart.
+fn folder(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let is_named_like_a_file = path.extension().is_some_and(|extension| extension == "json") && !path.is_dir();
+    if is_named_like_a_file || path.is_file() {
+        return Err("is the name of a file; give a directory, such as results: each result becomes a file in it".into());
+    }
+    Ok(path)
 }
 
 /// The results, for [`OutputArgs::tell`].

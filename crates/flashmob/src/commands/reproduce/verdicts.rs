@@ -1,6 +1,6 @@
 //! The table at the end: each claim, whether it holds here, the measured figures and the paper's.
 
-use flashmob_report::claims::{Claim, Verdict};
+use flashmob_report::claims::{Claim, Finding, Verdict};
 use serde::Serialize;
 
 /// Maximum width of the table's text.
@@ -15,7 +15,7 @@ pub struct Line<'a> {
     pub words: &'a str,
     /// The criterion for it to hold.
     pub criterion: &'a str,
-    /// `holds`, `does_not_hold` or `not_measured`.
+    /// `holds`, `fitted`, `does_not_hold`, `too_few_repetitions` or `not_measured`.
     pub verdict: &'static str,
     /// The measured figures, or what is missing.
     pub here: String,
@@ -49,15 +49,23 @@ fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
         claim: claim.id,
         words: claim.words,
         criterion: claim.criterion,
-        verdict: match claim.findings.as_slice() {
-            [] => "not_measured",
-            all if all.iter().all(|f| f.verdict == Verdict::Holds) => "holds",
-            _ => "does_not_hold",
-        },
+        verdict: overall(&claim.findings),
         here: if here.is_empty() { missing.to_string() } else { here },
         source: claim.source.split(',').next().unwrap_or_default(),
         paper: claim.paper,
         doubtful: claim.findings.iter().any(|f| !f.doubts.is_empty()),
+    }
+}
+
+/// Of several findings: failing if one fails, undecided if one is.
+fn overall(findings: &[Finding]) -> &'static str {
+    let any = |verdict: Verdict| findings.iter().any(|f| f.verdict == verdict);
+    match findings {
+        [] => "not_measured",
+        _ if any(Verdict::DoesNotHold) => "does_not_hold",
+        _ if any(Verdict::TooFewRepetitions) => "too_few_repetitions",
+        _ if any(Verdict::Holds) => "holds",
+        _ => "fitted",
     }
 }
 
@@ -82,7 +90,7 @@ pub fn table(lines: &[Line]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flashmob_report::claims::{Finding, Subject};
+    use flashmob_report::claims::Subject;
     use flashmob_results::warning::Code;
 
     use super::*;
@@ -106,7 +114,7 @@ mod tests {
 
     fn finding(verdict: Verdict, setting: &str) -> Finding {
         let (setting, numbers) = (setting.to_string(), "10 %".to_string());
-        Finding { entries: vec![0], setting, verdict, numbers, doubts: Vec::new(), single: false }
+        Finding { entries: vec![0], setting, verdict, numbers, doubts: Vec::new() }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::cluster::{self, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
 use super::result_args::ResultArgs;
 use super::tell;
+use crate::lab::status::order_of;
 use runner::Simulator;
 
 /// Forecast the speed of a cluster: the real gateway and node code over modelled air, flash and TCP, in virtual time.
@@ -50,7 +51,8 @@ pub struct SimulateArgs {
 /// Simulates all points of the arguments.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     args.result.check(None)?;
-    let sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
+    let mut sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
+    sweep.set_order(order_of(args.parts.order.into()));
     let mut simulator = Simulator::new(&args.parts, args.cells);
     for point in &sweep.points {
         // All combinations, before the first is simulated. Checked here as well, because the remedy names an option.

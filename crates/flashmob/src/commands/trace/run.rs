@@ -14,7 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use flashmob_core::planted::{self, Bug};
 use flashmob_results::Document;
-use flashmob_results::trace::{Layer, Role, Source, System, Timeline, Workload};
+use flashmob_results::trace::{Layer, Overhead, Role, Source, System, Timeline, Workload};
 use flashmob_trace::capture::sqlite::find_sqlite;
 use flashmob_trace::capture::{Capture, Event, Scope, Session, Wanted};
 use flashmob_trace::surroundings::{NamedFile, Surroundings};
@@ -250,7 +250,7 @@ fn joined(
         system: places.first().map_or_else(System::default, |below| below.system.clone()),
         sources: sources(&traced.capture, places, args),
         losses: traced.capture.losses.clone(),
-        overhead: view::overhead(rates(&costs.0), rates(&costs.1)),
+        overhead: Overhead::of_pairs(rates(&costs.0), rates(&costs.1)),
         elapsed_s: traced.ended.elapsed.as_secs_f64(),
         operation: if is_marked { "operation" } else { "system call" }.into(),
         warnings: Vec::new(),

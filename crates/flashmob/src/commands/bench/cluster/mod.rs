@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use flashmob_lab::flash::Profile;
-use flashmob_results::cluster::{Parameters, Setting};
+use flashmob_results::cluster::Setting;
 use flashmob_results::warning::{Code, Warning};
 
 use crate::commands::cluster::{self, Subject, Sweep, figures};
@@ -91,9 +91,9 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(crate::commands::tell::STATUS_INTERRUPTED));
     };
     let no_io = facts.is_no_io(asked, args.no_io)?;
-    let sweep = Sweep::new(&args.load, &nodes, no_io, args.seed);
+    let mut sweep = Sweep::new(&args.load, &nodes, no_io, args.seed);
     facts.check(&sweep)?;
-    let subject = subject(lab.as_deref(), &facts, asked, &sweep.points, no_io && !args.no_io)?;
+    let subject = subject(lab.as_deref(), &facts, asked, &mut sweep, no_io && !args.no_io)?;
     say_less(no_io);
     let mut runner = GatewayRunner::new(config, facts, lab);
     cluster::measure(&mut runner, &sweep, &args.result, &cancel, || Ok(subject))
@@ -110,7 +110,7 @@ fn subject(
     lab: Option<&std::path::Path>,
     facts: &Facts,
     asked: usize,
-    points: &[Parameters],
+    sweep: &mut Sweep,
     is_unsaid_no_io: bool,
 ) -> anyhow::Result<Subject> {
     let mut subject = Subject {
@@ -128,12 +128,15 @@ fn subject(
         let status = lab::ask(socket, false)?;
         let extent_bytes = status.extent_bytes;
         let modelled = |flash: flashmob_results::cluster::FlashModel| -> anyhow::Result<_> {
-            Ok(figures::flash_model(&Profile::named(&flash.profile)?, extent_bytes, points)?)
+            Ok(figures::flash_model(&Profile::named(&flash.profile)?, extent_bytes, &sweep.points)?)
         };
         subject.setting = Setting::Lab;
         subject.air = Some(status.air);
         subject.flash = status.flash.map(modelled).transpose()?;
         subject.extent_bytes = extent_bytes;
+        if let Some(order) = status.order {
+            sweep.set_order(order);
+        }
     } else if let count @ 1.. = facts.modelled(asked) {
         let text = format!(
             "modelled: {count} of {asked} nodes answer with the timing of a modelled flash (--model), not of their own"

@@ -17,6 +17,7 @@ fn parameters() -> Parameters {
         read_percent: 100.0,
         outstanding: 64,
         no_io: false,
+        order: None,
     }
 }
 
@@ -34,6 +35,7 @@ fn lab(factor: u64) -> LabStatus {
         nodes: 2,
         air: AirModel { profile: "p".into(), description: "d".into(), gateway: Attachment::Wired, cells: 2 },
         flash: None,
+        order: None,
         extent_bytes: 1 << 30,
         counters,
         lateness: Lateness { p50_us: 1.0, ..Lateness::default() },

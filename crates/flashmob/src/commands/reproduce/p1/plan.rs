@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use flashmob_results::cluster::Batch;
 
+use crate::commands::cluster_args::OrderArg;
+
 /// Links to each node: P1's number of threads.
 const LINKS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Those of a quick run: what the claims are about.
+const LINKS_QUICK: [u32; 5] = [1, 4, 8, 16, 32];
 /// Batches that adapt by themselves need few links to show their effect.
 const LINKS_OF_AUTO: [u32; 2] = [1, 4];
 const BATCHES: [Batch; 4] = [Batch::Fixed(1), Batch::Fixed(10), Batch::Fixed(100), Batch::Auto];
@@ -72,6 +76,8 @@ pub struct Run {
     pub batch: Batch,
     /// Without reading.
     pub no_io: bool,
+    /// The order in which nodes read: P1's way is that of arrival.
+    pub order: OrderArg,
 }
 
 /// All runs, in the order in which the claims need them.
@@ -79,17 +85,25 @@ pub struct Run {
 pub fn runs(quick: bool, full: bool) -> Vec<Run> {
     let nodes: Vec<u32> = if quick { vec![1, 2, 4, 8] } else { (1..=8).collect() };
     let mut runs = Vec::new();
-    for no_io in [false, true] {
-        for batch in BATCHES {
-            let few = batch == Batch::Auto && !full;
-            let all: &[u32] = if few { &LINKS_OF_AUTO } else { &LINKS };
-            let is_long = |links: &u32| batch == Batch::Fixed(100) && !no_io && *links > LINKS_OF_LONG_SWEEPS;
-            let short: Vec<u32> = all.iter().copied().filter(|links| !is_long(links)).collect();
-            let long = all.iter().copied().filter(is_long).map(|links| vec![links]);
-            for links in std::iter::once(short).chain(long) {
-                runs.push(Run { nodes: nodes.clone(), links, batch, no_io });
-            }
+    let fixed: &[u32] = if quick { &LINKS_QUICK } else { &LINKS };
+    let mut add = |batch: Batch, no_io: bool, order: OrderArg| {
+        let few = batch == Batch::Auto && !full;
+        let all: &[u32] = if few { &LINKS_OF_AUTO } else { fixed };
+        let is_long = |links: &u32| batch == Batch::Fixed(100) && !no_io && *links > LINKS_OF_LONG_SWEEPS;
+        let short: Vec<u32> = all.iter().copied().filter(|links| !is_long(links)).collect();
+        let long = all.iter().copied().filter(is_long).map(|links| vec![links]);
+        for links in std::iter::once(short).chain(long) {
+            runs.push(Run { nodes: nodes.clone(), links, batch, no_io, order });
         }
+    };
+    for batch in BATCHES {
+        let is_ours = batch == Batch::Auto;
+        add(batch, false, if is_ours { OrderArg::Sorted } else { OrderArg::Arrival });
+    }
+    // Without reading there is no order.
+    BATCHES.into_iter().for_each(|batch| add(batch, true, OrderArg::Sorted));
+    for batch in BATCHES.into_iter().filter(|batch| full && *batch != Batch::Auto) {
+        add(batch, false, OrderArg::Sorted);
     }
     runs
 }
@@ -128,6 +142,9 @@ impl Run {
         ];
         if self.no_io {
             model.push("--no-io".into());
+        }
+        if self.order == OrderArg::Arrival {
+            model.extend(["--order", "arrival"].map(String::from));
         }
         let list = |values: &[u32]| values.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let load = [
@@ -173,7 +190,12 @@ impl super::super::runs::Run for Run {
             Batch::Auto => "auto".to_string(),
             Batch::Fixed(k) => format!("k={k}"),
         };
-        format!("{batch}{}, {} points", if self.no_io { " without I/O" } else { "" }, self.points())
+        let how = match (self.no_io, self.order) {
+            (true, _) => " without I/O",
+            (false, OrderArg::Arrival) => " in order of arrival",
+            (false, OrderArg::Sorted) => "",
+        };
+        format!("{batch}{how}, {} points", self.points())
     }
 
     fn guess_s(&self, setup: &Setup) -> f64 {
@@ -205,7 +227,7 @@ mod tests {
     #[test]
     fn repetitions_outlast_the_sweeps_of_large_batches() {
         let time = |links: &[u32], batch, no_io| {
-            let run = Run { nodes: vec![1], links: links.to_vec(), batch, no_io };
+            let run = Run { nodes: vec![1], links: links.to_vec(), batch, no_io, order: OrderArg::Sorted };
             run.time(&setup(Place::Lab)).as_secs_f64()
         };
         assert_eq!(time(&[32], Batch::Fixed(100), false), 12.8);
@@ -219,16 +241,21 @@ mod tests {
     fn all_of_section_3_is_asked_for() {
         let quick = runs(true, false);
         assert_eq!(quick.len(), 10);
-        assert_eq!(quick.iter().map(Run::points).sum::<usize>(), 2 * (3 * 24 + 8));
+        assert_eq!(quick.iter().map(Run::points).sum::<usize>(), 2 * (3 * 20 + 8));
         let all = runs(false, true);
-        assert_eq!(all.iter().map(Run::points).sum::<usize>(), 2 * 4 * 48);
+        assert_eq!(all.iter().map(Run::points).sum::<usize>(), (2 * 4 + 3) * 48);
+        let ways = |batch, order| all.iter().filter(|r| !r.no_io && r.batch == batch && r.order == order).count();
+        assert_eq!((ways(Batch::Auto, OrderArg::Arrival), ways(Batch::Auto, OrderArg::Sorted)), (0, 1));
+        assert_eq!(ways(Batch::Fixed(10), OrderArg::Arrival), ways(Batch::Fixed(10), OrderArg::Sorted));
+        assert!(quick.iter().all(|r| r.no_io || (r.order == OrderArg::Sorted) == (r.batch == Batch::Auto)));
         assert!(all.iter().all(|run| run.nodes == [1, 2, 3, 4, 5, 6, 7, 8]));
         assert!(quick[0].guess_s(&setup(Place::Lab)) > 24.0 * 2.0 * 1.5);
     }
 
     #[test]
     fn the_lab_runs_this_program_within_itself() {
-        let run = Run { nodes: vec![1, 8], links: vec![1, 4], batch: Batch::Auto, no_io: true };
+        let mut run =
+            Run { nodes: vec![1, 8], links: vec![1, 4], batch: Batch::Auto, no_io: true, order: OrderArg::Sorted };
         let said = |place| run.arguments(&setup(place), Path::new("/bin/flashmob")).join(" ");
         assert_eq!(
             said(Place::Lab),
@@ -241,5 +268,8 @@ mod tests {
             "--quiet simulate --air 11n-2014,loss=1% --gateway wired --flash nexus7-emmc --seed 7 --no-io \
              --nodes 1,8 --links 1,4 --batch auto --block-size 1 --time 1.5 --repeat 2"
         );
+        (run.no_io, run.order) = (false, OrderArg::Arrival);
+        let line = run.arguments(&setup(Place::Lab), Path::new("f"));
+        assert!(line.join(" ").contains(" --order arrival -- f --quiet bench"), "{line:?}");
     }
 }

@@ -22,7 +22,7 @@ use plan::{Run, Setup, TENFOLD};
 
 /// Repetitions and seconds of each: for figures, and for a quick run.
 const THOROUGH: (u32, f64) = (3, 3.0);
-const QUICK: (u32, f64) = (1, 2.0);
+const QUICK: (u32, f64) = (2, 2.0);
 /// Omitted at the beginning, until windows have grown.
 const OMIT_S: f64 = 1.0;
 /// A capture begins with the connection, so that windows are known in full, and lasts a little longer than the measurement.
@@ -32,7 +32,7 @@ const CAPTURES_MAX: u32 = 3;
 const LATE: &str = "the lab was late while these packets were captured; stop other programs and measure again";
 
 /// P4's two hosts: TCP and UDP over added delay and loss, reno, cubic and bbr, a small receive maximum and ten times
-/// that (claims C14 to C17).
+/// that (claims C14 to C17, C24 to C26).
 ///
 /// Models a path between two hosts of this machine; their TCP is the kernel's own. The client's host has a small
 /// receive maximum, like P4's Android; the other host has ten times that. Prints a table of the claims and writes a
@@ -41,9 +41,9 @@ const LATE: &str = "the lab was late while these packets were captured; stop oth
 #[command(after_help = "\
 Examples:
   flashmob reproduce p4 --quick
-        a quick run, two to three minutes
+        a quick run, some eight minutes
   flashmob reproduce p4 --save results
-        everything, about 20 minutes; results are kept in files
+        everything, about 40 minutes; results are kept in files
   flashmob reproduce p4 --rtt 0,16,64 --repeat 3 --time 5
         fewer round-trip times, for longer
   flashmob reproduce p4 --receive-max 110208 --path-rate 50M
@@ -66,10 +66,10 @@ pub struct P4Args {
     /// Added round-trip times in milliseconds [default: 0, 2, 4 ... 128, with --quick 0, 16, 64, 128].
     #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = path_args::rtt_ms)]
     rtt: Vec<f64>,
-    /// Quick run: fewer round-trip times, one repetition of 2 s.
+    /// Quick run: fewer round-trip times, two repetitions of 2 s.
     #[arg(long)]
     quick: bool,
-    /// Repetitions of each point [default: 3, with --quick 1].
+    /// Repetitions of each point [default: 3, with --quick 2].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// Time to measure in each repetition, in seconds unless it has a unit [default: 3, with --quick 2].
@@ -149,23 +149,20 @@ fn was_late(outcome: &anyhow::Result<Option<Document>>) -> bool {
 /// The folder of results: the user's, or a temporary one.
 struct Files {
     net: PathBuf,
-    small: PathBuf,
-    tenfold: PathBuf,
+    folder: PathBuf,
 }
 
 impl Files {
     fn new(save: Option<&Path>, temporary: &Path) -> anyhow::Result<Files> {
         let folder = save.unwrap_or(temporary);
-        let file = |name: &str| runs::kept_file(folder, name);
-        Ok(Files {
-            net: file("p4-net.json")?,
-            small: file("p4-packets-small.json")?,
-            tenfold: file("p4-packets-tenfold.json")?,
-        })
+        for name in plan::CAPTURES {
+            runs::kept_file(folder, &format!("p4-packets-{name}.json"))?;
+        }
+        Ok(Files { net: runs::kept_file(folder, "p4-net.json")?, folder: folder.to_path_buf() })
     }
 
-    fn of_capture(&self, name: &str) -> &Path {
-        if name == "small" { &self.small } else { &self.tenfold }
+    fn of_capture(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("p4-packets-{name}.json"))
     }
 }
 
@@ -183,8 +180,11 @@ fn measure(
     let capture_of = |run: &Run| {
         run.capture.map(|name| Capture {
             seconds: setup.time_s + setup.omit_s + CAPTURE_MORE_S,
-            label: format!("receive maximum {} KiB ({name})", run.path.server_receive_max_bytes.unwrap_or(0) >> 10),
-            save: files.of_capture(name).to_path_buf(),
+            label: match run.path.server_receive_max_bytes {
+                Some(bytes) => format!("receive maximum {} KiB ({name})", bytes >> 10),
+                None => format!("the system's receive maximum ({name})"),
+            },
+            save: files.of_capture(name),
         })
     };
     let one = |run: &Run, tick: &dyn Fn()| {

@@ -10,12 +10,15 @@ pub const RTTS_QUICK_MS: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
 const RTT_OF_CAPTURES_MS: f64 = 16.0;
 /// Packet loss, where there is any, in parts per million: 1 %.
 const LOSS_PPM: u32 = 10_000;
+/// Captures, by the receiver's maximum: the small one, the tenfold one, the system's own.
+pub const CAPTURES: [&str; 3] = ["small", "tenfold", "own"];
 /// The larger receive maximum in units of the smaller one, as in P4's table 2.
 pub const TENFOLD: u64 = 10;
 /// Rate of datagrams as a multiple of the path's rate: a little more, to fill it.
 const UDP_RATE: f64 = 1.25;
-/// Reno and cubic are P4's; bbr came later.
-const CONGESTIONS: &str = "reno,cubic,bbr";
+/// P4's, and with the one that came later.
+const CONGESTIONS: &str = "reno,cubic";
+const CONGESTIONS_AND_BBR: &str = "reno,cubic,bbr";
 const CONGESTION: &str = "cubic";
 /// Estimated startup and shutdown of a lab, and overhead of a point, until the first run has completed.
 const RUN_S: f64 = 1.5;
@@ -65,19 +68,25 @@ pub fn runs(setup: &Setup) -> Vec<Run> {
         let tcp =
             |direction: &str, congestion: &str| setup.load(&["--direction", direction, "--congestion", congestion]);
         let udp = setup.load(&["--udp", "--rate", &udp_rate.to_string(), "--direction", "up,down"]);
-        let basic = vec![tcp("up", CONGESTIONS), tcp("down", CONGESTION), udp];
-        runs.push(Run { path: path(small, large, 0), loads: basic, capture: None, points: 6 });
-        runs.push(Run {
-            path: path(small, large, LOSS_PPM),
-            loads: vec![tcp("up", CONGESTIONS)],
-            capture: None,
-            points: 3,
-        });
-        runs.push(Run { path: path(large, large, 0), loads: vec![tcp("down", CONGESTION)], capture: None, points: 1 });
+        let mut add = |path: LabPath, loads: Vec<Vec<String>>, points: u32| {
+            runs.push(Run { path, loads, capture: None, points });
+        };
+        // P4's Android with its server, then Ubuntu with the same server: in turn at every round trip.
+        let loads = |controls: &str| vec![tcp("up", controls), tcp("down", CONGESTION), udp.clone()];
+        add(path(small, large, 0), loads(CONGESTIONS_AND_BBR), 6);
+        add(path(large, large, 0), loads(CONGESTIONS), 5);
+        add(path(small, large, LOSS_PPM), vec![tcp("up", CONGESTIONS_AND_BBR)], 3);
+        add(path(large, large, LOSS_PPM), vec![tcp("up", CONGESTIONS)], 2);
+        if Some(rtt_ms) == setup.rtts_ms.iter().copied().reduce(f64::min) {
+            // The equal pairs of figure 6; that of large ones is above.
+            let udp_up = setup.load(&["--udp", "--rate", &udp_rate.to_string(), "--direction", "up"]);
+            add(path(small, small, 0), vec![tcp("up", CONGESTION), udp_up], 2);
+        }
     }
-    for (server, name) in [(small, "small"), (large, "tenfold")] {
+    for (server, name) in [Some(small), Some(large), None].into_iter().zip(CAPTURES) {
+        let path = setup.path(RTT_OF_CAPTURES_MS, 0, large, large);
         runs.push(Run {
-            path: setup.path(RTT_OF_CAPTURES_MS, 0, large, server),
+            path: LabPath { server_receive_max_bytes: server, ..path },
             loads: vec![setup.once(&["--direction", "up", "--congestion", CONGESTION])],
             capture: Some(name),
             points: 1,
@@ -158,16 +167,20 @@ mod tests {
     #[test]
     fn every_round_trip_has_both_ways_both_maxima_and_loss() {
         let runs = runs(&setup(&RTTS_MS));
-        assert_eq!(runs.len(), 8 * 3 + 2);
-        assert_eq!(runs.iter().map(|run| run.points).sum::<u32>(), 8 * 10 + 2);
+        assert_eq!(runs.len(), 8 * 4 + 1 + 3);
+        assert_eq!(runs.iter().map(|run| run.points).sum::<u32>(), 8 * 16 + 2 + 3);
         for rtt_us in RTTS_MS.map(|ms| (ms * 1e3) as u64) {
-            let of: Vec<&Run> = runs.iter().filter(|r| r.path.rtt_us == rtt_us && r.capture.is_none()).collect();
+            let like = |r: &&Run| r.path.rtt_us == rtt_us && r.capture.is_none();
+            let of: Vec<&Run> = runs.iter().filter(like).filter(|r| r.points > 2 || r.path.loss_ppm > 0).collect();
             let maxima: Vec<_> = of.iter().map(|r| (r.path.client_receive_max_bytes, r.path.loss_ppm)).collect();
-            assert_eq!(maxima, [(Some(24_576), 0), (Some(24_576), 10_000), (Some(245_760), 0)]);
-            assert!(of.iter().all(|r| r.path.server_receive_max_bytes == Some(245_760)));
+            let (small, large) = (Some(24_576), Some(245_760));
+            assert_eq!(maxima, [(small, 0), (large, 0), (small, 10_000), (large, 10_000)]);
+            assert!(of.iter().all(|r| r.path.server_receive_max_bytes == large));
+            let equal = runs.iter().filter(like).filter(|r| r.path.server_receive_max_bytes == small).count();
+            assert_eq!(equal, usize::from(rtt_us == 0), "figure 6");
         }
         let guess_s: f64 = runs.iter().map(|run| run.guess_s(&setup(&RTTS_MS))).sum();
-        assert!((600.0..1_800.0).contains(&guess_s), "{guess_s}");
+        assert!((600.0..2_700.0).contains(&guess_s), "{guess_s}");
     }
 
     #[test]
@@ -178,7 +191,8 @@ mod tests {
             "--udp --rate 13750000 --direction up,down --time 2.5 --omit 1 --repeat 3"
         );
         let packets: Vec<_> = runs.iter().filter_map(|run| run.capture).collect();
-        assert_eq!(packets, ["small", "tenfold"]);
+        assert_eq!(packets, ["small", "tenfold", "own"]);
+        assert_eq!(runs.last().unwrap().path.server_receive_max_bytes, None);
         assert!(runs.last().unwrap().loads[0].join(" ").ends_with("--repeat 1"));
     }
 }

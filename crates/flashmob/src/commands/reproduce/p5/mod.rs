@@ -10,23 +10,25 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use flashmob_report::{Input, Report};
-use flashmob_results::Document;
+use flashmob_results::{Document, merge};
 
 use super::page::{Outcome, OutputArgs, nothing_measured};
-use super::runs::{self, Part};
+use super::runs::{self, Merged, Part};
 use crate::commands::trace::loop_fs::Kind;
 use crate::commands::words;
 use plan::{Place, Run, Setup};
 
-/// INSERTs of a setting and pairs of runs: for figures, and for a quick run. P5 made 10,000.
-const THOROUGH: (u64, u64) = (10_000, 3);
-const QUICK: (u64, u64) = (200, 2);
+/// INSERTs of a setting, P5's, and those of a quick run.
+const INSERTS: u64 = 10_000;
+const QUICK_INSERTS: u64 = 200;
+/// Rounds: the least with which rates of systems are judged.
+const ROUNDS: u64 = 3;
 
 /// P5's INSERTs: their rate per file system, their work in every layer, the writes that other settings avoid, and the
 /// effect of that (claims C18 to C21).
 ///
-/// As root, creates each file system on a loop device and removes it at the end; file systems that the kernel lacks
-/// are listed. Without root, measures a directory's own file system; data that only the kernel has is missing. Prints
+/// As root, creates each file system on a loop device and removes it at the end, all of them in turn, round after round;
+/// file systems that the kernel lacks are listed. Without root, measures a directory's own file system; data that only the kernel has is missing. Prints
 /// a table of the claims and writes a page with all figures.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -52,7 +54,7 @@ pub struct P5Args {
     /// Name of the file system on the page.
     #[arg(long, value_name = "NAME", requires = "folder")]
     label: Option<String>,
-    /// Quick run: 200 INSERTs of each setting, two pairs of runs.
+    /// Quick run: 200 INSERTs of each setting.
     #[arg(long)]
     quick: bool,
     /// INSERTs of each setting [default: 10,000, with --quick 200].
@@ -64,9 +66,9 @@ pub struct P5Args {
     /// Synchronous levels of the first file system: FULL is P5's; the other file systems use the first of the list.
     #[arg(long, value_name = "LIST", default_value = plan::LEVELS)]
     synchronous: String,
-    /// Pairs of runs with and without tracing, for rates and for the cost of tracing [default: 3, with --quick 2].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1000))]
-    pairs: Option<u64>,
+    /// Rounds over all systems, each with a pair of runs with and without tracing for the rates and the cost of tracing; 0: one round without.
+    #[arg(long, visible_alias = "pairs", value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u64).range(0..=1000))]
+    rounds: u64,
     #[command(flatten)]
     outputs: OutputArgs,
 }
@@ -93,44 +95,46 @@ impl P5Args {
 
 /// Measures, judges, and writes the page.
 pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
-    let (inserts, pairs) = if args.quick { QUICK } else { THOROUGH };
     let setup = Setup {
-        inserts: args.inserts.unwrap_or(inserts),
-        pairs: args.pairs.unwrap_or(pairs),
+        inserts: args.inserts.unwrap_or(if args.quick { QUICK_INSERTS } else { INSERTS }),
+        rounds: args.rounds,
         modes: args.journal.clone(),
         levels: args.synchronous.clone(),
     };
-    let runs = plan::runs(args.places());
+    let places = args.places();
+    let runs = plan::runs(&places, setup.rounds);
     let (stop, folder) = args.outputs.begin()?;
     let is_kept = args.outputs.save.is_some();
-    let place = args.outputs.save.as_deref().unwrap_or(folder.path());
-    let files = runs.iter().map(|run| runs::kept_file(place, &run.file())).collect::<anyhow::Result<Vec<PathBuf>>>()?;
+    let kept = args.outputs.save.as_deref().unwrap_or(folder.path());
+    // Systems by place: the rounds of each are one result.
+    let mut systems: Vec<(Place, Merged)> = Vec::new();
+    for place in places {
+        let file = runs::kept_file(kept, &place.file())?;
+        systems.push((place, Merged::new("p5", merge::traces, Some(file))));
+    }
     let one = |run: &Run, tick: &dyn Fn()| {
         let mut arguments = run.arguments(&setup);
         arguments.extend(args.label.iter().flat_map(|label| ["--label".to_string(), label.clone()]));
         let part = Part { arguments, words: runs::Run::words(run), well: &[], remedy: &|_| "" };
         part.measure(&folder.path().join("run.json"), &stop, tick)
     };
-    let (mut documents, mut missing, mut failure): (Vec<(PathBuf, Document)>, _, _) = (Vec::new(), Vec::new(), None);
-    let mut files = files.into_iter();
+    let (mut missing, mut failure): (Vec<String>, _) = (Vec::new(), None);
     runs::each(&runs, &setup, &stop, false, one, |run, outcome| {
-        let file = files.next().unwrap_or_default();
-        match outcome {
-            Ok(Some(mut document)) => {
-                document.preset = Some("p5".into());
-                runs::save(&file, &document)?;
-                documents.push((file, document));
-            }
-            Ok(None) => {}
-            // A kernel may lack a file system; it is an error if none is left.
-            Err(error) => {
+        let Some((place, merged)) = systems.iter_mut().find(|(place, _)| *place == run.place) else { return Ok(()) };
+        // A kernel may lack a file system; it is an error if none is left.
+        if let Err(error) = merged.take(outcome) {
+            if run.round == 0 {
                 log::error!("{}", words(&error));
-                missing.push(runs::Run::words(run));
-                failure = failure.take().or(Some(error));
+                missing.push(place.words());
             }
+            failure = failure.take().or(Some(error));
         }
         Ok(())
     })?;
+    let mut documents: Vec<(PathBuf, Document)> = Vec::new();
+    for (place, merged) in systems {
+        documents.extend(merged.end(stop.load(Ordering::Relaxed))?.map(|document| (kept.join(place.file()), document)));
+    }
     if documents.is_empty() {
         return failure.map_or_else(|| Ok(nothing_measured()), Err);
     }
@@ -143,7 +147,7 @@ pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
         how: format!("with {} INSERTs of each setting on {}", setup.inserts, systems.join(", ")),
         settings: serde_json::json!({
             "setting": if args.folder.is_some() { "folder" } else { "loop" }, "systems": systems, "missing": missing,
-            "inserts": setup.inserts, "pairs": setup.pairs, "quick": args.quick, "results": results,
+            "inserts": setup.inserts, "rounds": setup.rounds, "quick": args.quick, "results": results,
         }),
         void: 0,
         instead: "",
