@@ -254,7 +254,8 @@ fn c17_compares_results_as_well_and_says_what_is_missing() {
 
 /// UDP from this client to this server.
 fn is_udp(p: &Parameters, client: u64, server: u64) -> bool {
-    p.protocol == Protocol::Udp && (p.client_receive_max_bytes, p.server_receive_max_bytes) == (Some(client), Some(server))
+    p.protocol == Protocol::Udp
+        && (p.client_receive_max_bytes, p.server_receive_max_bytes) == (Some(client), Some(server))
 }
 
 #[test]
@@ -285,7 +286,9 @@ fn c24_says_what_is_missing() {
     };
     let equal = |p: &Parameters| p.client_receive_max_bytes == p.server_receive_max_bytes;
     assert!(missing(&|p| !equal(p)).contains("no two hosts had the same"));
-    assert!(missing(&|p| !equal(p) || p.client_receive_max_bytes != Some(SMALL)).contains("a quarter of another pair's"));
+    assert!(
+        missing(&|p| !equal(p) || p.client_receive_max_bytes != Some(SMALL)).contains("a quarter of another pair's")
+    );
     assert!(missing(&|p| !is_udp(p, SMALL, SMALL)).contains("UDP up with receive maxima of 32 KiB (client)"));
 }
 
@@ -304,13 +307,19 @@ fn c25_wants_udp_received_alike_and_sent_differently_at_every_round_trip() {
         assert_eq!(c25(&udp(client, Direction::Down, at, 0.92)), Holds);
         assert_eq!(c25(&udp(client, Direction::Down, at, 0.90)), DoesNotHold, "{client} receives less at {at} ms");
     }
-    let finding = found("C25", vec![networked(bent(|p, way| {
-        if is_udp(p, SMALL, TENFOLD) && way == Direction::Up { 1.0 / 0.85 } else { 1.0 }
-    }))]);
+    let finding = found(
+        "C25",
+        vec![networked(bent(
+            |p, way| {
+                if is_udp(p, SMALL, TENFOLD) && way == Direction::Up { 1.0 / 0.85 } else { 1.0 }
+            },
+        ))],
+    );
     let finding = finding.unwrap();
     assert_eq!(finding.verdict, DoesNotHold);
     assert!(finding.numbers.contains("both hosts are the same system here"), "{}", finding.numbers);
-    let only_small = p4(as_in_p4).into_iter().filter(|p| p.parameters.client_receive_max_bytes == Some(SMALL)).collect();
+    let only_small =
+        p4(as_in_p4).into_iter().filter(|p| p.parameters.client_receive_max_bytes == Some(SMALL)).collect();
     assert!(verdict("C25", only_small).unwrap_err().contains("two receive maxima of the client"));
 }
 

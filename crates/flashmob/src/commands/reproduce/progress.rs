@@ -59,6 +59,13 @@ impl Progress {
         }
     }
 
+    /// A run is left out.
+    pub fn skip(&self, guess_s: f64) {
+        let mut state = self.state.borrow_mut();
+        state.begun += 1;
+        state.all_s -= guess_s;
+    }
+
     /// Updates the line.
     pub fn tick(&self) {
         if self.on_terminal && self.state.borrow().drawn.elapsed() >= DRAW_EVERY {

@@ -21,13 +21,14 @@ pub trait Run {
     fn guess_s(&self, setup: &Self::Setup) -> f64;
 }
 
-/// Measures all `runs` until `stop` is set. `measure` gets a function to call ten times a second; `take` gets its result, after the
+/// Measures all `runs` that are wanted when their turn comes, until `stop` is set. `measure` gets a function to call ten times a second; `take` gets its result, after the
 /// progress line was removed, and may stop with an error.
 pub fn each<R: Run, T>(
     runs: &[R],
     setup: &R::Setup,
     stop: &AtomicBool,
     is_virtual: bool,
+    is_wanted: impl Fn(&R) -> bool,
     mut measure: impl FnMut(&R, &dyn Fn()) -> T,
     mut take: impl FnMut(&R, T) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -36,6 +37,10 @@ pub fn each<R: Run, T>(
     for (run, guess_s) in runs.iter().zip(guesses_s) {
         if stop.load(Ordering::Relaxed) {
             break;
+        }
+        if !is_wanted(run) {
+            progress.skip(guess_s);
+            continue;
         }
         progress.begin(run.words(), guess_s);
         let outcome = measure(run, &|| progress.tick());

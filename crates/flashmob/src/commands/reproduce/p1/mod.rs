@@ -164,7 +164,7 @@ fn measure(
     one: impl FnMut(&Run, &dyn Fn()) -> anyhow::Result<Option<Document>>,
 ) -> anyhow::Result<Option<Document>> {
     let mut merged = Merged::new("p1", merge::clusters, kept);
-    runs::each(runs, setup, stop, setup.place == Place::Simulator, one, |_, outcome| merged.take(outcome))?;
+    runs::each(runs, setup, stop, setup.place == Place::Simulator, |_| true, one, |_, outcome| merged.take(outcome))?;
     merged.end(stop.load(Ordering::Relaxed))
 }
 

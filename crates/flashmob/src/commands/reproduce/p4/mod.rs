@@ -201,22 +201,30 @@ fn measure(
     };
     let mut merged = Merged::new("p4", merge::nets, Some(files.net.clone()));
     let mut captures = Vec::new();
-    runs::each(runs, setup, stop, false, one, |run, outcome| {
-        let was_late = was_late(&outcome);
-        let Some(capture) = capture_of(run) else { return merged.take(outcome) };
-        // The load of a capture is not a point of the sweep, because the capture affects it.
-        merged.take(outcome.map(|_| None))?;
-        if capture.save.exists() {
-            let mut document = read::file(&capture.save)?;
-            document.warnings.push(in_lab::modelled());
-            if was_late {
-                document.warnings.push(Warning::new(Code::Late, LATE));
+    runs::each(
+        runs,
+        setup,
+        stop,
+        false,
+        |_| true,
+        one,
+        |run, outcome| {
+            let was_late = was_late(&outcome);
+            let Some(capture) = capture_of(run) else { return merged.take(outcome) };
+            // The load of a capture is not a point of the sweep, because the capture affects it.
+            merged.take(outcome.map(|_| None))?;
+            if capture.save.exists() {
+                let mut document = read::file(&capture.save)?;
+                document.warnings.push(in_lab::modelled());
+                if was_late {
+                    document.warnings.push(Warning::new(Code::Late, LATE));
+                }
+                document.preset = Some("p4".into());
+                runs::save(&capture.save, &document)?;
+                captures.push((capture.save, document));
             }
-            document.preset = Some("p4".into());
-            runs::save(&capture.save, &document)?;
-            captures.push((capture.save, document));
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     Ok((merged.end(stop.load(Ordering::Relaxed))?, captures))
 }

@@ -4,6 +4,7 @@
 
 mod plan;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -112,21 +113,22 @@ pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
         let file = runs::kept_file(kept, &place.file())?;
         systems.push((place, Merged::new("p5", merge::traces, Some(file))));
     }
+    // Systems that this kernel lacks, or that cannot be measured for another reason.
+    let missing = RefCell::new(Vec::<Place>::new());
     let one = |run: &Run, tick: &dyn Fn()| {
         let mut arguments = run.arguments(&setup);
         arguments.extend(args.label.iter().flat_map(|label| ["--label".to_string(), label.clone()]));
         let part = Part { arguments, words: runs::Run::words(run), well: &[], remedy: &|_| "" };
         part.measure(&folder.path().join("run.json"), &stop, tick)
     };
-    let (mut missing, mut failure): (Vec<String>, _) = (Vec::new(), None);
-    runs::each(&runs, &setup, &stop, false, one, |run, outcome| {
+    let mut failure = None;
+    let is_wanted = |run: &Run| !missing.borrow().contains(&run.place);
+    runs::each(&runs, &setup, &stop, false, is_wanted, one, |run, outcome| {
         let Some((place, merged)) = systems.iter_mut().find(|(place, _)| *place == run.place) else { return Ok(()) };
-        // A kernel may lack a file system; it is an error if none is left.
+        // It is an error only if no system is left.
         if let Err(error) = merged.take(outcome) {
-            if run.round == 0 {
-                log::error!("{}", words(&error));
-                missing.push(place.words());
-            }
+            log::error!("{}", words(&error));
+            missing.borrow_mut().push(place.clone());
             failure = failure.take().or(Some(error));
         }
         Ok(())
@@ -146,7 +148,8 @@ pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
         report: Report::new(documents.into_iter().map(|(path, document)| Input { path, document }).collect()),
         how: format!("with {} INSERTs of each setting on {}", setup.inserts, systems.join(", ")),
         settings: serde_json::json!({
-            "setting": if args.folder.is_some() { "folder" } else { "loop" }, "systems": systems, "missing": missing,
+            "setting": if args.folder.is_some() { "folder" } else { "loop" }, "systems": systems,
+            "missing": missing.into_inner().iter().map(Place::words).collect::<Vec<_>>(),
             "inserts": setup.inserts, "rounds": setup.rounds, "quick": args.quick, "results": results,
         }),
         void: 0,
