@@ -41,7 +41,7 @@ PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cp
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth figures test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -172,6 +172,14 @@ bench-lab: deps-lab build ## flashmob beside one nbdkit for each node over a mod
 bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's work, memory; table and figure, 2 minutes
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-growth
 	@$(dir $(BINARY))bench-growth $(if $(QUICK),--rounds 1) $(ARGS)
+
+figures: deps-lab build ## docs/figures.md: the papers' figures from the simulator, models, the lab and this machine (root, 15 minutes)
+	@rm -rf target/figures docs/figures && mkdir -p target/figures
+	@cd target/figures && $(abspath $(BINARY)) reproduce p1 --in simulator --save results -o p1.html
+	@cd target/figures && $(abspath $(BINARY)) reproduce p3 --save results -o p3.html
+	@cd target/figures && $(abspath $(BINARY)) reproduce p4 --quick --save results -o p4.html
+	@cd target/figures && $(abspath $(BINARY)) reproduce p5 --quick --systems ext4,xfs --journal DELETE --synchronous FULL --save results -o p5.html
+	@$(BINARY) -q report target/figures/results/*.json -o target/figures/all.html --figures docs/figures.md
 
 test-mmc: deps-vm build ## flashmob trace on a real MMC driver: Debian's kernel and an emulated SD card in a virtual machine, 1 minute
 	@tests/mmc/run

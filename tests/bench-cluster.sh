@@ -43,6 +43,7 @@ holds 'k = 10 takes fewer and larger packets for each request than k = 1' \
     'def one(k): [.measurement.points[] | select(.parameters == (.parameters + {nodes: 3, links: 1, batch: {fixed: k}})) | .repetitions[] | {p: ((.packets.sent + .packets.received) / .requests), b: ((.packets.bytes_sent + .packets.bytes_received) / (.packets.data_sent + .packets.data_received))}];
      (one(1) | map(.p) | min) > 1.5 * (one(10) | map(.p) | max) and (one(10) | map(.b) | min) > (one(1) | map(.b) | max)'
 holds 'processor time of the gateway is told' 'all(.measurement.points[].repetitions[]; .gateway_cpu_s > 0 and .gateway_cpu_s < 2 * .elapsed_s)'
+holds 'extents that were never written are named' '.warnings | map(select(.code == "not_allocated")) | length == 1 and (.[0].message | test("48 MiB of the 48 MiB of the extents were never written.*nbdcopy"))'
 holds 'it was a real network, with nothing modelled' '.measurement.setting == "network" and .measurement.air == null and .measurement.flash == null and .measurement.extent_bytes == 16777216'
 
 "$FLASHMOB" bench cluster --config "$CONFIG" --time 0.2 --repeat 2 --save "$DIR/saved.json" --label 'three tablets' >"$DIR/table" 2>"$DIR/table.log"
@@ -80,11 +81,19 @@ holds 'the configuration may come from the environment' '.measurement.points[0].
 sed "s|^address = \"${ADDR[node2]}\"|address = \"127.0.0.1:9\"|" "$CONFIG" >"$DIR/dead.toml"
 refused 'a node that is not there' '127.0.0.1:9: no link' "$FLASHMOB" bench cluster --config "$DIR/dead.toml" --time 0.2
 
+for i in 0 1 2; do
+    stop "node$i"
+    dd if=/dev/zero of="$DATA_DIR/node$i.img" bs=1M count=16 conv=notrunc status=none
+    run_node "node$i"
+done
+cluster 0 --config "$CONFIG" --time 0.3
+holds 'extents that were written are not' '[.warnings[].code] | index("not_allocated") | not'
+
 nodes --no-io
 cluster 0 --config "$CONFIG" --aggregate 1,100 --time 0.3
 holds 'nodes without I/O are noticed' 'all(.measurement.points[]; .parameters.no_io) and any(.warnings[]; .message | test("add --no-io"))'
 cluster 0 --config "$CONFIG" --no-io --time 0.3
-holds 'and expected with --no-io' 'all(.measurement.points[]; .parameters.no_io) and (any(.warnings[]; .message | test("add --no-io")) | not)'
+holds 'and expected with --no-io' 'all(.measurement.points[]; .parameters.no_io) and (any(.warnings[]; .code == "not_allocated" or (.message | test("add --no-io"))) | not)'
 
 nodes --model nexus7-emmc --admin 127.0.0.1:0
 cluster 0 --config "$CONFIG" --nodes 1,3 --time 1
@@ -114,7 +123,7 @@ while True:
     answer = {"nodes": 3, "air": {"profile": "11n-2014", "description": "d", "gateway": "wired", "cells": 1},
               "flash": {"profile": "nexus7-emmc", "description": "d", "limits": []}, "extent_bytes": 16 << 20,
               "counters": counters | {"busy_ns": 250_000_000 * count}, "elapsed_ns": 1_000_000_000 * count, "is_late": sys.argv[2] == "late",
-              "lateness": {"p50_us": 1.0, "p99_us": 2.0, "max_us": 3.0, "late_fraction": 0.0}}
+              "lateness": {"p50_us": 1.0, "p99_us": 2.0, "max_us": 3.0, "late_fraction": 0.5 if sys.argv[2] == "late" else 0.0}}
     connection.sendall((json.dumps(answer) + "\n").encode())
     connection.close()
     print(word, file=sys.stderr, flush=True)

@@ -77,3 +77,6 @@ refused 'a directory that does not exist' 'no/such/place' "$FLASHMOB" node --dat
 refused 'a new file without a size' 'size' "$FLASHMOB" node --data "$DIR/new.img" --listen 127.0.0.1:0
 start_node taken 1MiB
 refused 'an address in use' "${ADDR[taken]}" "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen "${ADDR[taken]}"
+refused 'an admin address in use' "${ADDR[taken]}.*--admin" "$FLASHMOB" node --data "$DIR/n.img" --size 1MiB --listen 127.0.0.1:0 --admin "${ADDR[taken]}"
+[ -z "$(find "$DIR" -maxdepth 1 -name 'n.img*')" ] || fail 'a refused node left a new extent behind'
+pass 'a refused node leaves no new extent behind'

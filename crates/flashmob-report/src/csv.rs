@@ -55,7 +55,7 @@ const CLUSTERS: &[Fields] = &[
     ("", "", "point"),
     ("/parameters", "", "nodes links"),
     ("", "", "batch"),
-    ("/parameters", "", "block_bytes read_percent outstanding no_io"),
+    ("/parameters", "", "order block_bytes read_percent outstanding no_io"),
     ("", "", "repetition"),
     ("/measured", "", "is_void begin_s elapsed_s requests bytes errors requests_per_second"),
     ("/measured/batches", "batches_", "sent pieces replies"),

@@ -66,7 +66,7 @@ pub(crate) fn pictures(entries: &[Entry]) -> Result<Vec<Picture>, Error> {
     for section in crate::plots::sections(entries) {
         for (name, draw) in &section.figures {
             let figure = draw(pictures.len())?;
-            let svg = alone(&figure, WIDTH);
+            let svg = without_tooltips(&alone(&figure, WIDTH));
             let (section, words) = (section.heading, section.words);
             pictures.push(Picture { section, words, name: name.clone(), caption: figure.caption, svg });
         }
@@ -76,19 +76,19 @@ pub(crate) fn pictures(entries: &[Entry]) -> Result<Vec<Picture>, Error> {
     for (time_ns, section, words) in [
         (
             WINDOW_NS,
-            "Operations in turn",
+            "Consecutive operations",
             "P5, figures 2 to 4: time across, layers down, several INSERTs one after the other.",
         ),
         (
             WIDE_NS,
-            "Phases of operations",
+            "Consecutive operations, longer",
             "P5, figure 5: the same over a longer time, in which dense and sparse phases show.",
         ),
     ] {
         for (entry, run) in &runs {
             let Some(figure) = window(run, time_ns, pictures.len()) else { continue };
             let name = format!("{} · {}", entry.name, words::plain(&run.name, 60));
-            let svg = alone(&figure, crate::figure::timeline::WIDTH);
+            let svg = without_tooltips(&alone(&figure, crate::figure::timeline::WIDTH));
             pictures.push(Picture { section, words, name, svg, caption: figure.caption });
         }
     }
@@ -100,6 +100,14 @@ pub(crate) fn pictures(entries: &[Entry]) -> Result<Vec<Picture>, Error> {
 pub fn timeline(run: &Run, operation: u64) -> Option<String> {
     let operation = run.timeline.operations.iter().find(|of| of.number == operation)?;
     Some(alone(&crate::page::timeline(run, operation, 0), crate::figure::timeline::WIDTH))
+}
+
+/// The drawing without the titles of its marks: a document shows it as an image, which has no tooltips. The title of the whole, which has an id, stays.
+fn without_tooltips(svg: &str) -> String {
+    let mut parts = svg.split("<title>");
+    let mut text = parts.next().unwrap_or_default().to_string();
+    text.extend(parts.filter_map(|part| part.split_once("</title>")).map(|(_, rest)| rest));
+    text
 }
 
 /// A figure with the page's colours and background.
@@ -137,6 +145,7 @@ mod tests {
                 parsed.root_element().attribute("width").is_some()
                     || parsed.root_element().attribute("viewBox").is_some()
             );
+            assert!(!picture.svg.contains("<title>") && picture.svg.contains("<title id="));
             assert!(picture.svg.contains("--s0:") && !picture.section.is_empty() && !picture.name.is_empty());
         }
     }

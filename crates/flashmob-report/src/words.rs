@@ -1,6 +1,6 @@
 //! Numbers, units and names for the page. Formatting is that of `flashmob-text`.
 
-use flashmob_results::cluster::{self, Batch};
+use flashmob_results::cluster::{self, Batch, Order};
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters};
 use flashmob_results::latency::Latency;
 use flashmob_results::net::{self, Protocol};
@@ -92,20 +92,24 @@ pub fn parameters(p: &Parameters) -> String {
     text
 }
 
-/// The combination of a cluster in short: `8 nodes, 4 links, k=10, read 1 B`.
+/// The combination of a cluster in short: `8 nodes, 4 links, k=10, read 1 B`, `8 nodes, 4 links, k=10, read 1 B, order of arrival`.
 pub fn combination(p: &cluster::Parameters) -> String {
     let what = match p.read_percent {
         all if all >= 100.0 => "read".to_string(),
         none if none <= 0.0 => "write".to_string(),
         part => format!("read {} %, write the rest,", number(part)),
     };
+    let how = match p.order {
+        _ if p.no_io => ", without I/O",
+        Some(Order::Arrival) => ", order of arrival",
+        Some(Order::Sorted) | None => "",
+    };
     format!(
-        "{}, {}, {}, {what} {}{}",
+        "{}, {}, {}, {what} {}{how}",
         plural(u64::from(p.nodes), "node"),
         plural(u64::from(p.links), "link"),
         batch(p.batch),
-        bytes(u64::from(p.block_bytes)),
-        if p.no_io { ", without I/O" } else { "" }
+        bytes(u64::from(p.block_bytes))
     )
 }
 
@@ -207,6 +211,14 @@ mod tests {
         assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
         assert_eq!(date(1_790_000_000), "2026-09-21 14:13 UTC");
         assert_eq!(date(u64::MAX), format!("{} s after 1970", u64::MAX));
+    }
+
+    #[test]
+    fn combinations_of_a_cluster_tell_the_order_of_arrival() {
+        let sorted = crate::tests::cluster_builder::parameters(8, 4, Batch::Fixed(10));
+        assert_eq!(combination(&sorted), "8 nodes, 4 links, k=10, read 1 B");
+        let arrival = cluster::Parameters { order: Some(Order::Arrival), ..sorted };
+        assert_eq!(combination(&arrival), "8 nodes, 4 links, k=10, read 1 B, order of arrival");
     }
 
     #[test]

@@ -398,6 +398,9 @@ pub struct Command {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AfterLastWrite {
+    /// Runs whose sums these are: 1, or more where rounds were merged.
+    #[serde(default = "one")]
+    pub rounds: u64,
     /// Operations that it is about: those with such a write, and with another operation right after them.
     pub operations: u64,
     /// The sum of their times from the begin until the last write to the database had returned.
@@ -413,12 +416,17 @@ pub struct AfterLastWrite {
     pub commands_after: Option<u64>,
 }
 
+fn one() -> u64 {
+    1
+}
+
 impl AfterLastWrite {
     /// Those of two runs; commands only if both saw them.
     #[must_use]
     pub fn and(self, other: AfterLastWrite) -> AfterLastWrite {
         let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         AfterLastWrite {
+            rounds: self.rounds.saturating_add(other.rounds),
             operations: self.operations.saturating_add(other.operations),
             before_ns: self.before_ns.saturating_add(other.before_ns),
             journal_ns: self.journal_ns.saturating_add(other.journal_ns),

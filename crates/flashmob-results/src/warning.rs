@@ -34,6 +34,8 @@ pub enum Code {
     FewSamples,
     /// The file is smaller than memory.
     SmallFile,
+    /// Parts of what was read were never written: holes, which are answered without the disk.
+    NotAllocated,
     /// A scheduler could not be set, or not be put back.
     Scheduler,
     /// Requests failed.

@@ -26,7 +26,7 @@ impl fmt::Display for SizeError {
             SizeError::Malformed(text) => {
                 write!(f, "'{text}' is not a size; write a number and a unit, such as 512, 64KiB, 10GiB or 1.5TB")
             }
-            SizeError::TooLarge(text) => write!(f, "'{text}' is too large: a size is less than 8EiB"),
+            SizeError::TooLarge(text) => write!(f, "'{text}' is too large: a size is less than 8 EiB"),
         }
     }
 }

@@ -63,9 +63,9 @@ pub struct RunParts {
     pub warnings: Vec<Warning>,
 }
 
-/// A run with all totals, and an excerpt with the operations of these numbers.
+/// A run with all totals, and an excerpt with the operations of these numbers and with these neighbours.
 #[must_use]
-pub fn run(timeline: &Timeline, parts: RunParts, excerpt_operations: &[u64]) -> Run {
+pub fn run(timeline: &Timeline, parts: RunParts, excerpt_operations: &[u64], neighbours: &[u64]) -> Run {
     let operations = operations(timeline, &parts.operation);
     let mut warnings = parts.warnings;
     warnings.extend(lost(&parts.losses));
@@ -83,7 +83,7 @@ pub fn run(timeline: &Timeline, parts: RunParts, excerpt_operations: &[u64]) -> 
         handovers: handovers(timeline),
         files: files(timeline),
         commands: commands(timeline),
-        timeline: excerpt(timeline, excerpt_operations),
+        timeline: excerpt(timeline, excerpt_operations, neighbours),
         after_last_write: after_last_write(timeline),
         warnings,
     }

@@ -57,8 +57,11 @@ pub(super) fn make_with(
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
     };
-    if !directory.exists() {
-        return Err(BenchFileError::NoDirectory(directory));
+    match directory.try_exists() {
+        Ok(true) => {}
+        Ok(false) => return Err(BenchFileError::NoDirectory(directory)),
+        // It may exist, in a directory that cannot be searched.
+        Err(error) => return Err(io_error(path, "create", error)),
     }
     let mut making = Making { path, directory, size_bytes };
     let partial = Partial::create(path, &making.directory, may_be_nameless)?;

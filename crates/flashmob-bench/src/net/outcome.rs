@@ -27,7 +27,7 @@ pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: boo
             omitted_errors: Some(omitted.lost),
             packets: udp.sent + omitted.sent,
             omitted_packets: Some(omitted.sent),
-            begin_s: count.silent.as_secs_f64().min(elapsed_s),
+            begin_s: begin_s(count.silent, elapsed_s),
             end_s: elapsed_s,
         }
     });
@@ -49,6 +49,12 @@ pub(super) fn results(counted: &Counted, parameters: &Parameters, is_client: boo
         streams: streams.collect(),
         flashmob: Some(Extension { version: env!("CARGO_PKG_VERSION").into(), streams: extension.collect() }),
     }
+}
+
+/// When a receiver's time begins: with the first datagram that arrived, because a path's delay is no time of transfer. At most half of the time is left out:
+/// one datagram at the very end is no rate.
+fn begin_s(silent: Duration, elapsed_s: f64) -> f64 {
+    silent.as_secs_f64().min(elapsed_s / 2.0)
 }
 
 /// Upward streams come first.
@@ -212,6 +218,12 @@ fn answers(sides: &[Sides], elapsed_s: f64) -> Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_receiver_s_time_begins_with_the_first_datagram() {
+        let after_ms = |ms| begin_s(Duration::from_millis(ms), 1.0);
+        assert_eq!([0, 128, 500, 501, 5_000].map(after_ms), [0.0, 0.128, 0.5, 0.5, 0.5]);
+    }
 
     #[test]
     fn datagrams_that_are_lost_behind_the_last_that_came_are_lost() {

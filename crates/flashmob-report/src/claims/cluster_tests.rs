@@ -121,6 +121,8 @@ fn c5_is_fitted_over_the_model_that_was_fitted_to_it() {
     assert_eq!(of("11n-2014", Attachment::Wireless, 1_000.0), DoesNotHold);
     assert_eq!(of("11n-2014", Attachment::Wired, 5_000.0), Holds);
     assert_eq!(of("11n-2014,ampdu=16", Attachment::Wireless, 5_000.0), Holds);
+    assert_eq!(of("11n-2014,ampdu=64,loss=1%", Attachment::Wireless, 5_000.0), Fitted);
+    assert_eq!(of("11n", Attachment::Wireless, 5_000.0), Holds);
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn one_repetition_of_a_point_is_too_few() {
     points[1] = Point::new(points[1].parameters.clone(), points[1].repetitions[..1].to_vec(), Some(LIMIT));
     let finding = found("C5", points.clone()).unwrap();
     assert_eq!(finding.verdict, TooFewRepetitions);
-    assert!(finding.numbers.ends_with("(1 repetition at some points, 2 needed)"), "{}", finding.numbers);
+    assert!(finding.numbers.ends_with("(1 repetition of the least repeated point, 2 needed)"), "{}", finding.numbers);
     // Void ones do not count.
     let mut two = point(parameters(8, 8, K1), 5_000.0).repetitions[..2].to_vec();
     points[1] = Point::new(points[1].parameters.clone(), two.clone(), Some(LIMIT));

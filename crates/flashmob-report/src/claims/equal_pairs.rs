@@ -67,7 +67,7 @@ fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
     let over = udp.iter().zip(&tcp).map(|(udp, tcp)| median(udp) / median(tcp)).fold(f64::INFINITY, f64::min);
     let holds = apart(&tcp) <= 1.0 + DIFFERENCE_MIN && apart(&udp) <= 1.0 + DIFFERENCE_MIN && over >= UDP_OVER_TCP_MIN;
     let numbers = format!(
-        "RTT {}: TCP {} ({} both), {} ({} both), mixed {} and {}, {} times apart; UDP {} and {}",
+        "RTT {}: TCP {} ({} both), {} ({} both), mixed {} and {}: they differ by a factor of {}; UDP {} and {}",
         words::time_ms(least),
         speed(&tcp[0]),
         words::bytes(*small),

@@ -7,7 +7,7 @@
 
 use super::traces::{Insert, each_hardware, told};
 use super::{Definition, Finding, Missing, REPETITIONS_MIN};
-use crate::inserts::{rate, rates};
+use crate::inserts::rate;
 use crate::words;
 use flashmob_results::trace::AfterLastWrite;
 
@@ -29,6 +29,8 @@ pub(super) const CLAIM: Definition = Definition {
 
 /// Means over the inserts of one system.
 struct Means {
+    /// How many runs they are of.
+    rounds: usize,
     journal_ns: f64,
     before_ns: f64,
     after_ns: f64,
@@ -37,7 +39,7 @@ struct Means {
 
 fn means(insert: &Insert) -> Result<Means, Missing> {
     let sum = insert.run.after_last_write.filter(|sum| sum.operations > 0);
-    let AfterLastWrite { operations, before_ns, journal_ns, after_ns, commands_after, .. } =
+    let AfterLastWrite { rounds, operations, before_ns, journal_ns, after_ns, commands_after, .. } =
         sum.ok_or("no write to the database was seen within an insert")?;
     let each = |value: u64| value as f64 / operations as f64;
     let commands_after = commands_after.ok_or("the driver's commands were not seen")?;
@@ -45,6 +47,7 @@ fn means(insert: &Insert) -> Result<Means, Missing> {
         return Err("no insert wrote to its journal twice".into());
     }
     Ok(Means {
+        rounds: usize::try_from(rounds).unwrap_or(usize::MAX),
         journal_ns: each(journal_ns),
         before_ns: each(before_ns),
         after_ns: each(after_ns),
@@ -92,6 +95,6 @@ fn judged(group: &[Insert]) -> Result<Finding, Missing> {
     let mut entries = vec![slow.at, fast.at];
     entries.sort_unstable();
     entries.dedup();
-    let least = rates(slow.run).len().min(rates(fast.run).len());
+    let least = slow_has.rounds.min(fast_has.rounds);
     Ok(Finding::of_runs(&entries, holds, numbers, &[slow.run, fast.run]).needing(REPETITIONS_MIN, Some(least)))
 }

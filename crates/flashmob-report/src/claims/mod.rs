@@ -3,7 +3,7 @@
 //! One file for each claim: its module comment gives the criterion and the reason for each tolerance. All go by medians over the
 //! repetitions, of which each point needs two or more (more where a claim says so) for a verdict; "differ" and "faster" mean more than 10 % and apart from the repetitions' spread (Mann-Whitney at p < 0.05
 //! with four repetitions or more on both sides, disjoint ranges with fewer). Reads from a warm page cache, writes, and requests with
-//! a depth above 1 are ignored (except in C13, which is about the device below). Claims about clusters (C4 to C9) have limits of their own; void repetitions are
+//! a depth above 1 are ignored (except in C13, which is about the device below). Claims about clusters (C4 to C9, C22, C23) have limits of their own; void repetitions are
 //! ignored. A claim without a measurement neither holds nor fails.
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ use crate::{sweep, ways, words};
 pub enum Verdict {
     /// It holds as in the paper.
     Holds,
-    /// It holds, over a model one of whose parameters was chosen so that it does: it predicts nothing.
+    /// It holds, over a model one of whose parameters was chosen so that it does: no evidence.
     Fitted,
     /// It was measured and does not hold.
     DoesNotHold,
@@ -135,6 +135,22 @@ pub struct Claim {
     pub without: Vec<usize>,
     /// Results of clusters and networks that have too little on it, as positions among the entries, and what they lack.
     pub lacking: Vec<(usize, String)>,
+}
+
+impl Claim {
+    /// The verdict over all findings: failing if one fails, else undecided if one is, fitted if all are. `None`: it was not measured.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        let any = |verdict: Verdict| self.findings.iter().any(|finding| finding.verdict == verdict);
+        let by_weight = [Verdict::DoesNotHold, Verdict::TooFewRepetitions, Verdict::Holds, Verdict::Fitted];
+        by_weight.into_iter().find(|verdict| any(*verdict))
+    }
+
+    /// True if it was measured with enough repetitions for a verdict.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.verdict().is_some_and(|verdict| verdict != Verdict::TooFewRepetitions)
+    }
 }
 
 /// A claim before it is judged. Texts are empty where there is nothing to say.
@@ -334,7 +350,7 @@ impl Finding {
         Finding { entries: pair.to_vec(), ..Finding::new(0, holds, numbers, warnings) }
     }
 
-    /// Traced runs have no repetitions.
+    /// Counts of calls, and times of single runs, are judged without repetitions; C18 and C20 ask for rounds themselves.
     fn of_runs(entries: &[usize], holds: bool, numbers: String, runs: &[&Run]) -> Finding {
         let warnings = runs.iter().map(|run| run.warnings.as_slice());
         Finding { entries: entries.to_vec(), ..Finding::new(0, holds, numbers, warnings) }
@@ -356,7 +372,7 @@ impl Finding {
             Some(least) if least < wanted => Finding {
                 verdict: Verdict::TooFewRepetitions,
                 numbers: format!(
-                    "{} ({} at some points, {wanted} needed)",
+                    "{} ({} of the least repeated point, {wanted} needed)",
                     self.numbers,
                     words::plural(least as u64, "repetition")
                 ),

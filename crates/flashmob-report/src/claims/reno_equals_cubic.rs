@@ -26,7 +26,7 @@ pub(super) const CLAIM: Definition = Definition {
     source: "P4, Fig. 9, 10",
     words: "reno and cubic do not differ visibly here; loss at a long round trip lowers both.",
     short: "reno ≈ cubic; loss lowers both",
-    criterion: "One TCP connection: without loss reno and cubic within 10 %, or not apart from their repetitions' spread, at every RTT; with loss within 25 % of each other on average over the RTTs, three repetitions or more of each; at the greatest RTT (16 ms or more) loss leaves three quarters or less of each.",
+    criterion: "One TCP connection: without loss reno and cubic within 10 %, three repetitions or more everywhere, or not apart from their repetitions' spread, at every RTT; with loss within 25 % of each other on average over the RTTs; at the greatest RTT (16 ms or more) loss leaves three quarters or less of each.",
     paper: "no visible difference; both fall with loss at a high RTT (no figures in the text)",
     judge: |entries| each(entries, judged),
     ..Definition::NETWORK

@@ -25,22 +25,36 @@ pub(super) const CLAIM: Definition = Definition {
     criterion: "k = 1, the best of all links (up to 8 at least): no rate more than 3 % below that of any fewer nodes, the most nodes do at least 10 % more than one, and each of them less than 90 % of its own limit.",
     paper: "grows with n; each node below its 2,100/s for n of 2 and more, with up to 32 links",
     judge: |entries| {
-        let Judged { mut findings, missing } = each(entries, false, judged);
-        for finding in findings.iter_mut().filter(|f| f.verdict == Verdict::Holds) {
-            if finding.entries.iter().any(|at| entries.get(*at).is_some_and(is_fitted)) {
-                finding.verdict = Verdict::Fitted;
-            }
-        }
-        Judged { findings, missing }
+        let mut judged = each(entries, false, judged);
+        mark_fitted(entries, &mut judged);
+        judged
     },
     ..Definition::CLUSTER
 };
+
+/// The profile that was fitted, and the parameter that was chosen for it; written out it is the same.
+const FITTED_AIR: &str = "11n-2014";
+const FITTED_AMPDU: &str = "ampdu=64";
 
 /// Over the model of P1's air, with the gateway where P1 had it, the frames in one transmission were chosen so that this claim holds
 /// (`docs/models.md`); nothing else of the model was fitted.
 fn is_fitted(entry: &Entry) -> bool {
     let air = entry.cluster().and_then(|cluster| cluster.air.as_ref());
-    air.is_some_and(|air| air.profile == "11n-2014" && air.gateway == Attachment::Wireless)
+    air.is_some_and(|air| {
+        let mut parts = air.profile.split(',').map(str::trim);
+        let is_fitted =
+            parts.next() == Some(FITTED_AIR) && parts.all(|part| !part.starts_with("ampdu") || part == FITTED_AMPDU);
+        is_fitted && air.gateway == Attachment::Wireless
+    })
+}
+
+/// What holds over the model that was fitted to this figure is fitted.
+pub(super) fn mark_fitted(entries: &[Entry], judged: &mut Judged) {
+    for finding in judged.findings.iter_mut().filter(|f| f.verdict == Verdict::Holds) {
+        if finding.entries.iter().any(|at| entries.get(*at).is_some_and(is_fitted)) {
+            finding.verdict = Verdict::Fitted;
+        }
+    }
 }
 
 fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {

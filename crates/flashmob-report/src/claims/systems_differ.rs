@@ -63,7 +63,7 @@ fn of_group(group: &[Insert]) -> Finding {
         return finding;
     }
     let numbers = format!(
-        "{}; repetitions of one system differ {} times: too unlike to judge",
+        "{}; repetitions of one system differ by a factor of {}, which is too much for a verdict",
         finding.numbers,
         words::number(unlike)
     );

@@ -9,9 +9,16 @@ use crate::tests::builder::{
     document, flat_after_four, grid, modelled, parameters, pattern, point, random, report, scheduler, steady,
 };
 
-fn findings(id: &str, documents: Vec<Document>) -> Vec<Finding> {
+fn findings(id: &str, mut documents: Vec<Document>) -> Vec<Finding> {
+    if id == "C2" {
+        documents.iter_mut().for_each(on_a_tablet);
+    }
     let claims = report(documents).claims();
     claims.into_iter().find(|claim| claim.id == id).unwrap().findings
+}
+
+fn on_a_tablet(document: &mut Document) {
+    document.device.system = Some("Android 5.1".into());
 }
 
 /// The verdicts on one device with these points.
@@ -93,14 +100,28 @@ fn what_fails_within_the_spread_says_so() {
 #[test]
 fn what_another_result_of_the_device_has_is_not_missing() {
     let orders = [(Pattern::Sort, 900.0), (Pattern::Shuffle, 700.0)].map(|(p, rate)| steady(pattern(p), rate));
-    let claims = report(vec![
+    let mut documents = vec![
         document("tablet", None, rates(&[(1, 100.0), (4, 300.0), (8, 300.0)])),
         document("tablet", None, orders.to_vec()),
         document("pc", None, Vec::new()),
-    ])
-    .claims();
+    ];
+    documents.iter_mut().for_each(on_a_tablet);
+    let claims = report(documents).claims();
     let without = |id: &str| claims.iter().find(|c| c.id == id).unwrap().without.clone();
     assert_eq!((without("C2"), without("C11"), without("C12")), (vec![2], vec![2], vec![0, 1, 2]));
+}
+
+#[test]
+fn c2_is_about_tablets() {
+    let points = || rates(&[(1, 100.0), (4, 300.0), (8, 300.0)]);
+    let of = |document: Document| {
+        let claims = report(vec![document]).claims();
+        let c2 = claims.into_iter().find(|claim| claim.id == "C2").unwrap();
+        (c2.findings.len(), c2.lacking.iter().any(|(_, what)| what.contains("about tablets")))
+    };
+    assert_eq!(of(document("pc", Some(false), points())), (0, true));
+    assert_eq!(of(modelled("nexus7-emmc", points())), (1, false));
+    assert_eq!(of(modelled("hdd", points())), (0, true));
 }
 
 #[test]
@@ -179,7 +200,7 @@ fn c11_wants_a_difference_beyond_ten_percent_and_the_spread() {
         )],
     );
     assert_eq!(found[0].verdict, TooFewRepetitions);
-    assert!(found[0].numbers.ends_with("(1 repetition at some points, 2 needed)"), "{}", found[0].numbers);
+    assert!(found[0].numbers.ends_with("(1 repetition of the least repeated point, 2 needed)"), "{}", found[0].numbers);
 }
 
 #[test]
@@ -226,7 +247,9 @@ fn warm_reads_deep_ones_and_those_that_failed_never_count() {
     };
     let measured = |points: Vec<Point>| {
         let disk = modelled("hdd", points.clone());
-        let claims = report(vec![document("a", Some(false), points), disk]).claims();
+        let mut tablet = document("a", Some(false), points);
+        on_a_tablet(&mut tablet);
+        let claims = report(vec![tablet, disk]).claims();
         claims.iter().filter(|claim| !claim.findings.is_empty()).count()
     };
     assert_eq!(measured(all(&|p| p)), 6);
@@ -252,7 +275,9 @@ fn results_without_data_are_named_and_doubts_are_passed_on() {
     points[1]
         .warnings
         .push(flashmob_results::warning::Warning::new(flashmob_results::warning::Code::OtherIo, "others"));
-    let claims = report(vec![document("a", None, points), document("b", None, Vec::new())]).claims();
+    let mut documents = [document("a", None, points), document("b", None, Vec::new())];
+    documents.iter_mut().for_each(on_a_tablet);
+    let claims = report(documents.to_vec()).claims();
     let c2 = claims.iter().find(|claim| claim.id == "C2").unwrap();
     assert_eq!((c2.without.as_slice(), c2.findings[0].doubts.len()), ([1].as_slice(), 1));
 }

@@ -2,13 +2,14 @@
 //!
 //! For each block size with rates at 1, 4 and more threads, of which at least one is 8 or more: the rate at 4 is at least 1.5 times that at
 //! 1 (the paper's is 2 to 3 times; half of that growth is still growth), and every rate at more than 4 threads is within 20 % of that
-//! at 4 (the paper's lines wander by about as much). A device whose rate grows on, because it has more channels than
+//! at 4 (the paper's lines wander by about as much). It is about tablets: Android devices, and models of their flash. A device whose rate grows on, because it has more channels than
 //! four threads can use, fails it: the numbers say up to which thread count it grows.
 
 use flashmob_results::disk::Point;
 
-use super::{Definition, Finding, each_set, rate};
-use crate::entry::Entry;
+use super::writes_per_insert::is_android;
+use super::{Definition, Finding, Judged, each_set, rate};
+use crate::entry::{Entry, Medium};
 use crate::words;
 
 const KNEE_THREADS: u32 = 4;
@@ -25,10 +26,23 @@ pub(super) const CLAIM: Definition = Definition {
     paper: "ceiling about 2,100/s from 4 threads on",
     command: "flashmob bench disk FILE --preset p1",
     judge: |entries| {
-        each_set(entries, Entry::random_reads, |at, (setting, points)| Some((setting.words(), judged(at, points)?)))
+        let all = each_set(entries, Entry::random_reads, |at, (setting, points)| {
+            let finding = entries.get(at).filter(|entry| is_tablet(entry)).and_then(|_| judged(at, points))?;
+            Some((setting.words(), finding))
+        });
+        let others = (0..entries.len()).filter(|at| entries[*at].is_device() && !is_tablet(&entries[*at]));
+        Judged {
+            missing: others.map(|at| (at, "the claim is about tablets, and this is none".into())).collect(),
+            ..all
+        }
     },
     ..Definition::DEVICE
 };
+
+/// An Android device, or a model of flash.
+fn is_tablet(entry: &Entry) -> bool {
+    is_android(entry) || (entry.model().is_some() && entry.medium() == Medium::Flash)
+}
 
 /// One line of the figure: the rates of a block size over threads.
 struct Line<'a> {

@@ -156,6 +156,7 @@ fn c19_takes_sqlites_own_calls_where_the_kernel_was_silent() {
 fn system(filesystem: &str, rate: f64, [journal_ns, before_ns, after_ns, commands_after]: [u64; 4]) -> Run {
     let mut run = set(filesystem, "DELETE", "FULL", rate);
     run.after_last_write = Some(AfterLastWrite {
+        rounds: 2,
         operations: 100,
         before_ns,
         journal_ns,
@@ -177,7 +178,8 @@ fn c20_wants_the_difference_of_two_systems_after_the_last_write() {
     assert_eq!(of([200, 699, 501, 501]), Ok(Holds));
     assert_eq!(of([200, 600, 500, 501]), Ok(Holds), "a tenth longer");
     assert_eq!(of([200, 600, 499, 501]), Ok(DoesNotHold), "no difference to place");
-    let one = paired(system("xfs", 900.0, [200, 600, 600, 501]), &[900.0]);
+    let mut one = system("xfs", 900.0, [200, 600, 600, 501]);
+    one.after_last_write.as_mut().unwrap().rounds = 1;
     let verdict = verdict("C20", vec![system("ext4", 1_000.0, [200, 600, 400, 500]), one]);
     assert_eq!(verdict, Ok(TooFewRepetitions), "one round");
 }
@@ -244,4 +246,20 @@ fn c21_is_about_phones_and_tells_figures_elsewhere() {
     assert!(missing.ends_with("hand-over takes 10\u{a0}% of the time"), "{missing}");
     let few = changed(|run| run.operations.begins_s.truncate(199));
     assert_eq!(verdict("C21", vec![few]), Err("dense and sparse phases need 200 inserts or more".into()));
+}
+
+#[test]
+fn rounds_of_a_system_become_one_result() {
+    let round = |rate: f64| traced("pc", vec![paired(run("ext4"), &[rate])]);
+    let whole = flashmob_results::merge::traces(vec![round(100.0), round(90.0), round(80.0)]).unwrap();
+    let runs = &whole.trace().unwrap().runs;
+    let first = round(100.0).trace().unwrap().runs[0].clone();
+    let (overhead, sum) = (runs[0].overhead.clone().unwrap(), runs[0].after_last_write.unwrap());
+    let one = first.after_last_write.unwrap();
+    assert_eq!((runs.len(), overhead.untraced_per_second), (1, vec![100.0, 90.0, 80.0]));
+    assert_eq!((sum.rounds, sum.operations, sum.after_ns), (3 * one.rounds, 3 * one.operations, 3 * one.after_ns));
+    assert_eq!(runs[0].files, first.files, "counts are those of the first round");
+    let mut other = round(70.0);
+    other.label = Some("laptop".into());
+    assert!(flashmob_results::merge::traces(vec![round(100.0), other]).is_err());
 }

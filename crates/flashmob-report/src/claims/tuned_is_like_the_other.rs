@@ -48,7 +48,7 @@ fn of_pair(entries: &[Entry], tuned: usize, own: usize) -> Result<Finding, Missi
     let (packets, rtt) = (ratio(rate(&a), rate(&b)), ratio(a.rtt.median, b.rtt.median));
     let holds = packets <= PACKETS_MAX && rtt <= RTT_MAX;
     let numbers = format!(
-        "{} packets/s with the tenfold maximum, {} with the system's own ({} times apart); ACK round trip {} against {} ({} times)",
+        "{} packets/s with the tenfold maximum, {} with the system's own (a factor of {}); ACK round trip {} against {} ({} times)",
         words::number(rate(&a)),
         words::number(rate(&b)),
         words::number(packets),

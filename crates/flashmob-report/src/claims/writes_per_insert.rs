@@ -24,7 +24,7 @@ pub(super) const CLAIM: Definition = Definition {
     words: "An insert makes 3 file system writes on Linux and Android-x86 (2 to the journal, 1 to the database), 14 on the phone (11 and 3).",
     short: "3 writes an insert, 14 on a phone",
     criterion: "Journal mode DELETE, synchronous FULL: writing system calls for each insert, to the journal and to the database, each within a tenth of the paper's 2 and 1 (on Android 11 and 3).",
-    paper: "SQLite 3.5.9: 2 and 1, for its pager wrote a record of the rollback journal (a page's number, content and checksum) with one call; 3.7.4 on the phone: 11 and 3, with three calls a record, as today's version",
+    paper: "SQLite 3.5.9 on the PCs: 2 and 1; 3.7.4 on the phone: 11 and 3. The rollback journal has had the same format since (a header, and for each page a record of number, content and checksum), but calls differ by version, and the paper does not say whether it counts calls that follow each other in a file as one",
     judge: |entries| each(entries, judged),
     ..Definition::TRACE
 };

@@ -28,18 +28,13 @@ impl Scale {
     /// From 0 to the next tick above `max`.
     #[must_use]
     pub fn linear(max: f64) -> Scale {
-        let max = if max.is_finite() && max > 0.0 { max.clamp(1e-300, 1e300) } else { 1.0 };
-        let step = step(max);
-        Scale::Linear { max: (max / step).ceil() * step }
+        Scale::Linear { max: next_tick(max) }
     }
 
     /// As far below 0 as above, to the next tick beyond `most` in magnitude.
     #[must_use]
     pub fn signed(most: f64) -> Scale {
-        match Scale::linear(most.abs()) {
-            Scale::Linear { max } => Scale::Signed { max },
-            other => other,
-        }
+        Scale::Signed { max: next_tick(most.abs()) }
     }
 
     /// From `min` down and from `max` up to 1, 2 or 5 times a power of ten.
@@ -70,12 +65,19 @@ impl Scale {
                 let step = step(max);
                 (0..=((max / step).round() as u32).min(20)).map(|n| f64::from(n) * step).collect()
             }
-            // Half as many to each side.
+            // Both ends, halfway to each, and the middle.
             Scale::Signed { max } => [-1.0, -0.5, 0.0, 0.5, 1.0].map(|part| part * max).to_vec(),
             Scale::Log { min, max } => log_ticks(min, max),
         };
         values.into_iter().map(|v| (v, short(v))).collect()
     }
+}
+
+/// The next tick above `max`.
+fn next_tick(max: f64) -> f64 {
+    let max = if max.is_finite() && max > 0.0 { max.clamp(1e-300, 1e300) } else { 1.0 };
+    let step = step(max);
+    (max / step).ceil() * step
 }
 
 /// 1, 2, 2.5 or 5 times a power of ten, so that four to seven steps reach the top.

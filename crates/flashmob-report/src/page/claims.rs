@@ -7,19 +7,15 @@ use crate::claims::{Claim, Finding, Subject, Verdict};
 use crate::entry::Entry;
 use crate::words;
 
-/// The verdict on a claim over all devices, as CSS class and text.
+/// The verdict on a claim over all of its findings ([`Claim::verdict`]), as CSS class and text. Where it fails for some, it says for how many it holds.
 pub fn overall(claim: &Claim) -> (&'static str, String) {
-    let judged: Vec<Verdict> =
-        claim.findings.iter().map(|f| f.verdict).filter(|v| *v != Verdict::TooFewRepetitions).collect();
-    let all = judged.len();
-    match judged.iter().filter(|verdict| verdict.is_met()).count() {
-        _ if claim.findings.is_empty() => ("open", "– not measured".into()),
-        _ if all == 0 => told(Verdict::TooFewRepetitions),
-        0 => told(Verdict::DoesNotHold),
-        holding if holding == all && judged.iter().all(|verdict| *verdict == Verdict::Fitted) => told(Verdict::Fitted),
-        holding if holding == all => told(Verdict::Holds),
-        holding => ("mixed", format!("± holds for {holding} of {all}")),
+    let Some(verdict) = claim.verdict() else { return ("open", "– not measured".into()) };
+    let holding = claim.findings.iter().filter(|finding| finding.verdict.is_met()).count();
+    if verdict == Verdict::DoesNotHold && holding > 0 {
+        let judged = claim.findings.iter().filter(|f| f.verdict != Verdict::TooFewRepetitions).count();
+        return ("mixed", format!("± holds for {holding} of {judged}"));
     }
+    told(verdict)
 }
 
 /// A verdict as CSS class and text.
@@ -108,6 +104,56 @@ fn item(entries: &[Entry], finding: &Finding) -> Markup {
                     " " a.doubt href=(format!("#w{at}")) { "⚠ doubtful: " (words::list(&doubts)) }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(verdicts: &[Verdict]) -> Claim {
+        let finding = |verdict: &Verdict| Finding {
+            entries: vec![0],
+            setting: String::new(),
+            verdict: *verdict,
+            numbers: "10 %".into(),
+            doubts: Vec::new(),
+        };
+        Claim {
+            subject: Subject::Network,
+            id: "C14",
+            source: "P4, Fig. 7",
+            words: "",
+            short: "",
+            criterion: "",
+            paper: "",
+            command: "",
+            measured_on: "",
+            findings: verdicts.iter().map(finding).collect(),
+            without: Vec::new(),
+            lacking: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn one_verdict_over_several_findings() {
+        use crate::claims::Verdict::{DoesNotHold, Fitted, Holds, TooFewRepetitions};
+        let cases: [(&[Verdict], Option<Verdict>, &str, bool); 9] = [
+            (&[], None, "– not measured", false),
+            (&[Holds, Holds], Some(Holds), "✓ holds", true),
+            (&[Fitted, Fitted], Some(Fitted), "≈ fitted", true),
+            (&[Fitted, Holds], Some(Holds), "✓ holds", true),
+            (&[TooFewRepetitions], Some(TooFewRepetitions), "– too few repetitions", false),
+            (&[Holds, TooFewRepetitions], Some(TooFewRepetitions), "– too few repetitions", false),
+            (&[Fitted, TooFewRepetitions], Some(TooFewRepetitions), "– too few repetitions", false),
+            (&[DoesNotHold, TooFewRepetitions], Some(DoesNotHold), "✗ does not hold", true),
+            (&[Holds, DoesNotHold, TooFewRepetitions], Some(DoesNotHold), "± holds for 1 of 2", true),
+        ];
+        for (verdicts, verdict, text, is_judged) in cases {
+            let claim = claim(verdicts);
+            assert_eq!(claim.verdict(), verdict, "{verdicts:?}");
+            assert_eq!((overall(&claim).1.as_str(), claim.is_judged()), (text, is_judged), "{verdicts:?}");
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn title(entries: &[Entry]) -> String {
 pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
     let modelled: Vec<String> = entries.iter().filter(|e| e.document.is_modelled()).map(|e| e.name.clone()).collect();
     let emulated: Vec<String> = entries.iter().filter(|e| e.document.is_emulated()).map(|e| e.name.clone()).collect();
-    let measured = claims.iter().filter(|c| !c.findings.is_empty()).count();
+    let judged = claims.iter().filter(|claim| claim.is_judged()).count();
     html! {
         @if entries.is_empty() { p.lead { "There are no results here." } }
         @if entries.len() <= WHOLE_MAX {
@@ -63,7 +63,7 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
         }
         @if !entries.is_empty() {
             @if !claims.is_empty() { p {
-                (measured) " of " (claims.len()) " claims of " (papers(claims)) " could be judged" (if measured < claims.len() { "; the others say what would measure them." } else { "." })
+                (judged) " of " (claims.len()) " claims of " (papers(claims)) " could be judged" (if judged < claims.len() { "; the others say what would measure them." } else { "." })
                 @let warnings = entries.iter().map(warnings).sum::<usize>();
                 @if warnings > 0 { " There " (if warnings == 1 { "is" } else { "are" }) " " a href="#warnings" { (words::plural(warnings as u64, "warning")) } "; what they concern is marked ⚠." }
             } }

@@ -15,7 +15,7 @@ use crate::figure::timeline::SCRIPT;
 use crate::words;
 
 pub use timeline::{WIDE_NS, WINDOW_NS, timeline, window};
-use timeline::{heading, shown};
+use timeline::{heading, shown, window_heading};
 
 /// Rows of a run's table of files.
 const FILES_MAX: usize = 80;
@@ -102,8 +102,8 @@ pub fn section(entries: &[Entry]) -> Markup {
         @for (entry, run) in &runs {
             h3 { (entry.name) " · " (words::plain(&run.name, 60)) }
             p.muted { (sentence(run)) }
-            @for (time_ns, what) in [(WINDOW_NS, "Several in turn"), (WIDE_NS, "Phases")] {
-                @if let Some(figure) = window(run, time_ns, numbers.next().unwrap_or_default()) {
+            @for time_ns in [WINDOW_NS, WIDE_NS] {
+                @if let (Some(what), Some(figure)) = (window_heading(run, time_ns), window(run, time_ns, numbers.next().unwrap_or_default())) {
                     h4.over { (what) }
                     div.scroll.wide role="region" aria-label={ (words::plain(&run.name, 60)) ": " (what) } tabindex="0" { (PreEscaped(&figure.svg)) }
                     p.muted { (figure.caption) }

@@ -38,11 +38,15 @@ pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     if clusters {
         sections.extend(cluster::sections(entries));
     }
-    if entries.iter().any(|entry| entry.net().is_some()) {
+    let networks = entries.iter().any(|entry| entry.net().is_some());
+    if networks {
         sections.extend(network::sections(entries));
     }
     if entries.iter().any(|entry| entry.capture().is_some()) {
         sections.extend(capture::sections(entries));
+    }
+    if networks {
+        sections.push(network::other_congestion(entries));
     }
     let traces = entries.iter().any(|entry| entry.trace().is_some());
     if traces {

@@ -1,7 +1,7 @@
 //! Clusters on the page and in the table.
 
 use flashmob_results::Document;
-use flashmob_results::cluster::{Batch, Point, Setting};
+use flashmob_results::cluster::{Batch, Order, Point, Setting};
 use flashmob_results::warning::{Code, Warning};
 
 use super::builder::{document, flat_after_four, grid, report};
@@ -21,6 +21,28 @@ fn all_of_p1s_figures_are_there() {
         assert!(html.contains(words), "{words}");
     }
     assert!(!html.contains("id=\"devices\"") && !html.contains("C1<"), "nothing of devices without any");
+}
+
+/// As `reproduce p1` measures: fixed batches in order of arrival, automatic ones sorted.
+fn in_both_orders() -> Vec<Point> {
+    let mut points = p1(as_in_p1);
+    for p in points.iter_mut().map(|point| &mut point.parameters).filter(|p| !p.no_io) {
+        p.order = Some(if p.batch == Batch::Auto { Order::Sorted } else { Order::Arrival });
+    }
+    points
+}
+
+#[test]
+fn sorted_automatic_batches_beside_fixed_ones_in_order_of_arrival_add_no_figure() {
+    let html = page(vec![clustered(in_both_orders())]);
+    assert_eq!(figures(&html).len(), 3 + 1 + 1 + 1 + 3 + 1 + 1);
+    let count = |title: &str| html.matches(title).count();
+    assert_eq!(count("bytes over links with 8 nodes</title>"), 1);
+    assert_eq!(count("packets/s over links with 8 nodes</title>"), 1);
+    let ours = html.find("frames for each request over nodes</title>").unwrap();
+    let title = &html[html[..ours].rfind("<title").unwrap()..ours];
+    assert!(!title.contains("arrival"), "the figure has both orders: {title}");
+    assert!(html.contains("8 nodes, 4 links, k=10, read 1 B, order of arrival"), "in the table");
 }
 
 #[test]
@@ -98,6 +120,7 @@ fn what_comes_from_a_file_is_escaped() {
 fn every_repetition_is_a_row_void_ones_included() {
     let mut points = p1(as_in_p1);
     points[0].repetitions[1].is_void = true;
+    points[1].parameters.order = Some(Order::Arrival);
     let device = document("a", None, grid(&[1], &[1], 9.0, flat_after_four));
     let report = report(vec![device, clustered(points.clone())]);
     let rows: Vec<std::collections::HashMap<String, String>> =
@@ -109,6 +132,7 @@ fn every_repetition_is_a_row_void_ones_included() {
     assert_eq!((rows[1]["is_void"].as_str(), rows[2]["is_void"].as_str()), ("true", "false"));
     let (row, repetition) = (&rows[5], &points[1].repetitions[2]);
     assert_eq!((row["nodes"].as_str(), row["links"].as_str(), row["batch"].as_str()), ("1", "2", "1"));
+    assert_eq!((row["order"].as_str(), rows[0]["order"].as_str()), ("arrival", ""));
     assert_eq!(row["requests_per_second"].parse::<f64>().unwrap().to_bits(), repetition.requests_per_second.to_bits());
     assert_eq!(row["packets_data_sent"], repetition.packets.unwrap().data_sent.to_string());
     assert_eq!((row["setting"].as_str(), row["air"].as_str(), row["gateway"].as_str()), ("lab", "11n-2014", "wired"));

@@ -81,6 +81,7 @@ pub fn run(filesystem: &str) -> Run {
         commands: None,
         timeline: Timeline::default(),
         after_last_write: Some(AfterLastWrite {
+            rounds: 3,
             operations: 999,
             before_ns: 600_000_000,
             journal_ns: 199_800_000,

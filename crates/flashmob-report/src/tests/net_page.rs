@@ -1,7 +1,7 @@
 //! Networks and captures on the page and in the table.
 
 use flashmob_results::cluster::Setting;
-use flashmob_results::net::{Direction, Point};
+use flashmob_results::net::{Direction, Point, Protocol};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Measurement, capture};
 
@@ -34,8 +34,49 @@ fn all_of_p4s_figures_are_there() {
         let words = words.replace("&#39;", "'");
         assert!(html.contains(&words), "{words}");
     }
+    let heading = |text: &str| html.find(&format!("<h3>{text}</h3>")).unwrap();
+    assert!(
+        heading("Other congestion controls") > heading("Under way against the window"),
+        "what P4 did not draw is last"
+    );
     assert!(!html.contains("id=\"devices\"") && !html.contains("C1<"), "nothing of devices without any");
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn figures_9_and_10_go_by_the_receive_maximum_of_the_sender() {
+    let of = |client: u64| -> Vec<Point> {
+        let sent = |name: &str, rtt: f64| congestion(maxima(over(Direction::Up, rtt, 0.0), client, TENFOLD), name);
+        let each = |name| [0.0, 16.0].map(|rtt| measured(sent(name, rtt), as_in_p4));
+        ["reno", "cubic"].into_iter().flat_map(each).collect()
+    };
+    let numbers = |all: Vec<Vec<Point>>| -> Vec<u32> {
+        let html = page(all.into_iter().map(networked).collect());
+        let found = html.split("P4's figure ").skip(1).filter_map(|rest| rest.split('.').next()?.parse::<u32>().ok());
+        found.filter(|number| [9, 10].contains(number)).collect()
+    };
+    let large_first = || [of(TENFOLD), of(SMALL)].concat();
+    assert_eq!(numbers(vec![large_first()]), [9, 10]);
+    assert_eq!(numbers(vec![of(TENFOLD)]), [10]);
+    assert_eq!(numbers(vec![of(SMALL)]), [9]);
+    assert_eq!(numbers(vec![large_first(), large_first()]), [9, 10, 9, 10]);
+}
+
+#[test]
+fn the_systems_own_congestion_control_is_no_other_one() {
+    let own = [0.0, 16.0].map(|rtt| measured(over(Direction::Up, rtt, 0.0), as_in_p4));
+    let named = |name| [0.0, 16.0].map(|rtt| measured(congestion(over(Direction::Up, rtt, 0.0), name), as_in_p4));
+    let has_others = |points: Vec<Point>| page(vec![networked(points)]).contains("<h3>Other congestion controls</h3>");
+    assert!(!has_others([own.clone(), named("cubic")].concat()));
+    assert!(has_others([own, named("bbr")].concat()));
+}
+
+#[test]
+fn datagrams_without_pairs_stay_beside_tcp_with_pairs() {
+    let mut points = p4(as_in_p4);
+    points.retain(|p| p.parameters.protocol != Protocol::Udp || p.parameters.client_receive_max_bytes == Some(TENFOLD));
+    let html = page(vec![networked(points)]);
+    assert!(html.contains("TCP between equal hosts and a mixed pair") && html.contains("UDP in each direction"));
 }
 
 #[test]

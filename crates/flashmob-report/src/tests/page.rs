@@ -124,6 +124,7 @@ fn modelled_shortened_and_interrupted_are_said_first() {
 fn an_emulated_processor_is_said_first_and_beside_what_rests_on_times() {
     let points = || grid(&[4_096], &[1, 2, 4, 8, 16], 100.0, flat_after_four);
     let mut emulated = document(&"long ".repeat(40), Some(false), points());
+    emulated.device.system = Some("Android 5.1".into());
     emulated.device.emulated = Some("qemu-user on x86_64".into());
     let html = page(vec![emulated.clone()]);
     let head = &html[..html.find("<main").unwrap()];
@@ -263,7 +264,9 @@ fn doubtful_points_are_marked_where_they_stand() {
     let mut points = grid(&[4_096], &[1, 4, 8], 100.0, flat_after_four);
     assert!(!page(vec![document("a", None, points.clone())]).contains("class=\"doubt\""));
     points[0].warnings.push(Warning::new(Code::ServedFromCache, "9 % came from memory"));
-    let html = page(vec![document("a", None, points)]);
+    let mut tablet = document("a", None, points);
+    tablet.device.system = Some("Android 5.1".into());
+    let html = page(vec![tablet]);
     assert!(html.contains("9 % came from memory") && html.contains("served_from_cache"));
     assert!(html.contains("⚠ doubtful: served_from_cache</a>"));
     // In the claim that rests on it, in both tables, and in the figures' captions.

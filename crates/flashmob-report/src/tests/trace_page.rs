@@ -1,6 +1,6 @@
 //! Traces on the page.
 
-use flashmob_results::trace::{Cause, Span};
+use flashmob_results::trace::{Cause, Span, Workload};
 use flashmob_results::{Document, Measurement};
 
 use super::builder::{document, flat_after_four, grid};
@@ -22,13 +22,14 @@ fn changed(change: impl Fn(&mut flashmob_results::trace::Run)) -> Document {
 #[test]
 fn a_trace_has_its_figures_tables_and_comparison() {
     let html = page(vec![sample()]);
-    // Layers; rates; durations and steps of two runs; of each, several inserts in turn, one of them, and the same with its threads.
+    // Layers; rates; durations and steps of two runs; of each, consecutive inserts, and each of them by itself.
     assert_eq!(figures(&html).len(), 1 + 1 + 2 + 2 + 6);
     for words in [
         "<title>Traces: Sample of traces</title>",
         "80 INSERTs of 100 B into SQLite 3.46.1, each its own transaction, through the layers below, on ext4 (journal), device loop0",
         "id=\"side-by-side\"",
         "Gone in each insert: ",
+        "Consecutive INSERTs, 1.3",
         "pwrite64 · test.db-journal",
         "Outlined: done by others while the operation waited for it.",
         "driver → file system",
@@ -47,6 +48,25 @@ fn pages_without_traces_have_no_script() {
     assert!(!page(vec![device()]).contains("<script"));
     let both = page(vec![device(), sample()]);
     assert!(both.contains("id=\"C1\"") && both.contains("id=\"traces\""));
+}
+
+#[test]
+fn a_longer_window_is_drawn_if_it_shows_more() {
+    let in_all = |time_ns: u64| {
+        let html = page(vec![changed(|run| {
+            let operations = &mut run.timeline.operations;
+            operations[1].end_ns = operations[0].begin_ns + time_ns;
+        })]);
+        assert!(html.contains("<h4 class=\"over\">Consecutive INSERTs, 80 ms</h4>"));
+        html
+    };
+    let (short, long) = (in_all(99_000_000), in_all(120_000_000));
+    assert!(!short.contains("Consecutive INSERTs, longer"));
+    assert_eq!(long.matches("<h4 class=\"over\">Consecutive INSERTs, longer</h4>").count(), 2, "of each run");
+    assert_eq!(figures(&long).len(), figures(&short).len() + 2);
+    assert!(long.contains("2 inserts one after the other, 120 ms: "), "the width that it has");
+    let other = changed(|run| run.workload = Workload::Command { command: vec!["sort".into()], status: None });
+    assert!(page(vec![other]).contains("Consecutive operations, "));
 }
 
 #[test]

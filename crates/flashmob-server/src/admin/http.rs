@@ -71,11 +71,18 @@ pub fn serve(addr: SocketAddr, reporter: Reporter) -> io::Result<AdminServer> {
 /// # Errors
 /// As [`serve`].
 pub fn serve_both(addr: SocketAddr, reporter: Option<Reporter>, ear: Option<Ear>) -> io::Result<AdminServer> {
-    serve_with(addr, Asker::new(reporter, ear), Timeouts { head: HEAD_TIMEOUT, connection: CONNECTION_TIMEOUT })
+    serve_on(TcpListener::bind(addr)?, reporter, ear)
 }
 
-fn serve_with(addr: SocketAddr, asker: Asker, timeouts: Timeouts) -> io::Result<AdminServer> {
-    let listener = TcpListener::bind(addr)?;
+/// As [`serve_both`], on a socket that listens already.
+///
+/// # Errors
+/// If the thread cannot be started.
+pub fn serve_on(listener: TcpListener, reporter: Option<Reporter>, ear: Option<Ear>) -> io::Result<AdminServer> {
+    serve_with(listener, Asker::new(reporter, ear), Timeouts { head: HEAD_TIMEOUT, connection: CONNECTION_TIMEOUT })
+}
+
+fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Result<AdminServer> {
     listener.set_nonblocking(true)?;
     let local_addr = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -5,14 +5,40 @@ pub mod metrics;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
 
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::Context;
+
 use crate::discovery::hear::Ear;
 use crate::status::Reporter;
 
-/// Serves reports over HTTP at `addr`, accepts announcements there if there is an ear for them, and logs the address.
-pub fn start(addr: std::net::SocketAddr, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
-    use anyhow::Context;
-    let server = http::serve_both(addr, Some(reporter), ear)
-        .with_context(|| format!("cannot serve /status and /metrics on {addr}; choose another address with --admin"))?;
-    log::info!("admin on http://{}/", server.local_addr());
-    Ok(server)
+/// The address of the administrative side, taken. Clients can connect and wait until it is served.
+#[derive(Debug)]
+pub struct Bound {
+    addr: SocketAddr,
+    listener: TcpListener,
+}
+
+impl Bound {
+    /// Listens at `addr`, so that a busy port is known before anything else is made.
+    pub fn at(addr: SocketAddr) -> anyhow::Result<Bound> {
+        let listener = TcpListener::bind(addr).with_context(|| cannot_serve(addr))?;
+        Ok(Bound { addr, listener })
+    }
+
+    /// Serves reports over HTTP, accepts announcements if there is an ear for them, and logs the address.
+    pub fn serve(self, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
+        let server = http::serve_on(self.listener, Some(reporter), ear).with_context(|| cannot_serve(self.addr))?;
+        log::info!("admin on http://{}/", server.local_addr());
+        Ok(server)
+    }
+}
+
+/// Binds the address and serves it.
+pub fn start(addr: SocketAddr, reporter: Reporter, ear: Option<Ear>) -> anyhow::Result<http::AdminServer> {
+    Bound::at(addr)?.serve(reporter, ear)
+}
+
+fn cannot_serve(addr: SocketAddr) -> String {
+    format!("cannot serve /status and /metrics on {addr}; choose another address with --admin")
 }

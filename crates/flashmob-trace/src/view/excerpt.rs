@@ -6,50 +6,75 @@ use flashmob_results::trace::{Operation, Span, Timeline};
 
 use super::owned::Owned;
 
-/// Maximum spans of an excerpt. Operations that do not fit are left out, except the first: its figure needs all spans.
+/// Maximum spans of the chosen operations, with what was done meanwhile. Operations that do not fit are left out, except the first: its figure needs all spans.
 const SPANS_MAX: usize = 20_000;
+/// Maximum spans of the neighbours, and of what was done meanwhile, beside those.
+const SPANS_OF_NEIGHBOURS_MAX: usize = 20_000;
 
-/// The operations with these numbers, all work for them, and unattributed work during them. Only names, files and
-/// threads that occur are kept.
+/// The operations with these numbers and these neighbours, all work for them, and unattributed work during them; for neighbours, which follow each other, also
+/// between them. Only names, files and threads that occur are kept.
 #[must_use]
-pub fn excerpt(timeline: &Timeline, operations: &[u64]) -> Timeline {
-    let wanted: HashSet<u64> = operations.iter().copied().collect();
+pub fn excerpt(timeline: &Timeline, operations: &[u64], neighbours: &[u64]) -> Timeline {
     let owned = Owned::new(timeline);
-    let mut room = SPANS_MAX;
-    let mut chosen: Vec<&Operation> = Vec::new();
-    for (at, operation) in timeline.operations.iter().enumerate().filter(|(_, o)| wanted.contains(&o.number)) {
-        let many = owned.of(at).len();
-        if many > room && !chosen.is_empty() {
-            break;
+    // The places of those that fit, in the order of time, and the room that is left.
+    let fit = |wanted: &HashSet<u64>, most: usize, others: &[usize]| {
+        let (mut room, mut chosen) = (most, Vec::new());
+        for (at, _) in timeline.operations.iter().enumerate().filter(|(_, o)| wanted.contains(&o.number)) {
+            if others.contains(&at) {
+                continue;
+            }
+            let many = owned.of(at).len();
+            if many > room && !chosen.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(many);
+            chosen.push(at);
         }
-        room = room.saturating_sub(many);
-        chosen.push(operation);
-    }
-    let numbers: HashSet<u64> = chosen.iter().map(|operation| operation.number).collect();
+        (chosen, room)
+    };
+    let (chosen, mut room) = fit(&operations.iter().copied().collect(), SPANS_MAX, &[]);
+    let (beside, mut room_beside) = fit(&neighbours.iter().copied().collect(), SPANS_OF_NEIGHBOURS_MAX, &chosen);
+    let time = |at: &usize| (timeline.operations[*at].begin_ns, timeline.operations[*at].end_ns);
+    let times = merged(chosen.iter().map(time).collect());
+    let whole = beside.iter().map(time).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let times_beside: Vec<(u64, u64)> = whole.into_iter().collect();
+    let mut all: Vec<usize> = chosen.into_iter().chain(beside).collect();
+    all.sort_unstable();
     let mut kept = Kept::empty(timeline);
-    for operation in &chosen {
+    let mut numbers = HashSet::new();
+    for operation in all.into_iter().map(|at| &timeline.operations[at]) {
+        numbers.insert(operation.number);
         let (name, thread) = (kept.name(operation.name), kept.thread(operation.thread));
-        kept.to.operations.push(Operation { name, thread, ..(*operation).clone() });
+        kept.to.operations.push(Operation { name, thread, ..operation.clone() });
     }
-    // Intervals in which unattributed work is kept, merged and sorted: operations may overlap.
-    let mut times: Vec<(u64, u64)> = chosen.iter().map(|operation| (operation.begin_ns, operation.end_ns)).collect();
+    for span in &timeline.spans {
+        let is_wanted = match span.operation {
+            Some(number) => numbers.contains(&number),
+            None => take(&mut room, overlaps(&times, span)) || take(&mut room_beside, overlaps(&times_beside, span)),
+        };
+        if is_wanted {
+            kept.span(span);
+        }
+    }
+    kept.to
+}
+
+/// Takes one from `room` if it is wanted and there is one.
+fn take(room: &mut usize, is_wanted: bool) -> bool {
+    let is_taken = is_wanted && *room > 0;
+    *room -= usize::from(is_taken);
+    is_taken
+}
+
+/// Intervals sorted by begin and by end, although operations may overlap.
+fn merged(mut times: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     times.sort_unstable();
     let mut latest_end_ns = 0;
     for (_, end_ns) in &mut times {
         latest_end_ns = latest_end_ns.max(*end_ns);
         *end_ns = latest_end_ns;
     }
-    for span in &timeline.spans {
-        let is_wanted = match span.operation {
-            Some(number) => numbers.contains(&number),
-            None => room > 0 && overlaps(&times, span),
-        };
-        if is_wanted {
-            room = if span.operation.is_none() { room - 1 } else { room };
-            kept.span(span);
-        }
-    }
-    kept.to
+    times
 }
 
 /// The numbers of operations one after the other for this time, at most so many, from the middle of the run: its begin is not typical.

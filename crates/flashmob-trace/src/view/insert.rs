@@ -20,7 +20,7 @@ pub fn after_last_write(timeline: &Timeline) -> Option<AfterLastWrite> {
         let before = |time: u64| issued.partition_point(|begin| *begin < time);
         before(to).saturating_sub(before(from)) as u64
     };
-    let mut sum = AfterLastWrite::default();
+    let mut sum = AfterLastWrite { rounds: 1, ..AfterLastWrite::default() };
     let (mut commands_before, mut commands_after) = (0, 0);
     for pair in timeline.operations.windows(2) {
         let (operation, next) = (&pair[0], &pair[1]);

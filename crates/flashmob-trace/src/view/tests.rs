@@ -207,7 +207,7 @@ fn devices_have_steps_of_their_own() {
 #[test]
 fn an_excerpt_stands_alone() {
     let timeline = inserts(Mode::Delete, 12);
-    let part = excerpt(&timeline, &[3, 4, 99]);
+    let part = excerpt(&timeline, &[3, 4, 99], &[]);
     part.check().unwrap();
     assert_eq!(part.operations.iter().map(|o| o.number).collect::<Vec<_>>(), [3, 4]);
     let own = |timeline: &Timeline, number| timeline.spans.iter().filter(|s| s.operation == Some(number)).count();
@@ -229,8 +229,8 @@ fn an_excerpt_has_what_was_done_for_nobody_meanwhile() {
     let mut timeline = operation(&[(Layer::SystemCall, 10, 20), (Layer::Block, 50, 300), (Layer::Block, 101, 300)]);
     timeline.spans[1].operation = None;
     timeline.spans[2].operation = None;
-    assert_eq!(excerpt(&timeline, &[7]).spans.len(), 2, "what began behind the end is left out");
-    assert_eq!(excerpt(&timeline, &[]), Timeline::default());
+    assert_eq!(excerpt(&timeline, &[7], &[]).spans.len(), 2, "what began behind the end is left out");
+    assert_eq!(excerpt(&timeline, &[], &[]), Timeline::default());
 }
 
 #[test]
@@ -240,8 +240,28 @@ fn an_excerpt_has_an_end() {
     timeline.operations.push(second);
     let others: Vec<Span> = timeline.spans.iter().map(|span| Span { operation: Some(8), ..*span }).collect();
     timeline.spans.extend(others);
-    let part = excerpt(&timeline, &[7, 8]);
+    let part = excerpt(&timeline, &[7, 8], &[]);
     assert_eq!((part.operations.len(), part.spans.len()), (1, 15_000));
+    let part = excerpt(&timeline, &[8], &[7]);
+    assert_eq!((part.operations.len(), part.spans.len()), (2, 30_000), "neighbours have room of their own");
+}
+
+#[test]
+fn neighbours_follow_each_other_from_the_middle_and_keep_what_lies_between_them() {
+    let timeline = inserts(Mode::Delete, 12);
+    let (all, of) = (&timeline.operations, |time_ns, most| neighbours(&timeline, time_ns, most));
+    assert_eq!(of(0, 99), Vec::<u64>::new());
+    assert_eq!(of(u64::MAX, 99), (0..12).collect::<Vec<u64>>());
+    assert_eq!(of(u64::MAX, 3), [0, 1, 2]);
+    let few = of(all[8].begin_ns - all[6].begin_ns + 1, 99);
+    assert_eq!(few, [6, 7, 8]);
+    let mut between = timeline.clone();
+    let span = Span { operation: None, begin_ns: all[6].end_ns, end_ns: all[6].end_ns, ..between.spans[0] };
+    between.spans.push(span);
+    between.spans.sort_by_key(|span| span.begin_ns);
+    let unattributed = |timeline: &Timeline| timeline.spans.iter().filter(|span| span.operation.is_none()).count();
+    let (with, without) = (excerpt(&between, &[], &few), excerpt(&timeline, &[], &few));
+    assert_eq!(unattributed(&with), unattributed(&without) + 1);
 }
 
 fn parts() -> RunParts {
@@ -261,13 +281,13 @@ fn parts() -> RunParts {
 #[test]
 fn a_run_says_what_is_doubtful() {
     let timeline = inserts(Mode::Wal, 5);
-    let clean = run(&timeline, parts(), &[0]);
+    let clean = run(&timeline, parts(), &[0], &[]);
     assert!(clean.warnings.is_empty() && clean.timeline.operations.len() == 1, "{:?}", clean.warnings);
     assert!(clean.commands.is_some() && clean.operations.count == 5);
     let losses = Losses { events: 10, lost: 3, unreadable_bytes: 0, buffer_bytes: 1 << 20 };
     let mut hollow = timeline.clone();
     hollow.operations[0].unattributed_ns = hollow.operations[0].end_ns - hollow.operations[0].begin_ns;
-    let doubtful = run(&hollow, RunParts { losses, ..parts() }, &[]);
+    let doubtful = run(&hollow, RunParts { losses, ..parts() }, &[], &[]);
     let said: String = doubtful.warnings.iter().map(|warning| warning.message.as_str()).collect();
     assert!(said.contains("3 events were lost") && said.contains("1 MiB") && said.contains("unattributed"), "{said}");
 }

@@ -1,10 +1,17 @@
 //! The command line: arguments of each command, and running it.
 
-/// Refuses an option's value unless the condition holds; formats as `anyhow::ensure`, and the exit status is that of wrong arguments.
+/// Refuses an option's value; formats as `anyhow::bail`, and the exit status is that of wrong arguments.
+macro_rules! bail_value {
+    ($($text:tt)*) => {
+        return Err(crate::commands::WrongValue(format!($($text)*)).into())
+    };
+}
+
+/// As `bail_value`, unless the condition holds.
 macro_rules! ensure_value {
     ($holds:expr, $($text:tt)*) => {
         if !$holds {
-            return Err(crate::commands::WrongValue(format!($($text)*)).into());
+            bail_value!($($text)*);
         }
     };
 }
@@ -266,17 +273,17 @@ fn size(text: &str) -> Result<u64, String> {
     flashmob_text::parse_size(text).map_err(|error| error.to_string())
 }
 
-/// Reads a size within limits of at most some TiB from the command line.
+/// Reads a size within limits from the command line. The message shows limits in bytes, or with three digits where they are multiples of 1 KiB.
 #[cfg(target_os = "linux")]
 fn size_in(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {
     move |text| {
         let bytes = size(text)?;
-        let exact =
+        let shown =
             |bytes: u64| if bytes.is_multiple_of(1024) { Bytes(bytes).to_string() } else { format!("{bytes} B") };
         if limits.contains(&bytes) {
             Ok(bytes)
         } else {
-            Err(format!("'{text}' is out of range: give {} to {}", exact(*limits.start()), exact(*limits.end())))
+            Err(format!("'{text}' is out of range: give {} to {}", shown(*limits.start()), shown(*limits.end())))
         }
     }
 }
@@ -313,6 +320,15 @@ mod tests {
         let error = read("flashmob node --data x --size -5").unwrap_err();
         assert!(error.contains("invalid value '-5' for '--size"), "{error}");
         assert!(read("flashmob trace run -- sh -5").is_ok());
+    }
+
+    #[test]
+    fn a_search_for_no_node_is_refused() {
+        let read = |line: &str| reading_signs(Cli::command()).try_get_matches_from(line.split(' ')).map(|_| ());
+        let error = read("flashmob discover --nodes 0").unwrap_err();
+        assert_eq!(error.exit_code(), i32::from(STATUS_USAGE));
+        assert!(error.to_string().contains("invalid value '0' for '--nodes"), "{error}");
+        assert!(read("flashmob discover --nodes 1").is_ok());
     }
 
     #[test]

@@ -147,6 +147,8 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         BuffersArg::Path => Sizing::Path,
         BuffersArg::Kernel => Sizing::Kernel,
     };
+    // Before a new extent is made, which would stay behind if the port is taken.
+    let admin = args.admin.map(admin::Bound::at).transpose()?;
     let mut server = NodeServer::open(NodeOptions {
         extent,
         listen: args.listen,
@@ -154,7 +156,7 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
         sizing,
         device: args.care.options(),
     })?;
-    let _admin = args.admin.map(|addr| admin::start(addr, server.reporter(), None)).transpose()?;
+    let _admin = admin.map(|bound| bound.serve(server.reporter(), None)).transpose()?;
     super::on_signal(server.stopper())?;
     let identity = server.extent().identity();
     log::info!("extent {}: {} ({} bytes)", identity.extent_id(), Bytes(identity.size_bytes()), identity.size_bytes());

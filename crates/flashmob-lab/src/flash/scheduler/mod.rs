@@ -30,12 +30,24 @@ pub enum Scheduler {
 
 /// There is no scheduler with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no scheduler '{name}' in the model; it knows {}{}", Scheduler::NAMES.join(", "), hint(*.meant))]
+#[error("there is no scheduler '{name}' in the model; it knows {}{}", Scheduler::NAMES.join(", "), advice(.name, *.meant))]
 pub struct SchedulerError {
     /// The given name.
     pub name: String,
     /// The closest known name.
     pub meant: Option<&'static str>,
+}
+
+/// The end of the message: the name that was meant, or why there is none.
+fn advice(name: &str, meant: Option<&str>) -> String {
+    if is_cfq(name) {
+        return "; kernels since 5.0 have no CFQ either, and BFQ is another algorithm".to_string();
+    }
+    hint(meant)
+}
+
+fn is_cfq(name: &str) -> bool {
+    name.eq_ignore_ascii_case("cfq")
 }
 
 impl Scheduler {
@@ -66,7 +78,11 @@ impl FromStr for Scheduler {
             "none" | "noop" => Ok(Scheduler::None),
             "mq-deadline" | "deadline" => Ok(Scheduler::MqDeadline),
             "bfq" => Ok(Scheduler::Bfq),
-            _ => Err(SchedulerError { name: text.to_string(), meant: resembling(text, &Scheduler::NAMES) }),
+            _ => {
+                // Only its name is close to that of bfq.
+                let meant = if is_cfq(text) { None } else { resembling(text, &Scheduler::NAMES) };
+                Err(SchedulerError { name: text.to_string(), meant })
+            }
         }
     }
 }

@@ -36,8 +36,17 @@ fn schedulers_are_found_by_their_names_and_by_those_of_the_papers() {
     for (name, scheduler) in [("NOOP", Scheduler::None), ("DEADLINE", Scheduler::MqDeadline)] {
         assert_eq!(name.parse(), Ok(scheduler));
     }
-    let message = "cfq".parse::<Scheduler>().unwrap_err().to_string();
-    assert!(message.starts_with("there is no scheduler 'cfq' in the model"), "{message}");
+    for name in ["cfq", "CFQ"] {
+        let error = name.parse::<Scheduler>().unwrap_err();
+        assert_eq!(error.meant, None, "bfq is another algorithm");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "there is no scheduler '{name}' in the model; it knows none, mq-deadline, bfq; \
+                 kernels since 5.0 have no CFQ either, and BFQ is another algorithm"
+            )
+        );
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::words;
 /// Width of P5's figures 2 to 4, and of its figure 5: as much as there is in full.
 pub const WINDOW_NS: u64 = 80_000_000;
 pub const WIDE_NS: u64 = u64::MAX;
+/// A wide figure shows at least this much: 1.25 times the narrow one.
+const WIDE_MIN_NS: u64 = WINDOW_NS / 4 * 5;
 
 /// Operations in full, those nearest to the median duration first. Of system calls, which are unlike each other, the longest first.
 pub fn shown(run: &Run) -> Vec<&Operation> {
@@ -57,25 +59,39 @@ pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
     Figure { caption, ..drawn }
 }
 
-/// P5's figures 2 to 5: neighbouring operations for this time, with all spans in it. `None` if no two neighbours are there in full, or if they are
-/// hardly more than the narrower figure shows.
-pub fn window(run: &Run, time_ns: u64, number: usize) -> Option<Figure> {
-    let all = &run.timeline;
-    let neighbours = all.operations.chunk_by(|a, b| a.number.checked_add(1) == Some(b.number));
+/// Most neighbouring operations of a run, and the begin and the end of what is drawn of them: this time, or less if they take less. `None` if no two
+/// neighbours are there in full, or if a wide window would be hardly wider than the narrow one.
+fn consecutive(run: &Run, time_ns: u64) -> Option<(&[Operation], u64, u64)> {
+    let neighbours = run.timeline.operations.chunk_by(|a, b| a.number.checked_add(1) == Some(b.number));
     let operations = neighbours.max_by_key(|some| some.len()).filter(|some| some.len() > 1)?;
     let (first, last) = (operations.first()?, operations.last()?);
-    let begin_ns = first.begin_ns;
-    let end_ns = last.end_ns.min(begin_ns.saturating_add(time_ns));
-    if time_ns > WINDOW_NS && end_ns.saturating_sub(begin_ns) < 2 * WINDOW_NS {
-        return None;
+    let end_ns = last.end_ns.min(first.begin_ns.saturating_add(time_ns));
+    let is_too_short = time_ns > WINDOW_NS && end_ns.saturating_sub(first.begin_ns) < WIDE_MIN_NS;
+    (!is_too_short).then_some((operations, first.begin_ns, end_ns))
+}
+
+/// The heading of [`window`]: with its true width, or "longer" for the wide one, whose caption has it.
+pub fn window_heading(run: &Run, time_ns: u64) -> Option<String> {
+    let (_, begin_ns, end_ns) = consecutive(run, time_ns)?;
+    let what = if crate::inserts::setting(run).is_some() { "INSERTs" } else { "operations" };
+    if time_ns > WINDOW_NS {
+        return Some(format!("Consecutive {what}, longer"));
     }
+    Some(format!("Consecutive {what}, {}", words::time_ms(end_ns.saturating_sub(begin_ns) as f64 / 1e6)))
+}
+
+/// P5's figures 2 to 5: neighbouring operations for this time, with the spans that the result has of it; of work for no operation these may not be
+/// all. `None`: see [`consecutive`].
+pub fn window(run: &Run, time_ns: u64, number: usize) -> Option<Figure> {
+    let all = &run.timeline;
+    let (operations, begin_ns, end_ns) = consecutive(run, time_ns)?;
     let spans: Vec<&Span> = all.spans.iter().filter(|s| s.end_ns >= begin_ns && s.begin_ns <= end_ns).collect();
     let (pieces, clocks) = pieces(all, &spans, begin_ns);
     let duration_us = end_ns.saturating_sub(begin_ns) as f64 / 1e3;
     let name = words::plain(&run.operations.name, 30);
     let many = operations.iter().filter(|operation| operation.begin_ns <= end_ns).count();
-    let what =
-        format!("{} one after the other, {} ms", words::plural(many as u64, &name), words::number(duration_us / 1e3));
+    let (many, width) = (words::plural(many as u64, &name), words::time_ms(duration_us / 1e3));
+    let what = format!("{many} one after the other, {width}");
     let figure = TimelineFigure {
         title: format!("{}: {what}", words::plain(&run.name, 60)),
         description: format!("Time across, layers down: {what}."),

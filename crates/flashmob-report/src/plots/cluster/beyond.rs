@@ -67,8 +67,8 @@ pub(super) fn over_nodes(entries: &[Entry]) -> Section {
     let mut drawings: Vec<Drawing> = Vec::new();
     for (name, sweeps) in beside(entries) {
         let mut drawing = side_by_side(&name, &sweeps, "requests/s", of);
-        let limit = sweeps.iter().find_map(|sweep| NodeAxis::of(sweep).flash_limit(sweep));
-        if let Some(limit) = limit {
+        let axis = NodeAxis::of_all(&sweeps);
+        if let Some(limit) = sweeps.iter().find_map(|sweep| axis.flash_limit(sweep)) {
             drawing.limits.push(limit);
             drawing.caption.push_str("Dashed: what the flash of so many nodes does, in order of arrival. ");
         }
@@ -101,19 +101,24 @@ pub(super) fn frames(entries: &[Entry]) -> Section {
     }
 }
 
-/// Sweeps with I/O that differ in the order of the nodes' reads alone.
+/// Sweeps with I/O that differ in the order of the nodes' reads alone. Several groups of a result are told apart by what else they have.
 fn beside(entries: &[Entry]) -> Vec<(String, Vec<Sweep<'_>>)> {
     let mut all = Vec::new();
     for entry in entries {
-        let sweeps = named(std::slice::from_ref(entry), false);
-        let groups = grouped(sweeps, |(_, sweep)| (sweep.block_bytes, sweep.read_percent));
+        let sweeps = named(std::slice::from_ref(entry), false).into_iter().map(|(_, sweep)| sweep);
+        let groups = grouped(sweeps, |sweep| (sweep.block_bytes, sweep.read_percent));
+        let several = groups.len() > 1;
         for (_, group) in groups {
-            let mut group = group.into_iter();
-            let Some((name, first)) = group.next() else { continue };
-            all.push((name, std::iter::once(first).chain(group.map(|(_, sweep)| sweep)).collect()));
+            let words = group.first().filter(|_| several).map(words_without_order);
+            all.push((words.map_or_else(|| entry.name.clone(), |words| format!("{} · {words}", entry.name)), group));
         }
     }
     all
+}
+
+/// What a sweep is, but for the order of reads.
+fn words_without_order(sweep: &Sweep) -> String {
+    Sweep { order: None, points: Vec::new(), ..*sweep }.words()
 }
 
 fn side_by_side(name: &str, sweeps: &[Sweep], what: &str, of: impl Fn(&Point) -> Option<Spread>) -> Drawing {
@@ -134,11 +139,14 @@ fn side_by_side(name: &str, sweeps: &[Sweep], what: &str, of: impl Fn(&Point) ->
         }
     }
     lines.retain(|line| !line.marks.is_empty());
-    let words = sweeps.first().map(Sweep::words).unwrap_or_default();
+    let words = match sweeps {
+        [one] => one.words(),
+        several => several.first().map(words_without_order).unwrap_or_default(),
+    };
     Drawing {
         name: name.to_string(),
         title: format!("{name}: {what} over nodes"),
-        caption: format!("{}, {BEST}. ", words::capital(words.split(", nodes read").next().unwrap_or_default())),
+        caption: format!("{}, {BEST}. ", words::capital(&words)),
         lines,
         limits: Vec::new(),
         x_ticks: axis.ticks(),

@@ -8,7 +8,6 @@ use super::super::Figures;
 use super::super::threads::spread_evenly;
 use super::{Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, line, named};
 use crate::entry::Entry;
-use crate::figure::lines::Limit;
 use crate::sweep::Sweep;
 use crate::words;
 
@@ -88,7 +87,7 @@ fn at_most_links(name: &str, sweep: &Sweep) -> Option<Drawing> {
         title: format!("{name}: requests/s over nodes with {links}"),
         caption: format!("{}, {links} to each node. ", words::capital(&sweep.words())),
         lines: fixed(sweep).into_iter().map(line).filter(|line| !line.marks.is_empty()).collect(),
-        limits: Vec::<Limit>::new(),
+        limits: Vec::new(),
         x_ticks: axis.ticks(),
     })
 }
@@ -113,7 +112,7 @@ pub(super) fn packets(entries: &[Entry]) -> Section {
     }
 }
 
-/// A figure for each sweep with I/O, and the one without beside it.
+/// A figure for each sweep with I/O that has fixed batches, and the one without I/O beside it.
 fn packets_over_links(
     entries: &[Entry],
     what: &'static str,
@@ -123,7 +122,9 @@ fn packets_over_links(
     let mut drawings = Vec::new();
     for entry in entries {
         let one = std::slice::from_ref(entry);
-        let (with, without) = (named(one, false), named(one, true));
+        let (mut with, without) = (named(one, false), named(one, true));
+        // Automatic batches alone give no line: what is without I/O would be drawn once more.
+        with.retain(|(_, sweep)| !fixed(sweep).is_empty());
         let is_twin = |a: &Sweep, b: &Sweep| a.block_bytes == b.block_bytes && a.read_percent == b.read_percent;
         for (name, sweep) in &with {
             let twin = without.iter().find(|(_, other)| is_twin(sweep, other)).map(|(_, other)| other);

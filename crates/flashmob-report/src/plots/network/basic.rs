@@ -52,23 +52,31 @@ pub(super) fn section(entries: &[Entry]) -> Section {
 
 const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Tcp, "TCP"), (Protocol::Udp, "UDP")];
 
-/// A figure for each protocol with its pairs of hosts, or one of both protocols where there is one pair; none of a single point.
+/// A figure for each protocol with its pairs of hosts, where one of them has such; or one of both protocols, unless it had a single point.
 fn drawings(entry: &Entry) -> Vec<Drawing<'_>> {
     let Some(net) = entry.net() else { return Vec::new() };
-    let by_pairs: Vec<Drawing> = PROTOCOLS.iter().filter_map(|(p, name)| pairs(entry, net, *p, name)).collect();
-    if !by_pairs.is_empty() {
-        return by_pairs;
+    let by_pairs = PROTOCOLS.map(|(protocol, name)| pairs(entry, net, protocol, name));
+    if by_pairs.iter().any(Option::is_some) {
+        // A protocol without pairs is drawn in each direction.
+        let each = PROTOCOLS.into_iter().zip(by_pairs).map(|((protocol, name), by_pairs)| {
+            by_pairs.unwrap_or_else(|| Drawing {
+                name: format!("{} · {name}", entry.name),
+                title: format!("{}: {name} in each direction", entry.name),
+                shown: each_way(net, protocol, name),
+            })
+        });
+        return each.filter(|drawing| !drawing.shown.is_empty()).collect();
     }
-    let mut shown = Vec::new();
-    for (protocol, name) in PROTOCOLS {
-        for way in [Direction::Up, Direction::Down] {
-            let plainest = plainest(net, protocol, way, |_| true);
-            shown.extend(plainest.map(|point| (format!("{name} {way}"), way, point)));
-        }
-    }
+    let shown: Vec<_> = PROTOCOLS.iter().flat_map(|(protocol, name)| each_way(net, *protocol, name)).collect();
     let title = format!("{}: TCP and UDP", entry.name);
     let drawing = (shown.len() > 1).then(|| Drawing { name: entry.name.clone(), title, shown });
     drawing.into_iter().collect()
+}
+
+/// Each direction of a protocol by itself.
+fn each_way<'a>(net: &'a Net, protocol: Protocol, name: &str) -> Vec<(String, Direction, &'a Point)> {
+    let of = |way: Direction| Some((format!("{name} {way}"), way, plainest(net, protocol, way, |_| true)?));
+    [Direction::Up, Direction::Down].into_iter().filter_map(of).collect()
 }
 
 /// The pairs of equal hosts, and the mixed one both ways.

@@ -1,6 +1,8 @@
 //! Throughput over the round-trip time that was added: both ways of both systems (P4's figures 7 and 8), congestion controls without loss and with it of
 //! each system (9 and 10), and receiving with different receive maxima (15); beyond P4, other congestion controls.
 
+use std::collections::BTreeSet;
+
 use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Protocol};
 
@@ -41,16 +43,19 @@ pub(super) fn udp(entries: &[Entry]) -> Section {
     }
 }
 
-/// Figures 9 and 10: one for each sending system, which its receive maximum tells apart; reno and cubic without loss and with the most of it.
+/// Figures 9 and 10: one for each sending system, which its receive maximum tells apart, the smaller first; reno and cubic without loss and with the most
+/// of it.
 pub(super) fn congestion(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let of_p4 = |w: &&RttSeries| {
         w.setting.protocol == Protocol::Tcp && w.setting.congestion.as_deref().is_some_and(|name| P4S.contains(&name))
     };
     let tcp: Vec<&RttSeries> = all.iter().filter(of_p4).collect();
-    let groups = similar(&tcp, |s| Setting { congestion: None, loss_percent: 0.0, ..s.clone() });
+    let mut groups = similar(&tcp, |s| Setting { congestion: None, loss_percent: 0.0, ..s.clone() });
+    groups.retain(|group| group.len() > 1);
+    groups.sort_by_key(|group| (group[0].entry, client_max_bytes(&group[0].setting)));
     let mut drawings: Vec<Drawing> = Vec::new();
-    for (group, figure) in groups.iter().filter(|group| group.len() > 1).zip((9..=10).chain(std::iter::repeat(10))) {
+    for group in &groups {
         let setting = &group[0].setting;
         let most = group.iter().map(|w| w.setting.loss_percent).fold(0.0, f64::max);
         let parts = [format!("data {}", setting.direction), both(setting), setting.maxima_words()];
@@ -61,7 +66,7 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
             let name = if loss > 0.0 { format!("{name}, loss {} %", words::number(loss)) } else { name };
             (look, name, *way)
         });
-        drawings.push(drawing(entries, lines.collect(), &parts, figure));
+        drawings.push(drawing(entries, lines.collect(), &parts, of_sender(group[0], &all)));
     }
     drawings.truncate(FIGURES_MAX);
     Section {
@@ -72,7 +77,28 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
     }
 }
 
-/// All congestion controls, where there are others than P4's: one figure for each loss.
+/// P4's figure of what the client sends: 9 for the smaller receive maximum of a result, 10 for the larger. A result with one maximum alone is compared with
+/// its server. `None` if neither maximum was set, or if the server sends.
+fn of_sender(way: &RttSeries, all: &[RttSeries]) -> Option<u32> {
+    let setting = &way.setting;
+    let is_set = setting.client_receive_max_bytes.is_some() || setting.server_receive_max_bytes.is_some();
+    if setting.direction == Direction::Down || !is_set {
+        return None;
+    }
+    let own = all.iter().filter(|other| other.entry == way.entry && other.setting.protocol == Protocol::Tcp);
+    let clients: BTreeSet<u64> = own.map(|other| client_max_bytes(&other.setting)).collect();
+    let client = client_max_bytes(setting);
+    let is_smaller =
+        if clients.len() > 1 { clients.first() == Some(&client) } else { client < setting.receive_max_bytes() };
+    Some(if is_smaller { 9 } else { 10 })
+}
+
+/// Maximum of receive buffers on the client's host.
+fn client_max_bytes(setting: &Setting) -> u64 {
+    setting.client_receive_max_bytes.unwrap_or(ways::SYSTEM_RECEIVE_MAX_BYTES)
+}
+
+/// All congestion controls, where others than P4's were chosen: one figure for each loss.
 pub(super) fn other_congestion(entries: &[Entry]) -> Section {
     let all = ways::all(entries);
     let tcp: Vec<&RttSeries> = all.iter().filter(|w| w.setting.protocol == Protocol::Tcp).collect();
@@ -83,7 +109,7 @@ pub(super) fn other_congestion(entries: &[Entry]) -> Section {
         let chosen = group.iter().filter(|w| w.setting.congestion.is_some()).count();
         group.retain(|w| w.setting.congestion.is_some() || chosen < 2);
     }
-    let is_other = |w: &&RttSeries| w.setting.congestion.as_deref().is_none_or(|name| !P4S.contains(&name));
+    let is_other = |w: &&RttSeries| w.setting.congestion.as_deref().is_some_and(|name| !P4S.contains(&name));
     several.retain(|group| group.iter().any(is_other));
     let mut drawings: Vec<Drawing> = Vec::new();
     for group in &several {
@@ -97,9 +123,7 @@ pub(super) fn other_congestion(entries: &[Entry]) -> Section {
             let name = way.setting.congestion_words();
             (look(&name, nth), name, *way)
         });
-        let mut drawing = drawing(entries, lines.collect(), &parts, 9);
-        drawing.caption = String::new();
-        drawings.push(drawing);
+        drawings.push(drawing(entries, lines.collect(), &parts, None));
     }
     drawings.truncate(FIGURES_MAX);
     Section {
@@ -127,7 +151,7 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
         let parts = [who.to_string(), both(setting), congestion_of(setting)];
         let lines =
             group.iter().enumerate().map(|(nth, w)| (nth, words::bytes(w.setting.receive_max_bytes()), *w)).collect();
-        let mut drawing = drawing(entries, lines, &parts, 15);
+        let mut drawing = drawing(entries, lines, &parts, Some(15));
         let top = highest(&drawing);
         let axis = axis(&group);
         drawing.limits = group.iter().filter_map(|way| limit(way, &axis, top)).collect();
@@ -184,7 +208,7 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
             let name = if several { format!("{} {word}", words::receive_max(client)) } else { word.to_string() };
             (2 * place + nth, name, *way)
         });
-        drawing(entries, lines.collect(), &parts, figure)
+        drawing(entries, lines.collect(), &parts, Some(figure))
     };
     similar(&some, bare).iter().take(FIGURES_MAX).map(of).collect()
 }
@@ -193,7 +217,7 @@ fn both_ways(entries: &[Entry], protocol: Protocol, figure: u32) -> Vec<Drawing>
 fn plain<'a, 'b>(all: &'b [RttSeries<'a>], protocol: Protocol) -> Vec<&'b RttSeries<'a>> {
     let like = |w: &&RttSeries| w.setting.protocol == protocol && w.ends().is_some();
     let mut kept = Vec::new();
-    let entries: std::collections::BTreeSet<usize> = all.iter().map(|w| w.entry).collect();
+    let entries: BTreeSet<usize> = all.iter().map(|w| w.entry).collect();
     for entry in entries {
         let own: Vec<&RttSeries> = all.iter().filter(|w| w.entry == entry).filter(like).collect();
         let loss = own.iter().map(|w| w.setting.loss_percent).fold(f64::INFINITY, f64::min);
@@ -217,7 +241,13 @@ fn axis(group: &[&RttSeries]) -> RttAxis {
     RttAxis::of(group.iter().flat_map(|w| &w.places).filter_map(|p| p.rtt_ms))
 }
 
-fn drawing(entries: &[Entry], lines: Vec<(usize, String, &RttSeries)>, parts: &[String], figure: u32) -> Drawing {
+/// One figure; `figure` is its number in P4, if it has one.
+fn drawing(
+    entries: &[Entry],
+    lines: Vec<(usize, String, &RttSeries)>,
+    parts: &[String],
+    figure: Option<u32>,
+) -> Drawing {
     let ways: Vec<&RttSeries> = lines.iter().map(|(_, _, way)| *way).collect();
     let axis = axis(&ways);
     let entry = ways.first().and_then(|way| entries.get(way.entry)).map_or("", |e| &e.name);
@@ -235,7 +265,7 @@ fn drawing(entries: &[Entry], lines: Vec<(usize, String, &RttSeries)>, parts: &[
     Drawing {
         name: if what.is_empty() { entry.to_string() } else { format!("{entry} · {what}") },
         title: format!("{entry}: throughput over RTT, {what}"),
-        caption: format!("P4's figure {figure}. "),
+        caption: figure.map_or_else(String::new, |number| format!("P4's figure {number}. ")),
         lines: lines.into_iter().take(LINES_MAX).map(line).collect(),
         limits: Vec::new(),
         x_ticks: axis.ticks(),

@@ -1,4 +1,4 @@
-//! Figures of networks: P4's 6 to 10 and 15, and throughput over time.
+//! Figures of networks: P4's 6 to 10 and 15, throughput over time, and other congestion controls.
 //!
 //! - `basic`: TCP and UDP where nothing was added
 //! - `delay`: over the round-trip time, both ways, congestion controls, receive maxima
@@ -22,9 +22,13 @@ pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
         delay::udp(entries),
         delay::congestion(entries),
         delay::receiving(entries),
-        delay::other_congestion(entries),
         moments::section(entries),
     ]
+}
+
+/// Beyond P4, after all of its figures.
+pub(super) fn other_congestion(entries: &[Entry]) -> Section {
+    delay::other_congestion(entries)
 }
 
 const MEGABIT: f64 = 1e6;

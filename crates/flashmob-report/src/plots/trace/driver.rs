@@ -1,6 +1,7 @@
 //! The driver's view (P3's figure 4): the step from the end of the previous command, with its sign, against the service time.
 
 use flashmob_results::trace::{Command, Commands, Steps};
+use flashmob_text::MIB;
 
 use super::super::{Figures, Section};
 use crate::entry::Entry;
@@ -10,7 +11,6 @@ use crate::words;
 
 /// Figures of the section.
 const FIGURES_MAX: usize = 16;
-const MIB: f64 = 1_048_576.0;
 
 pub fn section(entries: &[Entry]) -> Option<Section> {
     let mut figures = Figures::new();
@@ -47,7 +47,7 @@ fn figure(name: &str, commands: &Commands) -> Option<Traces> {
         let of = |command: &Command| {
             let step = command.step_bytes.filter(|step| belongs(*step))?;
             let sound = command.service_us.is_finite() && command.service_us >= 0.0;
-            sound.then_some((step as f64 / MIB, command.service_us))
+            sound.then_some((step as f64 / MIB as f64, command.service_us))
         };
         commands.list.iter().filter_map(of).collect()
     };

@@ -30,7 +30,7 @@ fn answering(report: Report) -> (Reporter, Arc<AtomicUsize>) {
 
 fn gateway_server(timeouts: Timeouts) -> AdminServer {
     let asker = Asker::new(Some(answering(samples::gateway()).0), None);
-    serve_with(ANY_PORT.parse().unwrap(), asker, timeouts).unwrap()
+    serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, timeouts).unwrap()
 }
 
 fn server() -> AdminServer {
@@ -264,7 +264,8 @@ fn clients_that_do_not_read_their_answer_are_cut() {
     let mut report = samples::gateway();
     // More than the kernel keeps for a reader that does not read.
     report.warnings = vec!["x".repeat(1 << 20); 24];
-    let server = serve_with(ANY_PORT.parse().unwrap(), Asker::new(Some(answering(report).0), None), SHORT).unwrap();
+    let asker = Asker::new(Some(answering(report).0), None);
+    let server = serve_with(TcpListener::bind(ANY_PORT).unwrap(), asker, SHORT).unwrap();
     let deaf: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
             let mut stream = connect(&server);

@@ -93,7 +93,8 @@ proptest! {
     #[test]
     fn no_timeline_makes_it_panic(timeline in timeline(), wanted in vec(0..4_u64, 0..3)) {
         let _ = (operations(&timeline, "x"), layers(&timeline), handovers(&timeline), files(&timeline), commands(&timeline));
-        let _ = excerpt(&timeline, &wanted);
+        let _ = excerpt(&timeline, &wanted, &wanted);
+        let _ = neighbours(&timeline, 80_000_000, 3);
     }
 
     #[test]
@@ -107,7 +108,7 @@ proptest! {
         prop_assert!(handovers(&timeline).iter().all(|h| h.longest_ns <= h.total_ns && h.from != h.to));
         let handed_ns = handovers(&timeline).iter().fold(0_u64, |sum, h| sum.saturating_add(h.total_ns));
         prop_assert!(handed_ns <= all_ns, "more was handed over than there is time: {} of {}", handed_ns, all_ns);
-        let part = excerpt(&timeline, &wanted);
+        let part = excerpt(&timeline, &wanted[..wanted.len() / 2], &wanted[wanted.len() / 2..]);
         prop_assert_eq!(part.check(), Ok(()));
         prop_assert!(part.operations.iter().all(|operation| wanted.contains(&operation.number)));
     }

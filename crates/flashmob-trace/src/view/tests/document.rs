@@ -50,7 +50,7 @@ fn document() -> Document {
             operation: "insert".into(),
             warnings: Vec::new(),
         };
-        run(&timeline, parts, &[0, 1])
+        run(&timeline, parts, &[0, 1], &[])
     });
     Document {
         format: FORMAT.into(),

@@ -1,13 +1,14 @@
 //! The document of a cluster's measurement, with reasons to doubt its figures.
 
 use flashmob_host::{device, emulation};
-use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Parameters, Point, Repetition, Setting};
+use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Order, Parameters, Point, Repetition, Setting};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 
 use super::super::tell::Begun;
 use super::Sweep;
 use crate::commands::result_args::ResultArgs;
+use crate::lab::lateness::is_late;
 
 /// Largest acceptable difference of the fastest and the slowest repetition, as a fraction of the median.
 const SPREAD_MAX: f64 = 0.2;
@@ -99,7 +100,9 @@ fn of_point(point: &Point) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut add = |code, text: String| warnings.push(Warning::new(code, text));
     let repetitions = &point.repetitions;
-    let late = repetitions.iter().filter(|r| r.is_void && r.lateness.is_some()).count();
+    // Interrupted ones are void as well, and reported elsewhere.
+    let was_late = |r: &&Repetition| r.is_void && r.lateness.as_ref().is_some_and(is_late);
+    let late = repetitions.iter().filter(was_late).count();
     if late > 0 {
         let which =
             if late == repetitions.len() { "all".to_string() } else { format!("{late} of {}", repetitions.len()) };
@@ -124,10 +127,12 @@ fn of_point(point: &Point) -> Vec<Warning> {
     }
     let turnover_s = f64::from(point.parameters.outstanding) / rate.median;
     let measured = repetitions.iter().filter(|r| !r.is_void).map(|r| r.elapsed_s).reduce(f64::min);
-    let is_few = |s: &f64| *s >= TIME_S_MIN && turnover_s.is_finite() && *s < TURNOVERS_MIN * turnover_s;
+    // In order of arrival, and without I/O, there are no waves.
+    let has_waves = point.parameters.order != Some(Order::Arrival) && !point.parameters.no_io;
+    let is_few = |s: &f64| has_waves && *s >= TIME_S_MIN && turnover_s.is_finite() && *s < TURNOVERS_MIN * turnover_s;
     if let Some(measured_s) = measured.filter(is_few) {
         let text = format!(
-            "the {} outstanding requests were answered {:.1} times over in {measured_s:.2} s, so its begin and end weigh as much as what lies between; \
+            "the {} outstanding requests were answered {:.1} times over in {measured_s:.2} s, so that one wave of answers more or less changes the rate by a sixth or more; \
              use a --time of {:.0} s or more, or fewer --outstanding",
             point.parameters.outstanding,
             measured_s / turnover_s,

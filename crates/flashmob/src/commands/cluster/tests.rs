@@ -158,7 +158,8 @@ fn what_was_measured_before_a_failure_or_an_interruption_is_kept() {
 #[test]
 fn doubtful_points_say_why() {
     let sweep = Sweep::new(&load(""), &[1], false, 1);
-    let late = Repetition { lateness: Some(Lateness::default()), is_void: true, ..repetition(1000.0) };
+    let lateness = Lateness { late_fraction: 0.5, ..Lateness::default() };
+    let late = Repetition { lateness: Some(lateness), is_void: true, ..repetition(2000.0) };
     let of = |repetitions: Vec<Repetition>| {
         let document = document(&sweep, vec![(sweep.points[0].clone(), repetitions)]);
         let codes = document.cluster().unwrap().points[0].warnings.iter().map(|w| w.code).collect::<Vec<_>>();
@@ -167,6 +168,8 @@ fn doubtful_points_say_why() {
     let code = |status: u8| format!("{:?}", ExitCode::from(status));
     assert_eq!(of(vec![repetition(2000.0)]), (vec![], code(0)));
     assert_eq!(of(vec![late.clone()]), (vec![Code::Late], code(STATUS_VOID)));
+    let stopped = Repetition { lateness: Some(Lateness::default()), ..late.clone() };
+    assert_eq!(of(vec![stopped]), (vec![], code(STATUS_VOID)), "an interruption is a warning of the whole");
     assert_eq!(of(vec![late, repetition(2000.0)]), (vec![Code::Late], code(0)));
     assert_eq!(of(vec![repetition(2000.0), repetition(4000.0)]), (vec![Code::WideSpread], code(0)));
     let turnovers = format!("{:?}", of(vec![repetition(1500.0)]));

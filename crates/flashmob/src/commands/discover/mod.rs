@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 
 use self::search::Search;
 use crate::commands::tell::Form;
@@ -44,7 +45,7 @@ pub struct DiscoverArgs {
     #[arg(long, value_name = "TIME", value_parser = crate::commands::time_or_none, conflicts_with = "watch")]
     wait: Option<Duration>,
     /// Exit as soon as N nodes are found; fail if there are fewer.
-    #[arg(long, value_name = "N", conflicts_with = "watch")]
+    #[arg(long, value_name = "N", conflicts_with = "watch", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     nodes: Option<usize>,
     /// Address to receive announcements of nodes started with --join. Anyone who can reach it can add a list entry.
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::address)]

@@ -1,6 +1,6 @@
 //! The table at the end: each claim, whether it holds here, the measured figures and the paper's.
 
-use flashmob_report::claims::{Claim, Finding, Verdict};
+use flashmob_report::claims::{Claim, Verdict};
 use serde::Serialize;
 
 /// Maximum width of the table's text.
@@ -49,7 +49,7 @@ fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
         claim: claim.id,
         words: claim.words,
         criterion: claim.criterion,
-        verdict: overall(&claim.findings),
+        verdict: name(claim.verdict()),
         here: if here.is_empty() { missing.to_string() } else { here },
         source: claim.source.split(',').next().unwrap_or_default(),
         paper: claim.paper,
@@ -57,15 +57,14 @@ fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
     }
 }
 
-/// Of several findings: failing if one fails, undecided if one is.
-fn overall(findings: &[Finding]) -> &'static str {
-    let any = |verdict: Verdict| findings.iter().any(|f| f.verdict == verdict);
-    match findings {
-        [] => "not_measured",
-        _ if any(Verdict::DoesNotHold) => "does_not_hold",
-        _ if any(Verdict::TooFewRepetitions) => "too_few_repetitions",
-        _ if any(Verdict::Holds) => "holds",
-        _ => "fitted",
+/// A claim's verdict for JSON.
+fn name(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        None => "not_measured",
+        Some(Verdict::DoesNotHold) => "does_not_hold",
+        Some(Verdict::TooFewRepetitions) => "too_few_repetitions",
+        Some(Verdict::Holds) => "holds",
+        Some(Verdict::Fitted) => "fitted",
     }
 }
 
@@ -90,7 +89,7 @@ pub fn table(lines: &[Line]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flashmob_report::claims::Subject;
+    use flashmob_report::claims::{Finding, Subject};
     use flashmob_results::warning::Code;
 
     use super::*;
@@ -126,6 +125,11 @@ mod tests {
         assert_eq!(told[0], ("holds", "reno: 10 %".to_string(), false));
         assert_eq!(told[1], ("does_not_hold", "reno: 10 %; cubic: 10 %".to_string(), true));
         assert_eq!(told[2], ("not_measured", "one way was not measured".to_string(), false));
+        let verdict = |second| {
+            let claim = claim(vec![finding(Verdict::Fitted, "reno"), finding(second, "cubic")]);
+            lines(&[claim], &[])[0].verdict
+        };
+        assert_eq!([verdict(Verdict::Fitted), verdict(Verdict::TooFewRepetitions)], ["fitted", "too_few_repetitions"]);
         let other = Finding { entries: vec![1], ..finding(Verdict::Holds, "") };
         let both = [claim(vec![finding(Verdict::Holds, ""), other])];
         assert_eq!(lines(&both, &["ext4".into(), "xfs".into()])[0].here, "ext4: 10 %; xfs: 10 %");

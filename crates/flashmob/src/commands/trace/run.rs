@@ -256,7 +256,7 @@ fn joined(
         warnings: Vec::new(),
     };
     let chosen = args.outputs.choice(&timeline);
-    (view::run(&timeline, parts, &chosen), timeline)
+    (view::run(&timeline, parts, &chosen, &[]), timeline)
 }
 
 fn sources(capture: &Capture, places: &[Below], args: &RunArgs) -> Vec<Source> {

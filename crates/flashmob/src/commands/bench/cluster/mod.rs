@@ -124,6 +124,9 @@ fn subject(
         let text = "the nodes run without I/O (--no-io), so they return no real data; add --no-io to measure the network alone";
         subject.warnings.push(Warning::new(Code::Changed, text));
     }
+    let reads = sweep.points.iter().any(|point| point.read_percent > 0.0);
+    let holes = facts.holes(asked).filter(|_| reads && lab.is_none());
+    subject.warnings.extend(holes.map(|text| Warning::new(Code::NotAllocated, text)));
     if let Some(socket) = lab {
         let status = lab::ask(socket, false)?;
         let extent_bytes = status.extent_bytes;

@@ -16,6 +16,10 @@ use flashmob_server::gateway::{GatewayServer, Inside, Resident};
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of checks for cancellation, and of progress.
 pub const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// Time limit for linked nodes to report the condition of their devices, which follows the welcome.
+const CONDITIONS_TIMEOUT: Duration = Duration::from_millis(500);
+/// Unallocated fraction of the extents that changes no rate by much.
+const UNALLOCATED_MAX: f64 = 0.01;
 
 /// The configuration at `path`, with only one volume: that of this name, or the first.
 pub fn config(path: &Path, name: Option<&str>) -> anyhow::Result<Config> {
@@ -34,8 +38,7 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     let volume = &config.volumes[0];
     let all = u32::try_from(volume.nodes.len()).unwrap_or(u32::MAX);
     if let Some(more) = wanted.iter().find(|&&nodes| nodes > all) {
-        ensure_value!(
-            false,
+        bail_value!(
             "--nodes {more}: volume '{}' has {all}; give at most {all}, or add nodes to the volume",
             volume.name
         );
@@ -43,8 +46,7 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
     if let Some(fewer) = wanted.iter().find(|&&nodes| nodes < all)
         && volume.layout != LayoutKind::Linear
     {
-        ensure_value!(
-            false,
+        bail_value!(
             "--nodes {fewer}: volume '{}' is striped, so every address range uses all of its {all} nodes; \
              leave --nodes out, or measure a linear volume",
             volume.name
@@ -79,6 +81,24 @@ impl Facts {
         self.nodes.iter().take(nodes).filter(|node| node.modelled).count()
     }
 
+    /// A doubt about reads of the first `nodes` nodes: that their extents have holes. `None` if they have few, or if their size is not known.
+    pub fn holes(&self, nodes: usize) -> Option<String> {
+        let extents = self.nodes.iter().take(nodes).filter(|node| !node.modelled && !node.no_io);
+        let known = extents.filter_map(|node| {
+            let (condition, _) = node.condition.as_ref()?;
+            Some((condition.unallocated_bytes?, node.size_bytes?))
+        });
+        let (holes, all) = known.fold((0, 0), |(holes, all), of| (holes + of.0.min(of.1), all + of.1));
+        (holes as f64 > all as f64 * UNALLOCATED_MAX).then(|| {
+            format!(
+                "{} of the {} of the extents were never written: nodes answer these holes with zeros, without their flash; \
+                 write the whole volume once (nbdcopy, dd) and measure again",
+                Bytes(holes),
+                Bytes(all)
+            )
+        })
+    }
+
     /// Whether the first `nodes` nodes answer without I/O; an error if they differ, or if `said` and they do I/O.
     pub fn is_no_io(&self, nodes: usize, said: bool) -> anyhow::Result<bool> {
         let asked = &self.nodes[..nodes.min(self.nodes.len())];
@@ -110,7 +130,7 @@ impl Facts {
 
 /// Links with the nodes once and collects their facts; the first `asked` must answer. `None` if it was cancelled.
 pub fn learn(config: &Config, asked: usize, cancel: &AtomicBool) -> anyhow::Result<Option<Facts>> {
-    let mut learner = Learner { asked, cancel, until: Instant::now() + READY_TIMEOUT, outcome: None };
+    let mut learner = Learner { asked, cancel, until: Instant::now() + READY_TIMEOUT, linked: None, outcome: None };
     GatewayServer::open_native(config)?.run_with(&mut learner)?;
     learner.outcome.transpose()
 }
@@ -120,13 +140,25 @@ struct Learner<'a> {
     asked: usize,
     cancel: &'a AtomicBool,
     until: Instant,
+    /// Since when the nodes are linked.
+    linked: Option<Instant>,
     outcome: Option<anyhow::Result<Facts>>,
+}
+
+impl Learner<'_> {
+    /// Whether to wait for conditions: not for long, since a node of which nothing is known serves as well.
+    fn lacks_conditions(&mut self, status: &GatewayStatus) -> bool {
+        let linked = *self.linked.get_or_insert_with(Instant::now);
+        let nodes = status.volumes.first().map_or(&[][..], |volume| &volume.nodes);
+        linked.elapsed() < CONDITIONS_TIMEOUT && nodes.iter().take(self.asked).any(|node| node.condition.is_none())
+    }
 }
 
 impl Resident for Learner<'_> {
     fn turn(&mut self, _: Time, inside: &mut Inside<'_>) {
         let status = inside.parts().0.status();
         match missing(&status, self.asked) {
+            None if self.lacks_conditions(&status) => {}
             None => {
                 let volume = status.volumes.into_iter().next();
                 self.outcome = volume

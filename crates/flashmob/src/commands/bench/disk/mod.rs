@@ -116,15 +116,16 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
     let mut teller = args.result.teller(table::render);
     let seed = job.settings.seed();
 
+    let points = |size_bytes| grid.points(size_bytes).map_err(subject::refused);
     let size_bytes = job.settings.size;
     let (subject, made) = match (&job.file, &job.model) {
-        (Some(_), Some(_)) => anyhow::bail!("a file and a model were given: give only one; a model uses no disk"),
-        (None, None) => anyhow::bail!("nothing to measure: name a file, or a model with --model"),
+        (Some(_), Some(_)) => bail_value!("a file and a model were given: give only one; a model uses no disk"),
+        (None, None) => bail_value!("nothing to measure: name a file, or a model with --model"),
         (None, Some(profile)) => {
             // Points are checked first.
             let size_bytes = size_bytes.unwrap_or(SIZE_BYTES_DEFAULT);
-            grid.points(size_bytes)?;
-            (subject::model(profile, size_bytes, seed, grid.engine)?, false)
+            points(size_bytes)?;
+            (subject::model(profile, size_bytes, seed, &grid)?, false)
         }
         (Some(path), None) => {
             let request = subject::Request {
@@ -134,7 +135,7 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
                 allow_overwrite: args.allow_overwrite,
                 seed,
             };
-            match subject::file(&request, |size_bytes| grid.points(size_bytes).map(|_| ()), &cancel, &mut teller)? {
+            match subject::file(&request, |size_bytes| points(size_bytes).map(drop), &cancel, &mut teller)? {
                 Some(ready) => ready,
                 None => {
                     log::info!("stopped before anything was measured; the incomplete file was removed");
@@ -143,12 +144,8 @@ pub fn run(args: &DiskArgs) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let plan = Plan {
-        points: grid.points(subject.size_bytes())?,
-        repeat: job.settings.repeat(),
-        seed,
-        commands: args.commands,
-    };
+    let plan =
+        Plan { points: points(subject.size_bytes())?, repeat: job.settings.repeat(), seed, commands: args.commands };
     teller.begin(plan.points.len(), plan.repeat, seed);
     let outcome = disk::run(&subject, &plan, begun.at, &cancel, &mut |event| match event {
         disk::Event::Progress { fraction } => teller.progress(fraction),

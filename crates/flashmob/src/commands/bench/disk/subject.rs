@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use flashmob_bench::bench_file::{self, BenchFileError};
-use flashmob_bench::disk::{DiskError, FileSubject, ModelSubject, Subject};
+use flashmob_bench::disk::plan::Grid;
+use flashmob_bench::disk::{DiskError, FileSubject, ModelSubject, Scheduler, Subject};
 use flashmob_host::place;
 use flashmob_results::disk::{Engine, File, Model, Operation};
 
 use super::settings::SIZE_BYTES_DEFAULT;
+use crate::commands::WrongValue;
 use crate::commands::tell::Teller;
 
 /// The requested file.
@@ -26,7 +28,7 @@ pub struct Request<'a> {
 /// now; `None` if that was cancelled.
 pub fn file(
     request: &Request<'_>,
-    check: impl FnOnce(u64) -> Result<(), DiskError>,
+    check: impl FnOnce(u64) -> anyhow::Result<()>,
     cancel: &AtomicBool,
     teller: &mut Teller,
 ) -> anyhow::Result<Option<(Subject, bool)>> {
@@ -46,6 +48,7 @@ pub fn file(
         match made {
             Ok(_) => {}
             Err(BenchFileError::Cancelled { .. }) => return Ok(None),
+            Err(error @ BenchFileError::TooSmall(_)) => bail_value!("{error}"),
             Err(error) => return Err(error.into()),
         }
         let subject = opened(request)?;
@@ -84,13 +87,26 @@ fn opened(request: &Request<'_>) -> anyhow::Result<Subject> {
     }))
 }
 
-/// The model of that name.
-pub fn model(profile: &str, size_bytes: u64, seed: u64, engine: Engine) -> anyhow::Result<Subject> {
+/// An invalid combination of options, or an unknown model, is a wrong value.
+pub fn refused(error: DiskError) -> anyhow::Error {
+    match error {
+        DiskError::Parameters(_) | DiskError::Model(_) => WrongValue(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+/// The model of that name, for these settings. A model has all of its schedulers everywhere, so an unknown one is a wrong value.
+pub fn model(profile: &str, size_bytes: u64, seed: u64, grid: &Grid) -> anyhow::Result<Subject> {
     ensure_value!(
-        engine == Engine::Pread,
+        grid.engine == Engine::Pread,
         "a model serves one request per thread, like pread; use --threads, and leave out --engine io_uring and --depth"
     );
-    Ok(Subject::Model(ModelSubject::new(profile, size_bytes, seed)?))
+    for name in &grid.schedulers {
+        if let Err(error) = name.parse::<Scheduler>() {
+            bail_value!("--scheduler: {error}");
+        }
+    }
+    Ok(Subject::Model(ModelSubject::new(profile, size_bytes, seed).map_err(refused)?))
 }
 
 /// The file, in the format of results.
@@ -121,12 +137,44 @@ pub fn model_record(subject: &Subject) -> Option<Model> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
+    use super::super::settings::Lines;
     use super::*;
+
+    fn of(profile: &str, line: &str) -> anyhow::Result<Subject> {
+        let settings = Lines::try_parse_from(line.split_whitespace()).unwrap().settings;
+        model(profile, 1 << 20, 1, &settings.grid().unwrap())
+    }
+
+    fn refusal(profile: &str, line: &str) -> String {
+        let error = of(profile, line).unwrap_err();
+        assert!(error.is::<WrongValue>(), "{error}");
+        error.to_string()
+    }
 
     #[test]
     fn a_model_is_not_said_to_keep_more_requests_than_it_does() {
-        assert!(model("nvme", 1 << 20, 1, Engine::Pread).is_ok());
-        let refused = model("nvme", 1 << 20, 1, Engine::IoUring).unwrap_err().to_string();
+        assert!(of("nvme", "").is_ok());
+        let refused = refusal("nvme", "--engine io_uring");
         assert!(refused.contains("--threads"), "{refused}");
+    }
+
+    #[test]
+    fn a_model_does_not_take_another_scheduler_for_an_unknown_one() {
+        assert!(of("nexus7-emmc", "--scheduler none,mq-deadline,bfq,deadline").is_ok());
+        let refused = refusal("nexus7-emmc", "--scheduler none,cfq");
+        assert!(refused.contains("it knows none, mq-deadline, bfq; kernels since 5.0 have no CFQ"), "{refused}");
+        assert!(!refused.contains("did you mean"), "{refused}");
+        assert!(refusal("nexus7-emmc", "--scheduler bqf").contains("did you mean 'bfq'?"));
+        assert!(refusal("nexus7-emmc", "--scheduler kyber").contains("it knows none"));
+    }
+
+    #[test]
+    fn an_unknown_model_and_an_impossible_combination_are_wrong_values() {
+        assert!(refusal("nope", "").contains("there is no modelled device 'nope'"));
+        let grid = Lines::try_parse_from(["--depth", "2"]).unwrap().settings.grid().unwrap();
+        let error = refused(grid.points(1 << 20).unwrap_err());
+        assert!(error.is::<WrongValue>() && error.to_string().contains("--engine io_uring"), "{error}");
     }
 }

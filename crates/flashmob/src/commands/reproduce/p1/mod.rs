@@ -52,7 +52,7 @@ Examples:
   flashmob reproduce p1 --save results
         everything in the lab, an hour or so; results are kept in a file
   flashmob reproduce p1 --in simulator --air 11ac --gateway wired -o 11ac.html
-        another air, and the gateway at a cable; without root
+        another air, and the gateway connected by cable; without root
   flashmob reproduce p1 --quick --output json | jq '.claims[] | {claim, verdict}'
 
 Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 error, see stderr; 2 wrong arguments.")]
@@ -78,7 +78,7 @@ pub struct P1Args {
     /// Repetitions of each point [default: 3, with --quick 2].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Time to measure in each repetition, in seconds unless it has a unit [default: 2, with --quick 1]. Longer where nodes sort so many requests at once that this is too short.
+    /// Time to measure in each repetition, in seconds unless it has a unit [default: 2, with --quick 1]. Longer where nodes sort (--full) so many requests at once that this is too short.
     #[arg(short, long, value_name = "TIME", value_parser = crate::commands::time)]
     time: Option<Duration>,
     /// Random seed.

@@ -89,7 +89,8 @@ pub fn runs(quick: bool, full: bool) -> Vec<Run> {
     let mut add = |batch: Batch, no_io: bool, order: OrderArg| {
         let few = batch == Batch::Auto && !full;
         let all: &[u32] = if few { &LINKS_OF_AUTO } else { fixed };
-        let is_long = |links: &u32| batch == Batch::Fixed(100) && !no_io && *links > LINKS_OF_LONG_SWEEPS;
+        let is_sorted = order == OrderArg::Sorted;
+        let is_long = |links: &u32| batch == Batch::Fixed(100) && !no_io && is_sorted && *links > LINKS_OF_LONG_SWEEPS;
         let short: Vec<u32> = all.iter().copied().filter(|links| !is_long(links)).collect();
         let long = all.iter().copied().filter(is_long).map(|links| vec![links]);
         for links in std::iter::once(short).chain(long) {
@@ -120,7 +121,7 @@ impl Run {
     pub fn time(&self, setup: &Setup) -> Duration {
         let most = self.links.iter().max().copied().unwrap_or(1);
         let in_hand = match self.batch {
-            Batch::Fixed(k) if !self.no_io => f64::from(k) * f64::from(most),
+            Batch::Fixed(k) if !self.no_io && self.order == OrderArg::Sorted => f64::from(k) * f64::from(most),
             Batch::Fixed(_) | Batch::Auto => 0.0,
         };
         let least_s = (SWEEPS_MIN * in_hand / setup.limit.max(1.0) * 10.0).ceil() / 10.0;
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn all_of_section_3_is_asked_for() {
         let quick = runs(true, false);
-        assert_eq!(quick.len(), 10);
+        assert_eq!(quick.len(), 8);
         assert_eq!(quick.iter().map(Run::points).sum::<usize>(), 2 * (3 * 20 + 8));
         let all = runs(false, true);
         assert_eq!(all.iter().map(Run::points).sum::<usize>(), (2 * 4 + 3) * 48);

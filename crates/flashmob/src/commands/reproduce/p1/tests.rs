@@ -115,7 +115,7 @@ fn what_was_measured_before_a_stop_is_kept_and_says_so() {
 
 #[test]
 fn one_run_that_fails_costs_its_points_the_first_ends_it() {
-    assert_eq!(measured(Some(6), None).unwrap().0, 128);
+    assert_eq!(measured(Some(6), None).unwrap().0, 116);
     assert_eq!(measured(Some(1), None).unwrap_err().to_string(), "it burns");
 }
 

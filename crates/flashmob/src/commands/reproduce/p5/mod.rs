@@ -125,13 +125,16 @@ pub fn run(args: &P5Args) -> anyhow::Result<ExitCode> {
     let is_wanted = |run: &Run| !missing.borrow().contains(&run.place);
     runs::each(&runs, &setup, &stop, false, is_wanted, one, |run, outcome| {
         let Some((place, merged)) = systems.iter_mut().find(|(place, _)| *place == run.place) else { return Ok(()) };
-        // It is an error only if no system is left.
-        if let Err(error) = merged.take(outcome) {
-            log::error!("{}", words(&error));
-            missing.borrow_mut().push(place.clone());
-            failure = failure.take().or(Some(error));
+        // What a kernel lacks is missing; it is an error only if no system is left. Nothing else is: a result that cannot be written, say.
+        match outcome {
+            Err(error) if merged.document.is_none() => {
+                log::error!("{}", words(&error));
+                missing.borrow_mut().push(place.clone());
+                failure = failure.take().or(Some(error));
+                Ok(())
+            }
+            outcome => merged.take(outcome),
         }
-        Ok(())
     })?;
     let mut documents: Vec<(PathBuf, Document)> = Vec::new();
     for (place, merged) in systems {

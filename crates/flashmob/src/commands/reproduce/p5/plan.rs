@@ -96,6 +96,8 @@ impl Run {
         words.extend(["--journal", &setup.modes, "--synchronous", self.levels(setup)].map(String::from));
         let numbers = [("--inserts", setup.inserts), ("--pairs", setup.rounds.min(1))];
         words.extend(numbers.into_iter().flat_map(|(option, value)| [option.to_string(), value.to_string()]));
+        // One pair each round: which of it comes first alternates, against drift.
+        words.extend((self.round % 2 == 1).then(|| "--traced-first".to_string()));
         words
     }
 

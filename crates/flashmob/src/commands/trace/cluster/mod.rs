@@ -77,7 +77,7 @@ pub fn run(args: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let timeline = spans::timeline(&gathered.last.nodes, &gathered.samples, &blocks);
     args.outputs.spans(1, &timeline)?;
     let is_stopped = cancel.load(Ordering::Relaxed);
-    let run = view::run(&timeline, parts(&gathered, &blocks, &timeline), &args.outputs.choice(&timeline));
+    let run = view::run(&timeline, parts(&gathered, &blocks, &timeline), &args.outputs.choice(&timeline), &[]);
     let missing = is_stopped.then_some("stopped before the requested number of samples was collected");
     let document = args.outputs.document(vec![run], begun, missing);
     args.outputs.files(&document)?;

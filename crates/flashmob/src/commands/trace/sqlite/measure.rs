@@ -40,6 +40,7 @@ pub struct Measure<'a> {
     pub inserts: u64,
     pub string_bytes: usize,
     pub pairs: u64,
+    pub traced_first: bool,
     pub buffer_bytes: u64,
     pub outputs: &'a OutputArgs,
     pub shared: &'a Shared,
@@ -81,9 +82,8 @@ impl Measure<'_> {
             // Beside single INSERTs as many in turn as P5's figures show.
             let is_p5s = setting.journal_mode == JournalMode::Delete && setting.synchronous == Synchronous::Full;
             let (time_ns, most) = if is_p5s { WIDE } else { WINDOW };
-            let mut chosen = self.outputs.choice(&timeline);
-            chosen.extend(view::neighbours(&timeline, time_ns, most));
-            Ok(Some(view::run(&timeline, parts, &chosen)))
+            let (chosen, beside) = (self.outputs.choice(&timeline), view::neighbours(&timeline, time_ns, most));
+            Ok(Some(view::run(&timeline, parts, &chosen, &beside)))
         })
     }
 
@@ -130,7 +130,7 @@ impl Measure<'_> {
         Ok(ran)
     }
 
-    /// Traced against untraced. The order within a pair alternates, against drift.
+    /// Traced against untraced. The order within a pair alternates, against drift; with `traced_first` it begins with the traced one.
     fn overhead(&self, worker: &Worker, ready: &Ready, setting: &Setting) -> anyhow::Result<Option<Overhead>> {
         let (mut untraced, mut traced) = (Vec::new(), Vec::new());
         for pair in 0..self.pairs {
@@ -141,7 +141,7 @@ impl Measure<'_> {
                 };
                 anyhow::Ok((!report.is_stopped).then(|| report.inserts_per_second()))
             };
-            let first_is_traced = pair % 2 == 1;
+            let first_is_traced = (pair % 2 == 1) != self.traced_first;
             let (first, second) = (one(first_is_traced)?, one(!first_is_traced)?);
             let (Some(first), Some(second)) = (first, second) else { break };
             let (with, without) = if first_is_traced { (first, second) } else { (second, first) };

@@ -61,6 +61,9 @@ pub struct SqliteArgs {
     /// Pairs of traced and untraced runs, to measure the cost of tracing; 0 to skip.
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = clap::value_parser!(u64).range(0..=1000))]
     pairs: u64,
+    /// Begin with the traced run of the first pair: for programs that run this one in turns.
+    #[arg(long, hide = true)]
+    traced_first: bool,
     /// Measure on a new file system of this kind on a loop device, removed at the end. Needs root.
     #[arg(long = "loop", value_name = "KIND", value_enum)]
     loop_fs: Option<Kind>,
@@ -110,6 +113,7 @@ pub fn run(args: &SqliteArgs) -> anyhow::Result<ExitCode> {
         inserts: args.inserts,
         string_bytes: args.string_bytes as usize,
         pairs: args.pairs,
+        traced_first: args.traced_first,
         buffer_bytes: args.buffer_size.unwrap_or(0),
         outputs: &args.outputs,
         shared: &shared,
