@@ -173,7 +173,7 @@ bench-growth: ## what 10 to 1,000 simulated nodes cost: events/s, the gateway's 
 	@$(CARGO) build --release --quiet -p flashmob-peers --bin bench-growth
 	@$(dir $(BINARY))bench-growth $(if $(QUICK),--rounds 1) $(ARGS)
 
-figures: deps-lab build ## docs/figures.md: the papers' figures from the simulator, models, the lab and this machine (root, 15 minutes)
+figures: build ## docs/figures.md: the papers' figures from the simulator, models, the lab and this machine (root, 15 minutes)
 	@rm -rf target/figures docs/figures && mkdir -p target/figures
 	@cd target/figures && $(abspath $(BINARY)) reproduce p1 --in simulator --save results -o p1.html
 	@cd target/figures && $(abspath $(BINARY)) reproduce p3 --save results -o p3.html

@@ -17,13 +17,15 @@ holds() {
     pass "$2"
 }
 # C14, C16 and C17 follow from windows and the path. C15 needs three repetitions; C24 to C26 compare rates of so short a time, and are judged one way or the other.
+# What was late counts nowhere: a point may then be missing, or have one repetition, which is too few.
+late=$(jq .void_repetitions "$DIR/p4.json")
+if [ "$late" -gt 0 ] && ! jq -e 'all(.claims[]; .verdict != "not_measured") and all(.claims[] | select(.claim | IN("C14", "C16", "C17")); .verdict != "too_few_repetitions")' "$DIR/p4.json" >/dev/null; then
+    void "the lab was late in $late of 68 measurements"
+fi
 holds "$DIR/p4.json" 'each claim is judged' '[.claims[].claim] == ["C14", "C15", "C16", "C17", "C24", "C25", "C26"] and all(.claims[]; .verdict | IN("holds", "does_not_hold", "too_few_repetitions"))
     and .claims[1].verdict == "too_few_repetitions"'
-# What was late counts nowhere, and one repetition is too few.
-late=$(jq .void_repetitions "$DIR/p4.json")
 for claim in C14 C16 C17; do
     verdict=$(jq -r ".claims[] | select(.claim == \"$claim\") | .verdict" "$DIR/p4.json")
-    [ "$verdict" != too_few_repetitions ] || [ "$late" -eq 0 ] || void "the lab was late in $late of 68 measurements"
     [ "$verdict" = holds ] || judged_fail "$claim: $verdict, $(jq -r ".claims[] | select(.claim == \"$claim\") | .here" "$DIR/p4.json")"
     pass "$claim holds"
 done
