@@ -5,6 +5,7 @@
 //! within 10 % of each other at every RTT. Up: the client with the large one sends 10 % more or more at every RTT. A receive maximum does not bound what a
 //! host sends, so between two hosts of one system the second part is not to be expected: it is about two systems.
 
+use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Point, Protocol};
 
 use super::networks::{Groups, common_rtts, each_of, high, much_smaller};
@@ -48,16 +49,14 @@ fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
     let all = [down_small, down_large, up_small, up_large];
     let rtts = common_rtts(&all);
     let greatest = high(*rtts.last().ok_or("both clients were not measured at the same round-trip times")?)?;
-    let ratios = |a: &RttSeries, b: &RttSeries| -> Vec<f64> {
-        rtts.iter().filter_map(|rtt| Some(a.at(*rtt)?.rate.median / b.at(*rtt)?.rate.median)).collect()
+    let ratios = |a: &RttSeries, b: &RttSeries| {
+        Spread::of(rtts.iter().filter_map(|rtt| Some(a.at(*rtt)?.rate.median / b.at(*rtt)?.rate.median)))
     };
     let (received, sent) = (ratios(down_large, down_small), ratios(up_large, up_small));
-    let range =
-        |ratios: &[f64]| ratios.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), r| (low.min(*r), high.max(*r)));
-    let ((in_low, in_high), (out_low, out_high)) = (range(&received), range(&sent));
-    let holds = in_high.max(in_low.recip()) <= 1.0 + DIFFERENCE_MIN && out_low >= 1.0 + DIFFERENCE_MIN;
+    let differs = sent.min >= 1.0 + DIFFERENCE_MIN;
+    let holds = received.max.max(received.min.recip()) <= 1.0 + DIFFERENCE_MIN && differs;
     let is_lab = ways[0].setting.path_bits_per_second.is_some();
-    let why = if out_low >= 1.0 + DIFFERENCE_MIN || !is_lab {
+    let why = if differs || !is_lab {
         ""
     } else {
         "; both hosts are the same system here, and a receive maximum does not bound what is sent"
@@ -67,11 +66,11 @@ fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
         words::time_ms(rtts[0]),
         words::time_ms(greatest),
         words::bytes(*large),
-        words::percent(in_low),
-        words::percent(in_high),
+        words::percent(received.min),
+        words::percent(received.max),
         words::bytes(*small),
-        words::percent(out_low),
-        words::percent(out_high),
+        words::percent(sent.min),
+        words::percent(sent.max),
     );
     let points: Vec<&Point> = all.iter().flat_map(|w| rtts.iter().filter_map(|rtt| Some(w.at(*rtt)?.point))).collect();
     Ok(vec![(String::new(), Ok(Finding::of_net(&[ways[0].entry], holds, numbers, &points)))])

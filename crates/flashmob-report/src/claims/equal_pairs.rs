@@ -4,6 +4,7 @@
 //! ways. P4's own pairs differ by 5.6 % in TCP and not in UDP, so 10 % count as alike; and UDP, which has no acknowledgements, carries no less than TCP
 //! (5 % less are tolerated: a run of some seconds varies by about as much).
 
+use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Point, Protocol};
 
 use super::networks::{Groups, congestion_rank, each_of, much_smaller, speed};
@@ -61,8 +62,8 @@ fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
     let udp = [find(Protocol::Udp, up, (*small, *small))?, find(Protocol::Udp, up, (*large, *large))?];
     let median = |place: &RttPoint| place.rate.median;
     let apart = |places: &[RttPoint]| {
-        let most = places.iter().map(median).fold(0.0, f64::max);
-        most / places.iter().map(median).fold(f64::INFINITY, f64::min)
+        let rates = Spread::of(places.iter().map(median));
+        rates.max / rates.min
     };
     let over = udp.iter().zip(&tcp).map(|(udp, tcp)| median(udp) / median(tcp)).fold(f64::INFINITY, f64::min);
     let holds = apart(&tcp) <= 1.0 + DIFFERENCE_MIN && apart(&udp) <= 1.0 + DIFFERENCE_MIN && over >= UDP_OVER_TCP_MIN;

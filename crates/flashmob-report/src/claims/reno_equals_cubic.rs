@@ -7,6 +7,7 @@
 //! has three repetitions or more. And at the
 //! greatest round-trip time, 16 ms or more, loss leaves at most three quarters of each. bbr is shown where it was measured; the paper did not have it.
 
+use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Point};
 
 use super::networks::{Groups, common_rtts, each, high, speed};
@@ -82,7 +83,7 @@ fn of_group(group: &[&RttSeries]) -> Result<Finding, Missing> {
     let greatest = high(*rtts.last().ok_or_else(nothing)?)?;
 
     let ratio = |a: &RttSeries, b: &RttSeries, rtt: f64| Some(a.at(rtt)?.rate.median / b.at(rtt)?.rate.median);
-    let ratios: Vec<f64> = rtts.iter().filter_map(|rtt| ratio(cubic, reno, *rtt)).collect();
+    let ratios = Spread::of(rtts.iter().filter_map(|rtt| ratio(cubic, reno, *rtt)));
     let differing: Vec<String> =
         rtts.iter().filter(|rtt| differ(cubic, reno, **rtt)).map(|rtt| words::time_ms(*rtt)).collect();
     let logs: Vec<f64> = rtts.iter().filter_map(|rtt| Some(ratio(lossy_cubic, lossy_reno, *rtt)?.ln())).collect();
@@ -92,7 +93,7 @@ fn of_group(group: &[&RttSeries]) -> Result<Finding, Missing> {
     let holds = differing.is_empty()
         && mean.max(mean.recip()) <= LOSSY_RATIO_MAX
         && left.iter().all(|part| *part <= LEFT_BY_LOSS_MAX);
-    let (low, high) = ratios.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), r| (low.min(*r), high.max(*r)));
+    let (low, high) = (ratios.min, ratios.max);
     let without = if differing.is_empty() {
         format!(
             "without loss cubic does {} to {} of reno at {}",

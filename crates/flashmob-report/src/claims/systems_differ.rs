@@ -8,6 +8,8 @@
 
 use std::collections::BTreeSet;
 
+use flashmob_results::disk::Spread;
+
 use super::traces::{Insert, each_hardware, told};
 use super::{Definition, Finding, Verdict};
 use crate::inserts::{rate, rates};
@@ -41,12 +43,8 @@ fn of_group(group: &[Insert]) -> Finding {
     let (many, few) = (rates(fastest.run), rates(slowest.run));
     let least = many.len().min(few.len());
     let are_apart = apart(&many, &few);
-    let spread = |rates: &[f64]| {
-        let (low, high) =
-            rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
-        high / low
-    };
-    let unlike = spread(&many).max(spread(&few));
+    let unlike = [&many, &few].map(|rates| Spread::of(rates.iter().copied())).map(|s| s.max / s.min);
+    let unlike = unlike[0].max(unlike[1]);
     let entries: Vec<usize> = group.iter().map(|i| i.at).collect::<BTreeSet<usize>>().into_iter().collect();
     let each: Vec<String> = sorted.iter().map(|i| told(i, rate(i.run), entries.len() > 1)).collect();
     let numbers = format!(

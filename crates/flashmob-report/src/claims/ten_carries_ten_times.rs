@@ -4,6 +4,7 @@
 //! P1 says of lines on a figure; 7 is where one would no longer say so.
 
 use flashmob_results::cluster::Point;
+use flashmob_results::disk::Spread;
 
 use super::clusters::{HUNDRED, ONE, TEN, best, each, most_nodes, per_second};
 use super::{Definition, Finding, Missing};
@@ -32,10 +33,9 @@ fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
         .over_links(nodes, ONE)
         .filter_map(|p| sweep.at(nodes, p.parameters.links, TEN).map(|q| rate(q) / rate(p)))
         .collect();
-    let (least, most) =
-        (equal.iter().copied().fold(f64::INFINITY, f64::min), equal.iter().copied().fold(0.0, f64::max));
     let at_equal = if equal.len() > 1 {
-        format!("; with equal links {} to {} times", words::number(least), words::number(most))
+        let times = Spread::of(equal);
+        format!("; with equal links {} to {} times", words::number(times.min), words::number(times.max))
     } else {
         String::new()
     };

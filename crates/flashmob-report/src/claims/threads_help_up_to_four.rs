@@ -5,7 +5,7 @@
 //! at 4 (the paper's lines wander by about as much). It is about tablets: Android devices, and models of their flash. A device whose rate grows on, because it has more channels than
 //! four threads can use, fails it: the numbers say up to which thread count it grows.
 
-use flashmob_results::disk::Point;
+use flashmob_results::disk::{Point, Spread};
 
 use super::writes_per_insert::is_android;
 use super::{Definition, Finding, Judged, each_set, rate};
@@ -48,18 +48,18 @@ fn is_tablet(entry: &Entry) -> bool {
 struct Line<'a> {
     points: Vec<&'a Point>,
     growth: f64,
-    /// Least and most rate above 4 threads, as parts of that at 4.
-    beyond: (f64, f64),
+    /// Rates above 4 threads, as parts of that at 4.
+    beyond: Spread,
 }
 
 impl Line<'_> {
     fn holds(&self) -> bool {
-        self.growth >= GROWTH_MIN && self.beyond.0 >= 1.0 - FLAT_WITHIN && self.beyond.1 <= 1.0 + FLAT_WITHIN
+        self.growth >= GROWTH_MIN && self.beyond.min >= 1.0 - FLAT_WITHIN && self.beyond.max <= 1.0 + FLAT_WITHIN
     }
 
     /// How far the line is from what the claim says; 0 if not at all.
     fn excess(&self) -> f64 {
-        (GROWTH_MIN / self.growth).max(self.beyond.1 / (1.0 + FLAT_WITHIN)).max((1.0 - FLAT_WITHIN) / self.beyond.0)
+        (GROWTH_MIN / self.growth).max(self.beyond.max / (1.0 + FLAT_WITHIN)).max((1.0 - FLAT_WITHIN) / self.beyond.min)
     }
 
     /// The fewest threads beyond which no rate is more than 20 % higher.
@@ -106,6 +106,5 @@ fn line<'a>(points: &[&'a Point]) -> Option<Line<'a>> {
     let (one, four) = (at(1)?, at(KNEE_THREADS)?);
     points.iter().find(|p| p.parameters.threads >= BEYOND_THREADS)?;
     let beyond = points.iter().filter(|p| p.parameters.threads > KNEE_THREADS).map(|p| rate(p) / four);
-    let beyond = beyond.fold((f64::INFINITY, 0.0_f64), |(min, max), part| (min.min(part), max.max(part)));
-    Some(Line { points: points.to_vec(), growth: four / one, beyond })
+    Some(Line { points: points.to_vec(), growth: four / one, beyond: Spread::of(beyond) })
 }

@@ -99,7 +99,7 @@ fn item(entries: &[Entry], finding: &Finding) -> Markup {
                 }
                 @if !finding.setting.is_empty() { " (" (finding.setting) ")" }
                 ": " (finding.numbers) "."
-                @if finding.verdict == Verdict::Fitted { " " span.muted { "The model was fitted to this claim: it shows nothing." } }
+                @if finding.verdict == Verdict::Fitted { " " span.muted { "The model was fitted to this claim, so this verdict is no evidence." } }
                 @if let (false, Some(at)) = (doubts.is_empty(), finding.entries.first()) {
                     " " a.doubt href=(format!("#w{at}")) { "⚠ doubtful: " (words::list(&doubts)) }
                 }
@@ -111,6 +111,8 @@ fn item(entries: &[Entry], finding: &Finding) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::builder::report;
+    use crate::tests::net_builder::networked;
 
     fn claim(verdicts: &[Verdict]) -> Claim {
         let finding = |verdict: &Verdict| Finding {
@@ -120,20 +122,8 @@ mod tests {
             numbers: "10 %".into(),
             doubts: Vec::new(),
         };
-        Claim {
-            subject: Subject::Network,
-            id: "C14",
-            source: "P4, Fig. 7",
-            words: "",
-            short: "",
-            criterion: "",
-            paper: "",
-            command: "",
-            measured_on: "",
-            findings: verdicts.iter().map(finding).collect(),
-            without: Vec::new(),
-            lacking: Vec::new(),
-        }
+        let any = report(vec![networked(Vec::new())]).claims().remove(0);
+        Claim { findings: verdicts.iter().map(finding).collect(), lacking: Vec::new(), ..any }
     }
 
     #[test]

@@ -5,7 +5,9 @@ use flashmob_results::cluster::{Batch, Order, Point};
 use flashmob_results::disk::Spread;
 
 use super::super::threads::spread_evenly;
-use super::{Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, line, named};
+use super::{
+    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, fixed, line, named, of_fixed,
+};
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
 use crate::groups::grouped;
@@ -20,9 +22,7 @@ const LINES_MAX: usize = 10;
 pub(super) fn over_links(entries: &[Entry]) -> Section {
     let mut drawings = Vec::new();
     for (name, sweep) in named(entries, false) {
-        for batch in sweep.batches().into_iter().filter(|batch| *batch != Batch::Auto) {
-            drawings.push(of_batch(&name, &sweep, batch));
-        }
+        drawings.extend(fixed(&sweep).into_iter().map(|batch| of_batch(&name, &sweep, batch)));
     }
     let axis =
         Axis { y_title: "requests/s", x_title: "links to each node", legend: "nodes", may_be_logarithmic: false };
@@ -48,17 +48,11 @@ fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
     };
     // From the top, so that the highest has its name where they are close.
     let limits: Vec<Limit> = sweep.limit.iter().flat_map(|l| nodes.iter().rev().map(|n| limit(n, *l))).collect();
-    let dashed = match sweep.limit {
-        Some(limit) => format!("Dashed: what the flash of so many nodes does, {}/s each. ", words::number(limit)),
-        None => String::new(),
-    };
     Drawing {
-        name: format!("{name} · {}", words::batch(batch)),
-        title: format!("{name}: requests/s over links, {}", words::batch(batch)),
-        caption: format!("{}. {dashed}", words::capital(&sweep.words())),
         lines: nodes.iter().map(line).collect(),
         limits,
         x_ticks: across.ticks(),
+        ..of_fixed(name, sweep, batch, "links")
     }
 }
 

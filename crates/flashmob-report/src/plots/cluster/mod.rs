@@ -49,6 +49,27 @@ fn named(entries: &[Entry], no_io: bool) -> Vec<(String, Sweep<'_>)> {
     all
 }
 
+/// P1's batches: those of a fixed size.
+fn fixed(sweep: &Sweep) -> Vec<Batch> {
+    sweep.batches().into_iter().filter(|batch| *batch != Batch::Auto).collect()
+}
+
+/// The texts of a drawing of requests/s with this batch, over nodes or links; its lines, limits and ticks are the caller's.
+fn of_fixed(name: &str, sweep: &Sweep, batch: Batch, over: &str) -> Drawing {
+    let dashed = match sweep.limit {
+        Some(limit) => format!("Dashed: what the flash of so many nodes does, {}/s each. ", words::number(limit)),
+        None => String::new(),
+    };
+    Drawing {
+        name: format!("{name} · {}", words::batch(batch)),
+        title: format!("{name}: requests/s over {over}, {}", words::batch(batch)),
+        caption: format!("{}. {dashed}", words::capital(&sweep.words())),
+        lines: Vec::new(),
+        limits: Vec::new(),
+        x_ticks: Vec::new(),
+    }
+}
+
 /// k = 1, 10, 100 and auto look the same in all figures.
 fn look(batch: Batch) -> usize {
     match batch {

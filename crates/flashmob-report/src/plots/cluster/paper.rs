@@ -6,7 +6,9 @@ use flashmob_results::disk::Spread;
 
 use super::super::Figures;
 use super::super::threads::spread_evenly;
-use super::{Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, line, named};
+use super::{
+    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, fixed, line, named, of_fixed,
+};
 use crate::entry::Entry;
 use crate::sweep::Sweep;
 use crate::words;
@@ -29,11 +31,6 @@ pub(super) fn rates(entries: &[Entry]) -> Section {
     }
 }
 
-/// P1's batches: those of a fixed size.
-fn fixed(sweep: &Sweep) -> Vec<Batch> {
-    sweep.batches().into_iter().filter(|batch| *batch != Batch::Auto).collect()
-}
-
 /// One line for each number of links, with the limit of the nodes' flash.
 fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
     let axis = NodeAxis::of(sweep);
@@ -44,17 +41,11 @@ fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
         let points = sweep.nodes(batch).into_iter().filter_map(|n| sweep.at(n, links, batch));
         line(links.to_string(), look(links), points, |p| axis.part(p.nodes), of)
     };
-    let dashed = match sweep.limit {
-        Some(limit) => format!("Dashed: what the flash of so many nodes does, {}/s each. ", words::number(limit)),
-        None => String::new(),
-    };
     Drawing {
-        name: format!("{name} · {}", words::batch(batch)),
-        title: format!("{name}: requests/s over nodes, {}", words::batch(batch)),
-        caption: format!("{}. {dashed}", words::capital(&sweep.words())),
         lines: spread_evenly(all.clone(), LINES_MAX).into_iter().map(line).collect(),
         limits: axis.flash_limit(sweep).into_iter().collect(),
         x_ticks: axis.ticks(),
+        ..of_fixed(name, sweep, batch, "nodes")
     }
 }
 
