@@ -36,6 +36,8 @@ listed! {
         NodeDoesNotFence => "node-does-not-fence",
         /// A welcome from another start of the node, or from a copy of it, replaces links that are alive.
         NewestStartWins => "newest-start-wins",
+        /// A welcome that is held counts as that of a living device without an answer to a probe.
+        LateWelcomeIsADevice => "late-welcome-is-a-device",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -68,7 +70,7 @@ impl Bug {
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::NewestStartWins as u8
+        self as u8 <= Bug::LateWelcomeIsADevice as u8
     }
 
     /// The bug with a name.

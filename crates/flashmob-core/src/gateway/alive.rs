@@ -11,22 +11,16 @@ use std::time::Duration;
 
 use super::state::{LinkId, State};
 use super::{Action, Event, Gateway};
-use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::condition::{decode_alive, decode_condition, put_alive};
 use crate::wire::frame::WireError;
-use crate::wire::hello::Welcome;
 
 /// How long after its last batch a link counts as used: longer than programs pause between steps, shorter than people do. Beyond it
 /// the device's battery matters more than the first request's wait for a beacon.
 pub const USED_FOR: Duration = Duration::from_secs(1);
 
 /// How long a link may take to answer a probe.
-const PROBE_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Why a link is not accepted beside others of its node.
-pub(super) const TWO_DEVICES: &str =
-    "another device shows the same extent beside the one that is linked; if that stays, one has a copy: stop that one";
+pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// A batch is sent on an idle link: from now on the link is kept alive.
@@ -50,7 +44,7 @@ impl Gateway {
             // It is alive, and will answer the probe after what it received before.
             link.alive.probe = None;
             let node = link.node;
-            return self.refuse_held(now, node, false);
+            return self.refuse_held(now, node);
         }
         if link.alive.probe.is_some_and(|until| now >= until) {
             self.disconnect(now, id, "it does not answer, and the node was announced anew");
@@ -77,7 +71,7 @@ impl Gateway {
     }
 
     /// Sends such a frame, unless bytes to write serve as well.
-    fn send_alive(&mut self, now: Time, id: LinkId, wants_answer: bool) {
+    pub(super) fn send_alive(&mut self, now: Time, id: LinkId, wants_answer: bool) {
         let link = &mut self.links[id];
         link.alive.sent = now;
         if link.out.is_empty() || wants_answer {
@@ -106,86 +100,15 @@ impl Gateway {
     }
 
     /// Probes a ready link, if its node knows such frames.
-    fn ask_link(&mut self, now: Time, id: LinkId, patience: Duration) {
+    pub(super) fn ask_link(&mut self, now: Time, id: LinkId, patience: Duration) {
         let link = &mut self.links[id];
         if link.state == State::Ready && link.alive.is_known && link.alive.probe.is_none() {
             let until = now + patience;
             link.alive.probe = Some(until);
             link.alive.is_heard = false;
+            link.alive.unanswered += 1;
             self.send_alive(now, id, true);
             self.links.look_at(until);
-        }
-    }
-
-    /// Whether a welcome comes from another start of the node than its other links lead to: the device has restarted, or a second device
-    /// serves a copy of the extent. With links to both, reads would miss what was written.
-    pub(super) fn is_of_another_start(&self, id: LinkId, welcome: &Welcome) -> bool {
-        let node = &self.nodes[self.links[id].node];
-        // Another extent is refused as such.
-        node.links_up > 0
-            && node.extent_id == Some(welcome.extent_id)
-            && node.boot_id.is_some_and(|known| known != welcome.boot_id)
-            && !planted::is(Bug::NewestStartWins)
-    }
-
-    /// Holds such a welcome until the node's other links have been probed. Boot ids have no order and name no device, so they do not tell
-    /// which of the two has the data. If one of the other links answers, there are two devices, and the new one is refused; if none does,
-    /// the device has restarted, and the new link replaces them.
-    pub(super) fn hold_welcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
-        let node = &self.nodes[self.links[id].node];
-        let links = node.links.clone();
-        let patience = PROBE_PATIENCE.min(self.volumes[node.volume].spec.timeout / 4);
-        let until = now + patience * 2;
-        let is_first = !links.clone().any(|at| matches!(self.links[LinkId(at)].state, State::Held(_)));
-        self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));
-        let link = &mut self.links[id];
-        link.state = State::Held(until);
-        link.held = Some(Box::new(welcome.clone()));
-        self.links.look_at(until);
-        for other in links.map(LinkId).filter(|&other| other != id) {
-            // The end of the last of the others released this one.
-            if !matches!(self.links[id].state, State::Held(_)) {
-                return;
-            }
-            let link = &mut self.links[other];
-            if link.state == State::Ready && !link.alive.is_known {
-                // An old node cannot be probed.
-                self.disconnect(now, other, "its node seems to have started anew");
-                continue;
-            }
-            if is_first {
-                // An earlier probe may have a later deadline, or was followed by bytes from before the restart.
-                link.alive.probe = None;
-            }
-            self.ask_link(now, other, patience);
-        }
-    }
-
-    /// The node has no other link left: held welcomes are accepted.
-    pub(super) fn release_held(&mut self, now: Time, node: usize) {
-        for id in self.nodes[node].links.clone().map(LinkId) {
-            if let Some(welcome) = self.links[id].held.take() {
-                self.welcomed(now, id, &welcome);
-                if self.links[id].state == State::Ready {
-                    // The bytes behind it.
-                    self.process_link(now, id);
-                }
-            }
-        }
-    }
-
-    /// Another link of the node is alive, so a held welcome came from a second device. Only every eighth time is reported.
-    fn refuse_held(&mut self, now: Time, node: usize, is_proven: bool) {
-        for id in self.nodes[node].links.clone().map(LinkId) {
-            if matches!(self.links[id].state, State::Held(_)) {
-                if is_proven && self.links[id].failures.is_multiple_of(8) {
-                    self.actions.push_back(Action::Tell(Event::NodeWarning(
-                        self.nodes[node].name.clone(),
-                        TWO_DEVICES.to_string(),
-                    )));
-                }
-                self.disconnect(now, id, TWO_DEVICES);
-            }
         }
     }
 
@@ -242,8 +165,11 @@ impl Gateway {
     #[inline(never)]
     pub(super) fn handle_alive(&mut self, now: Time, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         decode_alive(meta)?;
-        if self.links[id].alive.probe.take().is_some() {
-            self.refuse_held(now, self.links[id].node, true);
+        let alive = &mut self.links[id].alive;
+        // The answer to an earlier probe may be from before a restart.
+        alive.unanswered = alive.unanswered.saturating_sub(1);
+        if alive.unanswered == 0 && alive.probe.take().is_some() {
+            self.rival_answers(now, self.links[id].node);
         }
         Ok(())
     }

@@ -8,9 +8,6 @@ use crate::units::Time;
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
 use crate::wire::hello::{Hello, Refuse, Welcome};
 
-/// Most bytes that a node may send behind a held welcome: some frames with its condition, and no answers.
-const HELD_BYTES_MAX: usize = 64 << 10;
-
 impl Gateway {
     /// How many links there are, over all nodes; their [`LinkId`]s start at 0.
     #[must_use]
@@ -116,7 +113,17 @@ impl Gateway {
     }
 
     fn decode_link(&mut self, now: Time, id: LinkId, rx: &mut RxBuf) -> Result<(), WireError> {
-        while matches!(self.links[id].state, State::Greeting(_) | State::Ready) {
+        loop {
+            match self.links[id].state {
+                State::Greeting(_) | State::Ready => {}
+                State::Held(_) => {
+                    self.look_behind_welcome(now, id, rx)?;
+                    if self.links[id].state != State::Ready {
+                        return Ok(());
+                    }
+                }
+                State::Waiting(_) | State::Connecting(_) => return Ok(()),
+            }
             let (frame, taken) = match frame::decode_frame(rx.data())? {
                 Decoded::NeedMore(total) => {
                     self.links[id].rx_wanted = total - rx.len();
@@ -144,9 +151,5 @@ impl Gateway {
             }
             rx.consume(taken);
         }
-        if matches!(self.links[id].state, State::Held(_)) && rx.len() > HELD_BYTES_MAX {
-            return Err(WireError::Malformed("more than a node says before it is asked"));
-        }
-        Ok(())
     }
 }

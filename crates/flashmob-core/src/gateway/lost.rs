@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::alive::TWO_DEVICES;
 use super::state::{Alive, LinkId, State};
 use super::{Action, Event, Gateway};
 use crate::buffers::RxBuf;
@@ -67,7 +66,7 @@ impl Gateway {
             }
             State::Connecting(at) if now >= at => self.disconnect(now, id, "no connection in time"),
             State::Greeting(at) if now >= at => self.disconnect(now, id, "no answer to the hello in time"),
-            State::Held(at) if now >= at => self.disconnect(now, id, TWO_DEVICES),
+            State::Held(at) if now >= at => self.held_timeout(now, id),
             // Half of a request's timeout, so that another attempt has the other half.
             State::Ready if !link.sent.is_empty() && now - link.progress >= spec.timeout / 2 => {
                 let node = link.node;

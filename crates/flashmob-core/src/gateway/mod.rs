@@ -18,6 +18,7 @@ mod batch;
 mod client;
 mod complete;
 mod config;
+mod held;
 mod late;
 mod link;
 mod local;

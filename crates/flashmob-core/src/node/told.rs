@@ -15,12 +15,16 @@ use crate::wire::frame::WireError;
 pub const TELL_EVERY: Duration = Duration::from_secs(5);
 /// A link with more bytes than this to write gets no report until the next one.
 const OUT_BYTES_MAX: usize = 64 * 1024;
+/// Most answers to probes behind as many bytes.
+const ANSWERS_BEHIND_MAX: u32 = 1024;
 
 /// What was reported on a link.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// The gateway knows such frames.
     pub is_wanted: bool,
+    /// Probes answered in a row behind more bytes than [`OUT_BYTES_MAX`].
+    answers_behind: u32,
     last: Option<(Box<Condition>, Time)>,
 }
 
@@ -67,11 +71,12 @@ impl Node {
     #[inline(never)]
     pub(super) fn accept_alive(&mut self, id: LinkId, meta: &[u8]) -> Result<(), WireError> {
         let wants_answer = decode_alive(meta)?;
-        // Bytes that wait to be written answer as well.
-        if let Some(link) = self.links.get_mut(id.0)
-            && wants_answer
-            && link.out.is_empty()
-        {
+        if let Some(link) = self.links.get_mut(id.0).filter(|_| wants_answer) {
+            // Each is answered, so that the gateway knows which one an answer belongs to.
+            link.told.answers_behind = if link.out.len() > OUT_BYTES_MAX { link.told.answers_behind + 1 } else { 0 };
+            if link.told.answers_behind > ANSWERS_BEHIND_MAX {
+                return Err(WireError::Malformed("more probes than answers that were read"));
+            }
             link.out.append(|out| put_alive(out, false));
         }
         Ok(())

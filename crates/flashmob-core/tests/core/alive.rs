@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use crate::testing::{NOW, answer, bytes_of, frames, gateway_config, native_call, volume, welcome, welcome_link};
 use flashmob_core::condition::{Condition, Crossed, LastPause};
-use flashmob_core::gateway::{
-    Action, ClientId, Event, ExtentSpec, Gateway, LinkId, LinkPhase, NoLocal, USED_FOR, VolumeSpec,
-};
+use flashmob_core::gateway::{Action, ClientId, Event, ExtentSpec, Gateway, LinkId, NoLocal, USED_FOR, VolumeSpec};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
 use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
@@ -14,19 +12,19 @@ use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::hello::Welcome;
 
 const SIZE_BYTES: u64 = 1 << 30;
-const PACE: Duration = Duration::from_millis(75);
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const PACE: Duration = Duration::from_millis(75);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 const LINK: LinkId = LinkId(0);
-const MS: Duration = Duration::from_millis(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
-struct Bed {
-    gateway: Gateway,
+pub(crate) struct Bed {
+    pub gateway: Gateway,
     client: ClientId,
-    now: Time,
+    pub now: Time,
     cookie: u64,
-    events: Vec<Event>,
+    pub events: Vec<Event>,
     /// When the shell was asked to connect.
-    connects: Vec<Time>,
+    pub connects: Vec<Time>,
     /// When it was woken.
     wakes: usize,
     /// Kinds of the frames that the link carried.
@@ -34,7 +32,7 @@ struct Bed {
 }
 
 /// What the only node last reported of its battery, once it has reported its condition.
-fn battery_percent(bed: &Bed) -> Option<Option<u8>> {
+pub(crate) fn battery_percent(bed: &Bed) -> Option<Option<u8>> {
     let node = bed.gateway.status().volumes.remove(0).nodes.remove(0);
     node.condition.map(|(condition, _)| condition.battery_percent)
 }
@@ -44,7 +42,7 @@ impl Bed {
         Bed::with_links(pace, keeps_alive, 1)
     }
 
-    fn with_links(pace: Option<Duration>, keeps_alive: bool, links: u16) -> Bed {
+    pub fn with_links(pace: Option<Duration>, keeps_alive: bool, links: u16) -> Bed {
         let extents = vec![ExtentSpec { size_bytes: Some(SIZE_BYTES), ..ExtentSpec::new("n") }];
         let spec = VolumeSpec { links, timeout: TIMEOUT, keep_awake: pace, extents, ..volume(&[]) };
         let (mut gateway, now) = (Gateway::new(gateway_config(spec)).unwrap(), NOW);
@@ -66,19 +64,19 @@ impl Bed {
     }
 
     /// The same on some link, by some device.
-    fn welcome_on(&mut self, link: LinkId, keeps_alive: bool, boot: u8) {
+    pub fn welcome_on(&mut self, link: LinkId, keeps_alive: bool, boot: u8) {
         let welcome = Welcome { boot_id: [boot; 16], keeps_alive, ..welcome(SIZE_BYTES) };
         welcome_link(&mut self.gateway, self.now, link, &welcome);
         self.look();
     }
 
-    fn receive(&mut self, bytes: &[u8]) {
+    pub fn receive(&mut self, bytes: &[u8]) {
         self.gateway.link_rx(LINK).extend(bytes);
         self.gateway.process_link(self.now, LINK);
         self.look();
     }
 
-    fn read(&mut self) {
+    pub fn read(&mut self) {
         self.cookie += 1;
         let call = native_call(self.cookie, Op::Read, self.cookie * 4096, 1);
         self.gateway.submit(self.now, self.client, call, &mut NoLocal);
@@ -86,7 +84,7 @@ impl Bed {
     }
 
     /// What a shell would do: write, note, and do as it was told.
-    fn look(&mut self) {
+    pub fn look(&mut self) {
         while let Some(action) = self.gateway.poll_action() {
             match action {
                 Action::Connect { .. } => self.connects.push(self.now),
@@ -119,7 +117,7 @@ impl Bed {
     }
 
     /// Time goes by, as a shell would let it: it calls when it was told to.
-    fn pass_with(&mut self, time: Duration, is_there: bool) {
+    pub fn pass_with(&mut self, time: Duration, is_there: bool) {
         let end = self.now + time;
         self.serve(is_there);
         for turn in 0.. {
@@ -137,7 +135,7 @@ impl Bed {
         }
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub fn pass(&mut self, time: Duration) {
         self.pass_with(time, true);
     }
 
@@ -145,7 +143,7 @@ impl Bed {
         self.carried.iter().filter(|(_, kind)| *kind == FrameKind::Alive).count()
     }
 
-    fn results(&mut self) -> Vec<Result<(), Failure>> {
+    pub fn results(&mut self) -> Vec<Result<(), Failure>> {
         self.gateway.completions().drain(..).map(|c| c.result.map(|_| ())).collect()
     }
 }
@@ -344,103 +342,21 @@ fn what_a_node_tells_of_its_device_is_kept_and_told_when_a_limit_is_crossed() {
     assert!(matches!(&bed.events[..], [Event::NodeDown(..)]), "{:?}", bed.events);
 }
 
+#[test]
+fn a_dead_link_that_is_asked_is_given_up_although_requests_go_on_it() {
+    let mut bed = Bed::new(Some(PACE), true);
+    bed.pass_with(Duration::from_secs(5), false);
+    bed.gateway.try_node(bed.now, 0, true);
+    bed.pass_with(100 * MS, false);
+    bed.read();
+    bed.pass_with(950 * MS, false);
+    assert_eq!(bed.connects.len(), 1, "{:?}", bed.events);
+}
+
 const OTHER: LinkId = LinkId(1);
 
-fn is_told_of_two_devices(bed: &Bed) -> bool {
-    bed.events.iter().any(|event| matches!(event, Event::NodeWarning(_, text) if text.contains("another device")))
-}
-
-fn is_lost(bed: &Bed) -> bool {
+pub(crate) fn is_lost(bed: &Bed) -> bool {
     bed.events.iter().any(|event| matches!(event, Event::NodeDown(..)))
-}
-
-#[test]
-fn a_second_device_with_a_copy_of_an_extent_is_refused_while_the_first_lives() {
-    let mut bed = Bed::with_links(Some(PACE), true, 2);
-    for round in 0..3 {
-        bed.connects.clear();
-        bed.welcome_on(OTHER, true, 2);
-        assert_eq!(bed.gateway.welcomes(OTHER), 0, "it waits until the first has shown whether it lives");
-        bed.pass(Duration::from_millis(1500));
-        assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false), "{:?}", bed.events);
-        assert!(is_told_of_two_devices(&bed), "round {round}: {:?}", bed.events);
-        bed.pass(Duration::from_secs(3));
-        assert!(!bed.connects.is_empty(), "it is tried again");
-    }
-    let told = bed.events.iter().filter(|event| matches!(event, Event::NodeWarning(..))).count();
-    assert_eq!(told, 1, "now and then is enough");
-}
-
-#[test]
-fn a_restarted_device_takes_the_place_of_a_silent_link_within_a_second_and_in_one_attempt() {
-    let mut bed = Bed::with_links(Some(PACE), true, 2);
-    bed.welcome_on(OTHER, true, 2);
-    bed.connects.clear();
-    bed.pass_with(Duration::from_millis(999), false);
-    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false));
-    bed.pass_with(2 * MS, false);
-    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (1, true), "{:?}", bed.events);
-    assert!(!is_told_of_two_devices(&bed), "{:?}", bed.events);
-    assert!(bed.events.iter().any(|event| matches!(event, Event::NodeUp { .. })), "{:?}", bed.events);
-    // The link that was given up belongs to the new start now.
-    bed.pass_with(Duration::from_secs(1), false);
-    assert!(!bed.connects.is_empty());
-    bed.welcome_on(LINK, true, 2);
-    assert_eq!(bed.gateway.welcomes(LINK), 2);
-    bed.read();
-    bed.pass(MS);
-    assert_eq!(bed.results(), [Ok(())]);
-}
-
-#[test]
-fn a_restarted_device_takes_the_place_of_a_link_that_closes_at_once() {
-    let mut bed = Bed::with_links(Some(PACE), true, 2);
-    bed.welcome_on(OTHER, true, 2);
-    bed.gateway.link_closed(bed.now, LINK, "reset");
-    bed.look();
-    assert_eq!(bed.gateway.welcomes(OTHER), 1);
-    // Of an old node nobody can ask whether it lives, so the newer link is taken.
-    let mut bed = Bed::with_links(Some(PACE), false, 2);
-    bed.welcome_on(OTHER, false, 2);
-    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (1, true));
-}
-
-#[test]
-fn a_first_device_that_is_busy_for_longer_than_it_may_take_to_answer_is_kept() {
-    let mut bed = Bed::with_links(Some(PACE), true, 2);
-    bed.welcome_on(OTHER, true, 2);
-    bed.pass_with(500 * MS, false);
-    // Something of it is heard, though not yet the answer.
-    bed.receive(&bytes_of(|out| put_condition(out, &Condition::default())));
-    bed.pass_with(600 * MS, false);
-    assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false), "{:?}", bed.events);
-    assert!(!is_told_of_two_devices(&bed), "that is no proof: it may have been under way: {:?}", bed.events);
-}
-
-#[test]
-fn frames_behind_a_welcome_that_waits_are_read_when_it_is_taken() {
-    let mut bed = Bed::with_links(Some(PACE), true, 2);
-    bed.welcome_on(OTHER, true, 2);
-    let condition = Condition { battery_percent: Some(9), ..Condition::default() };
-    let bytes = bytes_of(|out| put_condition(out, &condition));
-    bed.gateway.link_rx(OTHER).extend(&bytes);
-    bed.gateway.process_link(bed.now, OTHER);
-    assert!(battery_percent(&bed).is_none());
-    bed.pass_with(Duration::from_millis(1001), false);
-    assert_eq!(battery_percent(&bed), Some(Some(9)));
-}
-
-#[test]
-fn what_a_node_may_send_behind_a_welcome_that_waits_is_bounded() {
-    // 64 KiB.
-    for (len, is_kept) in [(65_535, true), (65_536, true), (65_537, false)] {
-        let mut bed = Bed::with_links(Some(PACE), true, 2);
-        bed.welcome_on(OTHER, true, 2);
-        bed.gateway.link_rx(OTHER).extend(&vec![0; len]);
-        bed.gateway.process_link(bed.now, OTHER);
-        let phase = bed.gateway.status().volumes[0].nodes[0].links[1].phase;
-        assert_eq!(phase == LinkPhase::Greeting, is_kept, "{len}: {phase:?}");
-    }
 }
 
 #[test]
@@ -463,51 +379,4 @@ fn when_one_link_is_given_up_for_its_silence_the_others_show_whether_they_live()
         bed.pass_with(TIMEOUT / 4, false);
         assert_eq!(is_lost(&bed), !other_lives, "a quarter of the timeout is left for another attempt");
     }
-}
-
-#[test]
-fn a_restarted_device_is_taken_within_a_second_although_its_old_link_was_asked_before_with_more_patience() {
-    let mut bed = Bed::with_links(Some(PACE), true, 2);
-    bed.welcome_on(OTHER, true, 1);
-    bed.read();
-    bed.pass_with(TIMEOUT / 2 + Duration::from_millis(60), false);
-    // One link was given up for its silence, and the other was asked; both belong to a start that is over.
-    let (gone, asked) = if bed.gateway.status().volumes[0].nodes[0].links[0].phase == LinkPhase::Ready {
-        (OTHER, LINK)
-    } else {
-        (LINK, OTHER)
-    };
-    let mut bytes = Vec::new();
-    put_condition(&mut bytes, &Condition::default());
-    bed.gateway.link_rx(asked).extend(&bytes);
-    bed.gateway.process_link(bed.now, asked);
-    bed.pass_with(Duration::from_millis(200), false);
-    bed.welcome_on(gone, true, 2);
-    let welcomes = bed.gateway.welcomes(gone);
-    bed.pass_with(Duration::from_millis(1001), false);
-    assert_eq!(bed.gateway.welcomes(gone), welcomes + 1, "{:?}", bed.events);
-    assert!(!is_told_of_two_devices(&bed));
-}
-
-#[test]
-fn a_restarted_old_node_keeps_the_link_that_it_was_welcomed_on() {
-    for number in [1, 2] {
-        let mut bed = Bed::with_links(Some(PACE), false, 3);
-        bed.welcome_on(LinkId(number), false, 2);
-        assert_eq!((bed.gateway.welcomes(LinkId(number)), bed.gateway.welcomes(LINK)), (1, 1));
-        let links = &bed.gateway.status().volumes[0].nodes[0].links;
-        assert_eq!(links[number].phase, LinkPhase::Ready);
-        assert_ne!(links[0].phase, LinkPhase::Ready);
-    }
-}
-
-#[test]
-fn a_dead_link_that_is_asked_is_given_up_although_requests_go_on_it() {
-    let mut bed = Bed::new(Some(PACE), true);
-    bed.pass_with(Duration::from_secs(5), false);
-    bed.gateway.try_node(bed.now, 0, true);
-    bed.pass_with(100 * MS, false);
-    bed.read();
-    bed.pass_with(950 * MS, false);
-    assert_eq!(bed.connects.len(), 1, "{:?}", bed.events);
 }

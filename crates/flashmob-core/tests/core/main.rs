@@ -4,6 +4,7 @@ mod alive;
 mod answers_together;
 mod fairness;
 mod gateway_unfit_extent;
+mod held;
 mod link_deadlines;
 mod node_sequence;
 mod one_way;

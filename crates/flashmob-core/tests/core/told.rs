@@ -64,18 +64,33 @@ fn a_gateway_from_before_is_told_nothing_and_must_not_keep_alive() {
 }
 
 #[test]
-fn who_wants_to_know_is_answered_once_and_who_keeps_alive_is_not() {
+fn a_probe_is_answered_and_a_frame_that_keeps_alive_is_not() {
     let (mut bed, link) = bed(true);
     assert_eq!(sent(&mut bed, link), []);
     for wants_answer in [false, true] {
         bed.receive(link, &bytes_of(|out| put_alive(out, wants_answer)));
         assert_eq!(sent(&mut bed, link).len(), usize::from(wants_answer));
     }
-    // However many ask without reading, one answer waits.
-    for _ in 0..10_000 {
-        bed.receive(link, &bytes_of(|out| put_alive(out, true)));
+}
+
+#[test]
+fn each_probe_is_answered_until_too_many_answers_are_unread() {
+    let (mut bed, link) = bed(true);
+    assert_eq!(sent(&mut bed, link), []);
+    let probe = bytes_of(|out| put_alive(out, true));
+    // More than 64 KiB of answers, and 1,024 behind them.
+    let most = (64 << 10) / probe.len() + 1 + 1024;
+    for _ in 0..2 {
+        for _ in 0..most {
+            bed.receive(link, &probe);
+        }
+        assert_eq!(sent(&mut bed, link).len(), most);
+        assert!(bed.closed().is_none(), "they were read in the end");
     }
-    assert_eq!(sent(&mut bed, link), [255]);
+    for _ in 0..=most {
+        bed.receive(link, &probe);
+    }
+    assert!(bed.closed().is_some());
 }
 
 #[test]

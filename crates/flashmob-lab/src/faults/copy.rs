@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use flashmob_core::units::Time;
 use rand::Rng;
 
 use super::{Event, World, net};
@@ -20,6 +21,7 @@ impl World {
         self.nodes.push(self.nodes[node].copied(node, &self.scenario));
         self.net.damage.push(net::Damage::default());
         self.net.traps.push(None);
+        self.net.late.push(Time::default());
         self.disturbed_until.push(None);
         self.start_node(place, 0);
         self.ctx.at(until, Event::CopiesDisappear);

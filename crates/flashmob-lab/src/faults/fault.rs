@@ -45,10 +45,12 @@ pub enum Fault {
     Doze(usize, Duration),
     /// A second device with a copy of the node's bytes appears at its address, and a link breaks: attempts reach one or the other.
     Copy(usize, Duration),
+    /// A connection to the node breaks, and what the node sends on the one that follows comes through only so much later.
+    LateWelcome(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 14;
+pub const FAULT_KINDS: usize = 15;
 
 impl Fault {
     /// The names of all kinds.
@@ -67,6 +69,7 @@ impl Fault {
         "client cut",
         "doze",
         "copy",
+        "late welcome",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -87,6 +90,7 @@ impl Fault {
             Fault::ClientCut(_) => 11,
             Fault::Doze(..) => 12,
             Fault::Copy(..) => 13,
+            Fault::LateWelcome(..) => 14,
         }
     }
 }
@@ -157,6 +161,26 @@ pub(super) fn draw_copy(rng: &mut SmallRng, scenario: &mut Scenario) {
     let at = Duration::from_micros(rng.random_range(span_us / 4..span_us * 3 / 4));
     let lasts = Duration::from_micros(rng.random_range(5_000..2_000_000));
     scenario.faults.push((at, Fault::Copy(rng.random_range(0..scenario.extents_bytes.len()), lasts)));
+}
+
+/// Draws whether a device loses power and is back while its welcome is under way: that of one start arrives after that of the next.
+pub(super) fn draw_late_welcome(rng: &mut SmallRng, scenario: &mut Scenario) {
+    if scenario.faults.is_empty() || !rng.random_ratio(1, 12) {
+        return;
+    }
+    let volume = &mut scenario.volume;
+    volume.links = volume.links.max(2);
+    // Else the gateway rarely connects before the power is lost, or gives up before the welcome arrives.
+    volume.reconnect_min = volume.reconnect_min.min(Duration::from_millis(5));
+    volume.connect_timeout = volume.connect_timeout.max(Duration::from_millis(250));
+    let span_us = scenario.span.as_micros() as u64;
+    let node = rng.random_range(0..scenario.extents_bytes.len());
+    let at = Duration::from_micros(rng.random_range(span_us / 4..span_us));
+    let lasts_us = rng.random_range(60_000..200_000);
+    scenario.faults.push((at, Fault::LateWelcome(node, Duration::from_micros(lasts_us))));
+    let dies_after = Duration::from_micros(rng.random_range(10_000..lasts_us / 2));
+    let down = Duration::from_micros(rng.random_range(1_000..lasts_us / 4));
+    scenario.faults.push((at + dies_after, Fault::PowerLoss(node, down)));
 }
 
 impl World {
@@ -232,6 +256,14 @@ impl World {
                 }
             }
             Fault::Copy(node, lasts) => self.copy_appears(node, lasts),
+            Fault::LateWelcome(node, lasts) => {
+                self.disturb(node, now + lasts);
+                self.calm_at = self.calm_at.max(now + lasts);
+                self.net.late[node] = now + lasts;
+                if let Some(conn) = self.random_link(node) {
+                    self.net.cut(&mut self.ctx, conn);
+                }
+            }
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
                     self.net.cut(&mut self.ctx, conn);
@@ -280,6 +312,7 @@ impl World {
             self.nodes[n].store.stalled_until = now;
             self.net.damage[n].until = now;
             self.net.traps[n] = None;
+            self.net.late[n] = now;
             self.nodes[n].away_until = now;
             if self.nodes[n].frozen_until > now {
                 self.nodes[n].frozen_until = now;

@@ -253,7 +253,12 @@ impl World {
                 totals: Totals::default(),
                 violation: None,
             },
-            net: Net { damage: vec![net::Damage::default(); nodes], traps: vec![None; nodes], ..Net::default() },
+            net: Net {
+                damage: vec![net::Damage::default(); nodes],
+                traps: vec![None; nodes],
+                late: vec![Time::default(); nodes],
+                ..Net::default()
+            },
             nodes: Vec::new(),
             gateway: GatewayLoop::default(),
             clients: scenario.clients.iter().cloned().map(Client::new).collect(),

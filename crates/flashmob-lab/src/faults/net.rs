@@ -77,6 +77,8 @@ pub(super) struct Net {
     /// Per node: its next link to carry something longer is closed for the gateway just then, and the node gets
     /// that, and learns of the end, so much later.
     pub traps: Vec<Option<Duration>>,
+    /// Per node: nothing that it sends on its next new link arrives before this time.
+    pub late: Vec<Time>,
 }
 
 /// Bytes that spring a trap: more than a frame without payload and a piece or two.
@@ -84,7 +86,10 @@ const TRAP_BYTES: usize = 48;
 
 impl Net {
     pub fn connect(&mut self, kind: ConnKind, quality: &LinkQuality) -> ConnId {
-        let pipes = [Pipe::default(), Pipe::default()];
+        let mut pipes = [Pipe::default(), Pipe::default()];
+        if let ConnKind::Link { node, .. } = kind {
+            pipes[1].stalled_until = std::mem::take(&mut self.late[node]);
+        }
         let conn = Conn { kind, quality: quality.clone(), open: [true; 2], is_damaged: false, pipes };
         self.conns.push(conn);
         self.conns.len() - 1

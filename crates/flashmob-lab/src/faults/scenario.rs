@@ -193,6 +193,7 @@ impl Scenario {
         // A generator of its own as well.
         let awake = &mut SmallRng::seed_from_u64(seed ^ 0xa_117e);
         fault::draw_doze(awake, &mut scenario);
+        fault::draw_late_welcome(&mut SmallRng::seed_from_u64(seed ^ 0x1a7e), &mut scenario);
         fault::draw_copy(&mut SmallRng::seed_from_u64(seed ^ 0x0c_0b1e5), &mut scenario);
         scenario.volume.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =

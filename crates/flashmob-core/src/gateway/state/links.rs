@@ -33,7 +33,7 @@ pub enum State {
     Connecting(Time),
     /// The hello was sent; the deadline of the welcome.
     Greeting(Time),
-    /// The welcome came from another start of the node than its other links lead to, which are being probed; the deadline.
+    /// The welcome came from another start of the node than its ready links lead to, and all are being probed; the deadline.
     Held(Time),
     /// Carrying batches.
     Ready,
@@ -70,6 +70,20 @@ pub struct Alive {
     pub probe: Option<Time>,
     /// Bytes were received since the question.
     pub is_heard: bool,
+    /// Probes without an answer so far, those whose deadline has passed included.
+    pub unanswered: u32,
+}
+
+/// A welcome that waits, for `gateway/held.rs`.
+#[derive(Debug)]
+pub struct HeldWelcome {
+    pub welcome: Welcome,
+    /// How many of the bytes behind it were looked at.
+    pub seen_bytes: usize,
+    /// Its link has answered a probe, or cannot be probed.
+    pub is_alive: bool,
+    /// A ready link of the node has answered a probe since.
+    pub has_rival: bool,
 }
 
 /// Shared by the batches of all links.
@@ -104,7 +118,7 @@ pub struct Link {
     pub begun: Option<Time>,
     pub alive: Alive,
     /// The held welcome.
-    pub held: Option<Box<Welcome>>,
+    pub held: Option<Box<HeldWelcome>>,
     pub next_seq: u32,
     /// When bytes were last received, or the first batch was sent on an idle link.
     pub progress: Time,
