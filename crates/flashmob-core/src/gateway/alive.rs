@@ -47,7 +47,7 @@ impl Gateway {
             return self.refuse_held(now, node);
         }
         if link.alive.probe.is_some_and(|until| now >= until) {
-            self.disconnect(now, id, "it does not answer, and the node was announced anew");
+            self.disconnect(now, id, "it did not answer a probe in time");
             return self.try_link(now, id);
         }
         if link.alive.due.is_none_or(|due| now < due) {

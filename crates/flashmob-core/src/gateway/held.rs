@@ -1,8 +1,13 @@
 //! Welcomes from another start of a node than its ready links lead to: they are held until it is clear whether the device has restarted
 //! or a second device serves a copy of its extent.
 //!
-//! Boot ids have no order and name no device, and a welcome may have been under way while its device restarted. So both sides are
-//! probed, and only an answer counts: two devices are there if both answer, and the side that answers alone is the device.
+//! Boot ids have no order and name no device, and a welcome may have been delayed while its device restarted. So both sides are probed, and
+//! only an answer counts: two devices are there if both answer, and the side that answers alone is the device.
+//!
+//! An answer shows that a start lived when its probe was sent. For two of them to show that both starts live, the probes must be sent after
+//! the welcomes of both have arrived, so welcomes of one start only are held at a time: those of a third are refused meanwhile.
+
+use std::time::Duration;
 
 use super::alive::PROBE_PATIENCE;
 use super::state::{HeldWelcome, LinkId, State};
@@ -20,10 +25,14 @@ const HELD_BYTES_MAX: usize = 64 << 10;
 /// What the owner is told of a second device.
 const TWO_DEVICES: &str =
     "another device shows the same extent beside the one that is linked; if that stays, one has a copy: stop that one";
-/// Why a held welcome is dropped while the other links live.
-const ANOTHER_START: &str = "it welcomed this link before or after a restart, and its other links answer";
-/// Why a held welcome is dropped in the end.
-const NO_ANSWER: &str = "no answer to a probe after the welcome";
+/// How often at most.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// Why a held welcome is dropped while the node's other links live.
+const OTHERS_LIVE: &str = "the welcome is from another start of the device than its other links, and those still live";
+/// Why it is dropped in the end.
+const NO_ANSWER: &str = "it did not answer a probe after its welcome";
+/// Why a welcome is refused while one of another start is held.
+const IN_QUESTION: &str = "it is being probed which start of the device lives, and the welcome is from another one";
 
 impl Gateway {
     /// Whether a welcome comes from another start of the node than its ready links lead to. With links to both, reads could miss what was
@@ -37,13 +46,35 @@ impl Gateway {
             && !planted::is(Bug::NewestStartWins)
     }
 
+    /// How long ready links of a node may take to answer a probe while a welcome is held.
+    fn held_patience(&self, node: usize) -> Duration {
+        PROBE_PATIENCE.min(self.volumes[self.nodes[node].volume].spec.timeout / 4)
+    }
+
+    /// The boot id of the node's held welcomes.
+    fn held_boot_id(&self, node: usize) -> Option<[u8; 16]> {
+        let mut links = self.links.of(&self.nodes[node]).iter();
+        links.find_map(|link| link.held.as_ref()).map(|held| held.welcome.boot_id)
+    }
+
+    /// Refuses a welcome for now if one of another start is held. Those of the start of the ready links are never refused.
+    pub(super) fn is_refused_for_held(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> bool {
+        let node = self.links[id].node;
+        let is_other = self.held_boot_id(node).is_some_and(|held| held != welcome.boot_id);
+        let is_refused = is_other && (self.nodes[node].links_up == 0 || self.is_of_another_start(id, welcome));
+        if is_refused {
+            self.disconnect(now, id, IN_QUESTION);
+        }
+        is_refused
+    }
+
     /// Holds such a welcome, and probes its link and the node's ready ones.
     pub(super) fn hold_welcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
-        let node = &self.nodes[self.links[id].node];
-        let links = node.links.clone();
-        let patience = PROBE_PATIENCE.min(self.volumes[node.volume].spec.timeout / 4);
+        let node = self.links[id].node;
+        let links = self.nodes[node].links.clone();
+        let patience = self.held_patience(node);
         let until = now + patience * 2;
-        let is_first = !links.clone().any(|at| matches!(self.links[LinkId(at)].state, State::Held(_)));
+        let is_first = self.held_boot_id(node).is_none();
         self.links.greeting -= usize::from(matches!(self.links[id].state, State::Greeting(_)));
         let link = &mut self.links[id];
         link.state = State::Held(until);
@@ -102,6 +133,15 @@ impl Gateway {
         Ok(())
     }
 
+    /// A link became ready: if a welcome of another start is held, it has to answer a probe as well.
+    pub(super) fn probe_for_held(&mut self, now: Time, id: LinkId) {
+        let node = self.links[id].node;
+        let is_other = self.held_boot_id(node).is_some() && self.held_boot_id(node) != self.nodes[node].boot_id;
+        if is_other {
+            self.ask_link(now, id, self.held_patience(node));
+        }
+    }
+
     /// A ready link of the node has answered a probe.
     pub(super) fn rival_answers(&mut self, now: Time, node: usize) {
         for at in self.nodes[node].links.clone() {
@@ -132,22 +172,16 @@ impl Gateway {
                 // The bytes behind it.
                 self.process_link(now, id);
             }
-            // Those of a third start wait for this one's answer.
-            if links.clone().any(|id| self.links[id].held.is_some()) {
-                let volume = &self.volumes[self.nodes[node].volume];
-                self.ask_link(now, id, PROBE_PATIENCE.min(volume.spec.timeout / 4));
-            }
         }
         for id in links {
             if self.links[id].held.as_ref().is_some_and(|held| held.is_alive && held.has_rival) {
-                // Only every eighth time is reported.
-                if self.links[id].failures.is_multiple_of(8) {
-                    self.actions.push_back(Action::Tell(Event::NodeWarning(
-                        self.nodes[node].name.clone(),
-                        TWO_DEVICES.to_string(),
-                    )));
+                self.disconnect(now, id, OTHERS_LIVE);
+                let node = &mut self.nodes[node];
+                if node.copy_told.is_none_or(|told| now - told >= TELL_EVERY) {
+                    node.copy_told = Some(now);
+                    let event = Event::NodeWarning(node.name.clone(), TWO_DEVICES.to_string());
+                    self.actions.push_back(Action::Tell(event));
                 }
-                self.disconnect(now, id, TWO_DEVICES);
             }
         }
     }
@@ -164,14 +198,14 @@ impl Gateway {
     pub(super) fn refuse_held(&mut self, now: Time, node: usize) {
         for id in self.nodes[node].links.clone().map(LinkId) {
             if matches!(self.links[id].state, State::Held(_)) {
-                self.disconnect(now, id, ANOTHER_START);
+                self.disconnect(now, id, OTHERS_LIVE);
             }
         }
     }
 
     /// A held link's time is over.
     pub(super) fn held_timeout(&mut self, now: Time, id: LinkId) {
-        let has_rival = self.links[id].held.as_ref().is_some_and(|held| held.has_rival);
-        self.disconnect(now, id, if has_rival { ANOTHER_START } else { NO_ANSWER });
+        let is_alive = self.links[id].held.as_ref().is_some_and(|held| held.is_alive);
+        self.disconnect(now, id, if is_alive { OTHERS_LIVE } else { NO_ANSWER });
     }
 }

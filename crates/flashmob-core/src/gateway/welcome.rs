@@ -14,6 +14,9 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 impl Gateway {
     /// The node accepts the link. Everything that was sent on this link before is over.
     pub(super) fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        if self.is_refused_for_held(now, id, welcome) {
+            return;
+        }
         if self.is_of_another_start(id, welcome) {
             return self.hold_welcome(now, id, welcome);
         }
@@ -47,6 +50,7 @@ impl Gateway {
         self.tell_if_ready(self.nodes[node_index].volume, became_ready);
         self.tell_if_linked(node_index);
         self.queues.feed(node_index);
+        self.probe_for_held(now, id);
     }
 
     /// Checks a welcome against what is known of the node, and learns the rest from it, unless it is refused. True if that makes the

@@ -298,11 +298,7 @@ fn a_ready_link_is_kept_if_it_answers_and_given_up_in_a_second_if_not() {
     assert!(bed.connects.is_empty());
     bed.pass_with(2 * MS, false);
     assert_eq!(bed.connects.len(), 1);
-    assert!(
-        matches!(&bed.events[..], [Event::NodeDown(_, why)] if why.contains("does not answer")),
-        "{:?}",
-        bed.events
-    );
+    assert!(matches!(&bed.events[..], [Event::NodeDown(_, why)] if why.contains("did not answer")), "{:?}", bed.events);
     // Of an old node nobody asks what it does not know.
     let mut bed = Bed::new(Some(PACE), false);
     bed.gateway.try_node(bed.now, 0, true);

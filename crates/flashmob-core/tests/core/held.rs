@@ -110,6 +110,7 @@ fn a_first_device_that_is_busy_for_longer_than_it_may_take_to_answer_is_kept() {
     bed.pass_with(600 * MS, false);
     assert_eq!((bed.gateway.welcomes(OTHER), is_lost(&bed)), (0, false), "{:?}", bed.events);
     assert!(!is_told_of_two_devices(&bed), "that is no proof: it may have been under way: {:?}", bed.events);
+    assert_ne!(phase(&bed, OTHER), LinkPhase::Greeting, "it is refused at once");
 }
 
 #[test]
@@ -211,19 +212,76 @@ fn an_answer_to_an_earlier_probe_does_not_show_that_a_link_lives() {
 }
 
 #[test]
-fn of_two_held_welcomes_the_one_that_lives_is_accepted_and_the_others_of_its_start_with_it() {
-    let mut bed = Bed::with_links(Some(PACE), true, 4);
-    let [stale, first, second] = [1, 2, 3].map(LinkId);
-    bed.welcome_on(stale, true, 2);
+fn the_owner_is_told_of_a_second_device_once_a_minute_although_the_link_was_ready_before() {
+    let mut bed = Bed::with_links(Some(PACE), true, 2);
+    bed.welcome_on(OTHER, true, 1);
+    let mut told = Vec::new();
+    for _ in 0..10 {
+        bed.gateway.link_closed(bed.now, OTHER, "reset");
+        while phase(&bed, OTHER) != LinkPhase::Connecting {
+            bed.pass(10 * MS);
+        }
+        bed.welcome_on(OTHER, true, 2);
+        answer_probe(&mut bed, OTHER);
+        bed.pass_with(Duration::from_millis(900), false);
+        receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, false)));
+        bed.pass(Duration::from_secs(15));
+        told.extend(bed.events.drain(..).filter(|event| matches!(event, Event::NodeWarning(..))).map(|_| bed.now));
+    }
+    assert!(told.len() > 1 && told.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)), "{told:?}");
+}
+
+#[test]
+fn all_links_of_the_start_that_lives_are_accepted_with_the_first_that_answers() {
+    let mut bed = Bed::with_links(Some(PACE), true, 3);
+    let [first, second] = [1, 2].map(LinkId);
     bed.welcome_on(first, true, 3);
     bed.welcome_on(second, true, 3);
     bed.gateway.link_closed(bed.now, LINK, "reset");
-    answer_probe(&mut bed, first);
-    let welcomes = [stale, first, second].map(|link| bed.gateway.welcomes(link));
-    assert_eq!(welcomes, [0, 1, 1], "{:?}", bed.events);
+    answer_probe(&mut bed, second);
+    assert_eq!([first, second].map(|link| bed.gateway.welcomes(link)), [1, 1], "{:?}", bed.events);
     bed.pass_with(HELD_FOR + MS, false);
+    assert_eq!([first, second].map(|link| phase(&bed, link)), [LinkPhase::Ready; 2], "nothing is held, or probed");
+}
+
+#[test]
+fn a_third_start_waits_until_it_is_known_which_of_two_lives() {
+    // An answer that was sent before the third start came must not be taken for proof that both live.
+    let mut bed = Bed::with_links(Some(PACE), true, 3);
+    let [stale, third] = [1, 2].map(LinkId);
+    bed.welcome_on(stale, true, 2);
+    bed.welcome_on(third, true, 3);
+    assert_ne!(phase(&bed, third), LinkPhase::Greeting, "refused for now");
+    receive_on(&mut bed, LINK, &bytes_of(|out| put_alive(out, false)));
+    bed.pass_with(HELD_FOR, false);
     assert!(!is_told_of_two_devices(&bed), "{:?}", bed.events);
-    assert_eq!(bed.gateway.welcomes(stale), 0);
+    // The same where no link is ready any more: the one that is held comes first.
+    let mut bed = Bed::with_links(Some(PACE), true, 3);
+    bed.welcome_on(stale, true, 2);
+    bed.gateway.link_closed(bed.now, LINK, "reset");
+    for boot in [1, 3] {
+        while phase(&bed, third) != LinkPhase::Connecting {
+            bed.pass_with(MS, false);
+        }
+        bed.welcome_on(third, true, boot);
+        assert_eq!(bed.gateway.welcomes(third), 0, "boot {boot}");
+    }
+    answer_probe(&mut bed, stale);
+    assert_eq!(bed.gateway.welcomes(stale), 1);
+}
+
+#[test]
+fn a_late_link_of_the_start_that_is_over_is_probed_as_well() {
+    let mut bed = Bed::with_links(Some(PACE), true, 3);
+    let [restarted, late] = [1, 2].map(LinkId);
+    bed.welcome_on(restarted, true, 2);
+    answer_probe(&mut bed, restarted);
+    bed.pass_with(Duration::from_millis(500), false);
+    bed.welcome_on(late, true, 1);
+    assert_eq!(bed.gateway.welcomes(late), 1, "it shows the same start as the ready link");
+    bed.pass_with(Duration::from_millis(1001), false);
+    assert_eq!(bed.gateway.welcomes(restarted), 1, "{:?}", bed.events);
+    assert!(!is_told_of_two_devices(&bed), "{:?}", bed.events);
 }
 
 #[test]

@@ -176,10 +176,10 @@ pub(super) fn draw_late_welcome(rng: &mut SmallRng, scenario: &mut Scenario) {
     let span_us = scenario.span.as_micros() as u64;
     let node = rng.random_range(0..scenario.extents_bytes.len());
     let at = Duration::from_micros(rng.random_range(span_us / 4..span_us));
-    let lasts_us = rng.random_range(60_000..200_000);
+    let lasts_us = rng.random_range(100_000..200_000);
     scenario.faults.push((at, Fault::LateWelcome(node, Duration::from_micros(lasts_us))));
-    let dies_after = Duration::from_micros(rng.random_range(10_000..lasts_us / 2));
-    let down = Duration::from_micros(rng.random_range(1_000..lasts_us / 4));
+    let dies_after = Duration::from_micros(rng.random_range(10_000..40_000));
+    let down = Duration::from_micros(rng.random_range(1_000..20_000));
     scenario.faults.push((at + dies_after, Fault::PowerLoss(node, down)));
 }
 

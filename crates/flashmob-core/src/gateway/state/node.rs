@@ -31,6 +31,8 @@ pub struct Node {
     pub links_up: usize,
     /// The last reported condition of its device, and when it came.
     pub condition: Option<(Condition, Time)>,
+    /// When the owner was last told that a second device shows its extent.
+    pub copy_told: Option<Time>,
     /// The offset of its clock.
     pub clock: ClockRelation,
 }
