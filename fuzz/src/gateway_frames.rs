@@ -11,8 +11,10 @@ use flashmob_core::gateway::{
     Action, BatchMode, ClientId, ExtentSpec, Gateway, GatewayConfig, LinkId, NativeCall, NoLocal, Sampling, VolumeSpec,
 };
 use flashmob_core::layout::LayoutKind;
-use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader};
-use flashmob_core::nbd::protocol::{CMD_READ, REPLY_TYPE_ERROR, REPLY_TYPE_OFFSET_DATA};
+use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader, decode_block_status};
+use flashmob_core::nbd::protocol::{
+    CMD_BLOCK_STATUS, CMD_READ, REPLY_TYPE_BLOCK_STATUS, REPLY_TYPE_ERROR, REPLY_TYPE_OFFSET_DATA,
+};
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::units::Time;
@@ -194,9 +196,13 @@ impl World<'_> {
     }
 
     fn open_nbd(&mut self) {
-        let structured = self.choices.u8() & 1 != 0;
+        let what = self.choices.u8();
+        let structured = what & 1 != 0;
         let Some(id) = self.gateway.client_opened(self.now) else { return };
         let mut handshake = ClientHandshake::new("pool", structured).unwrap_or_else(|e| panic!("{e}"));
+        if what & 2 != 0 {
+            handshake = handshake.with_maps();
+        }
         let (mut from, mut to) = (RxBuf::new(), OutQueue::new());
         loop {
             let out = self.gateway.client_out(id).map(OutQueue::take_all).unwrap_or_default();
@@ -454,7 +460,8 @@ impl Nbd {
                 }
                 ReplyHeader::Chunk { kind, len_bytes, .. } => {
                     let is_data = is_read && kind == REPLY_TYPE_OFFSET_DATA && len_bytes == asked.len_bytes + 8;
-                    assert!(self.structured && (is_data || kind == REPLY_TYPE_ERROR), "{header:?}");
+                    let is_map = asked.command == CMD_BLOCK_STATUS && kind == REPLY_TYPE_BLOCK_STATUS;
+                    assert!(self.structured && (is_data || is_map || kind == REPLY_TYPE_ERROR), "{header:?}");
                     len_bytes as usize
                 }
             };
@@ -466,6 +473,12 @@ impl Nbd {
                 ReplyHeader::Chunk { kind: REPLY_TYPE_OFFSET_DATA, .. } => {
                     assert_eq!(body[..8], asked.offset_bytes.to_be_bytes());
                     check_data(asked.offset_bytes, &body[8..len]);
+                }
+                ReplyHeader::Chunk { kind: REPLY_TYPE_BLOCK_STATUS, .. } => {
+                    let (_, extents) =
+                        decode_block_status(&body[..len]).unwrap_or_else(|e| panic!("a gateway sent: {e}"));
+                    let covered: u64 = extents.iter().map(|(len, _)| u64::from(*len)).sum();
+                    assert!(covered > 0 && covered <= u64::from(asked.len_bytes), "{extents:?}");
                 }
                 _ => {}
             }

@@ -6,6 +6,7 @@ use flashmob_core::wire::batch::{WirePiece, decode_batch};
 use flashmob_core::wire::condition::{decode_alive, put_alive, put_condition};
 use flashmob_core::wire::frame::{encode_error, encode_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::map::{MAP_BYTES, MapWriter};
 use flashmob_core::wire::replies::RepliesEncoder;
 use flashmob_core::wire::trace::{PieceTimes, Way, followed, put_times};
 use flashmob_core::wire::{Decoded, FrameKind, decode_frame};
@@ -252,9 +253,19 @@ impl NodeEnd {
         for &index in &indices {
             let piece = batch.pieces[usize::from(index)];
             batch.answered[usize::from(index)] = true;
-            if outcome.is_ok() && piece.op == Op::Read {
-                let end = piece.offset_bytes + u64::from(piece.len_bytes);
-                payload.extend((piece.offset_bytes..end).map(|at| pattern(node, at)));
+            let end = piece.offset_bytes + u64::from(piece.len_bytes);
+            match piece.op {
+                Op::Read if outcome.is_ok() => payload.extend((piece.offset_bytes..end).map(|at| pattern(node, at))),
+                Op::Map if outcome.is_ok() => {
+                    // A hole in the first half, or of everything, or nothing but data.
+                    let holes = piece.len_bytes / (1 + u32::from(how) % 3);
+                    let mut map = [0; MAP_BYTES];
+                    let mut writer = MapWriter::new(&mut map);
+                    writer.push(holes, how & 4 == 0);
+                    writer.push(piece.len_bytes - holes, false);
+                    payload.extend_from_slice(&map);
+                }
+                _ => {}
             }
         }
         let seq = batch.seq;

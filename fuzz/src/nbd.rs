@@ -2,7 +2,9 @@
 
 use flashmob_core::buffers::{Budget, RxBuf};
 use flashmob_core::checksum::checksum;
-use flashmob_core::nbd::{Event, ExportInfo, Exports, FindError, REQUEST_COST_BYTES, Session, UNREAD_BYTES_MAX};
+use flashmob_core::nbd::{
+    Event, ExportInfo, Exports, FindError, MAP_COST_BYTES, REQUEST_COST_BYTES, Session, UNREAD_BYTES_MAX,
+};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::request::{REQUEST_BYTES_MAX, Request};
 
@@ -133,8 +135,12 @@ impl Conn {
         let Some(export) = self.export else { panic!("a request before an export is open") };
         let is_read_only = export == 1;
         assert!(!(request.op.mutates() && is_read_only), "a change of a read-only export");
-        assert_eq!(request.flags.0 & !OpFlags::KNOWN, 0);
-        assert!(request.op.mutates() || request.flags == OpFlags::NONE);
+        let known = match request.op {
+            Op::Map => OpFlags::ONE_RUN.0,
+            op if op.mutates() => OpFlags::KNOWN,
+            _ => 0,
+        };
+        assert_eq!(request.flags.0 & !known, 0);
         let carries = matches!(request.op, Op::Read | Op::Write);
         if request.op == Op::Flush {
             assert_eq!((request.offset_bytes, request.len_bytes), (0, 0));
@@ -145,7 +151,11 @@ impl Conn {
         assert!(!carries || request.len_bytes <= REQUEST_BYTES_MAX);
         let payload_bytes = if request.op == Op::Write { request.len_bytes as usize } else { 0 };
         assert_eq!(request.payload.len(), payload_bytes);
-        let data_bytes = if carries { u64::from(request.len_bytes) } else { 0 };
+        let data_bytes = match request.op {
+            Op::Map => u64::from(MAP_COST_BYTES),
+            _ if carries => u64::from(request.len_bytes),
+            _ => 0,
+        };
         assert_eq!(reserved_bytes, REQUEST_COST_BYTES + data_bytes);
     }
 
@@ -162,6 +172,7 @@ impl Conn {
                 }
                 Op::Flush => self.session.reply_error(cookie, Failure::Io, false),
                 Op::Read => self.session.reply_error(cookie, Failure::TooLarge, true),
+                Op::Map => self.session.reply_map(cookie, &[(len_bytes, len_bytes & 1 == 0)]),
                 Op::Write | Op::Trim | Op::WriteZeroes => self.session.reply_done(cookie),
             }
             self.budget.release(reserved_bytes);

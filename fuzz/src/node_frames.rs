@@ -14,6 +14,7 @@ use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
 use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::frame::encode_frame;
 use flashmob_core::wire::hello::{Hello, Welcome};
+use flashmob_core::wire::map::Map;
 use flashmob_core::wire::replies::RepliesDecoder;
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TimesDecoder, mark};
 use flashmob_core::wire::{BATCH_PIECES_MAX, Decoded, FrameKind, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX, decode_frame};
@@ -387,7 +388,7 @@ fn mixed_batch(choices: &mut Choices<'_>, count: usize) -> Vec<WirePiece> {
     let (mut payload_bytes, mut reply_bytes) = (0, 0);
     for _ in 0..count {
         let what = choices.u8();
-        let op = [Op::Read, Op::Read, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush][usize::from(what % 6)];
+        let op = [Op::Read, Op::Map, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush][usize::from(what % 6)];
         let len_bytes = match (op, what >> 6) {
             (Op::Flush, _) => 0,
             (_, 0) => PIECE_BYTES_MAX,
@@ -427,6 +428,11 @@ impl Conn {
                 if run.outcome.is_ok() {
                     let (data, later) = rest.split_at(piece.reply_bytes() as usize);
                     rest = later;
+                    if piece.op == Op::Map {
+                        let map = Map::decode(data, piece.len_bytes).unwrap_or_else(|e| panic!("a node sent: {e}"));
+                        assert_eq!(map.runs().collect::<Vec<_>>(), [(piece.len_bytes, false)]);
+                        continue;
+                    }
                     let wrong = data.iter().zip(piece.offset_bytes..).find(|&(&byte, at)| byte != pattern(at));
                     assert!(is_changed || wrong.is_none(), "wrong byte at {wrong:?}");
                 }

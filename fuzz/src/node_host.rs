@@ -4,6 +4,7 @@ use flashmob_core::node::{Host, StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::map::{MAP_BYTES, put_all_data};
 
 /// Bytes of the extent: no multiple of anything, larger than the longest piece.
 pub const EXTENT_BYTES: u64 = (300 << 10) + 7;
@@ -48,6 +49,7 @@ impl Memory {
             Op::Read | Op::Write => assert_eq!(op.data.len(), len_bytes, "{:?} of {len_bytes} bytes", op.op),
             Op::Flush => assert_eq!((len_bytes, op.data.len()), (0, 0)),
             Op::Trim | Op::WriteZeroes => assert!(op.data.is_empty() && len_bytes > 0),
+            Op::Map => assert!(op.data.len() == MAP_BYTES && len_bytes > 0),
         }
         let range = self.range(op.offset_bytes, len_bytes);
         match op.op {
@@ -55,6 +57,7 @@ impl Memory {
             Op::Read => op.data.copy_from_slice(range),
             Op::Write => range.copy_from_slice(&op.data),
             Op::Trim | Op::WriteZeroes => range.fill(0),
+            Op::Map => put_all_data(&mut op.data, op.len_bytes),
             Op::Flush => {}
         }
         StoreDone {

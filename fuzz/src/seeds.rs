@@ -97,7 +97,16 @@ fn handshakes() -> Vec<(&'static str, Vec<u8>)> {
         option(OPT_GO, &go_data("pool", &[INFO_BLOCK_SIZE])),
     ];
     let request = RequestHeader { flags: 0, command: CMD_READ, cookie: 1, offset_bytes: 0, len_bytes: 512 };
+    let allocation = [&b"\0\0\0\x04pool\0\0\0\x01\0\0\0\x0f"[..], CONTEXT_ALLOCATION.as_bytes()].concat();
+    let mapping = [
+        flags(3),
+        option(OPT_STRUCTURED_REPLY, &[]),
+        option(OPT_SET_META_CONTEXT, &allocation),
+        option(OPT_GO, &go_data("pool", &[])),
+        RequestHeader { command: CMD_BLOCK_STATUS, ..request }.encode().to_vec(),
+    ];
     vec![
+        ("mapping", with_control(3, 4, &mapping.concat())),
         ("go", with_control(3, 0, &opening("pool", true))),
         ("haggling", with_control(3, 7, &haggling.concat())),
         ("export_name", with_control(2, 1, &[flags(3), option(OPT_EXPORT_NAME, b"disk")].concat())),

@@ -5,6 +5,7 @@ use flashmob_core::wire::batch::{BATCH_HEADER_BYTES, GROUP_HEADER_BYTES, WirePie
 use flashmob_core::wire::condition::{REASON_BYTES_MAX, decode_alive, decode_condition, put_alive, put_condition};
 use flashmob_core::wire::frame::{encode_frame, seal_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, Welcome};
+use flashmob_core::wire::map::{MAP_BYTES, Map, MapWriter};
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TIMES_MAX, TimesDecoder, followed, is_followed, mark, put_times};
 use flashmob_core::wire::{
@@ -20,7 +21,7 @@ const TEXT_BYTES_MAX: usize = 255;
 /// One byte says what the rest is: bytes from a socket, or the meta of one kind of frame.
 pub fn run(data: &[u8]) {
     let mut choices = Choices(data);
-    match choices.below(10) {
+    match choices.below(11) {
         0 => stream(choices.0),
         1 => {
             let payload_len = choices.u32() as usize % (PAYLOAD_BYTES_MAX + 2);
@@ -33,8 +34,23 @@ pub fn run(data: &[u8]) {
         7 => times(choices.0),
         8 => condition(choices.0),
         9 => alive(choices.0),
+        10 => {
+            let len_bytes = choices.u32();
+            map(choices.0, len_bytes);
+        }
         _ => sealed(&mut choices),
     }
+}
+
+/// A map of holes covers a part of its range, and is the same when it is written again.
+fn map(bytes: &[u8], len_bytes: u32) {
+    let Ok(map) = Map::decode(bytes, len_bytes) else { return };
+    let covered: u64 = map.runs().map(|(len, _)| u64::from(len)).sum();
+    assert!(covered > 0 && covered <= u64::from(len_bytes));
+    let mut again = [0; MAP_BYTES];
+    let mut writer = MapWriter::new(&mut again);
+    assert!(map.runs().all(|(len, is_hole)| writer.push(len, is_hole)));
+    assert_eq!(again, bytes);
 }
 
 /// The frame that a message of any kind encodes to.

@@ -1,6 +1,7 @@
 //! Operations of requests, and their failures.
 
 use crate::enums::listed;
+use crate::wire::map::MAP_BYTES;
 
 listed! {
     /// The operation of a request and of its pieces. The numbers are those of the wire.
@@ -17,6 +18,8 @@ listed! {
         Trim = 4 => "trim",
         /// Write zeros without sending them.
         WriteZeroes = 5 => "write_zeroes",
+        /// Tell which bytes are holes: [`wire::map`](crate::wire::map).
+        Map = 6 => "map",
     }
 }
 
@@ -25,6 +28,29 @@ impl Op {
     #[must_use]
     pub fn mutates(self) -> bool {
         matches!(self, Op::Write | Op::Trim | Op::WriteZeroes)
+    }
+
+    /// Whether its answer has a payload.
+    #[must_use]
+    pub fn returns_data(self) -> bool {
+        matches!(self, Op::Read | Op::Map)
+    }
+
+    /// Whether it must not be executed beside an overlapping change: changes keep their order, and a map shows those before it.
+    #[must_use]
+    pub fn excludes_changes(self) -> bool {
+        self.mutates() || self == Op::Map
+    }
+
+    /// Bytes of payload of the answer to a piece of `len_bytes`.
+    #[inline]
+    #[must_use]
+    pub fn reply_bytes(self, len_bytes: u32) -> u32 {
+        match self {
+            Op::Read => len_bytes,
+            Op::Map => MAP_BYTES as u32,
+            Op::Write | Op::Flush | Op::Trim | Op::WriteZeroes => 0,
+        }
     }
 }
 
@@ -39,8 +65,10 @@ impl OpFlags {
     pub const FUA: OpFlags = OpFlags(1);
     /// Write zeroes without punching a hole: the space stays allocated.
     pub const NO_HOLE: OpFlags = OpFlags(2);
-    /// All bits that have a meaning.
+    /// All bits that have a meaning on the wire.
     pub const KNOWN: u8 = 3;
+    /// Tell one run only, of a map. For the gateway; nodes are not told.
+    pub const ONE_RUN: OpFlags = OpFlags(4);
 
     /// Whether all bits of `other` are set.
     #[must_use]
@@ -100,7 +128,7 @@ mod tests {
             assert_eq!(Failure::from_wire(f as u8), Some(f));
         }
         assert_eq!(Op::from_wire(0), None);
-        assert_eq!(Op::from_wire(6), None);
+        assert_eq!(Op::from_wire(7), None);
         assert_eq!(Failure::from_wire(0), None);
         assert_eq!(Failure::from_wire(9), None);
     }

@@ -38,6 +38,12 @@ listed! {
         NewestStartWins => "newest-start-wins",
         /// A welcome that is held counts as that of a living device without an answer to a probe.
         LateWelcomeIsADevice => "late-welcome-is-a-device",
+        /// A map of holes is taken while earlier writes to its range are under way.
+        MapOvertakesWrite => "map-overtakes-write",
+        /// A node that has no room for more runs in a map shows the rest as a hole.
+        MapEndsInHole => "map-ends-in-hole",
+        /// The gateway takes the runs of a map one byte too late on all extents but the first.
+        MapShifted => "map-shifted",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -70,7 +76,7 @@ impl Bug {
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::LateWelcomeIsADevice as u8
+        self as u8 <= Bug::MapShifted as u8
     }
 
     /// The bug with a name.

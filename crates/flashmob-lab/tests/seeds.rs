@@ -16,6 +16,7 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
         assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
     }
     assert!(totals.requests[1..].iter().all(|&count| count > 100), "{:?}", totals.requests);
+    assert!(totals.hole_bytes > 100_000 && totals.mapped_data_bytes > 100_000, "{totals:?}");
     assert!(totals.together_by_choice > 1000 && totals.together > totals.together_by_choice + 100, "{totals:?}");
     assert!(totals.resent > 100 && totals.corruptions > 10, "{totals:?}");
     assert!(totals.errors * 10 < totals.answers, "most requests succeed: {} of {}", totals.errors, totals.answers);

@@ -295,6 +295,7 @@ fn command(op: Op) -> u16 {
         Op::Flush => p::CMD_FLUSH,
         Op::Trim => p::CMD_TRIM,
         Op::WriteZeroes => p::CMD_WRITE_ZEROES,
+        Op::Map => p::CMD_BLOCK_STATUS,
     }
 }
 

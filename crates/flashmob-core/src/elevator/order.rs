@@ -56,7 +56,7 @@ impl Order {
     #[inline]
     pub(super) fn admit(&mut self, op: Op, range: Range<u64>, arrival: u64, entry: u32) -> (Option<u32>, bool) {
         match op {
-            Op::Read if self.owners.is_empty() => (None, true),
+            Op::Read | Op::Map if self.owners.is_empty() => (None, true),
             Op::Flush => (None, self.epochs.end(entry)),
             _ => self.admit_range(op, range, arrival, entry),
         }
@@ -64,7 +64,7 @@ impl Order {
 
     fn admit_range(&mut self, op: Op, range: Range<u64>, arrival: u64, entry: u32) -> (Option<u32>, bool) {
         self.find(&range);
-        if op == Op::Read && self.found.is_empty() {
+        if !op.mutates() && self.found.is_empty() {
             return (None, true);
         }
         let owns = op.mutates() || self.found.len() > READ_OWNERS_MAX;

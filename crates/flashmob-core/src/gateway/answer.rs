@@ -38,11 +38,14 @@ impl Gateway {
             self.metrics.samples.ended(now, key, request.failure);
         }
         let data = std::mem::take(&mut request.buffer);
+        let is_map = request.op == Op::Map && request.failure.is_none();
+        let map = if is_map { self.joined_map(&request, &data) } else { Vec::new() };
         let mut completion = None;
         self.with_client(&request, |client| match &mut client.kind {
             ClientKind::Nbd(nbd) => match (request.failure, request.op) {
                 (Some(failure), op) => nbd.session.reply_error(request.cookie, failure, op == Op::Read),
                 (None, Op::Read) => nbd.session.reply_read_buffer(request.cookie, request.offset_bytes, data),
+                (None, Op::Map) => nbd.session.reply_map(request.cookie, &map),
                 (None, _) => nbd.session.reply_done(request.cookie),
             },
             ClientKind::Native(_) => {

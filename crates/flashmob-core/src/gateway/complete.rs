@@ -22,7 +22,7 @@ impl Gateway {
         let Some(request) = self.requests.get_mut(piece.request) else { return };
         match result {
             Err(failure) => request.failure = request.failure.or(Some(failure)),
-            Ok(data) if piece.op == Op::Read => {
+            Ok(data) if piece.op.returns_data() => {
                 if request.buffer.is_empty() {
                     return self.reply_read(now, piece.request, data);
                 }
@@ -76,10 +76,10 @@ impl Gateway {
         (count, true)
     }
 
-    /// A change or flush has ended at its node.
+    /// A change, map or flush has ended at its node.
     fn settle_change(&mut self, node: usize, piece: &Piece, succeeded: bool) {
         let queue = &mut self.queues[node];
-        if piece.op.mutates() {
+        if piece.op.excludes_changes() {
             queue.change_ended(piece);
         } else if succeeded {
             queue.flushed(piece);
@@ -96,10 +96,13 @@ impl Gateway {
         let link = &mut self.links[id];
         self.batches.out -= link.sent.len();
         let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
-        // Reads and flushes may be resent at once, on any link; changes only after this link's next welcome.
-        let (changes, mut others): (Vec<Piece>, Vec<Piece>) =
+        // Reads, maps and flushes may be resent at once, on any link; changes only after this link's next welcome.
+        let (changes, others): (Vec<Piece>, Vec<Piece>) =
             open.into_iter().partition(|p| p.op.mutates() && !planted::is(Bug::ChangesResentAtOnce));
-        others.retain(|p| self.requests.get(p.request).is_some());
+        let (others, gone): (Vec<Piece>, Vec<Piece>) =
+            others.into_iter().partition(|p| self.requests.get(p.request).is_some());
+        // A map that is over changes nothing, wherever it is executed.
+        gone.iter().filter(|p| p.op == Op::Map).for_each(|map| self.queues[node].change_ended(map));
         link.unresolved.extend(changes);
         link.counters.resent += others.len() as u64;
         self.queues.requeue(node, others);

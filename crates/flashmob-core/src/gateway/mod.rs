@@ -23,6 +23,7 @@ mod late;
 mod link;
 mod local;
 mod lost;
+mod map;
 mod native;
 mod outbox;
 mod pieces;

@@ -61,6 +61,9 @@ impl Gateway {
         if call.op.mutates() && volume.spec.read_only {
             return Some(Failure::NotPermitted);
         }
+        if call.op == Op::Map {
+            return Some(Failure::NotSupported);
+        }
         let total: u64 = call.spans.iter().map(|s| u64::from(s.1)).sum();
         let carries = matches!(call.op, Op::Read | Op::Write);
         if (carries && total > u64::from(REQUEST_BYTES_MAX)) || call.spans.len() > SPANS_MAX {

@@ -109,7 +109,7 @@ impl Gateway {
         giver.count
     }
 
-    /// Queues the pieces of a request without payload, which may be long: one or few for each extent.
+    /// Queues the pieces of a request without payload, which may be long: one or few for each extent, and one of a map.
     pub(super) fn queue_ranges(
         &mut self,
         key: RequestKey,
@@ -125,6 +125,7 @@ impl Gateway {
             while left > 0 {
                 let len = left.min(u64::from(u32::MAX));
                 giver.give(extent, at, len as u32);
+                giver.piece.buffer_at += op.reply_bytes(len as u32);
                 (at, left) = (at + len, left - len);
             }
         }

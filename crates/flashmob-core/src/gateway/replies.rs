@@ -8,6 +8,7 @@ use crate::op::Op;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::frame::WireError;
+use crate::wire::map::Map;
 use crate::wire::replies::{RepliesDecoder, Run};
 use crate::wire::trace::TimesDecoder;
 
@@ -73,11 +74,17 @@ impl Gateway {
         for index in others {
             match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
                 Some(piece) => {
-                    let len = if piece.op == Op::Read && run.outcome.is_ok() { piece.len_bytes as usize } else { 0 };
+                    let len = if run.outcome.is_ok() { piece.wire().reply_bytes() as usize } else { 0 };
                     let Some((data, later)) = rest.split_at_checked(len) else {
                         result = Err(WireError::Malformed("replies: less payload than pieces"));
                         break;
                     };
+                    if piece.op == Op::Map && run.outcome.is_ok() {
+                        result = Map::decode(data, piece.len_bytes).map(drop);
+                        if result.is_err() {
+                            break;
+                        }
+                    }
                     piece.answered = true;
                     let piece = *piece;
                     *rest = later;

@@ -41,7 +41,9 @@ impl Gateway {
             client,
             cookie,
             op,
+            flags,
             volume: volume as u32,
+            len_bytes: 0,
             offset_bytes: spans.first().map_or(0, |s| s.0),
             pieces_left: 0,
             failure: None,
@@ -65,6 +67,7 @@ impl Gateway {
             Op::Read | Op::Write => self.queue_data(key, volume, (op, flags), spans, 0),
             Op::Flush => self.queue_flush(key, volume),
             Op::Trim | Op::WriteZeroes => self.queue_ranges(key, volume, op, flags, spans),
+            Op::Map => self.queue_map(key, volume, spans),
         };
         let Some(request) = self.requests.get_mut(key) else { return };
         request.pieces_left = pieces;

@@ -58,6 +58,9 @@ pub enum ClientError {
     /// Something other than a reply to a request came.
     #[error("a reply starts with {0:#010x}, which is not NBD's magic number")]
     ReplyMagic(u32),
+    /// A chunk of block status that is cut off or has an empty extent.
+    #[error("a chunk of block status of {0} bytes is malformed")]
+    StatusChunk(usize),
     /// An error chunk that is too short, or whose message does not fit it.
     #[error("an error chunk of {0} bytes is malformed")]
     ErrorChunk(usize),
@@ -72,6 +75,8 @@ pub struct Connected {
     pub transmission_flags: u16,
     /// Whether reads are answered by structured replies.
     pub structured: bool,
+    /// The server's number of `base:allocation`, if it was chosen.
+    pub context: Option<u32>,
 }
 
 /// The handshake, from a new connection to an open export.
@@ -79,6 +84,7 @@ pub struct Connected {
 pub struct ClientHandshake {
     name: String,
     want_structured: bool,
+    want_maps: bool,
     state: State,
 }
 
@@ -87,9 +93,12 @@ enum State {
     Greeting,
     /// `OPT_STRUCTURED_REPLY` is sent.
     Structured,
+    /// `OPT_SET_META_CONTEXT` is sent; the number of `base:allocation`, once received.
+    Context(Option<u32>),
     /// `OPT_GO` is sent; the export's size and flags, once received.
     Go {
         structured: bool,
+        context: Option<u32>,
         export: Option<(u64, u16)>,
     },
 }
@@ -100,7 +109,13 @@ impl ClientHandshake {
         if name.len() > STRING_BYTES_MAX {
             return Err(ClientError::NameTooLong(name.len()));
         }
-        Ok(ClientHandshake { name: name.to_string(), want_structured, state: State::Greeting })
+        Ok(ClientHandshake { name: name.to_string(), want_structured, want_maps: false, state: State::Greeting })
+    }
+
+    /// The same, and chooses `base:allocation` if structured replies are agreed on.
+    #[must_use]
+    pub fn with_maps(self) -> ClientHandshake {
+        ClientHandshake { want_maps: true, ..self }
     }
 
     /// Consumes received bytes from `rx` and queues bytes to send in `out`. Returns the result once the export is open, `None` while more
@@ -109,7 +124,7 @@ impl ClientHandshake {
         loop {
             let done = match self.state {
                 State::Greeting => self.greeting(rx, out)?,
-                State::Structured | State::Go { .. } => {
+                State::Structured | State::Context(_) | State::Go { .. } => {
                     let Some(reply) = OptionReply::take(rx)? else { return Ok(None) };
                     if let Some(connected) = self.reply(&reply, out)? {
                         return Ok(Some(connected));
@@ -142,27 +157,53 @@ impl ClientHandshake {
             push_option(out, OPT_STRUCTURED_REPLY, &[]);
             self.state = State::Structured;
         } else {
-            self.go(out, false);
+            self.go(out, false, None);
         }
         Ok(true)
     }
 
-    fn go(&mut self, out: &mut OutQueue, structured: bool) {
+    fn choose_context(&mut self, out: &mut OutQueue) {
+        let (name, context) = (self.name.as_bytes(), CONTEXT_ALLOCATION.as_bytes());
+        let lengths = [name.len(), 1, context.len()].map(|len| (len as u32).to_be_bytes());
+        push_option(out, OPT_SET_META_CONTEXT, &[&lengths[0], name, &lengths[1], &lengths[2], context]);
+        self.state = State::Context(None);
+    }
+
+    fn go(&mut self, out: &mut OutQueue, structured: bool, context: Option<u32>) {
         let name = self.name.as_bytes();
         push_option(out, OPT_GO, &[&(name.len() as u32).to_be_bytes(), name, &0u16.to_be_bytes()]);
-        self.state = State::Go { structured, export: None };
+        self.state = State::Go { structured, context, export: None };
     }
 
     fn reply(&mut self, reply: &OptionReply, out: &mut OutQueue) -> Result<Option<Connected>, ClientError> {
-        let sent = if matches!(self.state, State::Structured) { OPT_STRUCTURED_REPLY } else { OPT_GO };
+        let sent = match self.state {
+            State::Structured => OPT_STRUCTURED_REPLY,
+            State::Context(_) => OPT_SET_META_CONTEXT,
+            State::Greeting | State::Go { .. } => OPT_GO,
+        };
         if reply.option != sent {
             return Err(ClientError::OtherOption { sent, got: reply.option });
         }
         let senseless = ClientError::Senseless { option: sent, reply: reply.kind };
         match &mut self.state {
-            State::Structured if reply.kind == REP_ACK => self.go(out, true),
+            State::Structured if reply.kind == REP_ACK && self.want_maps => self.choose_context(out),
+            State::Structured if reply.kind == REP_ACK => self.go(out, true, None),
             // A server without structured replies says so; simple ones do as well.
-            State::Structured if reply.kind & REP_FLAG_ERROR != 0 => self.go(out, false),
+            State::Structured if reply.kind & REP_FLAG_ERROR != 0 => self.go(out, false, None),
+            State::Context(context) if reply.kind == REP_META_CONTEXT => {
+                let mut fields = Fields(&reply.data);
+                let id = fields.u32().ok_or(senseless.clone())?;
+                if fields.0 != CONTEXT_ALLOCATION.as_bytes() {
+                    return Err(senseless);
+                }
+                *context = Some(id);
+            }
+            State::Context(context) if reply.kind == REP_ACK => {
+                let context = *context;
+                self.go(out, true, context);
+            }
+            // A server without metadata contexts.
+            State::Context(_) if reply.kind & REP_FLAG_ERROR != 0 => self.go(out, true, None),
             State::Go { export, .. } if reply.kind == REP_INFO => {
                 let mut fields = Fields(&reply.data);
                 let kind = fields.u16().ok_or(senseless.clone())?;
@@ -171,9 +212,10 @@ impl ClientHandshake {
                     *export = Some((size_bytes, flags));
                 }
             }
-            State::Go { structured, export } if reply.kind == REP_ACK => {
+            State::Go { structured, context, export } if reply.kind == REP_ACK => {
                 let (size_bytes, transmission_flags) = export.ok_or(senseless)?;
-                return Ok(Some(Connected { size_bytes, transmission_flags, structured: *structured }));
+                let (structured, context) = (*structured, *context);
+                return Ok(Some(Connected { size_bytes, transmission_flags, structured, context }));
             }
             State::Go { .. } if reply.kind & REP_FLAG_ERROR != 0 => {
                 let text = String::from_utf8_lossy(&reply.data).into_owned();
@@ -269,6 +311,21 @@ impl ReplyHeader {
             _ => Err(ClientError::ReplyMagic(magic)),
         }
     }
+}
+
+/// The context and the extents, lengths and status, in the payload of a chunk of block status. At least one, none empty.
+pub fn decode_block_status(payload: &[u8]) -> Result<(u32, Vec<(u32, u32)>), ClientError> {
+    let mut fields = Fields(payload);
+    let malformed = ClientError::StatusChunk(payload.len());
+    let context = fields.u32().ok_or(malformed.clone())?;
+    let mut extents = Vec::new();
+    while let Some(len_bytes) = fields.u32() {
+        extents.push((len_bytes, fields.u32().ok_or(malformed.clone())?));
+    }
+    if !fields.0.is_empty() || extents.is_empty() || extents.iter().any(|&(len, _)| len == 0) {
+        return Err(malformed);
+    }
+    Ok((context, extents))
 }
 
 /// The error value and the message in the payload of an error chunk.

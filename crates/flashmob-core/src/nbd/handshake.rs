@@ -1,11 +1,12 @@
 //! The server's handshake: the client's flags, then its options one by one, until an export is open.
 //!
-//! Fixed newstyle only, without TLS and metadata contexts. A refused option gets an error reply with a text, and its data is skipped as
+//! Fixed newstyle only, without TLS. The only metadata context is `base:allocation`. A refused option gets an error reply with a text, and its data is skipped as
 //! it arrives, without being buffered.
 
 use super::fields::Fields;
+use super::options::{ContextRequest, InfoRequest, parse_name};
 use super::protocol::*;
-use super::reply::clip;
+use super::reply::{ALLOCATION_ID, clip};
 use super::request::Terms;
 use super::session::{SessionError, UNREAD_BYTES_MAX};
 use super::{BLOCK_BYTES_MIN, BLOCK_BYTES_PREFERRED, ExportInfo, Exports};
@@ -28,6 +29,8 @@ pub(super) struct Handshake {
     options: u32,
     /// Whether structured replies were agreed on.
     structured: bool,
+    /// The export for which `base:allocation` was last chosen.
+    mapped: Option<usize>,
 }
 
 /// The result of a step of the handshake.
@@ -81,7 +84,8 @@ impl Handshake {
         if len_bytes > OPTION_DISCARD_BYTES_MAX {
             return Err(SessionError::OptionTooLong(len_bytes));
         }
-        let takes_data = matches!(option, OPT_EXPORT_NAME | OPT_INFO | OPT_GO);
+        let takes_data =
+            matches!(option, OPT_EXPORT_NAME | OPT_INFO | OPT_GO | OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT);
         let mut data: &[u8] = &[];
         if takes_data && len_bytes <= OPTION_BYTES_MAX {
             match fields.bytes(len_bytes as usize) {
@@ -136,13 +140,48 @@ impl Handshake {
                 self.structured = true;
                 option.reply(out, REP_ACK, &[]);
             }
+            OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT => self.contexts(option, out, exports),
             _ => option.refuse(out, REP_ERR_UNSUP, "option is not supported"),
         }
         Ok(Step::Done { skip_bytes: u64::from(option.len_bytes) - option.data.len() as u64 })
     }
 
-    fn terms(&self, info: &ExportInfo) -> Terms {
-        Terms { size_bytes: info.size_bytes, read_only: info.read_only, structured: self.structured }
+    /// Answers `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`.
+    fn contexts(&mut self, option: &Haggle<'_>, out: &mut OutQueue, exports: &dyn Exports) {
+        let is_choice = option.number == OPT_SET_META_CONTEXT;
+        if is_choice {
+            // Whatever becomes of it, it ends the choice before.
+            self.mapped = None;
+        }
+        let wanted = match ContextRequest::parse(option.data) {
+            Ok(wanted) => wanted,
+            Err((kind, text)) => return option.refuse(out, kind, text),
+        };
+        if is_choice && !self.structured {
+            return option.refuse(out, REP_ERR_INVALID, "metadata contexts need structured replies");
+        }
+        let export = match exports.find(wanted.name) {
+            Ok((export, _)) => export,
+            Err(error) => return option.refuse(out, REP_ERR_UNKNOWN, &error.to_string()),
+        };
+        if wanted.is_for_allocation(is_choice) {
+            // The number has a meaning only where the context was chosen.
+            let id = if is_choice { ALLOCATION_ID } else { 0 };
+            option.reply(out, REP_META_CONTEXT, &[&id.to_be_bytes(), CONTEXT_ALLOCATION.as_bytes()]);
+            if is_choice {
+                self.mapped = Some(export);
+            }
+        }
+        option.reply(out, REP_ACK, &[]);
+    }
+
+    fn terms(&self, export: usize, info: &ExportInfo) -> Terms {
+        Terms {
+            size_bytes: info.size_bytes,
+            read_only: info.read_only,
+            structured: self.structured,
+            maps: self.mapped == Some(export),
+        }
     }
 
     /// Answers `OPT_EXPORT_NAME`, which has no error reply: failure ends the session.
@@ -158,7 +197,7 @@ impl Handshake {
         let refused = |reason: String| SessionError::ExportRefused { name: shown(option.data), reason };
         let name = parse_name(option.data).map_err(|reason| refused(reason.to_string()))?;
         let (export, info) = exports.find(name).map_err(|error| refused(error.to_string()))?;
-        let terms = self.terms(&info);
+        let terms = self.terms(export, &info);
         let zeroes = if option.flags & FLAG_C_NO_ZEROES == 0 { EXPORT_NAME_ZEROES_BYTES } else { 0 };
         out.append(|to| {
             to.extend_from_slice(&info.size_bytes.to_be_bytes());
@@ -184,7 +223,7 @@ impl Handshake {
                 return None;
             }
         };
-        let terms = self.terms(&info);
+        let terms = self.terms(export, &info);
         let tell = |out: &mut OutQueue, kind: u16, parts: [&[u8]; 3]| {
             option.reply(out, REP_INFO, &[&kind.to_be_bytes(), parts[0], parts[1], parts[2]]);
         };
@@ -226,43 +265,6 @@ impl Haggle<'_> {
     fn refuse(&self, out: &mut OutQueue, kind: u32, text: &str) {
         self.reply(out, kind, &[clip(text).as_bytes()]);
     }
-}
-
-/// The data of `OPT_INFO` and `OPT_GO`.
-struct InfoRequest<'a> {
-    name: &'a str,
-    /// The requested `INFO_` numbers, 16 bits each.
-    kinds: &'a [u8],
-}
-
-impl InfoRequest<'_> {
-    fn parse(data: &[u8]) -> Result<InfoRequest<'_>, (u32, &'static str)> {
-        let mut fields = Fields(data);
-        let short = || (REP_ERR_INVALID, "option's data is shorter than it says");
-        let name_len = fields.u32().ok_or_else(short)? as usize;
-        if name_len > STRING_BYTES_MAX {
-            return Err((REP_ERR_TOO_BIG, "export name is longer than 4096 bytes"));
-        }
-        let name = fields.bytes(name_len).ok_or_else(short)?;
-        let name = parse_name(name).map_err(|text| (REP_ERR_INVALID, text))?;
-        let count = usize::from(fields.u16().ok_or_else(short)?);
-        let kinds = fields.bytes(2 * count).ok_or_else(short)?;
-        if !fields.0.is_empty() {
-            return Err((REP_ERR_INVALID, "option's data is longer than it says"));
-        }
-        Ok(InfoRequest { name, kinds })
-    }
-
-    fn asks_for(&self, kind: u16) -> bool {
-        self.kinds.chunks_exact(2).any(|bytes| bytes == kind.to_be_bytes())
-    }
-}
-
-fn parse_name(bytes: &[u8]) -> Result<&str, &'static str> {
-    if bytes.contains(&0) {
-        return Err("export name contains a NUL");
-    }
-    std::str::from_utf8(bytes).map_err(|_| "export name is not UTF-8")
 }
 
 /// The beginning of a name, for a message.

@@ -7,6 +7,7 @@
 pub mod client;
 mod fields;
 mod handshake;
+mod options;
 pub mod protocol;
 pub mod reply;
 pub mod request;
@@ -15,7 +16,9 @@ mod session;
 mod tests;
 
 pub use handshake::{OPTION_BYTES_MAX, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX};
-pub use session::{Event, REQUEST_COST_BYTES, Session, SessionError, UNREAD_BYTES_MAX};
+pub use session::{
+    Event, MAP_COST_BYTES, MAP_EXTENTS_MAX, REQUEST_COST_BYTES, Session, SessionError, UNREAD_BYTES_MAX,
+};
 
 /// The minimum block size, in bytes.
 pub const BLOCK_BYTES_MIN: u32 = 1;

@@ -92,6 +92,8 @@ pub const REP_ACK: u32 = 1;
 pub const REP_SERVER: u32 = 2;
 /// Reply to an option: one piece of information on an export, of an `INFO_` type.
 pub const REP_INFO: u32 = 3;
+/// Reply to an option: the number (32 bits) and name of one metadata context.
+pub const REP_META_CONTEXT: u32 = 4;
 /// Set in all replies that are errors; the data is then a message for a human being.
 pub const REP_FLAG_ERROR: u32 = 1 << 31;
 /// Error reply to an option: not known here.
@@ -137,6 +139,8 @@ pub const CMD_FLAG_FUA: u16 = 1 << 0;
 pub const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 /// Command flag of `CMD_READ`: one content chunk at most.
 pub const CMD_FLAG_DF: u16 = 1 << 2;
+/// Command flag of `CMD_BLOCK_STATUS`: one extent only.
+pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 /// Command flag of `CMD_WRITE_ZEROES`: fail rather than be as slow as a write.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 
@@ -149,10 +153,19 @@ pub const REPLY_TYPE_NONE: u16 = 0;
 pub const REPLY_TYPE_OFFSET_DATA: u16 = 1;
 /// Chunk: offset (64 bits) and length (32 bits) of a hole.
 pub const REPLY_TYPE_OFFSET_HOLE: u16 = 2;
+/// Chunk: the number of a metadata context (32 bits), then extents: length and status (32 bits each).
+pub const REPLY_TYPE_BLOCK_STATUS: u16 = 5;
 /// Set in the types of all chunks that are errors.
 pub const REPLY_TYPE_FLAG_ERROR: u16 = 1 << 15;
 /// Chunk: error (32 bits), length of a message (16 bits), the message.
 pub const REPLY_TYPE_ERROR: u16 = REPLY_TYPE_FLAG_ERROR + 1;
+
+/// The metadata context that tells which bytes are allocated, and which read as zeros.
+pub const CONTEXT_ALLOCATION: &str = "base:allocation";
+/// Status in that context: not allocated.
+pub const STATE_HOLE: u32 = 1 << 0;
+/// Status in that context: reads as zeros.
+pub const STATE_ZERO: u32 = 1 << 1;
 
 /// Error: not permitted; a write to a read-only export.
 pub const EPERM: u32 = 1;

@@ -7,6 +7,9 @@ use super::protocol::*;
 use crate::buffers::OutQueue;
 use crate::op::Failure;
 
+/// This server's number of `base:allocation`.
+pub const ALLOCATION_ID: u32 = 1;
+
 /// A simple reply.
 #[must_use]
 pub fn simple(errno: u32, cookie: u64) -> [u8; SIMPLE_REPLY_BYTES] {
@@ -51,6 +54,18 @@ pub fn read_header(
         header[..SIMPLE_REPLY_BYTES].copy_from_slice(&simple(0, cookie));
         (header, SIMPLE_REPLY_BYTES)
     }
+}
+
+/// Appends the reply to `CMD_BLOCK_STATUS`: lengths, and whether each is a hole.
+pub fn block_status(out: &mut OutQueue, cookie: u64, runs: &[(u32, bool)]) {
+    out.append(|to| {
+        to.extend_from_slice(&chunk(REPLY_TYPE_BLOCK_STATUS, cookie, 4 + 8 * runs.len() as u32));
+        to.extend_from_slice(&ALLOCATION_ID.to_be_bytes());
+        for &(len_bytes, is_hole) in runs {
+            to.extend_from_slice(&len_bytes.to_be_bytes());
+            to.extend_from_slice(&(if is_hole { STATE_HOLE | STATE_ZERO } else { 0 }).to_be_bytes());
+        }
+    });
 }
 
 /// Appends the reply to a request that failed with `errno`. A simple reply has no room for `text`.

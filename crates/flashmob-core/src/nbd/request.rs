@@ -74,6 +74,8 @@ pub struct Terms {
     pub read_only: bool,
     /// Whether structured replies were agreed on.
     pub structured: bool,
+    /// Whether `base:allocation` was agreed on.
+    pub maps: bool,
 }
 
 impl Terms {
@@ -119,6 +121,7 @@ pub fn check(header: &RequestHeader, terms: &Terms) -> Result<(Op, OpFlags), Ref
         CMD_FLUSH => Op::Flush,
         CMD_TRIM => Op::Trim,
         CMD_WRITE_ZEROES => Op::WriteZeroes,
+        CMD_BLOCK_STATUS if terms.maps => Op::Map,
         CMD_CACHE | CMD_BLOCK_STATUS => return refuse(EINVAL, "command was not negotiated"),
         _ => return refuse(EINVAL, "unknown command"),
     };
@@ -137,6 +140,9 @@ pub fn check(header: &RequestHeader, terms: &Terms) -> Result<(Op, OpFlags), Ref
     if header.flags & CMD_FLAG_NO_HOLE != 0 {
         flags = flags.with(OpFlags::NO_HOLE);
     }
+    if header.flags & CMD_FLAG_REQ_ONE != 0 {
+        flags = flags.with(OpFlags::ONE_RUN);
+    }
     Ok((op, flags))
 }
 
@@ -144,6 +150,7 @@ fn check_flags(flags: u16, op: Op, terms: &Terms) -> Result<(), Refusal> {
     let allowed = match op {
         Op::Read if terms.structured => CMD_FLAG_FUA | CMD_FLAG_DF,
         Op::WriteZeroes => CMD_FLAG_FUA | CMD_FLAG_NO_HOLE,
+        Op::Map => CMD_FLAG_FUA | CMD_FLAG_REQ_ONE,
         _ => CMD_FLAG_FUA,
     };
     if flags & !allowed == 0 {
@@ -170,7 +177,7 @@ fn check_range(header: &RequestHeader, op: Op, terms: &Terms) -> Result<(), Refu
             Op::Read => return refuse(EINVAL, "read is longer than 32 MiB"),
             Op::Write => return refuse(EINVAL, "write is longer than 32 MiB"),
             // The limit is for payloads; these have none.
-            Op::Flush | Op::Trim | Op::WriteZeroes => {}
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Map => {}
         }
     }
     let end = header.offset_bytes.checked_add(u64::from(header.len_bytes));

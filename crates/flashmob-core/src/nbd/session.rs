@@ -19,6 +19,11 @@ const SPLIT_BYTES: usize = 8 * 1024;
 /// What a request reserves of the budget beside its data, in bytes: about what the gateway keeps for it.
 pub const REQUEST_COST_BYTES: u64 = 256;
 
+/// Most extents in the answer to a request for a map.
+pub const MAP_EXTENTS_MAX: usize = 2048;
+/// What a request for a map reserves beside [`REQUEST_COST_BYTES`]: its answer, and the maps of 64 nodes.
+pub const MAP_COST_BYTES: u32 = 48 << 10;
+
 /// While this many bytes are queued, [`Session::next`] queues no refusals: a client that sends invalid requests and never reads cannot
 /// make the queue grow.
 pub const UNREAD_BYTES_MAX: usize = 1 << 20;
@@ -247,6 +252,11 @@ impl Session {
         self.out.push_buffer(data);
     }
 
+    /// Answers a request for a map: lengths, and whether each is a hole. At least one, at most [`MAP_EXTENTS_MAX`].
+    pub fn reply_map(&mut self, cookie: u64, runs: &[(u32, bool)]) {
+        reply::block_status(&mut self.out, cookie, runs);
+    }
+
     /// Answers a request with an error; `is_read` says whether it was a read. See [`reply::errno`].
     pub fn reply_error(&mut self, cookie: u64, failure: Failure, is_read: bool) {
         let errno = reply::errno(failure, is_read, self.structured);
@@ -285,7 +295,11 @@ impl Transmission {
                 return Ok(Decoded::Refused { skip_bytes: u64::from(header.payload_bytes()) });
             }
         };
-        let data_bytes = if matches!(op, Op::Read | Op::Write) { header.len_bytes } else { 0 };
+        let data_bytes = match op {
+            Op::Read | Op::Write => header.len_bytes,
+            Op::Map => MAP_COST_BYTES,
+            Op::Flush | Op::Trim | Op::WriteZeroes => 0,
+        };
         let reserved_bytes = REQUEST_COST_BYTES + u64::from(data_bytes);
         if !budget.try_reserve(reserved_bytes) {
             return Ok(Decoded::Event(Event::Blocked));

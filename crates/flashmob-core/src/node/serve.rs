@@ -325,15 +325,15 @@ impl Node {
                 data.extend_from_slice(&batch.payload[at..at + part.len_bytes as usize]);
             }
         }
-        if parts.first().is_some_and(|p| p.op == Op::Read) {
-            data.resize(len_bytes as usize, 0);
+        if let Some(part) = parts.first().filter(|part| part.op.returns_data()) {
+            data.resize(part.op.reply_bytes(len_bytes) as usize, 0);
         }
         data
     }
 
     /// Answers the pieces of an operation that the store has ended.
     pub(super) fn finish_parts(&mut self, op: &mut InStore, mut done: StoreDone) {
-        let is_read = op.issue.op == Op::Read;
+        let is_read = op.issue.op.returns_data();
         let single = op.parts.len() == 1;
         for part in op.parts.drain(..) {
             let Some((link, received)) = self.batches.get(part.tag.batch).map(|b| (b.link, b.received)) else {
@@ -412,7 +412,7 @@ impl Node {
         let batches = &self.batches;
         let dropped = self.elevator.remove_where(|tag| batches.get(tag.batch).is_some_and(|b| b.link == id));
         for entry in dropped {
-            let reply_bytes = if entry.op == Op::Read { u64::from(entry.len_bytes) } else { 0 };
+            let reply_bytes = u64::from(entry.op.reply_bytes(entry.len_bytes));
             self.forget_piece(entry.tag, reply_bytes);
         }
         if let Some(link) = self.links.get_mut(id.0) {

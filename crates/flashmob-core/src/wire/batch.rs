@@ -40,7 +40,7 @@ impl WirePiece {
     /// Bytes of payload of its answer.
     #[must_use]
     pub fn reply_bytes(&self) -> u32 {
-        if self.op == Op::Read { self.len_bytes } else { 0 }
+        self.op.reply_bytes(self.len_bytes)
     }
 }
 
@@ -215,7 +215,7 @@ fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<
     let longest = match op {
         Op::Read | Op::Write => u64::from(PIECE_BYTES_MAX),
         Op::Flush => 0,
-        Op::Trim | Op::WriteZeroes => u64::from(u32::MAX),
+        Op::Trim | Op::WriteZeroes | Op::Map => u64::from(u32::MAX),
     };
     let is_empty = op != Op::Flush && pieces[start..].iter().any(|p| p.len_bytes == 0);
     if len_max > longest || is_empty {

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod condition;
 pub mod frame;
 pub mod hello;
+pub mod map;
 pub mod replies;
 pub mod trace;
 

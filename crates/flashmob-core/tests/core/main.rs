@@ -6,6 +6,7 @@ mod fairness;
 mod gateway_unfit_extent;
 mod held;
 mod link_deadlines;
+mod maps;
 mod node_sequence;
 mod one_way;
 mod review;

@@ -207,8 +207,11 @@ fn watch(shared: &Shared, total: u64, started: Instant, is_shown: bool) {
 }
 
 fn tell_totals(t: &Totals) {
-    let [_, reads, writes, flushes, trims, zeroes] = t.requests;
-    println!("requests: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims, {zeroes} write-zeroes");
+    let [_, reads, writes, flushes, trims, zeroes, maps] = t.requests;
+    println!(
+        "requests: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims, {zeroes} write-zeroes, {maps} maps with {} bytes of holes and {} of data",
+        t.hole_bytes, t.mapped_data_bytes
+    );
     println!("answers: {}, of them {} errors", t.answers, t.errors);
     println!(
         "batches: {} with {:.2} pieces each, {} to be answered together ({} by choice), {} pieces sent again; {} store operations; {} connects",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flashmob_core::buffers::{OutQueue, RxBuf};
 use flashmob_core::gateway::NativeCall;
-use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader, decode_error_chunk};
+use flashmob_core::nbd::client::{ClientHandshake, ReplyHeader, decode_block_status, decode_error_chunk};
 use flashmob_core::nbd::protocol::*;
 use flashmob_core::nbd::request::RequestHeader;
 use flashmob_core::op::{Failure, Op, OpFlags};
@@ -28,6 +28,7 @@ const RETURN_PAUSE: Duration = Duration::from_millis(15);
 #[derive(Debug)]
 pub(super) struct Pending {
     op: Op,
+    /// FUA; of a map, that one run is wanted.
     fua: bool,
     spans: Vec<(u64, u32)>,
     asked: Stamp,
@@ -51,6 +52,8 @@ pub(super) struct Client {
     rx: RxBuf,
     out: OutQueue,
     structured: bool,
+    /// The gateway's number of `base:allocation`, if it was chosen.
+    context: Option<u32>,
     pub open: BTreeMap<u64, Pending>,
     next_cookie: u64,
     pub left: u32,
@@ -72,6 +75,7 @@ impl Client {
             rx: RxBuf::new(),
             out: OutQueue::new(),
             structured: false,
+            context: None,
             open: BTreeMap::new(),
             next_cookie: 0,
             next_issue: Time::default(),
@@ -94,6 +98,8 @@ impl Client {
 enum Answer<'a> {
     Done,
     Read(&'a [u8]),
+    /// Lengths, and whether each is a hole.
+    Map(Vec<(u32, bool)>),
     Error(u32),
 }
 
@@ -167,7 +173,9 @@ impl World {
             return self.client_waits(c);
         }
         let structured = self.clients[c].plan.structured;
+        let has_maps = self.clients[c].plan.map_rate > 0.0;
         match ClientHandshake::new("v", structured) {
+            Ok(handshake) if has_maps => self.clients[c].stage = Stage::Handshake(handshake.with_maps()),
             Ok(handshake) => self.clients[c].stage = Stage::Handshake(handshake),
             Err(error) => return self.ctx.fail(format!("client {c}: {error}")),
         }
@@ -239,7 +247,7 @@ impl World {
             match handshake.next(rx, &mut client.out) {
                 Ok(None) => {}
                 Ok(Some(connected)) => {
-                    client.structured = connected.structured;
+                    (client.structured, client.context) = (connected.structured, connected.context);
                     client.stage = Stage::Open;
                     if connected.size_bytes != self.size_bytes {
                         self.ctx.fail(format!("the volume has {} bytes for client {c}", connected.size_bytes));
@@ -275,7 +283,7 @@ impl World {
             ReplyHeader::Simple { cookie, .. } | ReplyHeader::Chunk { cookie, .. } => cookie,
         };
         let pending = self.clients[c].open.get(&cookie).ok_or(format!("an answer to #{cookie}, which is not open"))?;
-        let is_read = pending.op == Op::Read;
+        let (is_read, is_map) = (pending.op == Op::Read, pending.op == Op::Map);
         let (offset, len) = pending.spans.first().copied().unwrap_or_default();
         let data_bytes = match header {
             ReplyHeader::Simple { errno: 0, .. } if is_read => len as usize,
@@ -303,6 +311,14 @@ impl World {
                     return Err(format!("#{cookie} is answered with another range"));
                 }
                 Answer::Read(data)
+            }
+            ReplyHeader::Chunk { kind: REPLY_TYPE_BLOCK_STATUS, .. } if is_map => {
+                let (context, extents) = decode_block_status(&body).map_err(|e| e.to_string())?;
+                let is_known = |&(_, status): &(u32, u32)| status == 0 || status == STATE_HOLE | STATE_ZERO;
+                if Some(context) != self.clients[c].context || !extents.iter().all(is_known) {
+                    return Err(format!("#{cookie} is answered with another context or status"));
+                }
+                Answer::Map(extents.into_iter().map(|(len, status)| (len, status != 0)).collect())
             }
             ReplyHeader::Chunk { kind, .. } => return Err(format!("a chunk of kind {kind} for #{cookie}")),
         };
@@ -349,7 +365,8 @@ impl World {
                     rest = later;
                 }
             }
-            (Op::Read, _) => oracle.read_failed(pending.asked),
+            (Op::Map, Answer::Map(runs)) => self.check_map(c, &pending, runs)?,
+            (Op::Read | Op::Map, _) => oracle.read_failed(pending.asked),
             (Op::Flush, _) => oracle.flush_ended(c, pending.asked, errno == 0, by_fault)?,
             (_, _) => {
                 let write = pending.write.ok_or("a change without a number")?;
@@ -357,6 +374,41 @@ impl World {
             }
         }
         self.wake_client(c);
+        Ok(())
+    }
+
+    /// A hole reads as zeros, and no write that the client had sent before it asked is under way there.
+    fn check_map(&mut self, c: usize, pending: &Pending, runs: &[(u32, bool)]) -> Result<(), String> {
+        let (offset, len) = pending.spans.first().copied().unwrap_or_default();
+        let covered: u64 = runs.iter().map(|&(len, _)| u64::from(len)).sum();
+        if covered == 0 || covered > len.into() || (pending.fua && runs.len() > 1) {
+            return Err(format!("a map of {offset}+{len} covers {covered} bytes in {} runs", runs.len()));
+        }
+        let mut at = offset;
+        for &(len, is_hole) in runs {
+            let end = at + u64::from(len);
+            if is_hole {
+                self.ctx.totals.hole_bytes += u64::from(len);
+                self.oracle.hole_seen(pending.asked, at, len)?;
+                let is_excused = self.oracle.nodes_of(at, len.into()).any(|n| self.is_excused(n, pending.at));
+                let place = |of: &Pending| of.spans.first().map_or((0, 0), |&(at, len)| (at, at + u64::from(len)));
+                let under_way = self.clients[c].open.values().find(|other| {
+                    let (first, last) = place(other);
+                    let is_there = other.op == Op::Write && first < end && at < last;
+                    is_there && other.asked < pending.asked && !self.oracle.is_zeroed_since(other.asked, (at, end))
+                });
+                if let Some(write) = under_way.filter(|_| !is_excused) {
+                    let (first, last) = place(write);
+                    return Err(format!(
+                        "bytes {at}..{end} are shown as a hole while a write to {first}..{last} is under way"
+                    ));
+                }
+            } else {
+                self.ctx.totals.mapped_data_bytes += u64::from(len);
+            }
+            at = end;
+        }
+        self.oracle.read_failed(pending.asked);
         Ok(())
     }
 
@@ -419,6 +471,8 @@ impl World {
     }
 
     fn draw_request(&mut self, c: usize) -> (Op, bool, Vec<(u64, u32)>) {
+        // Without it, the volume was not ready yet when the client asked for the context.
+        let has_maps = self.clients[c].context.is_some();
         let (rng, plan) = (&mut self.ctx.rng, &self.clients[c].plan);
         let mut ticket = rng.random_range(0..plan.mix.iter().sum());
         let kinds = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
@@ -444,6 +498,12 @@ impl World {
             };
             spans.push((at.min(self.size_bytes - len), len as u32));
         }
+        if op == Op::Read && has_maps && rng.random_bool(plan.map_rate) {
+            // Often longer than what one answer tells.
+            let (at, _) = spans[0];
+            let longest = u32::try_from(self.size_bytes - at).unwrap_or(u32::MAX);
+            return (Op::Map, rng.random_ratio(1, 4), vec![(at, rng.random_range(1..=longest))]);
+        }
         (op, op.mutates() && rng.random_bool(plan.fua_rate), spans)
     }
 
@@ -455,7 +515,7 @@ impl World {
             Op::Write => Some(Leaves::Pattern),
             Op::WriteZeroes => Some(Leaves::Zeros),
             Op::Trim => Some(Leaves::MaybeZeros),
-            Op::Read | Op::Flush => None,
+            Op::Read | Op::Flush | Op::Map => None,
         };
         if op == Op::Flush {
             self.oracle.flush_asked();
@@ -482,8 +542,13 @@ impl World {
             Op::Flush => CMD_FLUSH,
             Op::Trim => CMD_TRIM,
             Op::WriteZeroes => CMD_WRITE_ZEROES,
+            Op::Map => CMD_BLOCK_STATUS,
         };
-        let flags = if fua { CMD_FLAG_FUA } else { 0 };
+        let flags = match (fua, op) {
+            (false, _) => 0,
+            (true, Op::Map) => CMD_FLAG_REQ_ONE,
+            (true, _) => CMD_FLAG_FUA,
+        };
         let header = RequestHeader { flags, command, cookie, offset_bytes: offset, len_bytes: len };
         client.out.push_bytes(&header.encode());
         client.out.push_bytes(&payload);

@@ -222,6 +222,7 @@ impl ClientPlan {
             busy_rate: 0.0,
             busy: Vec::new(),
             leave_rate: 0.0,
+            map_rate: 0.0,
         }
     }
 }

@@ -133,9 +133,13 @@ pub struct Totals {
     /// Events of the queue.
     pub events: u64,
     /// Requests, by the operation's number on the wire.
-    pub requests: [u64; 6],
+    pub requests: [u64; 7],
     /// Requests that were answered.
     pub answers: u64,
+    /// Bytes that maps showed as holes.
+    pub hole_bytes: u64,
+    /// Bytes that maps showed as data.
+    pub mapped_data_bytes: u64,
     /// Those of them that failed.
     pub errors: u64,
     /// Operations of stores.
@@ -171,6 +175,8 @@ impl Totals {
     pub fn add(&mut self, other: &Totals) {
         let pairs = [
             (&mut self.events, other.events),
+            (&mut self.hole_bytes, other.hole_bytes),
+            (&mut self.mapped_data_bytes, other.mapped_data_bytes),
             (&mut self.answers, other.answers),
             (&mut self.errors, other.errors),
             (&mut self.store_ops, other.store_ops),

@@ -253,6 +253,21 @@ impl Oracle {
     /// A read was answered with these bytes.
     pub fn read_ended(&mut self, asked: Stamp, offset: u64, data: &[u8]) -> Result<(), String> {
         self.open.remove(&asked);
+        self.seen(asked, offset, data)
+    }
+
+    /// A map that was asked for shows these bytes as a hole. The request ends with [`Oracle::read_failed`].
+    pub fn hole_seen(&mut self, asked: Stamp, offset: u64, len: u32) -> Result<(), String> {
+        self.seen(asked, offset, &vec![0; len as usize]).map_err(|text| format!("a map shows a hole: {text}"))
+    }
+
+    /// Whether bytes of a range may have become zeros by a request that was not answered at that time.
+    pub fn is_zeroed_since(&self, asked: Stamp, range: (u64, u64)) -> bool {
+        let overlaps = |w: &Write| w.range.0 < range.1 && range.0 < w.range.1;
+        self.known.writes.iter().any(|w| w.leaves != Leaves::Pattern && w.ended > asked && overlaps(w))
+    }
+
+    fn seen(&mut self, asked: Stamp, offset: u64, data: &[u8]) -> Result<(), String> {
         let now = self.tick();
         let mut at = 0;
         while at < data.len() {

@@ -78,6 +78,8 @@ pub struct ClientPlan {
     pub busy: Vec<(u64, u64)>,
     /// How often it leaves without waiting for answers, per request.
     pub leave_rate: f64,
+    /// How often it asks for a map of holes in place of a read. Native clients and those without structured replies never do.
+    pub map_rate: f64,
 }
 
 impl Scenario {
@@ -195,6 +197,7 @@ impl Scenario {
         fault::draw_doze(awake, &mut scenario);
         fault::draw_late_welcome(&mut SmallRng::seed_from_u64(seed ^ 0x1a7e), &mut scenario);
         fault::draw_copy(&mut SmallRng::seed_from_u64(seed ^ 0x0c_0b1e5), &mut scenario);
+        scenario.draw_maps(&mut SmallRng::seed_from_u64(seed ^ 0x3a95));
         scenario.volume.keep_awake = pick(awake, &[None, Some(2), Some(20), Some(75)]).map(Duration::from_millis);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| sampling.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
@@ -213,6 +216,20 @@ impl Scenario {
             client.think_ns = client.think_ns.min(10_000);
         }
         self.store.hit_rate = *pick(rng, &[0.0, 0.3]);
+    }
+
+    /// Draws whether clients ask for maps of holes, and then make some.
+    fn draw_maps(&mut self, rng: &mut SmallRng) {
+        if !rng.random_ratio(1, 6) {
+            return;
+        }
+        for client in &mut self.clients {
+            client.map_rate = *pick(rng, &[0.2, 0.6]);
+            client.structured = true;
+            // Small pieces make maps of many runs.
+            client.len_max = client.len_max.min(*pick(rng, &[64, 12_000]));
+            client.mix = *pick(rng, &[[10, 10, 1, 4, 4], [20, 8, 0, 6, 6]]);
+        }
     }
 
     /// Whether batches have one piece, or few.
@@ -309,5 +326,6 @@ fn draw_client(
         busy_rate: *pick(rng, &[0.3, 0.8, 1.0]),
         busy: busy.to_vec(),
         leave_rate: *pick(rng, &[0.0, 0.0, 0.0, 0.01, 0.04]),
+        map_rate: 0.0,
     }
 }

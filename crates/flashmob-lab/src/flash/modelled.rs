@@ -62,6 +62,8 @@ impl RunningModel for Running {
             op::Op::Read => (Op::Read, len_bytes),
             op::Op::Write => (Op::Write, len_bytes),
             op::Op::Flush => (Op::Flush, 0),
+            // What the file system has to read of its own.
+            op::Op::Map => (Op::Read, len_bytes.min(BLOCK_BYTES)),
             // Deallocation of any number of blocks counts as a write of one block.
             op::Op::Trim | op::Op::WriteZeroes => (Op::Write, len_bytes.min(BLOCK_BYTES)),
         };

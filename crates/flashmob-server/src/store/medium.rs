@@ -23,11 +23,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Bytes;
+use flashmob_core::wire::map::{MAP_BYTES, put_all_data};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use super::direct::{self, Bounce, Transfer, counted};
 use super::error::{failure_of, unsupported};
+use super::holes;
 use super::mapped::Mapped;
 use super::open::Opened;
 use super::sys;
@@ -205,6 +207,9 @@ impl Medium {
         if matches!(op.op, Op::Read | Op::Write) && op.data.len() != op.len_bytes as usize {
             return Err(Failure::Invalid);
         }
+        if op.op == Op::Map && op.data.len() != MAP_BYTES {
+            return Err(Failure::Invalid);
+        }
         if (op.op == Op::Flush || is_durable(op)) && self.sync_failed.load(Ordering::Acquire) {
             return Err(Failure::Io);
         }
@@ -226,6 +231,14 @@ impl Medium {
             Op::Read => self.read(offset, &mut op.data, bounce),
             Op::Write => self.write(offset, &op.data, durable, bounce),
             Op::Flush => self.sync(),
+            Op::Map if self.opened.is_device => {
+                put_all_data(&mut op.data, op.len_bytes);
+                Ok(())
+            }
+            Op::Map => {
+                let mapped = holes::map(&self.opened.file, offset, op.len_bytes, &mut op.data);
+                mapped.map_err(|e| self.failed("seek", e))
+            }
             Op::Trim => {
                 let trimmed = self.trim(offset, len);
                 self.forget_mapped(offset, len);

@@ -19,11 +19,13 @@ use std::time::Instant;
 use flashmob_core::device_model::DeviceModel;
 use flashmob_core::op::Op;
 use flashmob_core::units::Time;
+use flashmob_core::wire::map::put_all_data;
 
 mod completions;
 mod direct;
 mod error;
 pub mod extent_id;
+mod holes;
 pub mod identity;
 mod mapped;
 mod medium;
@@ -302,8 +304,10 @@ impl Store {
             Running::Modelled(modelled) => modelled.submit(ops),
             Running::NoIo => {
                 for mut op in ops.drain(..) {
-                    if op.op == Op::Read {
-                        op.data.fill(0);
+                    match op.op {
+                        Op::Read => op.data.fill(0),
+                        Op::Map => put_all_data(&mut op.data, op.len_bytes),
+                        Op::Write | Op::Flush | Op::Trim | Op::WriteZeroes => {}
                     }
                     self.completions.push(op, Ok(()), self.completions.now_nanos());
                 }

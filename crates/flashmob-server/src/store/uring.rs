@@ -233,7 +233,7 @@ impl Driver {
         match op.op {
             Op::Read | Op::Flush => false,
             Op::Write => !whole || (is_durable(op) && !self.medium.writes_durably()),
-            Op::Trim | Op::WriteZeroes => true,
+            Op::Trim | Op::WriteZeroes | Op::Map => true,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::samples::Samples;
 use crate::counters::counters;
+use crate::op::Op;
 use crate::stages::{GatewayInterval, StageRecorder};
 
 counters! {
@@ -20,7 +21,7 @@ counters! {
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests accepted, by the operation's wire number.
-    pub requests: [u64; 6],
+    pub requests: [u64; Op::ALL.len() + 1],
     pub counters: GatewayCounters,
     pub stages: StageRecorder<GatewayInterval>,
     pub samples: Samples,

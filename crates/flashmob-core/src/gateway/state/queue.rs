@@ -1,8 +1,9 @@
 //! One node's queue: pieces wait here until a link has room for a batch (P1's per-slave queue).
 //!
 //! It also keeps order. A change (write, trim, write zeroes) is not sent while an overlapping one is in flight, so that resending a
-//! change after a lost link never undoes a later one. A flush is not sent before every earlier change has ended. Reads pass freely:
-//! those of each client wait in a lane of their own, changes and flushes in one for all, and batches take from the lanes in turn.
+//! change after a lost link never undoes a later one. A map of holes counts as a change in that, so it never shows a hole where an earlier
+//! write is under way. A flush is not sent before every earlier change has ended. Reads pass freely: those of each client wait in a lane of
+//! their own, all else in one lane, and batches take from the lanes in turn.
 
 mod lanes;
 mod ranges;
@@ -62,16 +63,16 @@ pub struct BatchLimits {
 pub struct NodeQueue {
     /// Reads, in lanes.
     reads: Lanes,
-    /// Changes and flushes, by serial. A batch takes those that the rules above allow and holds the others.
+    /// Changes, maps and flushes, by serial. A batch takes those that the rules above allow and holds the others.
     ordered: VecDeque<Piece>,
     /// The next turn is a lane of reads, not changes and flushes.
     is_turn_of_reads: bool,
-    /// Changes that wait for an overlapping one, by serial.
+    /// Changes and maps that wait for an overlapping one, by serial.
     held: VecDeque<Piece>,
     held_ranges: Ranges,
     /// Flushes that wait for earlier changes.
     held_flushes: VecDeque<Piece>,
-    /// Changes that were sent and have not ended, even if their request is gone.
+    /// Changes and maps that were sent and have not ended, even if their request is gone.
     open_ranges: Ranges,
     /// Serials of the changes that have left `ordered` and neither ended nor were dropped.
     unfinished: BTreeSet<u64>,
@@ -170,10 +171,12 @@ impl NodeQueue {
         false
     }
 
-    /// Whether a change or flush may be sent now. If not, it is held until those before it have ended.
+    /// Whether a change, map or flush may be sent now. If not, it is held until those before it have ended.
     fn may_go(&mut self, piece: Piece) -> bool {
-        if piece.op.mutates() {
-            self.unfinished.insert(piece.serial);
+        if piece.op.excludes_changes() && !(piece.op == Op::Map && planted::is(Bug::MapOvertakesWrite)) {
+            if piece.op.mutates() {
+                self.unfinished.insert(piece.serial);
+            }
             if self.open_ranges.overlaps(&piece) || self.overlaps_held(&piece) {
                 self.held_ranges.insert(&piece);
                 // One that was released before returns to its old place.
@@ -199,7 +202,7 @@ impl NodeQueue {
         self.unfinished.first().is_some_and(|&serial| serial < flush.serial) && !planted::is(Bug::FlushOvertakesWrite)
     }
 
-    /// A change has ended, or will never be executed: releases those that waited for it.
+    /// A change or map has ended, or will never be executed: releases those that waited for it.
     pub fn change_ended(&mut self, piece: &Piece) {
         self.open_ranges.remove(piece);
         self.release_overlapping(piece);
@@ -286,7 +289,7 @@ impl NodeQueue {
     /// unfinished: no flush passes them.
     pub fn requeue(&mut self, mut pieces: Vec<Piece>) {
         pieces.sort_unstable_by_key(|p| p.serial);
-        for piece in pieces.iter().filter(|p| p.op.mutates()) {
+        for piece in pieces.iter().filter(|p| p.op.excludes_changes()) {
             self.open_ranges.remove(piece);
         }
         // Held pieces must stay behind those that they waited for.
@@ -329,7 +332,7 @@ impl NodeQueue {
 
 /// The bytes that a piece adds to the payload of its batch or of the answer.
 fn payload_bytes(piece: &Piece) -> u64 {
-    if matches!(piece.op, Op::Read | Op::Write) { u64::from(piece.len_bytes) } else { 0 }
+    u64::from(if piece.op == Op::Write { piece.len_bytes } else { piece.op.reply_bytes(piece.len_bytes) })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use slab::Slab;
 
 use super::clients::ClientId;
-use crate::op::{Failure, Op};
+use crate::op::{Failure, Op, OpFlags};
 use crate::units::Time;
 
 /// Identifies a request in hand. A later request in the same slot has another serial.
@@ -20,14 +20,17 @@ pub struct InHand {
     pub client: ClientId,
     pub cookie: u64,
     pub op: Op,
+    pub flags: OpFlags,
     pub volume: u32,
+    /// What a map covers; unused otherwise.
+    pub len_bytes: u32,
     /// First byte of the volume.
     pub offset_bytes: u64,
     /// Pieces not yet answered.
     pub pieces_left: u32,
     /// The first failure of a piece.
     pub failure: Option<Failure>,
-    /// A write's bytes, or the buffer of a read with several pieces.
+    /// A write's bytes, or the buffer of a map or of a read with several pieces.
     pub buffer: Vec<u8>,
     /// Bytes of the budget that it holds.
     pub reserved_bytes: u64,

@@ -2,6 +2,7 @@
 
 mod handshake;
 mod hostile;
+mod maps;
 mod requests;
 mod round_trip;
 mod streams;

@@ -82,7 +82,10 @@ fn a_client_does_without_structured_replies_if_it_must() {
             reply(OPT_GO, REP_ACK, 0, &[]),
         ],
     );
-    assert_eq!(connected, Ok(Some(Connected { size_bytes: 77, transmission_flags: 1, structured: false })));
+    assert_eq!(
+        connected,
+        Ok(Some(Connected { size_bytes: 77, transmission_flags: 1, structured: false, context: None }))
+    );
 }
 
 #[test]

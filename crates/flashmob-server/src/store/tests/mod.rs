@@ -17,6 +17,7 @@ use super::*;
 
 mod devices;
 mod faults;
+mod holes;
 mod identity;
 mod opening;
 mod operations;

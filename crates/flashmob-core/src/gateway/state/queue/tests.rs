@@ -284,3 +284,42 @@ fn changes_are_not_starved_by_readers_that_ask_again_at_once() {
         assert!(batches_until_written <= 2, "{clients} clients, {limits:?}: only in batch {batches_until_written}");
     }
 }
+
+#[test]
+fn a_map_waits_for_earlier_changes_of_its_range_and_holds_later_ones_back() {
+    let mut queue = NodeQueue::default();
+    queue.push(piece(Op::Write, 0, 10));
+    queue.push(piece(Op::Map, 5, 100));
+    queue.push(piece(Op::Write, 50, 10));
+    queue.push(piece(Op::Write, 200, 10));
+    queue.push(piece(Op::Read, 6, 1));
+    let first = take(&mut queue, LIMITS);
+    assert_eq!(offsets(&first), [0, 200, 6]);
+    queue.change_ended(&first[0]);
+    let map = take(&mut queue, LIMITS);
+    assert_eq!(offsets(&map), [5]);
+    queue.push(piece(Op::Flush, 0, 0));
+    assert!(take(&mut queue, LIMITS).is_empty(), "the flush waits for the write behind the map");
+    // Its link is lost: it is sent again, before the write still.
+    queue.requeue(map.clone());
+    assert_eq!(offsets(&take(&mut queue, LIMITS)), [5]);
+    queue.change_ended(&map[0]);
+    let last = take(&mut queue, LIMITS);
+    assert_eq!(offsets(&last), [50]);
+    queue.change_ended(&last[0]);
+    queue.change_ended(&first[1]);
+    assert_eq!(take(&mut queue, LIMITS).len(), 1, "the flush");
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn a_map_makes_nothing_dirty_and_no_flush_waits_for_it() {
+    let mut queue = NodeQueue::default();
+    queue.push(piece(Op::Flush, 0, 0));
+    let flush = take(&mut queue, LIMITS);
+    queue.flushed(&flush[0]);
+    queue.push(piece(Op::Map, 0, 100));
+    assert!(!queue.is_dirty() && !queue.has_unflushed_changes());
+    queue.push(piece(Op::Flush, 0, 0));
+    assert_eq!(take(&mut queue, LIMITS).len(), 2, "both at once");
+}

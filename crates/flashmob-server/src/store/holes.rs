@@ -1,0 +1,39 @@
+//! Which bytes of a file are holes, as its file system tells them by SEEK_DATA and SEEK_HOLE (lseek(2)).
+
+use std::fs::File;
+
+use flashmob_core::wire::map::{MapWriter, put_all_data};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use super::error::unsupported;
+
+/// Maps the holes of a range within a file into `into`. Where the file system cannot tell them, all is data. Space that is allocated and was
+/// never written counts as a hole: it reads as zeros.
+pub(super) fn map(file: &File, offset_bytes: u64, len_bytes: u32, into: &mut [u8]) -> Result<(), Errno> {
+    let end = offset_bytes + u64::from(len_bytes);
+    let mut map = MapWriter::new(into);
+    let mut at = offset_bytes;
+    while at < end {
+        let data = match seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data.clamp(at, end),
+            // There is no data up to the end of the file.
+            Err(Errno::NXIO) => end,
+            Err(e) if unsupported(e) => {
+                put_all_data(into, len_bytes);
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        if !map.push((data - at) as u32, true) || data == end {
+            break;
+        }
+        // Every file ends in a hole, so there is one, unless the file has become shorter meanwhile.
+        let hole = seek(file, SeekFrom::Hole(data))?.clamp(data, end);
+        if !map.push((hole - data) as u32, false) {
+            break;
+        }
+        at = hole;
+    }
+    Ok(())
+}
