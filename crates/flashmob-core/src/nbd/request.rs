@@ -134,6 +134,9 @@ pub fn check(header: &RequestHeader, terms: &Terms) -> Result<(Op, OpFlags), Ref
         check_range(header, op, terms)?;
     }
     let mut flags = OpFlags::NONE;
+    if header.flags == 0 {
+        return Ok((op, flags));
+    }
     if op.mutates() && header.flags & CMD_FLAG_FUA != 0 {
         flags = flags.with(OpFlags::FUA);
     }

@@ -11,7 +11,7 @@ use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::stages::NodeInterval;
 use crate::units::{KIB, MIB, Time};
-use crate::wire::batch::{WirePiece, decode_batch, is_together};
+use crate::wire::batch::{WirePiece, decode_sized_batch, is_together};
 use crate::wire::frame::{FrameKind, WireError, frame_bytes, seal_frame};
 use crate::wire::replies::{RUN_BYTES, RUNS_HEADER_BYTES, RepliesEncoder};
 use crate::wire::trace::{Way, followed as wire_followed, is_followed};
@@ -74,7 +74,7 @@ impl Node {
         host: &mut impl Host,
     ) -> Result<bool, WireError> {
         let mut pieces = self.pieces_pool.pop().unwrap_or_default();
-        let seq = decode_batch(meta, payload.len(), &mut pieces)?;
+        let (seq, reply_bytes) = decode_sized_batch(meta, payload.len(), &mut pieces)?;
         // Answers are identified by batch number and index. A number reused while its batch is out would make them ambiguous, and more of
         // them equal than one frame can carry.
         let last_seq = self.links.get(id.0).and_then(|l| l.last_seq);
@@ -88,7 +88,6 @@ impl Node {
         }
         let reserved_bytes =
             pieces.len() as u64 * PIECE_COST_BYTES + payload.len() as u64 + followed.len() as u64 * FOLLOWED_COST_BYTES;
-        let reply_bytes: u64 = pieces.iter().map(|p| u64::from(p.reply_bytes())).sum();
         if !self.reserve(id, pieces.len(), reserved_bytes + reply_bytes) {
             self.pieces_pool.push(pieces);
             return Ok(false);

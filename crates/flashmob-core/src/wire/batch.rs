@@ -5,6 +5,7 @@
 //! of a 10 GB extent take 5.44 bytes each.
 
 use super::frame::{Fields, FrameKind, WireError, encode_frame};
+use super::map::MAP_BYTES;
 use super::{BATCH_PIECES_MAX, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX};
 use crate::op::{Op, OpFlags};
 
@@ -152,35 +153,46 @@ fn put_group<P>(meta: &mut Vec<u8>, group: &[P], wire: impl Fn(&P) -> WirePiece 
 /// Decodes a batch's meta into `pieces` (cleared first) and returns its sequence number.
 ///
 /// Checks everything that does not depend on the extent: known operations and flags, lengths within limits, no address beyond 2^63,
-/// a payload as long as the writes, and reads that fit one reply's payload.
+/// a payload as long as the writes, and answers that fit one reply's payload.
 pub fn decode_batch(meta: &[u8], payload_len: usize, pieces: &mut Vec<WirePiece>) -> Result<u32, WireError> {
+    decode_sized_batch(meta, payload_len, pieces).map(|(seq, _)| seq)
+}
+
+/// The same, and returns how many bytes of payload the answers have, too.
+pub fn decode_sized_batch(
+    meta: &[u8],
+    payload_len: usize,
+    pieces: &mut Vec<WirePiece>,
+) -> Result<(u32, u64), WireError> {
     pieces.clear();
     let mut fields = Fields::new(meta, "batch");
     let seq = fields.u32()?;
     let count = fields.u16()?;
     let groups = count & !(TOGETHER | FOLLOWED);
-    let mut payload_sum = 0usize;
+    let (mut payload_sum, mut reply_sum) = (0, 0);
     for _ in 0..groups {
-        payload_sum += decode_group(&mut fields, pieces)?;
+        let (payload_bytes, reply_bytes) = decode_group(&mut fields, pieces)?;
+        payload_sum += payload_bytes;
+        reply_sum += reply_bytes;
     }
     if count & FOLLOWED != 0 {
         super::trace::check_marks(&mut fields, pieces.len())?;
     }
     fields.end()?;
-    if pieces.iter().map(|p| p.reply_bytes() as usize).sum::<usize>() > PAYLOAD_BYTES_MAX {
+    if reply_sum > PAYLOAD_BYTES_MAX as u64 {
         return Err(WireError::Malformed("batch that asks for more than one reply may carry"));
     }
     if pieces.is_empty() {
         return Err(WireError::Malformed("batch without pieces"));
     }
-    if payload_sum != payload_len {
+    if payload_sum != payload_len as u64 {
         return Err(WireError::Malformed("batch whose payload has another length than its writes"));
     }
-    Ok(seq)
+    Ok((seq, reply_sum))
 }
 
-/// Decodes one group and returns how many bytes of payload belong to it.
-fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<usize, WireError> {
+/// Decodes one group and returns how many bytes of payload belong to it, and to the answers.
+fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<(u64, u64), WireError> {
     let op = Op::from_wire(fields.u8()?).ok_or(WireError::Malformed("batch: unknown operation"))?;
     let flags = OpFlags(fields.u8()?);
     if flags.0 & !OpFlags::KNOWN != 0 {
@@ -221,7 +233,13 @@ fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<
     if len_max > longest || is_empty {
         return Err(WireError::Malformed("batch: length"));
     }
-    Ok(pieces[start..].iter().map(|p| p.payload_bytes() as usize).sum())
+    let data_bytes = || pieces[start..].iter().map(|p| u64::from(p.len_bytes)).sum();
+    Ok(match op {
+        Op::Read => (0, data_bytes()),
+        Op::Write => (data_bytes(), 0),
+        Op::Map => (0, (count * MAP_BYTES) as u64),
+        Op::Flush | Op::Trim | Op::WriteZeroes => (0, 0),
+    })
 }
 
 #[cfg(test)]

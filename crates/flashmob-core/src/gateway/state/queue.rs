@@ -332,7 +332,10 @@ impl NodeQueue {
 
 /// The bytes that a piece adds to the payload of its batch or of the answer.
 fn payload_bytes(piece: &Piece) -> u64 {
-    u64::from(if piece.op == Op::Write { piece.len_bytes } else { piece.op.reply_bytes(piece.len_bytes) })
+    match piece.op {
+        Op::Read | Op::Write => u64::from(piece.len_bytes),
+        op => u64::from(op.reply_bytes(piece.len_bytes)),
+    }
 }
 
 #[cfg(test)]
