@@ -10,6 +10,15 @@ map() { nbdinfo --map "$1" | awk '{print $1, $2, $3}'; }
 # data_bytes URI: bytes that are not told as holes.
 data_bytes() { map "$1" | awk '$3 == 0 {sum += $2} END {print sum + 0}'; }
 
+# Holes are compared by the block below: the file system has to report them as finely.
+"$PYTHON" - "$DIR/probe" <<'PROBE' || { say 'the file system of the temporary folder does not report holes in blocks of 4 KiB'; exit "$NOT_RUN"; }
+import os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.truncate(file, 1 << 20)
+os.pwrite(file, b'1' * 4096, 1 << 19)
+assert os.lseek(file, 0, os.SEEK_DATA) == 1 << 19 and os.lseek(file, 1 << 19, os.SEEK_HOLE) == (1 << 19) + 4096
+PROBE
+
 start_cluster 4 64MiB 'layout = "striped"' 'stripe = "64KiB"'
 check 'the context is offered' sh -c "nbdinfo '$URI' | grep -q base:allocation"
 check 'a new volume is one hole' test "$(map "$URI")" = '0 268435456 3'

@@ -1,6 +1,6 @@
 //! The end of a piece, which its queue and its request learn here.
 //!
-//! A piece ends when its node answers it. If its link breaks, it returns to the queue instead: a read or flush at once, a change when
+//! A piece ends when its node answers it. If its link breaks, it returns to the queue instead: a read, map or flush at once, a change when
 //! the link's next welcome confirms that the earlier attempt is over. A piece whose request is gone is dropped.
 
 use super::Gateway;
@@ -101,7 +101,7 @@ impl Gateway {
             open.into_iter().partition(|p| p.op.mutates() && !planted::is(Bug::ChangesResentAtOnce));
         let (others, gone): (Vec<Piece>, Vec<Piece>) =
             others.into_iter().partition(|p| self.requests.get(p.request).is_some());
-        // A map that is over changes nothing, wherever it is executed.
+        // A map whose request is gone can be forgotten: executed late it changes nothing.
         gone.iter().filter(|p| p.op == Op::Map).for_each(|map| self.queues[node].change_ended(map));
         link.unresolved.extend(changes);
         link.counters.resent += others.len() as u64;

@@ -5,13 +5,15 @@
 
 use super::Gateway;
 use super::state::{InHand, RequestKey};
-use crate::nbd::MAP_EXTENTS_MAX;
+use crate::nbd::{MAP_EXTENTS_MAX, MAP_NODES_MAX};
 use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::wire::map::{MAP_BYTES, Map};
 
-/// Most stripes that one map covers; the client asks again for the rest. So is the time that an answer takes bounded.
-const MAP_SPANS_MAX: usize = 16 << 10;
+/// Most stripes that one map covers; the client asks again for the rest. This bounds the time to put an answer together.
+const MAP_SPANS_MAX: usize = MAP_EXTENTS_MAX;
+/// Most bytes that one map covers, as later changes of its range wait for it.
+const MAP_COVERED_BYTES_MAX: u32 = 256 << 20;
 
 /// Where one extent's map was read up to.
 struct Cursor<R> {
@@ -25,7 +27,7 @@ impl<R: Iterator<Item = (u32, bool)>> Cursor<R> {
         Cursor { runs, left_bytes: 0, is_hole: false }
     }
 
-    /// Takes up to `len_bytes` of the run at hand: their number, and whether they are a hole. `None` behind the last run.
+    /// Takes up to `len_bytes` of the current run: their number, and whether they are a hole. `None` after the last run.
     fn take(&mut self, len_bytes: u64) -> Option<(u32, bool)> {
         if self.left_bytes == 0 {
             (self.left_bytes, self.is_hole) = self.runs.next()?;
@@ -41,9 +43,11 @@ impl Gateway {
     pub(super) fn queue_map(&mut self, key: RequestKey, volume: usize, spans: &[(u64, u32)]) -> u32 {
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
         let Some(&(offset_bytes, len_bytes)) = spans.first() else { return 0 };
-        let covered =
-            layout.split(offset_bytes, len_bytes.into()).take(MAP_SPANS_MAX).map(|s| s.len_bytes).sum::<u64>();
-        // No more than `len_bytes`.
+        // The memory that the request has reserved is enough for so many nodes.
+        let is_wide = self.volumes[volume].spec.extents.len() > MAP_NODES_MAX;
+        let spans_max = if is_wide { MAP_NODES_MAX } else { MAP_SPANS_MAX };
+        let wanted = u64::from(len_bytes.min(MAP_COVERED_BYTES_MAX));
+        let covered: u64 = layout.split(offset_bytes, wanted).take(spans_max).map(|s| s.len_bytes).sum();
         let span = (offset_bytes, covered as u32);
         let pieces = self.queue_ranges(key, volume, Op::Map, OpFlags::NONE, &[span]);
         if let Some(request) = self.requests.get_mut(key) {

@@ -1,7 +1,7 @@
 //! The server's handshake: the client's flags, then its options one by one, until an export is open.
 //!
-//! Fixed newstyle only, without TLS. The only metadata context is `base:allocation`. A refused option gets an error reply with a text, and its data is skipped as
-//! it arrives, without being buffered.
+//! Fixed newstyle only, without TLS. The only metadata context is `base:allocation`. A refused option gets an error reply with a text, and
+//! its data is skipped as it arrives, without being buffered.
 
 use super::fields::Fields;
 use super::options::{ContextRequest, InfoRequest, parse_name};
@@ -107,6 +107,10 @@ impl Handshake {
     }
 
     fn answer(&mut self, option: &Haggle<'_>, out: &mut OutQueue, exports: &dyn Exports) -> Result<Step, SessionError> {
+        if option.number == OPT_SET_META_CONTEXT {
+            // Whatever becomes of it, it ends the choice before.
+            self.mapped = None;
+        }
         match option.number {
             OPT_EXPORT_NAME => return self.export_name(option, out, exports),
             OPT_ABORT => {
@@ -149,10 +153,6 @@ impl Handshake {
     /// Answers `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`.
     fn contexts(&mut self, option: &Haggle<'_>, out: &mut OutQueue, exports: &dyn Exports) {
         let is_choice = option.number == OPT_SET_META_CONTEXT;
-        if is_choice {
-            // Whatever becomes of it, it ends the choice before.
-            self.mapped = None;
-        }
         let wanted = match ContextRequest::parse(option.data) {
             Ok(wanted) => wanted,
             Err((kind, text)) => return option.refuse(out, kind, text),

@@ -17,7 +17,7 @@ mod tests;
 
 pub use handshake::{OPTION_BYTES_MAX, OPTION_DISCARD_BYTES_MAX, OPTIONS_MAX};
 pub use session::{
-    Event, MAP_COST_BYTES, MAP_EXTENTS_MAX, REQUEST_COST_BYTES, Session, SessionError, UNREAD_BYTES_MAX,
+    Event, MAP_COST_BYTES, MAP_EXTENTS_MAX, MAP_NODES_MAX, REQUEST_COST_BYTES, Session, SessionError, UNREAD_BYTES_MAX,
 };
 
 /// The minimum block size, in bytes.

@@ -12,6 +12,7 @@ use super::{Exports, protocol::STRING_BYTES_MAX};
 use crate::buffers::{Budget, OutQueue, RxBuf};
 use crate::op::{Failure, Op};
 use crate::request::Request;
+use crate::wire::map::MAP_BYTES;
 
 /// From this length on an answer may be split between segments.
 const SPLIT_BYTES: usize = 8 * 1024;
@@ -21,8 +22,10 @@ pub const REQUEST_COST_BYTES: u64 = 256;
 
 /// Most extents in the answer to a request for a map.
 pub const MAP_EXTENTS_MAX: usize = 2048;
-/// What a request for a map reserves beside [`REQUEST_COST_BYTES`]: its answer, and the maps of 64 nodes.
-pub const MAP_COST_BYTES: u32 = 48 << 10;
+/// Most nodes whose maps one answer joins.
+pub const MAP_NODES_MAX: usize = 64;
+/// What a request for a map reserves beside [`REQUEST_COST_BYTES`]: its answer, and the maps of the nodes.
+pub const MAP_COST_BYTES: u32 = (8 * MAP_EXTENTS_MAX + MAP_NODES_MAX * MAP_BYTES) as u32;
 
 /// While this many bytes are queued, [`Session::next`] queues no refusals: a client that sends invalid requests and never reads cannot
 /// make the queue grow.
@@ -154,7 +157,7 @@ impl Session {
 
     /// Decodes the next event from `rx`.
     ///
-    /// A request reserves [`REQUEST_COST_BYTES`] of `budget`, and a read or write its length on top, before any memory is taken for it;
+    /// A request reserves [`REQUEST_COST_BYTES`] of `budget`, and a read or write its length on top, a request for a map [`MAP_COST_BYTES`], before any memory is taken for it;
     /// if that is refused, its header stays in `rx`. Invalid requests are refused here and make no event. After an error, and after the
     /// end, every further call returns [`Event::Closed`].
     pub fn next(&mut self, rx: &mut RxBuf, exports: &dyn Exports, budget: &mut Budget) -> Result<Event, SessionError> {

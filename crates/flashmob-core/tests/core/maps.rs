@@ -153,14 +153,14 @@ fn a_node_that_fails_fails_the_map_and_a_malformed_map_ends_its_link() {
 
 #[test]
 fn an_answer_is_bounded_in_extents_and_in_stripes() {
-    // 16,384 stripes of 512 bytes over two nodes.
+    // 2,048 stripes of 512 bytes over two nodes.
     let extent = 8 << 20;
     let mut bed = Bed::new(LayoutKind::Striped { stripe_bytes: 512 }, &[extent, extent]);
     bed.ask(0, 0, 16 << 20);
     let asked: Vec<u32> =
         (0..2).flat_map(|link| bed.serve(link, |p| Ok(runs(&[p.len_bytes])))).map(|p| p.len_bytes).collect();
-    assert_eq!(asked, [4 << 20, 4 << 20]);
-    assert_eq!(bed.answer(), Ok(vec![(8 << 20, 0)]));
+    assert_eq!(asked, [512 << 10, 512 << 10]);
+    assert_eq!(bed.answer(), Ok(vec![(1 << 20, 0)]));
     // One node has data, the other holes: an extent for each stripe.
     bed.ask(0, 0, 16 << 20);
     bed.serve(0, |p| Ok(runs(&[p.len_bytes])));
@@ -168,4 +168,21 @@ fn an_answer_is_bounded_in_extents_and_in_stripes() {
     let extents = bed.answer().unwrap();
     assert_eq!(extents.len(), flashmob_core::nbd::MAP_EXTENTS_MAX);
     assert_eq!((extents[0], extents[1]), ((512, 0), (512, HOLE)));
+}
+
+#[test]
+fn an_answer_is_bounded_in_bytes_and_in_nodes() {
+    for (size, asked) in [(255, 255), (256, 256), (257, 256)].map(|(size, asked)| (size << 20, asked << 20)) {
+        let mut bed = Bed::new(LayoutKind::Linear, &[1 << 30]);
+        bed.ask(0, 0, size);
+        assert_eq!(bed.serve(0, |p| Ok(runs(&[p.len_bytes])))[0].len_bytes, asked);
+        assert_eq!(bed.answer(), Ok(vec![(asked, 0)]));
+    }
+    for nodes in [63, 64, 65] {
+        let mut bed = Bed::new(LayoutKind::Linear, &vec![1000; nodes]);
+        bed.ask(0, 0, nodes as u32 * 1000);
+        let pieces: usize = (0..nodes).map(|link| bed.serve(link, |p| Ok(runs(&[p.len_bytes]))).len()).sum();
+        let covered = nodes.min(64);
+        assert_eq!((pieces, bed.answer()), (covered, Ok(vec![(covered as u32 * 1000, 0)])));
+    }
 }

@@ -390,14 +390,16 @@ impl World {
             if is_hole {
                 self.ctx.totals.hole_bytes += u64::from(len);
                 self.oracle.hole_seen(pending.asked, at, len)?;
-                let is_excused = self.oracle.nodes_of(at, len.into()).any(|n| self.is_excused(n, pending.at));
                 let place = |of: &Pending| of.spans.first().map_or((0, 0), |&(at, len)| (at, at + u64::from(len)));
                 let under_way = self.clients[c].open.values().find(|other| {
-                    let (first, last) = place(other);
-                    let is_there = other.op == Op::Write && first < end && at < last;
-                    is_there && other.asked < pending.asked && !self.oracle.is_zeroed_since(other.asked, (at, end))
+                    let (first, last) = (place(other).0.max(at), place(other).1.min(end));
+                    other.op == Op::Write
+                        && other.asked < pending.asked
+                        && first < last
+                        && !self.oracle.is_zeroed_since(other.asked, (first, last))
+                        && !self.oracle.nodes_of(first, last - first).any(|n| self.is_excused(n, pending.at))
                 });
-                if let Some(write) = under_way.filter(|_| !is_excused) {
+                if let Some(write) = under_way {
                     let (first, last) = place(write);
                     return Err(format!(
                         "bytes {at}..{end} are shown as a hole while a write to {first}..{last} is under way"

@@ -65,7 +65,7 @@ pub struct NodeQueue {
     reads: Lanes,
     /// Changes, maps and flushes, by serial. A batch takes those that the rules above allow and holds the others.
     ordered: VecDeque<Piece>,
-    /// The next turn is a lane of reads, not changes and flushes.
+    /// The next turn is a lane of reads, not the ordered ones.
     is_turn_of_reads: bool,
     /// Changes and maps that wait for an overlapping one, by serial.
     held: VecDeque<Piece>,
@@ -142,7 +142,7 @@ impl NodeQueue {
                     return;
                 }
             } else {
-                // Changes and flushes have their turn after that of the last lane.
+                // The ordered ones have their turn after that of the last lane.
                 let turn = self.reads.take_turn(!self.ordered.is_empty(), &mut room, batch);
                 self.is_turn_of_reads = !turn.is_round_over;
                 if turn.is_full {
@@ -152,7 +152,7 @@ impl NodeQueue {
         }
     }
 
-    /// The turn of changes and flushes. True if the next of them does not fit the batch.
+    /// The turn of the ordered ones. True if the next of them does not fit the batch.
     fn take_ordered(&mut self, room: &mut Room, batch: &mut Vec<Piece>) -> bool {
         room.begin_turn(!self.reads.is_empty());
         while let Some(&piece) = self.ordered.front() {
@@ -192,7 +192,7 @@ impl NodeQueue {
         true
     }
 
-    /// Whether an earlier held change overlaps this one.
+    /// Whether an earlier held change or map overlaps this one.
     fn overlaps_held(&self, piece: &Piece) -> bool {
         let has_earlier = self.held.front().is_some_and(|held| held.serial < piece.serial);
         has_earlier && self.held_ranges.overlaps_earlier(piece)

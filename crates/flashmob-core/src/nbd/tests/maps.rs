@@ -70,7 +70,9 @@ fn a_context_is_chosen_by_its_name_for_one_export() {
     assert!(may_map(chosen(), ""), "the same export by its other name");
     assert!(!may_map(chosen(), "rom"), "another export");
     // The last choice counts, even one that failed.
-    for data in [context_data("disk", &[]), context_data("nope", &["base:allocation"]), b"\0\0".to_vec()] {
+    for data in
+        [context_data("disk", &[]), context_data("nope", &["base:allocation"]), b"\0\0".to_vec(), vec![0; 65_537]]
+    {
         let mut server = chosen();
         server.option(OPT_SET_META_CONTEXT, &data);
         assert!(!may_map(server, "disk"));
