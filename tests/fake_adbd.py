@@ -4,9 +4,11 @@
 
 FOLDER/device.json says what the device is and which faults it has; it is read anew at each connection and for each thing that is asked:
 
-    {"model": "Nexus 7", "abilist": "armeabi-v7a", "android": "6.0.1", "machine": "armv7l", "old": false, "fault": null}
+    {"model": "Nexus 7", "abilist": "armeabi-v7a", "android": "6.0.1", "machine": "armv7l", "old": false, "fault": null,
+     "uid": 2000, "address": "192.168.1.7", "free_kib": 1000000}
 
 old: a device before Android 7: no shell protocol, so no exit status and one stream with carriage returns, and no sha256sum.
+uid: the user of its shell, as on devices without root; address: that of its Wi-Fi; free_kib: what is free. All three may be left out.
 fault: unauthorized, no-space, cut (the connection breaks in the middle of a file), corrupt (a byte of a file changes), noexec, silent.
 
 Commands run by this machine's shell with FOLDER/data/local/tmp in the place of /data/local/tmp; processors that this machine has
@@ -167,7 +169,9 @@ class Connection:
 def shell(stream, command, packets):
     about = device()
     programs = os.path.join(FOLDER, "bin")
-    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "ANDROID_ROOT": "/system", "HOME": "/", "FAKE_DEVICE": FOLDER}
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "ANDROID_ROOT": "/system", "HOME": "/"}
+    for name in ("model", "abilist", "android", "machine", "uid", "address", "free_kib"):
+        environment["FAKE_" + name.upper()] = str(about.get(name) or "")
     if about.get("fault") == "noexec":
         environment["FAKE_NOEXEC"] = "1"
     process = subprocess.Popen(
@@ -177,6 +181,7 @@ def shell(stream, command, packets):
         stderr=subprocess.PIPE if packets else subprocess.STDOUT,
         env=environment,
         cwd=FOLDER,
+        **user(about),
     )
     names = {process.stdout: 1}
     if packets:
@@ -196,6 +201,21 @@ def shell(stream, command, packets):
     status = process.wait()
     if packets:
         stream.write(struct.pack("<BIB", 3, 1, status & 0xFF))
+
+
+def user(about):
+    """Who commands run as: without root where the device says so and this test has it, but for a namespace with no other user."""
+    uid = about.get("uid")
+    with open("/proc/self/uid_map") as file:
+        has_others = int(file.read().split()[2]) > 1
+    return {"user": uid, "group": uid, "extra_groups": []} if uid and has_others and os.geteuid() == 0 else {}
+
+
+def give(path):
+    """Lets the device's user own it."""
+    owner = user(device())
+    if owner:
+        os.chown(path, owner["user"], owner["group"])
 
 
 class Files:
@@ -243,6 +263,7 @@ class Files:
                 if not trouble:
                     file.write(data)
         os.chmod(path, int(mode) & 0o777)
+        give(path)
         if trouble:
             self.stream.write(b"FAIL" + struct.pack("<I", len(trouble)) + trouble.encode())
         else:
@@ -274,32 +295,40 @@ def port(connection, stream, number):
         stream.write(data)
 
 
+# Commands of the device; what they say of it is in their environment, which `shell` sets.
 PROGRAMS = {
-    "getprop": """#!{python}
-import json, os, sys
-about = json.load(open(os.environ["FAKE_DEVICE"] + "/device.json"))
-values = {"ro.product.model": "model", "ro.product.cpu.abilist": "abilist", "ro.build.version.release": "android"}
-print(about.get(values.get(sys.argv[1], ""), ""))
+    "getprop": """case $1 in
+    ro.product.model) echo "$FAKE_MODEL" ;;
+    ro.product.cpu.abilist) echo "$FAKE_ABILIST" ;;
+    ro.build.version.release) echo "$FAKE_ANDROID" ;;
+    *) echo ;;
+esac
 """,
-    "uname": """#!{python}
-import json, os
-print(json.load(open(os.environ["FAKE_DEVICE"] + "/device.json"))["machine"])
+    "uname": 'echo "$FAKE_MACHINE"\n',
+    "id": '[ -n "$FAKE_UID" ] || exec /usr/bin/id "$@"\necho "uid=$FAKE_UID(shell) gid=$FAKE_UID(shell)"\n',
+    "ip": """echo '1: lo: <LOOPBACK,UP> mtu 65536'
+echo '    inet 127.0.0.1/8 scope host lo'
+[ -z "$FAKE_ADDRESS" ] || printf '2: wlan0: <UP> mtu 1500\\n    inet %s/24 scope global wlan0\\n' "$FAKE_ADDRESS"
+""",
+    "df": """[ -n "$FAKE_FREE_KIB" ] || exec /bin/df "$@"
+echo 'Filesystem 1K-blocks Used Available Use% Mounted on'
+echo "/dev/fake 99999999 1 $FAKE_FREE_KIB 1% /data"
 """,
     # A file system that lets no program run.
-    "chmod": '#!/bin/sh\nif [ -n "$FAKE_NOEXEC" ]; then exec /bin/chmod 644 "$2"; fi\nexec /bin/chmod "$@"\n',
+    "chmod": 'if [ -n "$FAKE_NOEXEC" ]; then exec /bin/chmod 644 "$2"; fi\nexec /bin/chmod "$@"\n',
 }
 
 
 def main():
     os.makedirs(FOLDER + PLACE, exist_ok=True)
     os.makedirs(os.path.join(FOLDER, "bin"), exist_ok=True)
+    give(FOLDER + PLACE)
     if device().get("old"):
-        PROGRAMS["sha256sum"] = '#!/bin/sh\necho "/system/bin/sh: sha256sum: not found"\nexit 127\n'
+        PROGRAMS["sha256sum"] = 'echo "/system/bin/sh: sha256sum: not found"\nexit 127\n'
     for name, text in PROGRAMS.items():
         path = os.path.join(FOLDER, "bin", name)
         with open(path, "w") as file:
-            # Not what `env` would find: that may look into the home, which is another one here.
-            file.write(text.replace("{python}", sys.executable))
+            file.write("#!/bin/sh\n" + text)
         os.chmod(path, 0o755)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     listener = socket.create_server(("127.0.0.1", 0))
