@@ -193,7 +193,7 @@ termux: ## Termux's packages for aarch64 and arm, out of what `make cross` built
 
 test-termux: deps-termux build ## both packages in a prefix like Termux's, and adb, with the ARM binaries under qemu-user, 2 minutes
 	@for pair in $(TERMUX); do [ -f "$${pair#*=}" ] || { $(MAKE) cross; break; }; done
-	@TERMUX_BINARIES='$(TERMUX)' PUSH_BINARY='$(lastword $(TERMUX))' VERBOSE=1 LIMIT_S=600 tests/run termux push
+	@TERMUX_BINARIES='$(TERMUX)' PUSH_BINARY='$(lastword $(TERMUX))' VERBOSE=1 LIMIT_S=600 tests/run termux push push-reproduce
 
 android-syscalls: deps-test build ## the system calls of the ARM binaries of 'make cross', under qemu-user, compared with what is known (ACCEPT=1 accepts them)
 	@ACCEPT=$(ACCEPT) tests/android/syscalls

@@ -69,6 +69,7 @@ wait_for 20 'the benchmark there' test -s "$(there tablet)/flashmob.d/run.pid"
 stop bench INT
 [ "$STATUS" -eq 130 ] || fail "a benchmark that was stopped ended with $STATUS"
 pass 'Ctrl-C ends a benchmark there'
+check 'and the result so far is here' jq -e .interrupted "$DIR/cut.json"
 runs_there "$(cat "$(there tablet)/flashmob.d/run.pid" 2>/dev/null || echo none)" && fail 'it runs still'
 
 # Several devices; one of them old.

@@ -1,4 +1,4 @@
-//! `flashmob push`: copies the program to devices on adb, for trials, and runs a node or a benchmark there.
+//! `flashmob push`: copies the program to devices on adb, for trials, and runs a node, a benchmark or the papers' measurements there.
 //!
 //! Programs that it starts there exit on request (Ctrl-C, `push stop`). It installs nothing permanently: a device that is to stay in a
 //! cluster gets Termux's package or the app.
@@ -9,6 +9,7 @@ mod devices;
 mod list;
 mod node;
 mod program;
+mod reproduce;
 mod session;
 mod trouble;
 
@@ -36,6 +37,7 @@ Examples:
   flashmob push --all node --size 2GiB --background      # on every device; ends with: flashmob push --all stop
   flashmob push node --listen 0.0.0.0:7411 -- --threads 8   # also over Wi-Fi; with options of 'flashmob node'
   flashmob push bench disk --preset p1 --scale 0.1 --save tablet.json
+  flashmob push reproduce --quick                        # what a phone can measure of the papers, as one page; see --help there
   flashmob push --serial 0a1b2c3d run -- doctor --data /data/local/tmp
 
 The binaries flashmob-aarch64 and flashmob-armv7 are searched beside this program, in target/cross ('make cross') and in
@@ -69,9 +71,10 @@ enum PushCommand {
     Node(PushNode),
     /// Run 'flashmob bench' on the device, and fetch the results.
     Bench(Words),
+    Reproduce(Box<reproduce::PushReproduce>),
     /// Run any flashmob command on the device.
     Run(Words),
-    /// Stop the node that 'push node' started.
+    /// Stop the node that 'push node' started; end and remove what a broken connection left of 'push bench', 'run' and 'reproduce'.
     Stop,
     /// List the devices on adb: model, processor, Android version, free space.
     List {
@@ -140,6 +143,9 @@ pub fn run(args: &PushArgs) -> anyhow::Result<ExitCode> {
         move || stop.store(true, Ordering::Relaxed)
     })?;
     let chosen = devices::choose(devices::attached(&adb)?, args.serial.as_deref(), args.all)?;
+    if let PushCommand::Reproduce(reproduce) = &args.command {
+        reproduce.check(&chosen)?;
+    }
     let begin = |device| Session::begin(&adb, device, &args.folder, &stop);
     let sessions = chosen.into_iter().map(begin).collect::<anyhow::Result<Vec<_>>>()?;
     match act(args, &sessions) {
@@ -157,6 +163,10 @@ fn act(args: &PushArgs, sessions: &[Session]) -> anyhow::Result<ExitCode> {
     match &args.command {
         PushCommand::Node(node) => node::run(sessions, node).map(|()| ExitCode::SUCCESS),
         PushCommand::Bench(words) => program::bench(sessions, &words.args),
+        // One device, as was checked.
+        PushCommand::Reproduce(reproduce) => {
+            sessions.first().map_or(Ok(ExitCode::SUCCESS), |session| reproduce::run(session, reproduce))
+        }
         PushCommand::Run(words) => {
             let mut code = 0;
             for session in sessions {
@@ -167,7 +177,9 @@ fn act(args: &PushArgs, sessions: &[Session]) -> anyhow::Result<ExitCode> {
         }
         PushCommand::Stop => {
             for session in sessions {
-                if !node::stop(session)? {
+                let (node, program) = (node::stop(session)?, program::stop(session)?);
+                reproduce::clean(session)?;
+                if !node && !program {
                     log::info!("{}: no node is running", session.name());
                 }
             }

@@ -1,22 +1,49 @@
-//! `flashmob push run` and `push bench`: the program on a device in the foreground, with its output and exit status.
+//! `flashmob push run` and `push bench`: the program on a device in the foreground, with its output and exit status; `push stop`: its end.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode};
+use std::process::{Child, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::adb::{quoted, quoted_all};
+use super::adb::{quoted, quoted_all, reader};
+use super::node::NODE_OF;
 use super::session::{LOOK_AGAIN, Session};
 use super::trouble::Trouble;
 use crate::commands::{tell, whole_file};
 
 /// Time limit for a program to exit on request; a benchmark finishes its current requests.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same where a single request waits for it, within adb's own limit.
+const END_SECONDS: u32 = 10;
+
+/// Lines of its output that are shown if it fails.
+const LINES_KEPT: usize = 12;
+/// The files of a running program, in the folder of the device's files.
+const PID: &str = "run.pid";
+const STATUS: &str = "run.status";
+
+/// The outcome of a program whose output is not shown.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: u8,
+    /// The end of its output.
+    pub said: String,
+}
 
 /// Runs it with these arguments; returns its exit status.
 pub fn run(session: &Session, args: &[String]) -> anyhow::Result<u8> {
-    let (pid, status) = (quoted(&session.kept("run.pid")), quoted(&session.kept("run.status")));
+    Ok(follow(session, args, false, &|| {})?.status)
+}
+
+/// As [`run`], without showing its output; `tick` is called often meanwhile.
+pub fn run_quietly(session: &Session, args: &[String], tick: &dyn Fn()) -> anyhow::Result<Ended> {
+    follow(session, args, true, tick)
+}
+
+fn follow(session: &Session, args: &[String], is_quiet: bool, tick: &dyn Fn()) -> anyhow::Result<Ended> {
+    let (pid, status) = (quoted(&session.kept(PID)), quoted(&session.kept(STATUS)));
     // In the background of its shell, so that its process id is known; the status goes to a file, because old devices do not report it.
     let script = format!(
         "rm -f {status} {pid}; cd {folder} && {{ {program} {args} & p=$!; echo $p >{pid}; wait $p; echo $? >{status}; }}",
@@ -25,8 +52,12 @@ pub fn run(session: &Session, args: &[String]) -> anyhow::Result<u8> {
         args = quoted_all(args),
     );
     let mut command = session.adb.command(["-s", &session.device.serial, "shell", &script]);
+    if is_quiet {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
     let mut child = session.adb.spawn(&mut command)?;
-    let ended = see_to_its_end(session, &mut child, &pid);
+    let outputs = [reader(child.stdout.take()), reader(child.stderr.take())];
+    let ended = see_to_its_end(session, &mut child, &pid, tick);
     if ended.is_err() {
         // The device may be gone, and adb must not be left running. It may have exited already.
         let _ = child.kill();
@@ -38,11 +69,44 @@ pub fn run(session: &Session, args: &[String]) -> anyhow::Result<u8> {
     let code: u8 =
         answer.text.trim().parse().map_err(|_| anyhow::Error::from(Trouble::Vanished).context(session.name()))?;
     // An interrupt before it handles signals gives the system's exit status, which is not used.
-    Ok(if session.stopping() { tell::STATUS_INTERRUPTED } else { code })
+    let status = if session.stopping() { tell::STATUS_INTERRUPTED } else { code };
+    let said = outputs.map(|output| output.join().unwrap_or_default()).concat();
+    let lines: Vec<String> = String::from_utf8_lossy(&said).lines().map(tell::harmless).collect();
+    Ok(Ended { status, said: lines[lines.len().saturating_sub(LINES_KEPT)..].join("\n       ") })
+}
+
+/// The process id of a program that runs on the device, if one does.
+pub fn running(session: &Session) -> anyhow::Result<Option<u32>> {
+    let text = session.shell(&format!("{}\necho \"$node\"", program_of(session)))?;
+    Ok(text.trim().parse().ok())
+}
+
+/// Ends a program that a broken connection left running, by force if necessary. True if there was one.
+pub fn stop(session: &Session) -> anyhow::Result<bool> {
+    let alive = program_of(session);
+    let script = format!(
+        "{alive}\n[ -n \"$node\" ] || {{ echo none; exit 0; }}\nkill -TERM $node; left={END_SECONDS}\n\
+         while {alive}; [ -n \"$node\" ] && [ $left -gt 0 ]; do left=$((left - 1)); sleep 1; done\n\
+         [ -z \"$node\" ] || {{ kill -KILL $node; echo killed; }}"
+    );
+    let text = session.shell(&format!("( {script}\n)"))?;
+    match text.trim() {
+        "none" => return Ok(false),
+        "killed" => {
+            log::warn!("{}: the program did not exit within {END_SECONDS} s and was killed", session.name())
+        }
+        _ => log::info!("{}: the program was stopped", session.name()),
+    }
+    Ok(true)
+}
+
+/// Sets the variable `node` to the process id of a program in this session's folder, if it runs.
+fn program_of(session: &Session) -> String {
+    NODE_OF.replace("node.pid", PID).replace("FOLDER", &quoted(&session.folder))
 }
 
 /// Waits for adb's end, and forwards Ctrl-C; `pid`: the file with the program's process id, as a shell word.
-fn see_to_its_end(session: &Session, child: &mut Child, pid: &str) -> anyhow::Result<()> {
+fn see_to_its_end(session: &Session, child: &mut Child, pid: &str, tick: &dyn Fn()) -> anyhow::Result<()> {
     let mut deadline: Option<Instant> = None;
     while child.try_wait()?.is_none() {
         match deadline {
@@ -56,6 +120,7 @@ fn see_to_its_end(session: &Session, child: &mut Child, pid: &str) -> anyhow::Re
             }
             _ => {}
         }
+        tick();
         std::thread::sleep(LOOK_AGAIN);
     }
     Ok(())

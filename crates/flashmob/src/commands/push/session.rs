@@ -132,7 +132,7 @@ impl Session {
         let limit = ANSWER_TIMEOUT + Duration::from_secs(binary.size_bytes / COPY_BYTES_PER_S_MIN);
         let mut line = ProgressLine::new(&format!("copying to {}", self.name()));
         let mut asked = Instant::now();
-        let outcome = self.transfer(command, limit, || {
+        let outcome = self.transfer(command, limit, true, || {
             use std::io::IsTerminal;
             if asked.elapsed() >= PROGRESS_AGAIN && std::io::stderr().is_terminal() {
                 asked = Instant::now();
@@ -152,22 +152,29 @@ impl Session {
         outcome
     }
 
-    /// Copies a file from the device.
+    /// Copies a file from the device, also after a request to stop: the results so far.
     pub fn fetch(&self, there: &str, here: &Path) -> anyhow::Result<()> {
         let mut command = self.adb.command(["-s", &self.device.serial, "pull", there]);
         command.arg(here);
-        self.transfer(command, ANSWER_TIMEOUT, || {})
+        self.transfer(command, ANSWER_TIMEOUT, false, || {})
     }
 
-    /// Runs an adb command that copies; kills it at the time limit or on a request to stop.
-    fn transfer(&self, mut command: Command, limit: Duration, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
+    /// Runs an adb command that copies; kills it at the time limit or, if `may_stop`, on a request to stop.
+    fn transfer(
+        &self,
+        mut command: Command,
+        limit: Duration,
+        may_stop: bool,
+        mut meanwhile: impl FnMut(),
+    ) -> anyhow::Result<()> {
         let mut child = self.adb.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         let deadline = Instant::now() + limit;
         while child.try_wait()?.is_none() {
-            if self.stopping() || Instant::now() >= deadline {
+            let is_stopped = may_stop && self.stopping();
+            if is_stopped || Instant::now() >= deadline {
                 let _ = child.kill();
                 let _ = child.wait();
-                anyhow::ensure!(!self.stopping(), Stopped);
+                anyhow::ensure!(!is_stopped, Stopped);
                 anyhow::bail!(
                     "{}: copying did not finish within {} s; try another cable or port",
                     self.name(),

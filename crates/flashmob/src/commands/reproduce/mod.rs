@@ -5,12 +5,12 @@
 //! - `page`, `verdicts`: the output at the end
 
 mod p1;
-mod p3;
+pub mod p3;
 mod p4;
-mod p5;
-mod page;
+pub mod p5;
+pub mod page;
 mod progress;
-mod runs;
+pub mod runs;
 mod verdicts;
 
 use std::process::ExitCode;

@@ -41,7 +41,7 @@ fn folder(text: &str) -> Result<PathBuf, String> {
 
 /// The results, for [`OutputArgs::tell`].
 pub struct Outcome<'a> {
-    /// `P1`.
+    /// `P1`, or several: `P1, P3`.
     pub paper: &'a str,
     pub report: Report,
     /// How it was measured, as text after the paper's name.
@@ -60,6 +60,12 @@ impl OutputArgs {
     /// Checks that the page can be written, before the measurement. From here on the first signal sets the flag; the directory is for files
     /// of runs.
     pub fn begin(&self) -> anyhow::Result<(Arc<AtomicBool>, TempDir)> {
+        self.check()?;
+        Ok((tell::on_signal()?, own_runs::scratch("reproduce")?))
+    }
+
+    /// Checks that the page can be written.
+    pub fn check(&self) -> anyhow::Result<()> {
         let page = self.o.display();
         ensure!(!self.o.is_dir(), "{page} is a directory; give a file in it with -o");
         if let Some(folder) = self.o.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -73,7 +79,7 @@ impl OutputArgs {
             tell::check_writable(&self.o, None).is_ok(),
             "cannot write the page as {page}: permission denied; give another -o"
         );
-        Ok((tell::on_signal()?, own_runs::scratch("reproduce")?))
+        Ok(())
     }
 
     /// Writes the page, prints the claims, and names their limits.
@@ -83,7 +89,7 @@ impl OutputArgs {
         whole_file::write(&self.o, &report.html()?).with_context(|| format!("cannot write {page}"))?;
         let mut claims = report.claims();
         // Claims of other papers about similar results are only on the page.
-        claims.retain(|claim| claim.source.split(',').next() == Some(paper));
+        claims.retain(|claim| paper.split(", ").any(|paper| claim.source.split(',').next() == Some(paper)));
         let names: Vec<String> = report.entries().iter().map(|entry| entry.name.clone()).collect();
         let lines = verdicts::lines(&claims, &names);
         let text = match self.output {

@@ -17,8 +17,7 @@ use flashmob_results::disk::{Disk, Point};
 use flashmob_results::event;
 use flashmob_results::{Document, Measurement};
 
-use preset::Preset;
-pub use preset::scale;
+pub use preset::{Preset, scale};
 use settings::{Lines, SIZE_BYTES_DEFAULT, Settings};
 
 use crate::commands::result_args::ResultArgs;

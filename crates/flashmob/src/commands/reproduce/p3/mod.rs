@@ -2,7 +2,7 @@
 //!
 //! - `plan`: the measurements, as presets of `flashmob bench disk`
 
-mod plan;
+pub mod plan;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,8 @@ use super::page::{Outcome, OutputArgs, nothing_measured};
 use super::runs::{self, Merged, Part};
 use plan::{RUNS, Run, Setup, Subject};
 
-const SCALE_QUICK: f64 = 0.05;
+/// Of a quick run.
+pub const SCALE_QUICK: f64 = 0.05;
 /// The file's name in a folder.
 const FILE: &str = "flashmob-p3.bin";
 

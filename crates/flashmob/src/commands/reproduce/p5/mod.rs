@@ -2,7 +2,7 @@
 //!
 //! - `plan`: the measurements, as runs of `flashmob trace sqlite`
 
-mod plan;
+pub mod plan;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use crate::commands::words;
 use plan::{Place, Run, Setup};
 
 /// INSERTs of a setting, P5's, and those of a quick run.
-const INSERTS: u64 = 10_000;
-const QUICK_INSERTS: u64 = 200;
+pub const INSERTS: u64 = 10_000;
+pub const QUICK_INSERTS: u64 = 200;
 /// Rounds: the least with which rates of systems are judged.
-const ROUNDS: u64 = 3;
+pub const ROUNDS: u64 = 3;
 
 /// P5's INSERTs: their rate per file system, their work in every layer, the writes that other settings avoid, and the
 /// effect of that (claims C18 to C21).
