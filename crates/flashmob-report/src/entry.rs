@@ -101,6 +101,11 @@ impl Entry {
         self.document.disk().is_some()
     }
 
+    /// Measured on Android: on a phone or tablet, or on an emulator of one.
+    pub(crate) fn is_android(&self) -> bool {
+        self.document.device.system.as_deref().is_some_and(|system| system.starts_with("Android"))
+    }
+
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         self.document.cluster()
     }

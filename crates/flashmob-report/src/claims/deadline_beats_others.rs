@@ -6,7 +6,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Definition, Finding, each_set, rate, sets};
+use super::{Definition, Finding, each_set, on_phone, rate, sets};
 use crate::stats::Comparison;
 use crate::words;
 
@@ -18,6 +18,7 @@ pub(super) const CLAIM: Definition = Definition {
     criterion: "mq-deadline does more than 1.1 times the random reads of every other scheduler that was measured, beyond the spread.",
     command: "flashmob bench disk FILE --preset p3-scheduler",
     measured_on: " as root, on a disk with schedulers",
+    on_phone: on_phone::P3_AS_ROOT,
     judge: |entries| each_set(entries, sets::schedulers, judged),
     ..Definition::DEVICE
 };

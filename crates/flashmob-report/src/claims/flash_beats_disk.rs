@@ -6,7 +6,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Definition, Finding, Judged, rate};
+use super::{Definition, Finding, Judged, on_phone, rate};
 use crate::entry::{Entry, Medium};
 use crate::stats::Comparison;
 use crate::words;
@@ -19,6 +19,7 @@ pub(super) const CLAIM: Definition = Definition {
     criterion: "At every block size that both have, the best rate over threads is more than 10 % higher on flash, beyond the spread.",
     command: "flashmob bench disk FILE --preset p1",
     measured_on: " on a flash device and on a rotating disk, both results in one report",
+    on_phone: on_phone::P1_AND_DISK,
     judge: judged,
     ..Definition::DEVICE
 };

@@ -6,7 +6,7 @@
 //! P5's 67 % are that much longer a later part; it is shown and not asked for, because it is a figure of two systems of 2009. Sums over all rounds, two or more.
 
 use super::traces::{Insert, each_hardware, told};
-use super::{Definition, Finding, Missing, REPETITIONS_MIN};
+use super::{Definition, Finding, Missing, REPETITIONS_MIN, on_phone};
 use crate::inserts::rate;
 use crate::words;
 use flashmob_results::trace::AfterLastWrite;
@@ -23,6 +23,7 @@ pub(super) const CLAIM: Definition = Definition {
     short: "Systems differ after the database write",
     criterion: "Journal mode DELETE, synchronous FULL, the slowest and the fastest system on equal processors: their writes to the journal, from first to last, take times within 25 % of each other; more than half of what the slower one takes longer from insert to insert lies after the last write to the database, with more driver commands there.",
     paper: "from the database write to the next insert Android-x86 takes about 67 % longer than Linux; the journal writes take about as long",
+    on_phone: on_phone::P5_ON_TWO_AS_ROOT,
     judge: |entries| each_hardware(entries, judged),
     ..Definition::TRACE
 };

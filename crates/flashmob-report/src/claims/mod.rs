@@ -22,6 +22,7 @@ mod links_saturate;
 mod network_tests;
 mod networks;
 mod no_gain_below_4_kib;
+mod on_phone;
 mod one_node_reaches_its_limit;
 mod order_matters;
 mod phases_on_a_phone;
@@ -129,6 +130,8 @@ pub struct Claim {
     pub command: &'static str,
     /// Further conditions of the measurement; may be empty.
     pub measured_on: &'static str,
+    /// How a phone or tablet measures it, with commands between backticks; empty if one has.
+    pub on_phone: &'static str,
     /// One for each device or pair that was measured; empty if none was.
     pub findings: Vec<Finding>,
     /// Results of devices that have nothing on it, as positions among the entries.
@@ -164,6 +167,7 @@ struct Definition {
     paper: &'static str,
     command: &'static str,
     measured_on: &'static str,
+    on_phone: &'static str,
     judge: fn(&[Entry]) -> Judged,
 }
 
@@ -178,14 +182,27 @@ impl Definition {
         paper: "",
         command: "",
         measured_on: "",
+        on_phone: "",
         judge: |_| Judged::default(),
     };
-    const CLUSTER: Definition =
-        Definition { subject: Subject::Cluster, command: "flashmob reproduce p1", ..Definition::DEVICE };
-    const NETWORK: Definition =
-        Definition { subject: Subject::Network, command: "flashmob reproduce p4", ..Definition::DEVICE };
-    const TRACE: Definition =
-        Definition { subject: Subject::Trace, command: "flashmob reproduce p5", ..Definition::DEVICE };
+    const CLUSTER: Definition = Definition {
+        subject: Subject::Cluster,
+        command: "flashmob reproduce p1",
+        on_phone: on_phone::TABLETS,
+        ..Definition::DEVICE
+    };
+    const NETWORK: Definition = Definition {
+        subject: Subject::Network,
+        command: "flashmob reproduce p4",
+        on_phone: on_phone::TCP,
+        ..Definition::DEVICE
+    };
+    const TRACE: Definition = Definition {
+        subject: Subject::Trace,
+        command: "flashmob reproduce p5",
+        on_phone: on_phone::P5,
+        ..Definition::DEVICE
+    };
 
     fn judged(&self, entries: &[Entry]) -> Claim {
         let Judged { findings, missing } = (self.judge)(entries);
@@ -199,6 +216,7 @@ impl Definition {
             paper: self.paper,
             command: self.command,
             measured_on: self.measured_on,
+            on_phone: self.on_phone,
             findings,
             without: Vec::new(),
             lacking: missing,
@@ -293,6 +311,11 @@ pub fn judge(entries: &[Entry]) -> Vec<Claim> {
         Subject::Trace => entries.iter().any(may_have_inserts),
     });
     let mut claims: Vec<Claim> = wanted.map(|definition| definition.judged(entries)).collect();
+    let is_of_phone =
+        |at: &usize| entries.get(*at).is_some_and(|entry| entry.is_android() && !entry.document.is_modelled());
+    for claim in claims.iter_mut().filter(|claim| claim.findings.iter().any(|f| f.entries.iter().any(is_of_phone))) {
+        claim.on_phone = "";
+    }
     for claim in claims.iter_mut().filter(|claim| !COUNTED.contains(&claim.id)) {
         let is_emulated = |at: &usize| entries.get(*at).is_some_and(|entry| entry.document.is_emulated());
         for finding in claim.findings.iter_mut().filter(|finding| finding.entries.iter().any(is_emulated)) {

@@ -7,7 +7,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Definition, Finding, each_set, rate};
+use super::{Definition, Finding, each_set, on_phone, rate};
 use crate::entry::Entry;
 use crate::words;
 
@@ -21,6 +21,7 @@ pub(super) const CLAIM: Definition = Definition {
     short: "No gain below 4 KiB",
     criterion: "At equal threads, no block size below 4 KiB does more than 1.15 times the reads of 4 KiB.",
     command: "flashmob bench disk FILE --preset p1",
+    on_phone: on_phone::P1,
     judge: |entries| {
         each_set(entries, Entry::random_reads, |at, (setting, points)| Some((setting.words(), judged(at, points)?)))
     },

@@ -5,7 +5,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Definition, Finding, each_set, rate, sets};
+use super::{Definition, Finding, each_set, on_phone, rate, sets};
 use crate::entry::Setting;
 use crate::stats::Comparison;
 use crate::words;
@@ -17,6 +17,7 @@ pub(super) const CLAIM: Definition = Definition {
     short: "The order of addresses matters",
     criterion: "The medians of sort and shuffle differ by more than 10 %, beyond the spread.",
     command: "flashmob bench disk FILE --preset p3-order",
+    on_phone: on_phone::P3,
     judge: |entries| each_set(entries, sets::orders, judged),
     ..Definition::DEVICE
 };

@@ -5,7 +5,7 @@
 
 use flashmob_results::disk::Point;
 
-use super::{Definition, Finding, each_set, sets};
+use super::{Definition, Finding, each_set, on_phone, sets};
 use crate::entry::Setting;
 use crate::stats::Comparison;
 use crate::words;
@@ -19,6 +19,7 @@ pub(super) const CLAIM: Definition = Definition {
     short: "Sequential far faster than random",
     criterion: "4 KiB, one thread: sequential reads carry at least twice the bytes per second of random ones, beyond the spread.",
     command: "flashmob bench disk FILE --preset p3-basic",
+    on_phone: on_phone::P3,
     judge: |entries| each_set(entries, sets::sequential_and_random, judged),
     ..Definition::DEVICE
 };

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use flashmob_results::disk::Spread;
 
 use super::traces::{Insert, each_hardware, told};
-use super::{Definition, Finding, Verdict};
+use super::{Definition, Finding, Verdict, on_phone};
 use crate::inserts::{rate, rates};
 use crate::stats::apart;
 use crate::words;
@@ -30,6 +30,7 @@ pub(super) const CLAIM: Definition = Definition {
     short: "Systems differ in inserts/s",
     criterion: "Journal mode DELETE, synchronous FULL, two systems or more on equal processors: the slowest does 66 % of the fastest or less, and their repetitions, three or more each, are apart.",
     paper: "Android-x86 does about 45 % less than Linux on the same PC, and 34 % less than the phone",
+    on_phone: on_phone::P5_ON_TWO,
     judge: |entries| each_hardware(entries, |systems| Ok(of_group(systems))),
     ..Definition::TRACE
 };

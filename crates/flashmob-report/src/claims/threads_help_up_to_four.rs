@@ -7,8 +7,7 @@
 
 use flashmob_results::disk::{Point, Spread};
 
-use super::writes_per_insert::is_android;
-use super::{Definition, Finding, Judged, each_set, rate};
+use super::{Definition, Finding, Judged, each_set, on_phone, rate};
 use crate::entry::{Entry, Medium};
 use crate::words;
 
@@ -25,6 +24,7 @@ pub(super) const CLAIM: Definition = Definition {
     criterion: "At every block size, 4 threads do at least 1.5 times the reads of 1, and every rate above 4 threads is within 20 % of that at 4.",
     paper: "ceiling about 2,100/s from 4 threads on",
     command: "flashmob bench disk FILE --preset p1",
+    on_phone: on_phone::P1,
     judge: |entries| {
         let all = each_set(entries, Entry::random_reads, |at, (setting, points)| {
             let finding = entries.get(at).filter(|entry| is_tablet(entry)).and_then(|_| judged(at, points))?;
@@ -41,7 +41,7 @@ pub(super) const CLAIM: Definition = Definition {
 
 /// An Android device, or a model of flash.
 fn is_tablet(entry: &Entry) -> bool {
-    is_android(entry) || (entry.model().is_some() && entry.medium() == Medium::Flash)
+    entry.is_android() || (entry.model().is_some() && entry.medium() == Medium::Flash)
 }
 
 /// One line of the figure: the rates of a block size over threads.

@@ -249,6 +249,23 @@ fn c21_is_about_phones_and_tells_figures_elsewhere() {
 }
 
 #[test]
+fn c21_is_not_judged_where_the_kernels_layers_were_not_seen() {
+    let mut run = phased(5, 1_000_000, 0);
+    run.layers.retain(|total| total.layer == Layer::Sqlite);
+    let missing = of_document("C21", on_phone(run)).unwrap_err();
+    assert!(missing.ends_with("hand-over to the kernel's layers was not seen, which needs root"), "{missing}");
+}
+
+#[test]
+fn a_claim_says_how_a_phone_measures_it_until_one_has() {
+    let way = |document: Document| claim("C19", vec![document]).on_phone;
+    assert!(way(traced("pc", vec![run("ext4")])).contains("`flashmob push reproduce --papers p5`"));
+    assert_eq!(way(on_phone(run("ext4"))), "");
+    let c21 = claim("C21", vec![traced("pc", vec![run("ext4")])]).on_phone;
+    assert!(c21.contains("`adb root`, then "), "{c21}");
+}
+
+#[test]
 fn rounds_of_a_system_become_one_result() {
     let round = |rate: f64| traced("pc", vec![paired(run("ext4"), &[rate])]);
     let whole = flashmob_results::merge::traces(vec![round(100.0), round(90.0), round(80.0)]).unwrap();

@@ -9,7 +9,7 @@
 use flashmob_results::disk::Point;
 use flashmob_results::trace::{Commands, Steps};
 
-use super::{Definition, Finding, each_set, sets};
+use super::{Definition, Finding, each_set, on_phone, sets};
 use crate::stats::DIFFERENCE_MIN;
 use crate::words;
 
@@ -25,6 +25,7 @@ pub(super) const CLAIM: Definition = Definition {
     paper: "a cloud of points for each scheduler (no figures in the text)",
     command: "flashmob bench disk FILE --preset p3-scheduler --commands",
     measured_on: " as root, on a disk with schedulers",
+    on_phone: on_phone::P3_AS_ROOT,
     judge: |entries| each_set(entries, sets::stepping, judged),
     ..Definition::DEVICE
 };

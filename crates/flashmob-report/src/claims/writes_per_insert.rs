@@ -10,7 +10,6 @@ use flashmob_results::trace::{Layer, Role, Run, Workload};
 
 use super::traces::{Insert, commands, each, writes};
 use super::{Definition, Finding, Missing};
-use crate::entry::Entry;
 use crate::words;
 
 /// Journal and database, of Linux and Android-x86, and of the phone.
@@ -34,7 +33,7 @@ fn judged(insert: &Insert) -> Result<Finding, Missing> {
     let of =
         |role| writes(run, role).ok_or_else(|| "neither system calls nor SQLite's own calls were seen".to_string());
     let ((journal, layer), (database, _)) = (of(Role::Journal)?, of(Role::Database)?);
-    let paper = if is_android(insert.entry) { PHONE } else { PC };
+    let paper = if insert.entry.is_android() { PHONE } else { PC };
     let near = |here: f64, there: f64| (here - there).abs() <= TOLERANCE * there;
     let holds = near(journal, paper.0) && near(database, paper.1);
     let numbers = format!(
@@ -47,10 +46,6 @@ fn judged(insert: &Insert) -> Result<Finding, Missing> {
         below(run),
     );
     Ok(Finding::of_runs(&[insert.at], holds, numbers, &[run]))
-}
-
-pub(super) fn is_android(entry: &Entry) -> bool {
-    entry.document.device.system.as_deref().is_some_and(|system| system.starts_with("Android"))
 }
 
 fn version(run: &Run) -> String {

@@ -55,6 +55,7 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
                     p.words { (claim.words) }
                     p.muted { (claim.source) ". Holds if: " (claim.criterion) }
                     @if !claim.paper.is_empty() { p.muted { "In the paper: " (claim.paper) "." } }
+                    @if !claim.on_phone.is_empty() { p.muted { "On a phone or tablet: " (super::with_code(claim.on_phone)) "." } }
                     ul.findings {
                         @for finding in &claim.findings { (item(entries, finding)) }
                         @for (at, what) in &claim.lacking {

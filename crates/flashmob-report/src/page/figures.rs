@@ -5,6 +5,9 @@ use maud::{Markup, PreEscaped, html};
 use crate::Error;
 use crate::plots::Section;
 
+/// What measures clusters; a single phone is none.
+const CLUSTERS: &str = "flashmob reproduce p1";
+
 pub fn section(sections: &[Section]) -> Result<Markup, Error> {
     let mut numbers = 0..;
     let mut drawn = Vec::new();
@@ -42,6 +45,7 @@ pub fn section(sections: &[Section]) -> Result<Markup, Error> {
                         li { (section.heading) ": " code { (section.command) } }
                     }
                 }
+                @if sections.iter().any(|s| absent(s) && !s.command.starts_with(CLUSTERS)) { p.muted { "On a phone or tablet " code { "flashmob push reproduce" } " measures the figures of P1 (one device), P3, P4 and P5 that it can make without root." } }
             }
         }
     })

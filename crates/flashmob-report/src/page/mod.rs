@@ -164,6 +164,15 @@ fn host(entry: &Entry) -> Option<String> {
     words::joined(parts.into_iter().flatten())
 }
 
+/// Text with commands between backticks.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (nth, part) in text.split('`').enumerate() {
+            @if nth % 2 == 0 { (part) } @else { code { (part) } }
+        }
+    }
+}
+
 /// A mark that leads to the warnings of an entry.
 fn doubt(entry: usize) -> Markup {
     html! { " " a.doubt href=(format!("#w{entry}")) title="doubtful: see the warnings" { "⚠" span.hidden { " doubtful" } } }

@@ -54,6 +54,8 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
         @if !modelled.is_empty() {
             div.note {
                 p { strong { "Modelled: " } (words::list(&modelled)) ". " (what_was_modelled(entries)) ": these figures say how the program and the models behave, and nothing about real hardware." }
+                @let real = on_real_hardware(entries);
+                @if !real.is_empty() { p { "On real hardware: " (super::with_code(&real)) "; each claim names its own command." } }
             }
         }
         @if !emulated.is_empty() {
@@ -119,6 +121,20 @@ fn what_was_modelled(entries: &[Entry]) -> String {
     ];
     let parts: Vec<String> = parts.iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_string()).collect();
     capital(&words::list(&parts))
+}
+
+/// The commands that measure real devices in place of the models, between backticks.
+fn on_real_hardware(entries: &[Entry]) -> String {
+    let any = |is: fn(&Entry) -> bool| entries.iter().any(|e| e.document.is_modelled() && is(e));
+    let parts = [
+        (any(|e| e.cluster().is_some()), "`flashmob bench cluster --config FILE` measures a cluster of tablets"),
+        (any(Entry::is_device), "`flashmob push reproduce` measures a phone's or tablet's flash over adb"),
+        (
+            any(Entry::is_network),
+            "`flashmob push reproduce --papers p4` measures a phone's TCP and UDP over its Wi-Fi, without delay, loss or buffers to choose",
+        ),
+    ];
+    words::list(&parts.iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_string()).collect::<Vec<_>>())
 }
 
 fn badge(entries: &[Entry], claim: &Claim) -> Markup {

@@ -21,6 +21,8 @@ pub struct Line<'a> {
     pub here: String,
     /// The paper's.
     pub paper: &'a str,
+    /// How a phone or tablet measures it; empty if one has.
+    pub on_phone: &'a str,
     /// The paper.
     #[serde(skip)]
     pub source: &'a str,
@@ -53,6 +55,7 @@ fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
         here: if here.is_empty() { missing.to_string() } else { here },
         source: claim.source.split(',').next().unwrap_or_default(),
         paper: claim.paper,
+        on_phone: claim.on_phone,
         doubtful: claim.findings.iter().any(|f| !f.doubts.is_empty()),
     }
 }
@@ -84,6 +87,24 @@ pub fn table(lines: &[Line]) -> String {
             }
         }
     }
+    text.push_str(&on_phones(lines));
+    text
+}
+
+/// How a phone or tablet measures the claims that none has, each way once.
+fn on_phones(lines: &[Line]) -> String {
+    let mut ways: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in lines.iter().filter(|line| !line.on_phone.is_empty()) {
+        match ways.iter_mut().find(|(way, _)| *way == line.on_phone) {
+            Some((_, claims)) => claims.push(line.claim),
+            None => ways.push((line.on_phone, vec![line.claim])),
+        }
+    }
+    let mut text = if ways.is_empty() { String::new() } else { "On a phone or tablet:\n".to_string() };
+    for (way, claims) in ways {
+        text.push_str(&format!("{}\n", claims.join(", ")));
+        text.extend(flashmob_text::wrapped(way, WIDTH).iter().map(|part| format!("      {part}\n")));
+    }
     text
 }
 
@@ -105,6 +126,7 @@ mod tests {
             paper: "collapses",
             command: "",
             measured_on: "",
+            on_phone: "",
             findings,
             without: Vec::new(),
             lacking: vec![(0, "one way was not measured".into())],
@@ -146,6 +168,7 @@ mod tests {
             here: here.into(),
             paper: "2,100/s",
             source: "P1",
+            on_phone: "`push` it",
             doubtful,
         };
         let long = "figure ".repeat(30);
@@ -155,5 +178,6 @@ mod tests {
         ));
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH + 12), "{text}");
         assert_eq!(text.matches("figure").count(), 30);
+        assert!(text.ends_with("On a phone or tablet:\nC4, C4\n      `push` it\n"), "{text}");
     }
 }
