@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flashmob_results::cluster::{self, Batch, Cluster, Setting};
+use flashmob_results::cluster::{self, Attachment, Batch, Cluster, Setting};
 use flashmob_results::disk::Point;
 use flashmob_results::warning::Warning;
 use flashmob_results::{Document, Measurement};
@@ -57,6 +57,10 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
                 @let real = on_real_hardware(entries);
                 @if !real.is_empty() { p { "On real hardware: " (super::with_code(&real)) "; each claim names its own command." } }
             }
+        }
+        @let wired: Vec<String> = entries.iter().filter(|e| is_wired(e)).map(|e| e.name.clone()).collect();
+        @if !wired.is_empty() {
+            div.note { p { strong { "Departs from P1: " } (words::list(&wired)) ". The gateway was wired, so each frame crossed the air once; P1's master was a tablet on the same Wi-Fi, and each frame crossed it twice." } }
         }
         @if !emulated.is_empty() {
             div.note.emulated {
@@ -135,6 +139,12 @@ fn on_real_hardware(entries: &[Entry]) -> String {
         ),
     ];
     words::list(&parts.iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_string()).collect::<Vec<_>>())
+}
+
+/// A cluster over a modelled air whose gateway has a cable, unlike P1's.
+fn is_wired(entry: &Entry) -> bool {
+    let air = entry.cluster().and_then(|cluster| cluster.air.as_ref());
+    air.is_some_and(|air| air.gateway == Attachment::Wired)
 }
 
 fn badge(entries: &[Entry], claim: &Claim) -> Markup {

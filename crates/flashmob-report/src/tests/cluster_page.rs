@@ -1,7 +1,7 @@
 //! Clusters on the page and in the table.
 
 use flashmob_results::Document;
-use flashmob_results::cluster::{Batch, Order, Point, Setting};
+use flashmob_results::cluster::{Attachment, Batch, Order, Point, Setting};
 use flashmob_results::warning::{Code, Warning};
 
 use super::builder::{document, flat_after_four, grid, report};
@@ -84,6 +84,19 @@ fn the_top_says_what_was_found_and_what_was_modelled() {
     (real.setting, real.air) = (Setting::Simulator, None);
     let html = page(vec![document_of(real)]);
     assert!(html.contains("state machines in virtual time"));
+}
+
+#[test]
+fn the_top_says_that_a_wired_gateway_departs_from_p1() {
+    let head = |gateway| {
+        let mut cluster = cluster(p1(as_in_p1));
+        cluster.air.as_mut().unwrap().gateway = gateway;
+        let html = page(vec![document_of(cluster)]);
+        html[..html.find("<main").unwrap()].to_string()
+    };
+    let words = "Departs from P1: </strong>11n-2014 (lab, modelled). The gateway was wired, so each frame crossed the air once;";
+    assert!(head(Attachment::Wired).contains(words), "{}", head(Attachment::Wired));
+    assert!(!head(Attachment::Wireless).contains("Departs from P1"));
 }
 
 #[test]
