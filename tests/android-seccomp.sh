@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that nodes start and serve under the filters of system calls that Android 8, 10, 13 and 15 put over 64-bit apps, that bench and status work there, and that a node has no child.
+# Shows that nodes start and serve under the filters of system calls that Android 8, 10, 13 and 15 put over 64-bit apps, that bench, trace sqlite and status work there, and that a node has no child.
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
@@ -83,6 +83,7 @@ for release in 8 10 13 15; do
     pass "$release: did without:${forbidden% }"
     check "$release: bench disk" under "$release" "$PLAIN" bench disk "$DIR/bench.dat" --size 8MiB --time 0.1 --repeat 1
     rm -f "$DIR/bench.dat"
+    check "$release: trace sqlite" under "$release" "$PLAIN" trace sqlite "$DIR" --journal DELETE,WAL --inserts 20 --pairs 1
     start server "$PLAIN" bench net --server --bind 127.0.0.1 --port 0
     started server 'listening on 127\.0\.0\.1:[0-9]+'
     port=$(sed -nE 's/.*listening on 127\.0\.0\.1:([0-9]+).*/\1/p' "$DIR/server.log" | head -n 1)
