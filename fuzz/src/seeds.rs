@@ -278,6 +278,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         charging: Some(false),
         celsius_tenths: Some(315),
         free_bytes: Some(1 << 30),
+        disk_id: Some(0x1234_5678_9abc_def0),
         pauses: 1,
         last_pause,
         ..Condition::default()

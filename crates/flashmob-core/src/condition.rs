@@ -72,6 +72,8 @@ pub struct Condition {
     pub free_bytes: Option<u64>,
     /// Bytes of the extent that the file system has not allocated yet.
     pub unallocated_bytes: Option<u64>,
+    /// The disk that the extent is on: equal on all nodes of a disk, until its system restarts. It has no other meaning.
+    pub disk_id: Option<u64>,
     /// The limits that are crossed.
     pub crossed: Crossed,
     /// Pauses since the node's start.

@@ -43,6 +43,18 @@ impl Disk {
         text(self.scheduler_path()).map_or((None, Vec::new()), |text| parse_schedulers(&text))
     }
 
+    /// Tells this disk from all others of all devices, until its system restarts: a hash of the boot's number and of the disk's; never 0. `None`
+    /// if the kernel does not tell them. A loop device is a disk of its own: it has limits of its own.
+    #[must_use]
+    pub fn id(&self, root: &Path) -> Option<u64> {
+        let boot = text(root.join("proc/sys/kernel/random/boot_id"))?;
+        let number = text(self.sysfs.join("dev"))?;
+        // FNV-1a: equal in every build and on every processor.
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let bytes = boot.bytes().chain([0]).chain(number.bytes());
+        Some(bytes.fold(0xcbf2_9ce4_8422_2325, hash).max(1))
+    }
+
     fn model(&self) -> Option<String> {
         // `name` is what an MMC card or eMMC calls itself, and the name of a device-mapper volume.
         let name = text(self.sysfs.join("device/model"))
@@ -66,6 +78,12 @@ pub(super) fn parse_schedulers(text: &str) -> (Option<String>, Vec<String>) {
     (current, words.into_iter().map(bare).filter(|name| !name.is_empty()).collect())
 }
 
+/// A disk's id as results have it.
+#[must_use]
+pub fn id_text(id: u64) -> String {
+    format!("{id:016x}")
+}
+
 /// False for file systems whose disk is read by other processes or threads than the caller: the kernel attributes that I/O to others.
 #[must_use]
 pub fn is_accounted(filesystem: Option<&str>) -> bool {
@@ -84,12 +102,18 @@ pub struct Located {
 /// The place of the file or block device `path`; if it does not exist yet, of its nearest existing folder.
 #[must_use]
 pub fn locate(path: &Path) -> Located {
+    locate_below(Path::new("/"), path)
+}
+
+/// The same by the `/proc`, `/sys` and `/dev` below `root`.
+#[must_use]
+pub fn locate_below(root: &Path, path: &Path) -> Located {
     let mut path = path;
     loop {
         if let (Ok(real), Ok(metadata)) = (path.canonicalize(), path.metadata()) {
             let is_device = metadata.file_type().is_block_device();
             let dev = if is_device { metadata.rdev() } else { metadata.dev() };
-            return locate_at(Path::new("/"), &real, (rustix::fs::major(dev), rustix::fs::minor(dev)), is_device);
+            return locate_at(root, &real, (rustix::fs::major(dev), rustix::fs::minor(dev)), is_device);
         }
         path = match path.parent() {
             Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -119,6 +143,7 @@ pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> 
         place.disk_bytes = number::<u64>(disk.sysfs.join("size")).and_then(|sectors| sectors.checked_mul(SECTOR_BYTES));
         place.rotational = disk.turns();
         (place.scheduler, place.schedulers) = disk.schedulers();
+        place.disk_id = disk.id(root).map(id_text);
         place.readahead_bytes = number::<u64>(queue.join("read_ahead_kb")).and_then(|kib| kib.checked_mul(1024));
     }
     Located { place, disk }

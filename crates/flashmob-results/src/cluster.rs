@@ -19,6 +19,10 @@ pub struct Cluster {
     pub flash: Option<FlashModel>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
+    /// The disk of each node's extent, in the order of the nodes, as `disk_id` of a measured file names it; null where it is not known, or where
+    /// the node does not wait for it. Absent if none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disk_ids: Vec<Option<String>>,
     /// One for each combination of parameters, in the order in which they were measured first.
     pub points: Vec<Point>,
 }
@@ -320,10 +324,30 @@ impl Packets {
 }
 
 impl Cluster {
+    /// The nodes of each disk that has extents of several of the first `nodes` nodes, counted from 1.
+    #[must_use]
+    pub fn shared_disks(&self, nodes: u32) -> Vec<Vec<usize>> {
+        shared_disks(self.disk_ids.iter().take(nodes as usize))
+    }
+
     /// The limit of one node alone for such requests.
     #[must_use]
     pub fn flash_limit(&self, block_bytes: u32, read_percent: f64) -> Option<f64> {
         let same = |l: &&FlashLimit| l.block_bytes == block_bytes && (l.read_percent - read_percent).abs() < 1e-9;
         self.flash.as_ref()?.limits.iter().find(same).map(|l| l.requests_per_second)
     }
+}
+
+/// The nodes of each disk that has extents of several of these nodes, counted from 1.
+#[must_use]
+pub fn shared_disks<'a>(disk_ids: impl Iterator<Item = &'a Option<String>>) -> Vec<Vec<usize>> {
+    let mut disks: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (at, id) in disk_ids.enumerate() {
+        let Some(id) = id else { continue };
+        match disks.iter_mut().find(|(known, _)| known == id) {
+            Some((_, nodes)) => nodes.push(at + 1),
+            None => disks.push((id, vec![at + 1])),
+        }
+    }
+    disks.into_iter().map(|(_, nodes)| nodes).filter(|nodes| nodes.len() > 1).collect()
 }

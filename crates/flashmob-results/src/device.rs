@@ -50,6 +50,9 @@ pub struct Place {
     pub schedulers: Vec<String>,
     /// The disk's readahead.
     pub readahead_bytes: Option<u64>,
+    /// Tells the disk from others until its system restarts: equal in results of one disk, and for the extents of nodes on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_id: Option<String>,
 }
 
 impl Device {

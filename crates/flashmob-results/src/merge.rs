@@ -28,7 +28,7 @@ const NETWORKS: &str = "networks";
 const DISKS: &str = "disks";
 const TRACES: &str = "traces";
 
-/// Merges results of one cluster: equal in setting, air, flash, extent, label, seed and version. Points are
+/// Merges results of one cluster: equal in setting, air, flash, extent, disks, label, seed and version. Points are
 /// appended; those with equal parameters become one with the repetitions of both. A result without flash and without I/O
 /// matches any flash.
 ///
@@ -45,6 +45,12 @@ pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
         same(into.air == from.air, CLUSTERS, "air")?;
         same(into.extent_bytes == from.extent_bytes, CLUSTERS, "extent")?;
         same(goes_with(into, &from), CLUSTERS, "flash")?;
+        if into.disk_ids.is_empty() {
+            into.disk_ids = from.disk_ids;
+        } else {
+            let is_same = from.disk_ids.is_empty() || into.disk_ids == from.disk_ids;
+            same(is_same, CLUSTERS, "disks (a node's system was restarted, or a node was moved)")?;
+        }
         into.flash = into.flash.take().or(from.flash);
         let mut points = std::mem::take(&mut into.points);
         append(
@@ -315,6 +321,7 @@ mod tests {
                 air: None,
                 flash: Some(FlashModel { profile: "emmc".into(), description: "x".into(), limits }),
                 extent_bytes: 1 << 30,
+                disk_ids: Vec::new(),
                 points,
             }),
             warnings: vec![Warning::new(Code::Modelled, "modelled")],
@@ -370,6 +377,15 @@ mod tests {
         assert_eq!(different(Document { seed: 2, ..one.clone() }), "seed");
         assert_eq!(different(Document { label: Some("a".into()), ..one.clone() }), "label");
         assert_eq!(clusters(Vec::new()), Err(MergeError::Nothing));
+        let on = |disk: &str| changed(&one, |c| c.disk_ids = vec![Some(disk.into())]);
+        for known in [vec![one.clone(), on("a")], vec![on("a"), one.clone()], vec![on("a"), on("a")]] {
+            assert_eq!(clusters(known).unwrap().cluster().unwrap().disk_ids, [Some("a".to_string())]);
+        }
+        let moved = clusters(vec![on("a"), on("b")]);
+        assert!(
+            matches!(moved, Err(MergeError::Different("clusters", what)) if what.starts_with("disks")),
+            "{moved:?}"
+        );
         let disk = crate::disk::Disk { file: None, model: None, points: Vec::new() };
         let disk = Document { measurement: Measurement::Disk(disk), ..one.clone() };
         assert_eq!(clusters(vec![disk.clone()]), Err(MergeError::Kind("clusters")));

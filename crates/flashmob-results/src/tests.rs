@@ -150,15 +150,34 @@ fn what_is_no_result_is_named() {
     assert!(missing.starts_with("cannot read /nonexistent/r.json: "), "{missing}");
 }
 
-#[test]
-fn nodes_with_modelled_flash_on_a_real_network_are_called_modelled() {
-    let cluster = cluster::Cluster {
+fn nothing_measured() -> cluster::Cluster {
+    cluster::Cluster {
         setting: cluster::Setting::Network,
         air: None,
         flash: None,
         extent_bytes: 1,
+        disk_ids: Vec::new(),
         points: Vec::new(),
+    }
+}
+
+#[test]
+fn nodes_whose_extents_share_a_disk_are_found_by_its_id() {
+    let of = |ids: [Option<&str>; 5], nodes| {
+        let disk_ids = ids.map(|id| id.map(String::from)).to_vec();
+        cluster::Cluster { disk_ids, ..nothing_measured() }.shared_disks(nodes)
     };
+    let ids = [Some("a"), Some("b"), Some("a"), None, Some("b")];
+    assert_eq!(of(ids, 5), [vec![1, 3], vec![2, 5]]);
+    assert_eq!(of(ids, 4), [vec![1, 3]], "nodes beyond the first four are not asked");
+    assert!(of(ids, 2).is_empty());
+    assert!(of([None; 5], 5).is_empty(), "unknown disks are not equal");
+    assert!(nothing_measured().shared_disks(8).is_empty());
+}
+
+#[test]
+fn nodes_with_modelled_flash_on_a_real_network_are_called_modelled() {
+    let cluster = nothing_measured();
     let real = Document { label: Some("tablets".into()), measurement: Measurement::Cluster(cluster), ..document() };
     let real = Document { warnings: Vec::new(), ..real };
     assert_eq!((real.is_modelled(), real.name().as_str()), (false, "tablets"));
@@ -174,7 +193,7 @@ fn times_of_an_emulated_processor_are_called_that_and_virtual_time_is_not() {
         Document { label: Some("tablet".into()), device, measurement, warnings: Vec::new(), ..document() }
     };
     let cluster = |setting| {
-        let cluster = cluster::Cluster { setting, air: None, flash: None, extent_bytes: 1, points: Vec::new() };
+        let cluster = cluster::Cluster { setting, ..nothing_measured() };
         emulated(Measurement::Cluster(cluster))
     };
     let on_network = cluster(cluster::Setting::Network);

@@ -36,6 +36,8 @@ pub enum Code {
     SmallFile,
     /// Parts of what was read were never written: holes, which are answered without the disk.
     NotAllocated,
+    /// Extents of several nodes are on one disk, and share what it can do.
+    SharedDisk,
     /// A scheduler could not be set, or not be put back.
     Scheduler,
     /// Requests failed.

@@ -19,7 +19,8 @@ const EXEMPT: u16 = 1 << 7;
 const NETWORK: u16 = 1 << 8;
 const FREE: u16 = 1 << 9;
 const UNALLOCATED: u16 = 1 << 10;
-const ALL_KNOWN: u16 = (1 << 11) - 1;
+const DISK: u16 = 1 << 11;
+const ALL_KNOWN: u16 = (1 << 12) - 1;
 /// The fields that are booleans.
 const ANSWERS: u16 = CHARGING | SCREEN | POWER_SAVE | DOZE | EXEMPT;
 
@@ -43,7 +44,8 @@ pub fn put_condition(out: &mut Vec<u8>, condition: &Condition) {
         | known(c.thermal_status.is_some(), THERMAL)
         | known(c.network.is_some(), NETWORK)
         | known(c.free_bytes.is_some(), FREE)
-        | known(c.unallocated_bytes.is_some(), UNALLOCATED);
+        | known(c.unallocated_bytes.is_some(), UNALLOCATED)
+        | known(c.disk_id.is_some(), DISK);
     let of_answers = answers.iter().fold(0, |bits, &(answer, bit)| bits | known(answer.is_some(), bit));
     let yes = answers.iter().fold(0, |bits, &(answer, bit)| bits | known(answer == Some(true), bit));
     let crossed = [(c.crossed.low_battery, LOW_BATTERY), (c.crossed.hot, HOT), (c.crossed.little_space, LITTLE_SPACE)];
@@ -62,6 +64,7 @@ pub fn put_condition(out: &mut Vec<u8>, condition: &Condition) {
         meta.extend_from_slice(&c.unallocated_bytes.unwrap_or(0).to_le_bytes());
         meta.extend_from_slice(&c.pauses.to_le_bytes());
         meta.extend_from_slice(&lasted_ms.to_le_bytes());
+        meta.extend_from_slice(&c.disk_id.unwrap_or(0).to_le_bytes());
         put_text(meta, reason);
     };
     encode_frame(out, FrameKind::Condition, meta, |_| ());
@@ -75,7 +78,7 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
     let (battery, thermal, network) = (fields.u8()?, fields.u8()?, fields.u8()?);
     let (celsius, zero) = (i16::from_le_bytes(fields.array()?), fields.u16()?);
     let (free, unallocated) = (fields.u64()?, fields.u64()?);
-    let (pauses, lasted_ms, reason) = (fields.u32()?, fields.u64()?, fields.text()?);
+    let (pauses, lasted_ms, disk_id, reason) = (fields.u32()?, fields.u64()?, fields.u64()?, fields.text()?);
     fields.end()?;
     if known & !ALL_KNOWN != 0 || yes & !(known & ANSWERS) != 0 || crossed & !(LOW_BATTERY | HOT | LITTLE_SPACE) != 0 {
         return Err(malformed);
@@ -106,6 +109,7 @@ pub fn decode_condition(meta: &[u8]) -> Result<Condition, WireError> {
         network,
         free_bytes: figure(FREE, free, u64::MAX)?,
         unallocated_bytes: figure(UNALLOCATED, unallocated, u64::MAX)?,
+        disk_id: figure(DISK, disk_id, u64::MAX)?,
         crossed: Crossed {
             low_battery: crossed & LOW_BATTERY != 0,
             hot: crossed & HOT != 0,
@@ -149,7 +153,7 @@ mod tests {
 
     prop_compose! {
         fn conditions()(
-            figures: (Option<i16>, Option<u64>, Option<u64>, u32),
+            figures: (Option<i16>, Option<u64>, Option<u64>, u32, Option<u64>),
             battery_percent in prop::option::of(0u8..=100),
             thermal_status in prop::option::of(0u8..=6),
             answers: [Option<bool>; 5],
@@ -169,6 +173,7 @@ mod tests {
                 network,
                 free_bytes: figures.1,
                 unallocated_bytes: figures.2,
+                disk_id: figures.4,
                 crossed: Crossed { low_battery: crossed[0], hot: crossed[1], little_space: crossed[2] },
                 pauses: figures.3,
                 last_pause: last_pause.map(|(lasted_ms, reason)| LastPause { lasted_ms, reason }),
@@ -209,7 +214,7 @@ mod tests {
             network: Some(Network::Wifi),
             ..Condition::default()
         });
-        assert_eq!(meta.len(), 42);
+        assert_eq!(meta.len(), 50);
         for (at, value, is_taken) in [
             (5, 99, true),
             (5, 100, true),
@@ -224,7 +229,7 @@ mod tests {
             meta[at] = value;
             assert_eq!(decode_condition(&meta).is_ok(), is_taken, "byte {at} is {value}");
         }
-        for (at, bit) in [(1, 1 << 3), (2, 1), (4, 1 << 3), (10, 1), (8, 1), (12, 1)] {
+        for (at, bit) in [(1, 1 << 4), (2, 1), (4, 1 << 3), (10, 1), (8, 1), (12, 1), (40, 1)] {
             let mut meta = meta.clone();
             meta[at] |= bit;
             assert!(decode_condition(&meta).is_err(), "byte {at} with {bit}");
@@ -240,7 +245,7 @@ mod tests {
             assert_eq!(taken.map(|c| c.last_pause.map(|p| p.reason.len())), Ok(Some(kept)));
         }
         let mut meta = meta_of(&pause("r".repeat(255)));
-        meta[40..42].copy_from_slice(&256u16.to_le_bytes());
+        meta[48..50].copy_from_slice(&256u16.to_le_bytes());
         meta.push(b'r');
         assert!(decode_condition(&meta).is_err());
     }

@@ -101,6 +101,22 @@ fn volumes_lead_to_the_disk_below() {
 }
 
 #[test]
+fn a_disk_has_one_id_for_all_that_is_on_it_until_its_system_restarts() {
+    let tree = trees::pc();
+    let id = |path: &str, dev| at(&tree, path, dev).place.disk_id;
+    assert_eq!(id("/home/f", (0, 99)), None, "the boot's number is not known");
+    tree.file("proc/sys/kernel/random/boot_id", "4a4a58a1-64d4-4c2c-bd0b-3a8d6d1f5e11\n");
+    let home = id("/home/f", (0, 99)).unwrap();
+    assert_eq!((home.len(), Some(&home)), (16, id("/x", (259, 3)).as_ref()), "a subvolume, and the partition below it");
+    let of_others =
+        [((8, 17), "/mnt/usb stick/f"), ((7, 3), "/loop/f"), ((9, 0), "/raid/f")].map(|(dev, path)| id(path, dev));
+    assert!(of_others.iter().all(|other| other.as_ref().is_some_and(|other| *other != home)), "{of_others:?}");
+    assert_eq!(id("/tmp/f", (0, 51)), None, "memory is no disk");
+    tree.file("proc/sys/kernel/random/boot_id", "4a4a58a1-64d4-4c2c-bd0b-3a8d6d1f5e12\n");
+    assert_ne!(id("/home/f", (0, 99)), Some(home));
+}
+
+#[test]
 fn devices_that_lie_on_each_other_in_a_circle_end_somewhere() {
     let tree = trees::pc();
     tree.device("virtual/dm-1", "253:1", &[]);

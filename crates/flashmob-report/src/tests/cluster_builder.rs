@@ -139,6 +139,7 @@ pub fn cluster(points: Vec<Point>) -> Cluster {
             limits: vec![FlashLimit { block_bytes: 1, read_percent: 100.0, requests_per_second: LIMIT }],
         }),
         extent_bytes: 10_000_000_000,
+        disk_ids: Vec::new(),
         points,
     }
 }

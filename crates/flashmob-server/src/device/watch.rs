@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use flashmob_core::condition::Condition;
+use flashmob_host::place::locate_below;
 use flashmob_host::power::{Power, power};
 
 use super::limits::{Beside, Limits};
@@ -79,7 +80,9 @@ impl DeviceWatch {
     /// Looks once, and then periodically on a thread of its own. `data` is the node's data file.
     pub fn start(options: DeviceOptions, data: &Path, wake: Wake) -> std::io::Result<DeviceWatch> {
         let shared = Arc::new(Shared::default());
+        let disk = locate_below(&options.root, data).disk;
         let mut looker = Looker {
+            disk_id: disk.and_then(|disk| disk.id(&options.root)),
             options,
             data: data.to_path_buf(),
             wake,
@@ -155,6 +158,8 @@ fn pause(now: Moment, worked: Moment) -> Duration {
 struct Looker {
     options: DeviceOptions,
     data: PathBuf,
+    /// The disk that the data is on. It is the same as long as the data is open.
+    disk_id: Option<u64>,
     wake: Wake,
     shared: Arc<Shared>,
     /// The condition for which the loop was last woken.
@@ -232,6 +237,7 @@ impl Looker {
             screen_on: told.screen_on.or(seen.screen_on),
             free_bytes: space.free_bytes,
             unallocated_bytes: space.unallocated_bytes,
+            disk_id: self.disk_id,
             ..told
         };
         let beside = Beside {

@@ -33,6 +33,8 @@ pub struct Subject {
     pub flash: Option<FlashModel>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
+    /// The disk of each node's extent, as [`Cluster`] has it.
+    pub disk_ids: Vec<Option<String>>,
     /// Warnings about all points.
     pub warnings: Vec<Warning>,
 }
@@ -46,8 +48,8 @@ pub fn document(
     interrupted: bool,
     args: &ResultArgs,
 ) -> Document {
-    let Subject { setting, air, flash, extent_bytes, warnings } = subject;
-    let mut cluster = Cluster { setting, air, flash, extent_bytes, points: Vec::new() };
+    let Subject { setting, air, flash, extent_bytes, disk_ids, warnings } = subject;
+    let mut cluster = Cluster { setting, air, flash, extent_bytes, disk_ids, points: Vec::new() };
     cluster.points = points
         .into_iter()
         .map(|(parameters, repetitions)| {

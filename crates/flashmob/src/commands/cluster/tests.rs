@@ -92,6 +92,7 @@ fn subject(flash: bool) -> Subject {
         air: None,
         flash: flash.then(|| figures::flash_model(&profile, 1 << 30, &points).unwrap()),
         extent_bytes: 1 << 30,
+        disk_ids: Vec::new(),
         warnings: Vec::new(),
     }
 }

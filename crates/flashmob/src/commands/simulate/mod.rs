@@ -89,6 +89,7 @@ fn subject(args: &SimulateArgs, sweep: &Sweep) -> anyhow::Result<Subject> {
         }),
         flash,
         extent_bytes: parts.extent,
+        disk_ids: Vec::new(),
         warnings: Vec::new(),
     })
 }

@@ -118,6 +118,7 @@ fn subject(
         air: None,
         flash: None,
         extent_bytes: facts.extent_bytes(),
+        disk_ids: facts.disk_ids(asked),
         warnings: Vec::new(),
     };
     if is_unsaid_no_io {
@@ -127,6 +128,8 @@ fn subject(
     let reads = sweep.points.iter().any(|point| point.read_percent > 0.0);
     let holes = facts.holes(asked).filter(|_| reads && lab.is_none());
     subject.warnings.extend(holes.map(|text| Warning::new(Code::NotAllocated, text)));
+    let shared = facts.shared_disks(asked);
+    subject.warnings.extend(shared.map(|text| Warning::new(Code::SharedDisk, text)));
     if let Some(socket) = lab {
         let status = lab::ask(socket, false)?;
         let extent_bytes = status.extent_bytes;

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use flashmob_core::gateway::{GatewayStatus, LinkPhase, NodeStatus};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{Bytes, Time};
+use flashmob_host::place;
+use flashmob_results::cluster::shared_disks;
 
 use crate::commands::cluster::Sweep;
-use flashmob_server::config::Config;
+use flashmob_server::config::{Config, NodeSource};
 use flashmob_server::gateway::{GatewayServer, Inside, Resident};
 
 /// Time limit for nodes to link.
@@ -59,6 +61,8 @@ pub fn nodes(config: &Config, wanted: &[u32]) -> anyhow::Result<Vec<u32>> {
 #[derive(Clone, Debug)]
 pub struct Facts {
     nodes: Vec<NodeStatus>,
+    /// The disks of the extents inside this process, which report no condition; `None` for all other nodes.
+    local_disk_ids: Vec<Option<String>>,
     size_bytes: u64,
 }
 
@@ -99,6 +103,36 @@ impl Facts {
         })
     }
 
+    /// The disk of the extent of each of the first `nodes` nodes; `None` if it is not known, or if the node does not wait for it.
+    /// Empty if none is known.
+    pub fn disk_ids(&self, nodes: usize) -> Vec<Option<String>> {
+        let extents = self.nodes.iter().zip(&self.local_disk_ids).take(nodes);
+        let ids: Vec<Option<String>> = extents
+            .map(|(node, local)| {
+                let told = node.condition.as_ref().and_then(|(condition, _)| condition.disk_id);
+                told.map(place::id_text).or_else(|| local.clone()).filter(|_| !node.modelled && !node.no_io)
+            })
+            .collect();
+        if ids.iter().any(Option::is_some) { ids } else { Vec::new() }
+    }
+
+    /// A doubt about rates of several of the first `nodes` nodes: that their extents share a disk.
+    pub fn shared_disks(&self, nodes: usize) -> Option<String> {
+        let groups = shared_disks(self.disk_ids(nodes).iter());
+        let named = groups.iter().map(|group| {
+            let numbers: Vec<String> = group.iter().map(ToString::to_string).collect();
+            format!("nodes {}", numbers.join(", "))
+        });
+        let named: Vec<String> = named.collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "extents share a disk: those of {}. Together they read no faster than that disk, so more of these nodes are not more flash; \
+                 give each node a disk of its own",
+                named.join("; those of ")
+            )
+        })
+    }
+
     /// Whether the first `nodes` nodes answer without I/O; an error if they differ, or if `said` and they do I/O.
     pub fn is_no_io(&self, nodes: usize, said: bool) -> anyhow::Result<bool> {
         let asked = &self.nodes[..nodes.min(self.nodes.len())];
@@ -130,9 +164,18 @@ impl Facts {
 
 /// Links with the nodes once and collects their facts; the first `asked` must answer. `None` if it was cancelled.
 pub fn learn(config: &Config, asked: usize, cancel: &AtomicBool) -> anyhow::Result<Option<Facts>> {
-    let mut learner = Learner { asked, cancel, until: Instant::now() + READY_TIMEOUT, linked: None, outcome: None };
+    let local_disk_ids = config.volumes[0].nodes.iter().map(|node| local_disk_id(&node.source)).collect();
+    let until = Instant::now() + READY_TIMEOUT;
+    let mut learner = Learner { asked, cancel, until, local_disk_ids, linked: None, outcome: None };
     GatewayServer::open_native(config)?.run_with(&mut learner)?;
     learner.outcome.transpose()
+}
+
+fn local_disk_id(source: &NodeSource) -> Option<String> {
+    match source {
+        NodeSource::Local { path, .. } => place::locate(path).place.disk_id,
+        NodeSource::Remote { .. } => None,
+    }
 }
 
 #[derive(Debug)]
@@ -140,6 +183,7 @@ struct Learner<'a> {
     asked: usize,
     cancel: &'a AtomicBool,
     until: Instant,
+    local_disk_ids: Vec<Option<String>>,
     /// Since when the nodes are linked.
     linked: Option<Instant>,
     outcome: Option<anyhow::Result<Facts>>,
@@ -160,9 +204,12 @@ impl Resident for Learner<'_> {
         match missing(&status, self.asked) {
             None if self.lacks_conditions(&status) => {}
             None => {
+                let local_disk_ids = std::mem::take(&mut self.local_disk_ids);
                 let volume = status.volumes.into_iter().next();
-                self.outcome = volume
-                    .map(|volume| Ok(Facts { size_bytes: volume.size_bytes.unwrap_or_default(), nodes: volume.nodes }));
+                self.outcome = volume.map(|volume| {
+                    let size_bytes = volume.size_bytes.unwrap_or_default();
+                    Ok(Facts { nodes: volume.nodes, local_disk_ids, size_bytes })
+                });
             }
             Some(why) if Instant::now() >= self.until => self.outcome = Some(Err(not_ready(&why))),
             Some(_) => {}
@@ -205,3 +252,7 @@ pub fn missing(status: &GatewayStatus, asked: usize) -> Option<String> {
 pub fn not_ready(why: &str) -> anyhow::Error {
     anyhow::anyhow!("the volume was not ready after {} s: {why}", READY_TIMEOUT.as_secs())
 }
+
+#[cfg(test)]
+#[path = "volume_tests.rs"]
+mod tests;

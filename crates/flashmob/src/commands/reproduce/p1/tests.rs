@@ -75,6 +75,7 @@ fn document(run: &Run) -> Document {
             air: None,
             flash: None,
             extent_bytes: 1,
+            disk_ids: Vec::new(),
             points,
         }),
         warnings: Vec::new(),
