@@ -24,7 +24,7 @@ fn found(id: &str, points: Vec<Point>) -> Result<Finding, String> {
     let claim = claim(id, vec![clustered(points)]);
     match claim.findings.into_iter().next() {
         Some(finding) => Ok(finding),
-        None => Err(claim.lacking[0].1.clone()),
+        None => Err(claim.lacking[0].1.what.clone()),
     }
 }
 
@@ -41,7 +41,7 @@ fn what_p1_saw_holds_and_has_the_papers_figures_beside_it() {
     let claims = report(vec![clustered(p1(as_in_p1))]).claims();
     assert_eq!(claims.iter().map(|c| c.id).collect::<Vec<_>>(), ["C4", "C5", "C6", "C7", "C8", "C9", "C22", "C23"]);
     let (disk, cluster): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| claim.id == "C23");
-    assert!(disk[0].lacking[0].1.starts_with("no rotating disk was measured"), "{:?}", disk[0].lacking);
+    assert!(disk[0].lacking[0].1.what.starts_with("no rotating disk was measured"), "{:?}", disk[0].lacking);
     for claim in cluster {
         assert_eq!(claim.findings.len(), 1, "{}: {:?}", claim.id, claim.lacking);
         assert_eq!(claim.findings[0].verdict, Holds, "{}: {}", claim.id, claim.findings[0].numbers);
@@ -83,7 +83,7 @@ fn nothing_can_be_said_without_the_nodes_limit() {
     unknown.flash = None;
     let claim = claim("C4", vec![document_of(unknown)]);
     assert!(claim.findings.is_empty());
-    assert_eq!(claim.lacking, [(0, "what one node's flash does alone is not known".to_string())]);
+    assert_eq!(claim.lacking, [(0, "what one node's flash does alone is not known".into())]);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn each_cluster_is_judged_for_itself() {
     let claim = claim("C4", vec![document("a", None, Vec::new()), good, bad, clustered(Vec::new())]);
     let verdicts: Vec<_> = claim.findings.iter().map(|f| (f.entries[0], f.verdict)).collect();
     assert_eq!(verdicts, [(1, Holds), (2, DoesNotHold)]);
-    assert_eq!(claim.lacking, [(3, "no reads were measured".to_string())]);
+    assert_eq!(claim.lacking, [(3, "no reads were measured".into())]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use flashmob_results::cluster::{Batch, Point};
 
+use super::node_limit::{self, Limit};
 use super::{Finding, Judged, Missing};
 use crate::entry::Entry;
 use crate::sweep::{self, Sweep, rate};
@@ -19,8 +20,59 @@ pub(super) const ONE: Batch = Batch::Fixed(1);
 pub(super) const TEN: Batch = Batch::Fixed(10);
 pub(super) const HUNDRED: Batch = Batch::Fixed(100);
 
+/// What measures a cluster of real devices.
+const MEASURE: &str = "flashmob bench cluster --config FILE --nodes 1,2,4,8 --links 1,2,4,8,16,32 --batch 1,10,100 --repeat 3 --save cluster.json";
+/// The same without I/O.
+const MEASURE_NO_IO: &str = "flashmob bench cluster --config FILE --no-io --links 1,2,4,8,16,32 --batch 1,10,100 --repeat 3 --save cluster.json";
+
+/// One cluster to judge, among all results.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub entries: &'a [Entry],
+    /// Its place among them.
+    pub at: usize,
+}
+
+impl<'a> Case<'a> {
+    /// Neither its air nor its nodes' flash is a model.
+    pub fn is_real(self) -> bool {
+        node_limit::is_real(&self.entries[self.at])
+    }
+
+    /// The nodes' own limit.
+    pub fn limit(self, sweep: &Sweep) -> Result<Limit<'a>, Missing> {
+        node_limit::of(self, sweep)
+    }
+
+    /// A claim about several nodes is about as many disks: an error if extents of the sweep's nodes share one.
+    pub fn disks_of_their_own(self, sweep: &Sweep) -> Result<(), Missing> {
+        let nodes = sweep.all_nodes().into_iter().max().unwrap_or(0);
+        let shared = self.entries[self.at].cluster().map_or_else(Vec::new, |cluster| cluster.shared_disks(nodes));
+        let groups = shared.iter().map(|group| {
+            let numbers: Vec<String> = group.iter().map(ToString::to_string).collect();
+            format!("nodes {}", words::list(&numbers))
+        });
+        match words::joined(groups) {
+            None => Ok(()),
+            Some(groups) => Err(format!(
+                "the extents of {groups} are on one disk and share its limit, so that this is not about {nodes} nodes' flash; give each node a disk of its own"
+            )
+            .into()),
+        }
+    }
+}
+
+/// Names what measures a real cluster, in place of a model, where something is missing.
+pub(super) fn name_measurement(entries: &[Entry], no_io: bool, judged: &mut Judged) {
+    for (at, missing) in judged.missing.iter_mut().filter(|(_, missing)| missing.command.is_none()) {
+        if entries.get(*at).is_some_and(node_limit::is_real) {
+            missing.command = Some(if no_io { MEASURE_NO_IO } else { MEASURE }.into());
+        }
+    }
+}
+
 /// Judges every sweep of reads of every cluster, with I/O or without.
-pub(super) fn each(entries: &[Entry], no_io: bool, of: fn(usize, &Sweep) -> Result<Finding, Missing>) -> Judged {
+pub(super) fn each(entries: &[Entry], no_io: bool, of: fn(Case, &Sweep) -> Result<Finding, Missing>) -> Judged {
     let nothing = if no_io { "reads without I/O were not measured" } else { "no reads were measured" };
     let mut judged = Judged::default();
     for (at, entry) in entries.iter().enumerate() {
@@ -28,22 +80,18 @@ pub(super) fn each(entries: &[Entry], no_io: bool, of: fn(usize, &Sweep) -> Resu
         let sweeps = sweep::sweeps(cluster).into_iter().filter(|s| s.no_io == no_io && s.reads_only());
         let results = sweeps.map(|mut sweep| {
             sweep.points.retain(|p| (1..=NODES_MAX).contains(&p.parameters.nodes));
-            (sweep.words(), of(at, &sweep))
+            (sweep.words(), of(Case { entries, at }, &sweep))
         });
         judged.add(at, results, nothing);
     }
+    name_measurement(entries, no_io, &mut judged);
     judged
-}
-
-/// The nodes' own limit.
-pub(super) fn limit(sweep: &Sweep) -> Result<f64, Missing> {
-    sweep.limit.ok_or_else(|| "what one node's flash does alone is not known".into())
 }
 
 /// The fastest over links with so many nodes.
 pub(super) fn best<'a>(sweep: &Sweep<'a>, nodes: u32, batch: Batch) -> Result<&'a Point, Missing> {
     let none = || format!("{} with {} was not measured", words::batch(batch), words::plural(u64::from(nodes), "node"));
-    sweep.best(nodes, batch).ok_or_else(none)
+    sweep.best(nodes, batch).ok_or_else(|| none().into())
 }
 
 /// Numbers of nodes from 1 to at least 2 with such batches.
@@ -53,7 +101,7 @@ pub(super) fn nodes_from_one(sweep: &Sweep, batch: Batch) -> Result<Vec<u32>, Mi
     if nodes.len() > 1 {
         Ok(nodes)
     } else {
-        Err(format!("{} with several nodes was not measured", words::batch(batch)))
+        Err(format!("{} with several nodes was not measured", words::batch(batch)).into())
     }
 }
 
@@ -66,6 +114,7 @@ pub(super) fn most_links<'a>(sweep: &Sweep<'a>, nodes: u32, batch: Batch, least:
             words::batch(batch),
             words::plural(u64::from(nodes), "node")
         )
+        .into()
     })
 }
 
@@ -74,7 +123,7 @@ pub(super) fn most_nodes(sweep: &Sweep, batches: &[Batch]) -> Result<u32, Missin
     let has = |nodes: &u32| batches.iter().all(|batch| sweep.best(*nodes, *batch).is_some());
     let names: Vec<String> = batches.iter().map(|batch| words::batch(*batch)).collect();
     let most = sweep.all_nodes().into_iter().rev().find(has);
-    most.ok_or_else(|| format!("{} were not all measured with equally many nodes", words::list(&names)))
+    most.ok_or_else(|| format!("{} were not all measured with equally many nodes", words::list(&names)).into())
 }
 
 /// `7,012/s`.

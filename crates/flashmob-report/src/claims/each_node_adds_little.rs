@@ -6,7 +6,9 @@
 
 use flashmob_results::cluster::Point;
 
-use super::clusters::{LINKS_MANY, NODES_MAX, ONE, best, most_links, nodes_from_one, per_second};
+use super::clusters::{
+    Case, LINKS_MANY, NODES_MAX, ONE, best, most_links, name_measurement, nodes_from_one, per_second,
+};
 use super::{Definition, Finding, Judged, Missing};
 use crate::entry::Entry;
 use crate::sweep::{Sweep, rate, sweeps};
@@ -36,20 +38,22 @@ fn judged(entries: &[Entry]) -> Judged {
         let (without, with): (Vec<Sweep>, Vec<Sweep>) = all.into_iter().partition(|sweep| sweep.no_io);
         let results = with.iter().map(|sweep| {
             let twin = without.iter().find(|other| other.block_bytes == sweep.block_bytes);
-            (sweep.words(), of_sweep(at, sweep, twin))
+            (sweep.words(), of_sweep(Case { entries, at }, sweep, twin))
         });
         judged.add(at, results, "no reads were measured");
     }
+    name_measurement(entries, false, &mut judged);
     // It is about the same figure as C5.
     super::several_nodes_stay_below::mark_fitted(entries, &mut judged);
     judged
 }
 
-fn of_sweep(entry: usize, sweep: &Sweep, without_io: Option<&Sweep>) -> Result<Finding, Missing> {
+fn of_sweep(case: Case, sweep: &Sweep, without_io: Option<&Sweep>) -> Result<Finding, Missing> {
+    case.disks_of_their_own(sweep)?;
     let nodes = nodes_from_one(sweep, ONE)?;
     let most = nodes[nodes.len() - 1];
     if most < NODES_MAX {
-        return Err(format!("k=1 was not measured with {NODES_MAX} nodes"));
+        return Err(format!("k=1 was not measured with {NODES_MAX} nodes").into());
     }
     let (first, last) = (best(sweep, 1, ONE)?, best(sweep, most, ONE)?);
     let added = (rate(last) - rate(first)) / f64::from(most - 1) / rate(first);
@@ -78,5 +82,5 @@ fn of_sweep(entry: usize, sweep: &Sweep, without_io: Option<&Sweep>) -> Result<F
         links / 2,
     );
     let points: Vec<&Point> = [first, last, many, half].into_iter().chain(idle).collect();
-    Ok(Finding::of_cluster(entry, holds, numbers, &points))
+    Ok(Finding::of_cluster(case.at, holds, numbers, &points))
 }

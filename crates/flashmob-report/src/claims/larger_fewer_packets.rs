@@ -6,7 +6,7 @@
 
 use flashmob_results::cluster::Point;
 
-use super::clusters::{HUNDRED, ONE, TEN, each, most_nodes};
+use super::clusters::{Case, HUNDRED, ONE, TEN, each, most_nodes};
 use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, frames_per_request};
 use crate::words;
@@ -43,7 +43,7 @@ impl Three<'_> {
     }
 }
 
-fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
+fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
     let nodes = most_nodes(sweep, &[ONE, TEN, HUNDRED])?;
     let mut threes: Vec<Three> = Vec::new();
     for p in sweep.over_links(nodes, ONE) {
@@ -69,7 +69,7 @@ fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
         }
     );
     let points: Vec<&Point> = threes.iter().flat_map(|t| t.points).collect();
-    Ok(Finding::of_cluster(entry, failing.is_empty(), numbers, &points))
+    Ok(Finding::of_cluster(case.at, failing.is_empty(), numbers, &points))
 }
 
 fn three<'a>(sweep: &Sweep<'a>, nodes: u32, links: u32) -> Option<Three<'a>> {

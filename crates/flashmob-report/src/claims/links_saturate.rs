@@ -5,7 +5,7 @@
 
 use flashmob_results::cluster::{Batch, Point};
 
-use super::clusters::{HUNDRED, TEN, each, most_nodes, per_second};
+use super::clusters::{Case, HUNDRED, TEN, each, most_nodes, per_second};
 use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
@@ -24,7 +24,8 @@ pub(super) const CLAIM: Definition = Definition {
     ..Definition::CLUSTER
 };
 
-fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
+fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
+    case.disks_of_their_own(sweep)?;
     let nodes = most_nodes(sweep, &[TEN, HUNDRED])?;
     let (mut holds, mut texts, mut used) = (true, Vec::new(), Vec::new());
     for (batch, links) in ENOUGH {
@@ -33,7 +34,7 @@ fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
         let at = points.iter().find(|p| p.parameters.links == links);
         let at = at.ok_or_else(|| missing(&format!("{links} links")))?;
         if points.iter().all(|p| p.parameters.links <= links) {
-            return Err(missing(&format!("more than {links} links")));
+            return Err(missing(&format!("more than {links} links")).into());
         }
         let most = points.iter().map(|p| rate(p)).fold(0.0, f64::max);
         let flat = |p: &&&Point| rate(p) >= most * (1.0 - WITHIN);
@@ -50,5 +51,5 @@ fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
         used.extend(points);
     }
     let numbers = format!("{}: {}", words::plural(u64::from(nodes), "node"), texts.join("; "));
-    Ok(Finding::of_cluster(entry, holds, numbers, &used))
+    Ok(Finding::of_cluster(case.at, holds, numbers, &used))
 }

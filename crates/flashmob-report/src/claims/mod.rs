@@ -18,10 +18,14 @@ mod flash_beats_disk;
 mod gap_after_last_write;
 mod larger_fewer_packets;
 mod links_saturate;
+mod missing;
 #[cfg(test)]
 mod network_tests;
 mod networks;
 mod no_gain_below_4_kib;
+mod node_limit;
+#[cfg(test)]
+mod node_limit_tests;
 mod on_phone;
 mod one_node_reaches_its_limit;
 mod order_matters;
@@ -55,6 +59,8 @@ use flashmob_results::disk::Point;
 use flashmob_results::net;
 use flashmob_results::trace::Run;
 use flashmob_results::warning::{Code, Warning};
+
+pub use missing::Missing;
 
 use crate::entry::{Entry, doubts};
 use crate::stats::rates;
@@ -137,7 +143,7 @@ pub struct Claim {
     /// Results of devices that have nothing on it, as positions among the entries.
     pub without: Vec<usize>,
     /// Results of clusters and networks that have too little on it, as positions among the entries, and what they lack.
-    pub lacking: Vec<(usize, String)>,
+    pub lacking: Vec<(usize, Missing)>,
 }
 
 impl Claim {
@@ -223,9 +229,6 @@ impl Definition {
         }
     }
 }
-
-/// Why a claim cannot be judged: what is missing, in words that end a sentence.
-type Missing = String;
 
 /// Findings, and for each result without one what is missing.
 #[derive(Default)]

@@ -25,7 +25,7 @@ fn found(id: &str, documents: Vec<Document>) -> Result<Finding, String> {
     assert!(claim.findings.len() <= 1, "{:?}", claim.findings);
     match claim.findings.into_iter().next() {
         Some(finding) => Ok(finding),
-        None => Err(claim.lacking[0].1.clone()),
+        None => Err(claim.lacking[0].1.what.clone()),
     }
 }
 
@@ -341,5 +341,5 @@ fn c26_wants_the_tuned_receiver_like_the_system_s_own() {
     assert_eq!(c26(&rtt(74.0)), DoesNotHold);
     let mut documents = p4_captures();
     documents.truncate(2);
-    assert!(claim("C26", documents).lacking[0].1.contains("the system's own"));
+    assert!(claim("C26", documents).lacking[0].1.what.contains("the system's own"));
 }

@@ -61,7 +61,7 @@ pub(super) fn high(rtt_ms: f64) -> Result<f64, Missing> {
     if rtt_ms >= RTT_HIGH_MS {
         Ok(rtt_ms)
     } else {
-        Err(format!("no round-trip time of {RTT_HIGH_MS} ms or more was measured"))
+        Err(format!("no round-trip time of {RTT_HIGH_MS} ms or more was measured").into())
     }
 }
 

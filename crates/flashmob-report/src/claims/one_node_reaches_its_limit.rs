@@ -3,7 +3,7 @@
 //! k = 1, one node, the most links of the sweep (P1: 32): at least 90 % of the node's own limit. P1's figure lies on the limit as far as one
 //! can read it; a tenth is what its lines wander by. At least 8 links: with fewer the claim is about something else.
 
-use super::clusters::{LINKS_MANY, ONE, each, limit, most_links, per_second};
+use super::clusters::{Case, LINKS_MANY, ONE, each, most_links, per_second};
 use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
@@ -21,16 +21,16 @@ pub(super) const CLAIM: Definition = Definition {
     ..Definition::CLUSTER
 };
 
-fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
-    let limit = limit(sweep)?;
+fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
+    let limit = case.limit(sweep)?;
     let point = most_links(sweep, 1, ONE, LINKS_MANY)?;
-    let part = rate(point) / limit;
+    let part = rate(point) / limit.requests_per_second;
     let numbers = format!(
         "{} with {}, {} of the {}/s that its flash does",
         per_second(point),
         words::plural(u64::from(point.parameters.links), "link"),
         words::percent(part),
-        words::number(limit)
+        words::number(limit.requests_per_second)
     );
-    Ok(Finding::of_cluster(entry, part >= PART_MIN, numbers, &[point]))
+    Ok(limit.beside(Finding::of_cluster(case.at, part >= PART_MIN, numbers, &[point])))
 }

@@ -56,9 +56,9 @@ fn judged(insert: &Insert) -> Result<Finding, Missing> {
         },
     );
     if !insert.entry.is_android() {
-        return Err(format!("it speaks of phones, and this is none; here {numbers}"));
+        return Err(format!("it speaks of phones, and this is none; here {numbers}").into());
     }
-    let Some(handover) = figures.handover else { return Err(numbers) };
+    let Some(handover) = figures.handover else { return Err(numbers.into()) };
     let holds = figures.short <= SHORT_MAX && figures.phases >= PHASES_MIN && handover >= HANDOVER_MIN;
     Ok(Finding::of_runs(&[insert.at], holds, numbers, &[insert.run]))
 }

@@ -6,7 +6,8 @@
 
 use flashmob_results::cluster::{Batch, Point};
 
-use super::clusters::{HUNDRED, NODES_MAX, TEN, best, each, limit, nodes_from_one, per_second};
+use super::clusters::{Case, HUNDRED, NODES_MAX, TEN, best, each, nodes_from_one, per_second};
+use super::node_limit::Limit;
 use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
@@ -31,15 +32,17 @@ struct Line<'a> {
     points: Vec<&'a Point>,
 }
 
-fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
-    let lines = [line(sweep, TEN)?, line(sweep, HUNDRED)?];
+fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
+    case.disks_of_their_own(sweep)?;
+    let limit = case.limit(sweep)?;
+    let lines = [line(sweep, TEN, &limit)?, line(sweep, HUNDRED, &limit)?];
     let points: Vec<&Point> = lines.iter().flat_map(|l| l.points.iter().copied()).collect();
     let numbers = format!("{}; {}", lines[0].words, lines[1].words);
-    Ok(Finding::of_cluster(entry, lines.iter().all(|l| l.holds), numbers, &points))
+    Ok(limit.beside(Finding::of_cluster(case.at, lines.iter().all(|l| l.holds), numbers, &points)))
 }
 
-fn line<'a>(sweep: &Sweep<'a>, batch: Batch) -> Result<Line<'a>, Missing> {
-    let limit = limit(sweep)?;
+fn line<'a>(sweep: &Sweep<'a>, batch: Batch, limit: &Limit) -> Result<Line<'a>, Missing> {
+    let limit = limit.requests_per_second;
     let nodes = nodes_from_one(sweep, batch)?;
     let eight = best(sweep, NODES_MAX, batch)?;
     let points: Vec<&Point> = nodes.iter().map(|n| best(sweep, *n, batch)).collect::<Result<_, _>>()?;

@@ -37,7 +37,7 @@ fn judged(ways: &[&RttSeries]) -> Result<Groups, Missing> {
     let has = |name: &str| ways.iter().any(|w| w.setting.congestion.as_deref() == Some(name));
     for name in ["reno", "cubic"] {
         if !has(name) {
-            return Err(format!("{name} was not measured over several round-trip times"));
+            return Err(format!("{name} was not measured over several round-trip times").into());
         }
     }
     let bare = |w: &&RttSeries| Setting { congestion: None, loss_percent: 0.0, ..w.setting.clone() };

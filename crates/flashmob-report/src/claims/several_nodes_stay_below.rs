@@ -7,7 +7,7 @@
 
 use flashmob_results::cluster::{Attachment, Point};
 
-use super::clusters::{LINKS_MANY, ONE, best, each, limit, most_links, nodes_from_one, per_second};
+use super::clusters::{Case, LINKS_MANY, ONE, best, each, most_links, nodes_from_one, per_second};
 use super::{Definition, Finding, Judged, Missing, Verdict};
 use crate::entry::Entry;
 use crate::sweep::{Sweep, rate};
@@ -57,13 +57,14 @@ pub(super) fn mark_fitted(entries: &[Entry], judged: &mut Judged) {
     }
 }
 
-fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
-    let limit = limit(sweep)?;
+fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
+    case.disks_of_their_own(sweep)?;
+    let limit = case.limit(sweep)?;
     let nodes = nodes_from_one(sweep, ONE)?;
     let points: Vec<&Point> = nodes.iter().map(|n| best(sweep, *n, ONE)).collect::<Result<_, _>>()?;
     let (first, last) = (points[0], points[points.len() - 1]);
     most_links(sweep, last.parameters.nodes, ONE, LINKS_MANY)?;
-    let part = |p: &Point| rate(p) / (limit * f64::from(p.parameters.nodes));
+    let part = |p: &Point| rate(p) / (limit.requests_per_second * f64::from(p.parameters.nodes));
     let mut falls: Vec<String> = Vec::new();
     let mut best_before = first;
     for point in points.iter().skip(1) {
@@ -91,5 +92,6 @@ fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
     };
     let fallen = if falls.is_empty() { String::new() } else { format!("; it falls {} nodes", words::list(&falls)) };
     let numbers = format!("{}; {} times as much as one node; {from}{fallen}", rates.join(", "), words::number(growth));
-    Ok(Finding::of_cluster(entry, falls.is_empty() && growth >= GROWTH_MIN && below, numbers, &points))
+    let holds = falls.is_empty() && growth >= GROWTH_MIN && below;
+    Ok(limit.beside(Finding::of_cluster(case.at, holds, numbers, &points)))
 }

@@ -6,7 +6,7 @@
 use flashmob_results::cluster::Point;
 use flashmob_results::disk::Spread;
 
-use super::clusters::{HUNDRED, ONE, TEN, best, each, most_nodes, per_second};
+use super::clusters::{Case, HUNDRED, ONE, TEN, best, each, most_nodes, per_second};
 use super::{Definition, Finding, Missing};
 use crate::sweep::{Sweep, rate};
 use crate::words;
@@ -24,7 +24,7 @@ pub(super) const CLAIM: Definition = Definition {
     ..Definition::CLUSTER
 };
 
-fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
+fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
     let nodes = most_nodes(sweep, &[ONE, TEN])?;
     let (one, ten) = (best(sweep, nodes, ONE)?, best(sweep, nodes, TEN)?);
     let times = rate(ten) / rate(one);
@@ -50,5 +50,5 @@ fn judged(entry: usize, sweep: &Sweep) -> Result<Finding, Missing> {
         words::number(times),
     );
     let points: Vec<&Point> = vec![one, ten];
-    Ok(Finding::of_cluster(entry, times >= TIMES_MIN, numbers, &points))
+    Ok(Finding::of_cluster(case.at, times >= TIMES_MIN, numbers, &points))
 }

@@ -117,7 +117,7 @@ fn c2_is_about_tablets() {
     let of = |document: Document| {
         let claims = report(vec![document]).claims();
         let c2 = claims.into_iter().find(|claim| claim.id == "C2").unwrap();
-        (c2.findings.len(), c2.lacking.iter().any(|(_, what)| what.contains("about tablets")))
+        (c2.findings.len(), c2.lacking.iter().any(|(_, missing)| missing.what.contains("about tablets")))
     };
     assert_eq!(of(document("pc", Some(false), points())), (0, true));
     assert_eq!(of(modelled("nexus7-emmc", points())), (1, false));

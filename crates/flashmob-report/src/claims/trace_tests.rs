@@ -22,7 +22,7 @@ fn of_document(id: &str, document: Document) -> Result<Finding, String> {
     let claim = claim(id, vec![document]);
     match claim.findings.into_iter().next() {
         Some(finding) => Ok(finding),
-        None => Err(claim.lacking[0].1.clone()),
+        None => Err(claim.lacking[0].1.what.clone()),
     }
 }
 
@@ -99,7 +99,7 @@ fn c18_compares_systems_of_several_results_and_leaves_other_hardware_apart() {
     let claim = claim("C18", vec![first, second, phone]);
     assert_eq!(claim.findings.len(), 1);
     assert_eq!((claim.findings[0].verdict, claim.findings[0].entries.clone()), (Holds, vec![0, 1]));
-    assert_eq!(claim.lacking, [(2, "one system alone was traced on this hardware".to_string())]);
+    assert_eq!(claim.lacking, [(2, "one system alone was traced on this hardware".into())]);
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(super) fn each_hardware(entries: &[Entry], of: fn(&[Insert]) -> Result<Findi
     }
     let is_told = |at: &usize| all.iter().any(|insert| insert.at == *at);
     let silent = (0..entries.len()).filter(|at| entries[*at].trace().is_some() && !is_told(at));
-    judged.missing.extend(silent.map(|at| (at, nothing())));
+    judged.missing.extend(silent.map(|at| (at, nothing().into())));
     judged
 }
 
@@ -89,7 +89,7 @@ fn same_system(a: &Insert, b: &Insert) -> bool {
     of(a) == of(b)
 }
 
-fn nothing() -> Missing {
+fn nothing() -> String {
     format!("no {INSERTS_MIN} INSERTs or more were traced with journal mode DELETE and synchronous FULL")
 }
 

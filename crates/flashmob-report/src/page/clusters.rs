@@ -1,5 +1,7 @@
 //! Clusters: side by side, and every point of each.
 
+use std::collections::BTreeSet;
+
 use flashmob_results::cluster::{Attachment, Cluster, Point, Setting};
 use flashmob_results::disk::Spread;
 use maud::{Markup, html};
@@ -10,7 +12,7 @@ use crate::{sweep, words};
 
 type Row = (&'static str, fn(&Entry, &Cluster) -> Option<String>);
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 13] = [
     ("What was real", |_, c| Some(setting(c.setting).into())),
     ("Air", |_, c| c.air.as_ref().map(|air| format!("modelled, {}: {}", air.profile, air.description))),
     ("Gateway", |_, c| c.air.as_ref().map(|air| attached(air.gateway).into())),
@@ -25,6 +27,7 @@ const ROWS: [Row; 12] = [
         words::joined(limits)
     }),
     ("Extent of each node", |_, c| Some(words::bytes(c.extent_bytes))),
+    ("Disks of the extents", |_, c| disks(c)),
     ("Ran on", |e, _| host(e)),
     ("Processors", |e, _| Some(e.document.device.cpus.to_string())),
     ("Most requests/s", |_, c| {
@@ -38,6 +41,14 @@ const ROWS: [Row; 12] = [
     }),
     ("Warnings", |e, _| Some((e.document.warnings.len() + e.point_warnings().len()).to_string())),
 ];
+
+/// How many disks the nodes' extents are on: `1 disk for the extents of 8 nodes`.
+fn disks(cluster: &Cluster) -> Option<String> {
+    let known: Vec<&String> = cluster.disk_ids.iter().flatten().collect();
+    let different: BTreeSet<&String> = known.iter().copied().collect();
+    let disks = words::plural(different.len() as u64, "disk");
+    (!known.is_empty()).then(|| format!("{disks} for the extents of {}", words::plural(known.len() as u64, "node")))
+}
 
 /// The real parts of the setting in words.
 pub fn setting(setting: Setting) -> &'static str {

@@ -28,6 +28,8 @@ Examples:
         also every repetition as a row, for a spreadsheet or for statistics
   flashmob report lab.json simulated.json --csv .
         clusters side by side; their rows go to clusters.csv, those of devices to results.csv, those of networks to networks.csv
+  flashmob report cluster.json device.json
+        a real cluster, judged by the measured limit of a node's disk: claims C4 to C6
   flashmob report net.json small.json tenfold.json
         a network, and captures with a small and a tenfold receive maximum (by their labels): claims C14 to C17, C24, C25
   flashmob report ext4.json f2fs.json
@@ -42,6 +44,7 @@ Measurements for the claims:
   flashmob bench disk FILE --preset p3-order      sort, shuffle, rand (C11)
   flashmob bench disk FILE --preset p3-scheduler  I/O schedulers (C12)
   flashmob reproduce p1                           a cluster over nodes, links and batches (C4 to C9, C22)
+  flashmob bench cluster --config FILE            a real one; with 'bench disk' of a node's disk, whose limit C4 to C6 need
   flashmob reproduce p4                           a path over round-trip times, with and without loss, and its packets (C14 to C17, C24 to C26)
   flashmob bench net --connect HOST               the network between two devices; a single path decides none of the claims
 

@@ -38,7 +38,7 @@ pub fn lines<'a>(claims: &'a [Claim], names: &[String]) -> Vec<Line<'a>> {
 }
 
 fn line<'a>(claim: &'a Claim, names: &[String]) -> Line<'a> {
-    let missing = claim.lacking.first().map_or("not measured", |(_, what)| what.as_str());
+    let missing = claim.lacking.first().map_or("not measured", |(_, missing)| missing.what.as_str());
     let several = claim.findings.windows(2).any(|two| two[0].entries != two[1].entries);
     let numbers = claim.findings.iter().map(|f| {
         let name = f.entries.first().filter(|_| several && f.entries.len() == 1).and_then(|at| names.get(*at));
