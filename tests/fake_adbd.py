@@ -208,7 +208,11 @@ def user(about):
     uid = about.get("uid")
     with open("/proc/self/uid_map") as file:
         has_others = int(file.read().split()[2]) > 1
-    return {"user": uid, "group": uid, "extra_groups": []} if uid and has_others and os.geteuid() == 0 else {}
+    if not uid or not has_others or os.geteuid() != 0:
+        return {}
+    other = {"user": uid, "group": uid, "extra_groups": []}
+    # A temporary folder may be below one that is its owner's alone.
+    return other if subprocess.run(["test", "-x", FOLDER], **other).returncode == 0 else {}
 
 
 def give(path):

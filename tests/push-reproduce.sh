@@ -24,10 +24,10 @@ REPRODUCE=(env TMPDIR="$DIR/tmp" "$FLASHMOB" push --binary "$BINARY" reproduce)
 adb start-server >/dev/null 2>&1
 about phone model '"Pixel 3a"' uid 2000
 plug_in phone
-refused 'nothing to measure without a way by Wi-Fi' 'nothing to measure: P4: the device has no address on Wi-Fi' "$DIR/push" reproduce --papers p4
+refused 'nothing to measure without a way by Wi-Fi' 'nothing to measure: P4: the device has no address on Wi-Fi' "$DIR/push" reproduce --papers p4 -o "$DIR/none.html"
 about phone free_kib 2000000
 refused 'too little space there' 'not enough space: 1.91 GiB are free.*give --scale 0\.1' "$DIR/push" reproduce -o "$DIR/none.html"
-about phone free_kib null
+about phone free_kib 100000000
 refused 'a page that cannot be written' 'does not exist; create it' "$DIR/push" reproduce -o "$DIR/nosuch/page.html"
 refused 'a paper that is not about one device' 'p1, p3, p4, p5' "$DIR/push" reproduce --papers p2
 

@@ -64,8 +64,9 @@ refused 'a node that cannot start' 'extent.* size|--size' "$DIR/push" node --siz
 check 'a benchmark' push bench disk --block-size 4k --size 1MiB --requests 200 --repeat 1 --save "$DIR/tablet.json"
 check 'its results are here' jq -e '.format == "flashmob-results" or (.measurements | length) > 0 or .device' "$DIR/tablet.json"
 check 'a report of them' "$FLASHMOB" report "$DIR/tablet.json" -o "$DIR/report.html"
-start bench "$FLASHMOB" push --binary "$BINARY" bench disk --block-size 4k --size 1MiB --time 60 --save "$DIR/cut.json"
-wait_for 20 'the benchmark there' test -s "$(there tablet)/flashmob.d/run.pid"
+start bench "$FLASHMOB" push --binary "$BINARY" bench disk --block-size 4k --size 1MiB --time 60 --output ndjson --save "$DIR/cut.json"
+# Told to begin, it has a file and handles signals.
+wait_for 60 'the benchmark there' test -s "$DIR/bench.out"
 stop bench INT
 [ "$STATUS" -eq 130 ] || fail "a benchmark that was stopped ended with $STATUS"
 pass 'Ctrl-C ends a benchmark there'

@@ -3,6 +3,8 @@
 # Sourced after lib.sh by tests of `flashmob push`. The program on the devices is this machine's, as on an emulator, unless PUSH_BINARY names another:
 # 'arm=PATH' or 'aarch64=PATH', which runs under qemu-user.
 # shellcheck shell=bash
+# Devices have users of their own, who look into the folders made here.
+umask 022
 . "$TESTS/termux/runner.sh"
 need adb jq strip "$PYTHON"
 if [ -z "${PUSH_BINARY:-}" ]; then

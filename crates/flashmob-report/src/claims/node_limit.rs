@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use flashmob_results::cluster::Setting;
+use flashmob_results::cluster::{self, Setting};
 use flashmob_results::disk::Point;
 use flashmob_results::warning::Code;
 
@@ -15,7 +15,7 @@ use super::clusters::Case;
 use super::{Finding, Missing, REPETITIONS_MIN, rate, rates};
 use crate::entry::{self, Entry, Medium, doubts};
 use crate::groups::grouped;
-use crate::sweep::Sweep;
+use crate::sweep::{self, Sweep};
 use crate::words;
 
 /// Threads that a node reads with unless it is told another number, and up to which C2 sees flash grow.
@@ -24,6 +24,8 @@ const THREADS_MIN: u32 = 4;
 const PAGE_BYTES: u64 = 4_096;
 /// Measured disks of several nodes may differ by this factor and count as equal: C4's tenth.
 const EQUAL_WITHIN: f64 = 1.10;
+/// A cluster that does more than this times what its disks do is answered from memory: sorting alone gains a fifth.
+const PAST_MAX: f64 = 1.5;
 
 /// Requests per second of one node's flash alone, and where that is known from.
 pub(super) struct Limit<'a> {
@@ -178,6 +180,24 @@ fn hardware(entry: &Entry) -> [Option<String>; 4] {
 }
 
 impl Limit<'_> {
+    /// Fails if nodes answered faster than their disks can: from memory, so that what their flash does was not asked. Of a model the sweep
+    /// itself says what it did.
+    pub fn reached_disks(&self, points: &[&cluster::Point]) -> Result<(), Missing> {
+        let nodes_limit = |p: &cluster::Point| self.requests_per_second * f64::from(p.parameters.nodes);
+        let past = |p: &&&cluster::Point| sweep::rate(p) > PAST_MAX * nodes_limit(p);
+        let Some(point) = points.iter().find(past).filter(|_| self.measured.is_some()) else { return Ok(()) };
+        Err(Missing {
+            what: format!(
+                "with {} it did {}/s where their disks do {}/s: it was answered from memory",
+                words::plural(u64::from(point.parameters.nodes), "node"),
+                words::number(sweep::rate(point)),
+                words::number(nodes_limit(point)),
+            ),
+            command: None,
+            measured_on: " with nodes that were started with --direct, or over a volume much larger than their memory",
+        })
+    }
+
     /// A finding that rests on this limit as well: it names the measurement, has its doubts, and needs its repetitions.
     pub fn beside(&self, finding: Finding) -> Finding {
         let Some(Measured { at, point, whose, in_place_of }) = &self.measured else { return finding };

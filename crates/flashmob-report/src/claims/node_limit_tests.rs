@@ -137,7 +137,7 @@ fn a_disk_of_no_node_is_not_taken_and_one_of_which_nothing_is_said_is_named_so()
         );
     }
     // The rotating disk of C1 and C23 is no node's, unless it is.
-    let pc = |id| on_disk(id, document("pc", Some(true), vec![steady(random(1, 4), 100.0)]));
+    let pc = |id| on_disk(id, document("pc", Some(true), vec![steady(random(1, 4), 2_000.0)]));
     assert!(of(Vec::new(), vec![pc(None)]).is_err());
     assert_eq!(of(Vec::new(), vec![pc(None), tablet(None, LIMIT)]).unwrap().entries, [0, 2]);
     assert!(of(own_disks(1), vec![pc(Some("disk-1"))]).unwrap().numbers.contains("on the disk of node 1"));
@@ -262,4 +262,15 @@ fn claims_about_several_nodes_are_not_judged_where_extents_share_a_disk() {
     assert_eq!(of(&unknown, "C6"), Ok(Holds), "where nothing is known nothing is said");
     let html = report(vec![real(p1(as_in_p1), vec![Some("disk-1".into()); 8])]).html().unwrap();
     assert!(html.contains("1 disk for the extents of 8 nodes"), "in the table of clusters");
+}
+
+#[test]
+fn a_cluster_that_is_faster_than_its_disks_was_answered_from_memory() {
+    for (part, expected) in [(1.49, true), (1.5, true), (1.51, false)] {
+        let documents = vec![real(one(part * LIMIT), own_disks(1)), tablet(Some("disk-1"), LIMIT)];
+        assert_eq!(verdict("C4", documents).is_ok(), expected, "{part}");
+    }
+    let missing = found("C4", vec![real(one(2.0 * LIMIT), own_disks(1)), tablet(Some("disk-1"), LIMIT)]).unwrap_err();
+    assert_eq!(missing.what, "with 1 node it did 4,200/s where their disks do 2,100/s: it was answered from memory");
+    assert!(missing.measured_on.contains("--direct"));
 }

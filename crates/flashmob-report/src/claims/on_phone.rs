@@ -22,7 +22,7 @@ pub(super) const P3_AS_ROOT: &str = over_adb!(
     "`adb root`, then `flashmob push reproduce --papers p3`: setting schedulers and reading the kernel's events need root"
 );
 /// A cluster of tablets.
-pub(super) const TABLETS: &str = "on each of eight `flashmob node --data FILE --size 10GB --order arrival`, and on one more in the same Wi-Fi, as gateway, `flashmob bench cluster --config FILE --nodes 1,2,4,8 --links 1,2,4,8,16,32 --batch 1,10,100 --repeat 3`, over a volume that was written in full before; without I/O both with `--no-io`";
+pub(super) const TABLETS: &str = "on each of eight `flashmob node --data FILE --size 10GB --order arrival --direct`, and on one more in the same Wi-Fi, as gateway, `flashmob bench cluster --config FILE --nodes 1,2,4,8 --links 1,2,4,8,16,32 --batch 1,10,100 --repeat 3`, over a volume that was written in full before; without I/O both with `--no-io`";
 /// A phone's own TCP.
 pub(super) const TCP: &str = over_adb!(
     "`flashmob push reproduce --papers p4` measures its TCP and UDP both ways over its Wi-Fi, and `flashmob push run -- doctor` shows its receive buffers; the claim itself needs delay, loss or buffers that only the lab varies"

@@ -24,6 +24,7 @@ pub(super) const CLAIM: Definition = Definition {
 fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
     let limit = case.limit(sweep)?;
     let point = most_links(sweep, 1, ONE, LINKS_MANY)?;
+    limit.reached_disks(&[point])?;
     let part = rate(point) / limit.requests_per_second;
     let numbers = format!(
         "{} with {}, {} of the {}/s that its flash does",

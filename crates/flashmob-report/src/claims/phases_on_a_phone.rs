@@ -28,7 +28,8 @@ pub(super) const CLAIM: Definition = Definition {
     short: "Dense and sparse phases on a phone",
     criterion: "Android, journal mode DELETE, synchronous FULL: the median insert takes half of the time from insert to insert or less; the busiest tenth of equal windows (20 inserts on average) has three times the inserts of the quietest or more; hand-over takes a quarter of the inserts' time or more.",
     paper: "a timeline of many inserts (no figures in the text)",
-    measured_on: " as root, on a phone",
+    command: "flashmob push reproduce --papers p5",
+    measured_on: " after `adb root`",
     on_phone: on_phone::P5_AS_ROOT,
     judge: |entries| each(entries, judged),
     ..Definition::TRACE

@@ -42,10 +42,11 @@ fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
 }
 
 fn line<'a>(sweep: &Sweep<'a>, batch: Batch, limit: &Limit) -> Result<Line<'a>, Missing> {
-    let limit = limit.requests_per_second;
     let nodes = nodes_from_one(sweep, batch)?;
     let eight = best(sweep, NODES_MAX, batch)?;
     let points: Vec<&Point> = nodes.iter().map(|n| best(sweep, *n, batch)).collect::<Result<_, _>>()?;
+    limit.reached_disks(&points)?;
+    let limit = limit.requests_per_second;
     let one = points[0];
     let proportion = |p: &Point| rate(p) / (rate(one) * f64::from(p.parameters.nodes));
     let part = rate(eight) / (limit * f64::from(NODES_MAX));

@@ -62,6 +62,7 @@ fn judged(case: Case, sweep: &Sweep) -> Result<Finding, Missing> {
     let limit = case.limit(sweep)?;
     let nodes = nodes_from_one(sweep, ONE)?;
     let points: Vec<&Point> = nodes.iter().map(|n| best(sweep, *n, ONE)).collect::<Result<_, _>>()?;
+    limit.reached_disks(&points)?;
     let (first, last) = (points[0], points[points.len() - 1]);
     most_links(sweep, last.parameters.nodes, ONE, LINKS_MANY)?;
     let part = |p: &Point| rate(p) / (limit.requests_per_second * f64::from(p.parameters.nodes));

@@ -108,17 +108,16 @@ fn program_of(session: &Session) -> String {
 /// Waits for adb's end, and forwards Ctrl-C; `pid`: the file with the program's process id, as a shell word.
 fn see_to_its_end(session: &Session, child: &mut Child, pid: &str, tick: &dyn Fn()) -> anyhow::Result<()> {
     let mut deadline: Option<Instant> = None;
+    let mut is_told = false;
     while child.try_wait()?.is_none() {
-        match deadline {
-            None if session.stopping() => {
-                deadline = Some(Instant::now() + END_TIMEOUT);
-                session.try_shell(&format!("kill -TERM $(cat {pid})"))?;
-            }
-            Some(at) if Instant::now() >= at => {
-                session.try_shell(&format!("kill -KILL $(cat {pid})"))?;
-                let _ = child.kill();
-            }
-            _ => {}
+        if session.stopping() && !is_told {
+            deadline.get_or_insert_with(|| Instant::now() + END_TIMEOUT);
+            // Again if the program has no process id yet.
+            is_told = session.try_shell(&format!("kill -TERM $(cat {pid})"))?.status == 0;
+        }
+        if deadline.is_some_and(|at| Instant::now() >= at) {
+            session.try_shell(&format!("kill -KILL $(cat {pid})"))?;
+            let _ = child.kill();
         }
         tick();
         std::thread::sleep(LOOK_AGAIN);

@@ -71,7 +71,8 @@ Examples:
         beside a PC's disk: flashmob bench disk FILE --preset p1 --save pc.json
 
 Exit status: 0 measured, whatever the claims' verdicts; 130 stopped early; 1 error, see stderr (if the device
-disconnects, the page shows what was measured until then); 2 wrong arguments.")]
+disconnects, or one paper cannot be measured, the page shows the rest); 2 wrong arguments. Ctrl-C ends the
+measurement and removes its files; a second one leaves them, and 'flashmob push stop' removes them.")]
 pub struct PushReproduce {
     /// Papers to repeat: p1, p3, p4, p5 [default: all].
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', hide_possible_values = true)]
@@ -167,11 +168,15 @@ pub fn run(session: &Session, args: &PushReproduce) -> anyhow::Result<ExitCode> 
     for paper in &papers {
         parts.push(part(*paper, args.outputs.save.as_deref())?);
     }
-    clean(session)?;
     session.shell(&format!("mkdir -p {}", quoted(&setup.folder)))?;
     let measured = measure(session, &setup, &steps, &mut parts);
-    // A device that is gone keeps its files until the next time, or until 'push stop'.
-    let _ = clean(session);
+    if let Err(error) = clean(session) {
+        log::warn!(
+            "{}: files may be left in {}: {error:#}; remove them with: flashmob push stop",
+            session.name(),
+            setup.folder
+        );
+    }
     let failure = measured?;
     tell(session, args, &setup, parts, left_out, failure)
 }
@@ -181,7 +186,7 @@ pub fn clean(session: &Session) -> anyhow::Result<()> {
     session.shell(&format!("rm -rf {}", quoted(&session.kept(FOLDER)))).map(drop)
 }
 
-/// Fails if the device has not enough space, or is busy with another program of ours.
+/// Fails if the device has not enough space, or is busy with another program of ours. Removes what an earlier measurement left.
 fn check_device(session: &Session, papers: &[Paper], scale: f64) -> anyhow::Result<()> {
     if let Some(process) = program::running(session)? {
         bail!(
@@ -189,7 +194,16 @@ fn check_device(session: &Session, papers: &[Paper], scale: f64) -> anyhow::Resu
             session.name()
         );
     }
-    let Some(free_bytes) = session.properties.free_bytes else { return Ok(()) };
+    if session.properties.node_runs {
+        bail!(
+            "{}: a node runs there, and would read the flash that is measured; stop it with: flashmob push stop",
+            session.name()
+        );
+    }
+    // What an earlier measurement left behind, when its device was unplugged, is no lack of space.
+    let had_files = session.try_shell(&format!("[ -e {} ]", quoted(&session.kept(FOLDER))))?.status == 0;
+    clean(session)?;
+    let Some(free_bytes) = session.properties.free_bytes.filter(|_| !had_files) else { return Ok(()) };
     let needs = |scale| plan::space_bytes(papers, scale) + SPARE_BYTES;
     if needs(scale) > free_bytes {
         let smaller = SCALES.iter().find(|smaller| **smaller < scale && needs(**smaller) <= free_bytes);
@@ -283,6 +297,9 @@ fn on_device(
 ) -> anyhow::Result<Option<Document>> {
     let (there, here) = (format!("{folder}/result.json"), scratch.join("result.json"));
     session.shell(&format!("rm -f {}", quoted(&there)))?;
+    if session.stopping() {
+        return Ok(None);
+    }
     let arguments = [arguments, &["--save".to_string(), there.clone()]].concat();
     let ended = program::run_quietly(session, &arguments, tick)?;
     let what = runs::Run::words(step);
@@ -373,7 +390,8 @@ fn tell(
         results,
     })?;
     match failure {
-        Some(error) if is_lost => Err(error),
+        // The page is written, but a paper is missing on it.
+        Some(error) if is_lost || !interrupted => Err(error),
         _ => Ok(status),
     }
 }
