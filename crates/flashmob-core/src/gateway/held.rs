@@ -32,7 +32,7 @@ const OTHERS_LIVE: &str = "the welcome is from another start of the device than 
 /// Why it is dropped in the end.
 const NO_ANSWER: &str = "it did not answer a probe after its welcome";
 /// Why a welcome is refused while one of another start is held.
-const IN_QUESTION: &str = "it is being probed which start of the device lives, and the welcome is from another one";
+const IN_QUESTION: &str = "the welcome is from another start of the device than the one that is being probed";
 
 impl Gateway {
     /// Whether a welcome comes from another start of the node than its ready links lead to. With links to both, reads could miss what was
@@ -57,8 +57,9 @@ impl Gateway {
         links.find_map(|link| link.held.as_ref()).map(|held| held.welcome.boot_id)
     }
 
-    /// Refuses a welcome for now if one of another start is held. Those of the start of the ready links are never refused.
-    pub(super) fn is_refused_for_held(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> bool {
+    /// Refuses a welcome for now if one of another start is held; returns whether it did. Those of the start of the ready links are never
+    /// refused.
+    pub(super) fn refuse_third_start(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> bool {
         let node = self.links[id].node;
         let is_other = self.held_boot_id(node).is_some_and(|held| held != welcome.boot_id);
         let is_refused = is_other && (self.nodes[node].links_up == 0 || self.is_of_another_start(id, welcome));

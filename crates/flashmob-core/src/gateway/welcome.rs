@@ -14,7 +14,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 impl Gateway {
     /// The node accepts the link. Everything that was sent on this link before is over.
     pub(super) fn welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
-        if self.is_refused_for_held(now, id, welcome) {
+        if self.refuse_third_start(now, id, welcome) {
             return;
         }
         if self.is_of_another_start(id, welcome) {
