@@ -6,7 +6,8 @@ use flashmob_results::disk::Spread;
 
 use super::super::threads::spread_evenly;
 use super::{
-    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, fixed, line, named, of_fixed,
+    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, line, named, of_each_batch,
+    of_fixed,
 };
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
@@ -20,16 +21,12 @@ const LINES_MAX: usize = 10;
 
 /// The figures 7 to 9 the other way round: a line for each number of nodes.
 pub(super) fn over_links(entries: &[Entry]) -> Section {
-    let mut drawings = Vec::new();
-    for (name, sweep) in named(entries, false) {
-        drawings.extend(fixed(&sweep).into_iter().map(|batch| of_batch(&name, &sweep, batch)));
-    }
     let axis =
         Axis { y_title: "requests/s", x_title: "links to each node", legend: "nodes", may_be_logarithmic: false };
     Section {
         heading: "Requests per second over links",
         words: "The same points over the links to each node: where more of them stop to help.",
-        figures: drawn(drawings, &axis),
+        figures: drawn(of_each_batch(entries, of_batch), &axis),
         command: COMMAND,
     }
 }

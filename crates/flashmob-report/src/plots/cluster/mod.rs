@@ -54,6 +54,15 @@ fn fixed(sweep: &Sweep) -> Vec<Batch> {
     sweep.batches().into_iter().filter(|batch| *batch != Batch::Auto).collect()
 }
 
+/// A drawing of each of P1's batches in each sweep with I/O.
+fn of_each_batch(entries: &[Entry], of_batch: impl Fn(&str, &Sweep, Batch) -> Drawing) -> Vec<Drawing> {
+    let mut drawings = Vec::new();
+    for (name, sweep) in named(entries, false) {
+        drawings.extend(fixed(&sweep).into_iter().map(|batch| of_batch(&name, &sweep, batch)));
+    }
+    drawings
+}
+
 /// The texts of a drawing of requests/s with this batch, over nodes or links; its lines, limits and ticks are the caller's.
 fn of_fixed(name: &str, sweep: &Sweep, batch: Batch, over: &str) -> Drawing {
     let dashed = match sweep.limit {

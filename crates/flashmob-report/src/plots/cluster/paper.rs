@@ -7,7 +7,8 @@ use flashmob_results::disk::Spread;
 use super::super::Figures;
 use super::super::threads::spread_evenly;
 use super::{
-    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, fixed, line, named, of_fixed,
+    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, fixed, line, named,
+    of_each_batch, of_fixed,
 };
 use crate::entry::Entry;
 use crate::sweep::Sweep;
@@ -18,15 +19,11 @@ const LINES_MAX: usize = 8;
 
 /// Figures 7 to 9: one for each k.
 pub(super) fn rates(entries: &[Entry]) -> Section {
-    let mut drawings = Vec::new();
-    for (name, sweep) in named(entries, false) {
-        drawings.extend(fixed(&sweep).into_iter().map(|batch| of_batch(&name, &sweep, batch)));
-    }
     let axis = Axis { y_title: "requests/s", x_title: "nodes", legend: "links", may_be_logarithmic: false };
     Section {
         heading: "Requests per second over nodes",
         words: "P1, figures 7 to 9: with one request in each packet several nodes stay below what their flash does; with ten or a hundred they reach it.",
-        figures: drawn(drawings, &axis),
+        figures: drawn(of_each_batch(entries, of_batch), &axis),
         command: COMMAND,
     }
 }
