@@ -11,6 +11,7 @@ pub mod buffers;
 pub mod checksum;
 pub mod clocks;
 pub mod condition;
+pub mod copies;
 pub mod counters;
 pub mod device_model;
 pub mod elevator;

@@ -1,0 +1,330 @@
+//! The map in memory.
+
+use super::load::Loader;
+use super::placement::{PlacementError, place};
+use super::tally::{MapCounts, Tally};
+use super::{MapError, PLACES_MAX, Record};
+
+/// The place of one copy of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The member that has it.
+    pub member: u16,
+    /// Where in the member's extent: it begins at byte `slot * chunk_bytes`.
+    pub slot: u32,
+}
+
+/// What is known about the copies of a chunk. Bit `i` of a mask is copy `i`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Changes may be under way or unsynced: the copies may differ.
+    pub is_open: bool,
+    /// The copies that lack something. Never all of them.
+    pub behind: u8,
+    /// The copies whose device restarted while the chunk was open.
+    pub doubtful: u8,
+}
+
+/// An extent that holds copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The identity of the extent.
+    pub extent_id: [u8; 16],
+    /// The last known start of the device's operating system.
+    pub boot_id: Option<[u8; 16]>,
+    /// Size of the extent, in bytes.
+    pub size_bytes: u64,
+    /// Members of one domain may fail together: 1 to [`DOMAIN_BYTES_MAX`](super::DOMAIN_BYTES_MAX) bytes.
+    pub domain: String,
+}
+
+/// Members, places and marks of a volume with copies, after some number of records. Every chunk has its places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapImage {
+    pub(super) map_id: [u8; 16],
+    pub(super) chunk_bytes: u64,
+    pub(super) copies: usize,
+    pub(super) version: u64,
+    epoch: u64,
+    nonce: u64,
+    losses: u64,
+    pub(super) members: Vec<Member>,
+    /// All places of chunk 0, then those of chunk 1, and so on.
+    pub(super) places: Vec<Place>,
+    /// Of each chunk.
+    marks: Vec<Marks>,
+    tally: Tally,
+}
+
+impl MapImage {
+    /// The map of a new volume: as many chunks as the members have room for, all settled and current. No change is
+    /// counted yet.
+    pub fn new(
+        map_id: [u8; 16],
+        chunk_bytes: u64,
+        copies: usize,
+        members: Vec<Member>,
+    ) -> Result<MapImage, PlacementError> {
+        let places = place(chunk_bytes, copies, &members)?;
+        let mut image = MapImage::empty(map_id, chunk_bytes, copies, 0);
+        (image.members, image.places) = (members, places);
+        image.settle_all();
+        Ok(image)
+    }
+
+    /// The image that [`MapImage::snapshot`] made these records of.
+    pub fn from_records(records: &[Record]) -> Result<MapImage, MapError> {
+        let mut loader = Loader::default();
+        records.iter().try_for_each(|record| loader.add(record))?;
+        loader.finish()
+    }
+
+    /// Without members and chunks, for those who fill it.
+    pub(super) fn empty(map_id: [u8; 16], chunk_bytes: u64, copies: usize, version: u64) -> MapImage {
+        let (members, places, marks) = (Vec::new(), Vec::new(), Vec::new());
+        let (epoch, nonce, losses, tally) = (0, 0, 0, Tally::default());
+        MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, members, places, marks, tally }
+    }
+
+    /// Gives each chunk that has places its first marks.
+    pub(super) fn settle_all(&mut self) {
+        let chunks = self.places.len() / self.copies.max(1);
+        self.marks = vec![Marks::default(); chunks];
+        self.tally = Tally::default();
+        // At most CHUNKS_MAX.
+        self.tally.count(Marks::default(), self.copies, chunks as u32);
+    }
+
+    /// Identity of the map.
+    #[must_use]
+    pub fn map_id(&self) -> [u8; 16] {
+        self.map_id
+    }
+
+    /// Number of the gateway's start that is in charge; 0 before the first.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The nonce of that start.
+    #[must_use]
+    pub fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// How many records were applied since the map was made. It is the number of the last one, and grows for ever.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// How many losses of acknowledged changes there were.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// Size of a chunk, in bytes.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// Copies of each chunk.
+    #[must_use]
+    pub fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// How many chunks there are.
+    #[must_use]
+    pub fn chunks(&self) -> u32 {
+        // At most CHUNKS_MAX.
+        self.marks.len() as u32
+    }
+
+    /// Size of the volume, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        u64::from(self.chunks()) * self.chunk_bytes
+    }
+
+    /// The members, by their numbers.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The places of a chunk, by the numbers of its copies. Empty if there is no such chunk.
+    #[inline]
+    #[must_use]
+    pub fn places(&self, chunk: u32) -> &[Place] {
+        if chunk >= self.chunks() {
+            return &[];
+        }
+        let first = chunk as usize * self.copies;
+        self.places.get(first..first + self.copies).unwrap_or_default()
+    }
+
+    /// The marks of a chunk; none if there is no such chunk.
+    #[inline]
+    #[must_use]
+    pub fn marks(&self, chunk: u32) -> Marks {
+        self.marks.get(chunk as usize).copied().unwrap_or_default()
+    }
+
+    /// The chunks that have marks. It looks at all chunks.
+    pub fn chunks_marked(&self) -> impl Iterator<Item = (u32, Marks)> {
+        let marked = |&(_, marks): &(u32, Marks)| marks != Marks::default();
+        (0u32..).zip(self.marks.iter().copied()).filter(marked)
+    }
+
+    /// The chunks that have a copy on a member, and which copy it is. It looks at all places.
+    pub fn chunks_of(&self, member: u16) -> impl Iterator<Item = (u32, usize)> {
+        let chunks = (0u32..).zip(self.places.chunks_exact(self.copies.max(1)));
+        chunks.filter_map(move |(chunk, places)| {
+            let copy = places.iter().position(|place| place.member == member)?;
+            Some((chunk, copy))
+        })
+    }
+
+    /// How many chunks have which marks. It looks at none of them.
+    #[must_use]
+    pub fn counts(&self) -> MapCounts {
+        self.tally.counts()
+    }
+
+    /// Applies the next record, and counts it. An error leaves the image as it was.
+    pub fn apply(&mut self, record: &Record) -> Result<(), MapError> {
+        let version = self.version.checked_add(1).ok_or(MapError::Version)?;
+        self.change(record)?;
+        self.version = version;
+        Ok(())
+    }
+
+    /// Applies a record that is not counted, as one of a snapshot.
+    pub(super) fn change(&mut self, record: &Record) -> Result<(), MapError> {
+        match *record {
+            Record::Begin { .. } | Record::Member { .. } | Record::Places { .. } => Err(MapError::Order(record.name())),
+            Record::Epoch { epoch, .. } if epoch <= self.epoch => {
+                Err(MapError::Epoch { given: epoch, current: self.epoch })
+            }
+            Record::Epoch { epoch, nonce } => {
+                (self.epoch, self.nonce) = (epoch, nonce);
+                Ok(())
+            }
+            Record::Boot { member, boot_id } => {
+                let known = self.members.get_mut(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
+                known.boot_id = Some(boot_id);
+                Ok(())
+            }
+            Record::Marks { first_chunk, count, marks } => self.mark(first_chunk, count, marks),
+            Record::Loss { count } if count < self.losses => {
+                Err(MapError::Losses { given: count, current: self.losses })
+            }
+            Record::Loss { count } => {
+                self.losses = count;
+                Ok(())
+            }
+            Record::Extent { member, extent_id, size_bytes } => self.replace(member, extent_id, size_bytes),
+        }
+    }
+
+    fn mark(&mut self, first_chunk: u32, count: u32, marks: Marks) -> Result<(), MapError> {
+        let all = mask_of_all(self.copies);
+        let Marks { behind, doubtful, .. } = marks;
+        if (behind | doubtful) & !all != 0 {
+            return Err(MapError::Masks { behind, doubtful, copies: self.copies });
+        }
+        if behind == all {
+            return Err(MapError::LastCopy { chunk: first_chunk });
+        }
+        let chunks = self.chunks();
+        if count == 0 || u64::from(first_chunk) + u64::from(count) > u64::from(chunks) {
+            return Err(MapError::UnknownChunks { first_chunk, count: count.into(), chunks });
+        }
+        let run = self.marks.iter_mut().skip(first_chunk as usize).take(count as usize);
+        for old in run.filter(|old| **old != marks) {
+            self.tally.move_one(*old, marks, self.copies);
+            *old = marks;
+        }
+        Ok(())
+    }
+
+    /// A fresh extent holds nothing, so all copies on it are behind, in the same step: no order of records can show it
+    /// as current.
+    fn replace(&mut self, member: u16, extent_id: [u8; 16], size_bytes: u64) -> Result<(), MapError> {
+        let current = self.members.get(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
+        if size_bytes < current.size_bytes {
+            let current_bytes = current.size_bytes;
+            return Err(MapError::ExtentShrinks { member, given_bytes: size_bytes, current_bytes });
+        }
+        if let Some(first) = self.members.iter().position(|other| other.extent_id == extent_id) {
+            return Err(MapError::ExtentTwice { first, second: usize::from(member) });
+        }
+        let all = mask_of_all(self.copies);
+        let is_last = |&(chunk, copy): &(u32, usize)| self.marks(chunk).behind | 1 << copy == all;
+        if let Some((chunk, _)) = self.chunks_of(member).find(is_last) {
+            return Err(MapError::LastCopy { chunk });
+        }
+        let places = self.places.chunks_exact(self.copies.max(1));
+        for (places, marks) in places.zip(&mut self.marks) {
+            let Some(copy) = places.iter().position(|place| place.member == member) else { continue };
+            let (old, bit) = (*marks, 1u8 << copy);
+            (marks.behind, marks.doubtful) = (old.behind | bit, old.doubtful & !bit);
+            self.tally.move_one(old, *marks, self.copies);
+        }
+        if let Some(member) = self.members.get_mut(usize::from(member)) {
+            (member.extent_id, member.size_bytes, member.boot_id) = (extent_id, size_bytes, None);
+        }
+        Ok(())
+    }
+
+    /// The records that make an equal image out of nothing, with [`MapImage::from_records`].
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<Record> {
+        let &MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, .. } = self;
+        let mut records = Vec::new();
+        // At most COPIES_MAX.
+        records.push(Record::Begin { map_id, chunk_bytes, copies: copies as u8, chunks: self.chunks(), version });
+        let numbered = || (0u16..).zip(&self.members);
+        records.extend(numbered().map(|(number, member)| {
+            let Member { extent_id, size_bytes, .. } = *member;
+            Record::Member { number, extent_id, size_bytes, domain: member.domain.clone() }
+        }));
+        let chunks_at_once = PLACES_MAX / copies.max(1);
+        let parts = self.places.chunks(chunks_at_once * copies.max(1));
+        let firsts = (0u32..).step_by(chunks_at_once);
+        let places = firsts.zip(parts).map(|(first_chunk, part)| Record::Places { first_chunk, places: part.to_vec() });
+        records.extend(places);
+        if epoch > 0 {
+            records.push(Record::Epoch { epoch, nonce });
+        }
+        let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
+        records.extend(boots);
+        if losses > 0 {
+            records.push(Record::Loss { count: losses });
+        }
+        let mut first_chunk = 0u32;
+        for run in self.marks.chunk_by(|a, b| a == b) {
+            let count = run.len() as u32;
+            let marks = run.first().copied().unwrap_or_default();
+            if marks != Marks::default() {
+                records.push(Record::Marks { first_chunk, count, marks });
+            }
+            first_chunk += count;
+        }
+        records
+    }
+}
+
+/// The mask with a bit for each copy.
+fn mask_of_all(copies: usize) -> u8 {
+    // At most COPIES_MAX.
+    (1u8 << copies) - 1
+}
+
+#[cfg(test)]
+#[path = "tests/image.rs"]
+mod tests;

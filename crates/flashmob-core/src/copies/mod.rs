@@ -1,0 +1,60 @@
+//! The map of a volume with copies: where each chunk lies, and which of its copies can be trusted.
+//!
+//! A volume with copies is cut into *chunks* of equal size. Each chunk has one *copy* on each of a few members, every
+//! one of which is a node's extent. The map is a table of these places with a few marks for each chunk. The gateway
+//! holds it in memory, and every change of it is a [`Record`] that is durable in the map's log before it takes effect.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | member | one of the extents that hold the volume's copies, by its number |
+//! | domain | members that may fail together; no two copies of a chunk share one |
+//! | slot | room for one chunk in a member's extent: slot `n` begins at byte `n * chunk_bytes` |
+//! | copy | one of the places of a chunk, by its number from 0 |
+//! | current / behind | a copy has everything that was shown to a client / lacks something |
+//! | doubtful | a copy's device restarted, and it is not known yet whether others lost less |
+//! | open / settled | changes of a chunk may be under way or unsynced / all its copies are equal and durable |
+//! | epoch | the number of a start of the gateway; the nonce tells starts with the same number apart |
+//!
+//! The parts: `placement` finds a place for each copy; `image` is the map in memory; `record` defines its changes;
+//! `load` makes an image out of records; `log` is the file: docs/map-format.md has its byte tables.
+
+mod error;
+mod image;
+mod load;
+mod log;
+mod placement;
+mod record;
+mod tally;
+
+#[cfg(test)]
+mod testing;
+
+pub use error::{MapError, ReplayError};
+pub use image::{MapImage, Marks, Member, Place};
+pub use log::{BatchTooLarge, Replayed, encode_batch, encode_snapshot, replay};
+pub use placement::PlacementError;
+pub use record::Record;
+pub use tally::MapCounts;
+
+use crate::units::MIB;
+
+/// Most copies of a chunk.
+pub const COPIES_MAX: usize = 4;
+/// Default size of a chunk, in bytes.
+pub const CHUNK_BYTES: u64 = 4 * MIB;
+/// The smallest chunk, in bytes: a block of a checksum. Tests and the simulator use small chunks.
+pub const CHUNK_BYTES_MIN: u64 = 4096;
+/// The largest chunk, in bytes.
+pub const CHUNK_BYTES_MAX: u64 = 64 * MIB;
+/// Most chunks of a volume: 64 TiB of the default size. With 4 copies such an image takes about 600 MB of memory.
+pub const CHUNKS_MAX: u32 = 1 << 24;
+/// Most members of a volume.
+pub const MEMBERS_MAX: usize = 4096;
+/// The longest name of a domain, in bytes.
+pub const DOMAIN_BYTES_MAX: usize = 64;
+/// Most places in one record. Larger tables need several records, so that one of them stays far below a batch.
+pub const PLACES_MAX: usize = 12_288;
+/// Most bytes of an encoded batch, its header included.
+pub const BATCH_BYTES_MAX: usize = MIB as usize;
+
+const _: () = assert!(PLACES_MAX.is_multiple_of(12), "whole chunks of 1, 2, 3 and 4 copies");
