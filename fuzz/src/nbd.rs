@@ -174,6 +174,7 @@ impl Conn {
                 Op::Read => self.session.reply_error(cookie, Failure::TooLarge, true),
                 Op::Map => self.session.reply_map(cookie, &[(len_bytes, len_bytes & 1 == 0)]),
                 Op::Write | Op::Trim | Op::WriteZeroes => self.session.reply_done(cookie),
+                Op::Digest => panic!("a client asks for a digest"),
             }
             self.budget.release(reserved_bytes);
         }

@@ -12,6 +12,7 @@ use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
 use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
 use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
+use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, digest_of, digests};
 use flashmob_core::wire::frame::encode_frame;
 use flashmob_core::wire::hello::{Hello, Welcome};
 use flashmob_core::wire::map::Map;
@@ -388,9 +389,13 @@ fn mixed_batch(choices: &mut Choices<'_>, count: usize) -> Vec<WirePiece> {
     let (mut payload_bytes, mut reply_bytes) = (0, 0);
     for _ in 0..count {
         let what = choices.u8();
-        let op = [Op::Read, Op::Map, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush][usize::from(what % 6)];
+        let op = match [Op::Read, Op::Map, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush][usize::from(what % 6)] {
+            Op::Map if what >> 6 == 3 => Op::Digest,
+            op => op,
+        };
         let len_bytes = match (op, what >> 6) {
             (Op::Flush, _) => 0,
+            (Op::Digest, _) => DIGEST_BLOCK_BYTES * (1 + u32::from(choices.u16()) % 64),
             (_, 0) => PIECE_BYTES_MAX,
             (_, 1) => 1,
             _ => 1 + u32::from(choices.u16()),
@@ -399,6 +404,9 @@ fn mixed_batch(choices: &mut Choices<'_>, count: usize) -> Vec<WirePiece> {
         piece.offset_bytes = u64::from(choices.u32()) % (EXTENT_BYTES + 100);
         if piece.offset_bytes + u64::from(len_bytes) > EXTENT_BYTES && what & 8 == 0 {
             piece.offset_bytes = EXTENT_BYTES - u64::from(len_bytes).min(EXTENT_BYTES);
+        }
+        if op == Op::Digest {
+            piece.offset_bytes -= piece.offset_bytes % u64::from(DIGEST_BLOCK_BYTES);
         }
         payload_bytes += piece.payload_bytes() as usize;
         reply_bytes += piece.reply_bytes() as usize;
@@ -431,6 +439,13 @@ impl Conn {
                     if piece.op == Op::Map {
                         let map = Map::decode(data, piece.len_bytes).unwrap_or_else(|e| panic!("a node sent: {e}"));
                         assert_eq!(map.runs().collect::<Vec<_>>(), [(piece.len_bytes, false)]);
+                        continue;
+                    }
+                    if piece.op == Op::Digest {
+                        let end = piece.offset_bytes + u64::from(piece.len_bytes);
+                        let bytes: Vec<u8> = (piece.offset_bytes..end).map(pattern).collect();
+                        let expected = bytes.chunks(DIGEST_BLOCK_BYTES as usize).map(digest_of);
+                        assert!(is_changed || digests(data).eq(expected), "a wrong digest of {piece:?}");
                         continue;
                     }
                     let wrong = data.iter().zip(piece.offset_bytes..).find(|&(&byte, at)| byte != pattern(at));

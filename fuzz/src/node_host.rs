@@ -3,6 +3,7 @@
 use flashmob_core::node::{Host, StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
+use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, is_whole_blocks, put_digest};
 use flashmob_core::wire::hello::{Hello, RefuseReason};
 use flashmob_core::wire::map::{MAP_BYTES, put_all_data};
 
@@ -50,6 +51,10 @@ impl Memory {
             Op::Flush => assert_eq!((len_bytes, op.data.len()), (0, 0)),
             Op::Trim | Op::WriteZeroes => assert!(op.data.is_empty() && len_bytes > 0),
             Op::Map => assert!(op.data.len() == MAP_BYTES && len_bytes > 0),
+            Op::Digest => {
+                assert!(is_whole_blocks(op.offset_bytes, op.len_bytes) && len_bytes > 0);
+                assert_eq!(op.data.len(), 8 * (len_bytes / DIGEST_BLOCK_BYTES as usize));
+            }
         }
         let range = self.range(op.offset_bytes, len_bytes);
         match op.op {
@@ -58,6 +63,7 @@ impl Memory {
             Op::Write => range.copy_from_slice(&op.data),
             Op::Trim | Op::WriteZeroes => range.fill(0),
             Op::Map => put_all_data(&mut op.data, op.len_bytes),
+            Op::Digest => put_digest(range, &mut op.data),
             Op::Flush => {}
         }
         StoreDone {

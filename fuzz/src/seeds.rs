@@ -201,7 +201,10 @@ fn node_frames() -> Vec<(&'static str, Vec<u8>)> {
     let script =
         [&say_hello[..], &reads, &changes, &turn, &complete, &turn, &answers, &complete, &reads, &turn].concat();
     let again = [&[0][..], &[3, 1, 0, 2, 0], &turn, &complete, &answers].concat();
+    // Of two blocks, and of as many as a piece may have.
+    let digests = [5, 0, 1, 0xc1, 1, 0, 0, 0x20, 0, 0, 0xc7, 0x3f, 0, 0, 0, 0, 0, 0, 0];
     vec![
+        ("digests", [&[0][..], &say_hello, &digests, &turn, &complete, &answers].concat()),
         ("reads_and_changes", [&[0][..], &script].concat()),
         ("fast_reads", [&[2 | 2 << 2][..], &script].concat()),
         ("linked_anew", [&[1][..], &script, &again].concat()),
@@ -211,8 +214,8 @@ fn node_frames() -> Vec<(&'static str, Vec<u8>)> {
 
 fn gateway_frames() -> Vec<(&'static str, Vec<u8>)> {
     let links_up: Vec<u8> = (0..4u8).flat_map(|link| [11, link, 0, 0]).collect();
-    let read_call = [2, 0, 0x40, 1, 5, 0, 0, 0, 1, 0, 0, 11, 0];
-    let write_call = [2, 0, 0x41, 9, 5, 0, 0, 0, 9, 0, 0, 11, 0];
+    let read_call = [2, 0, 0x46, 1, 5, 0, 0, 0, 1, 0, 0, 11, 0];
+    let write_call = [2, 0, 0x47, 9, 5, 0, 0, 0, 9, 0, 0, 11, 0];
     let flush_call = [2, 0, 2];
     let answers: Vec<u8> = (0..4u8).flat_map(|link| [15, link, 0, 0, 0, 0, 0]).collect();
     let open_nbd = [5, 0, 1];
@@ -269,6 +272,9 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     encode_error(&mut error, "what is this");
     let mut batch = Vec::new();
     encode_batch(&mut batch, 9, &[read(1 << 40, 1), read(3, 70_000), read(9, 1)], |_| ());
+    let digest = |offset_bytes, len_bytes| WirePiece { op: Op::Digest, flags: OpFlags::NONE, offset_bytes, len_bytes };
+    let mut digests = Vec::new();
+    encode_batch(&mut digests, 10, &[digest(0, 4096), digest(1 << 40, 256 << 10), read(5, 5)], |_| ());
     let mut times = Vec::new();
     put_times(&mut times, &[piece_times(0), piece_times(2)]);
     let (mut condition, mut alive) = (Vec::new(), Vec::new());
@@ -303,6 +309,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("stream", [vec![0], all.concat()].concat()),
         ("batch", [&[1, 0, 0, 0, 0][..], &batch[HEADER_BYTES..]].concat()),
+        ("batch_of_digests", [&[1, 0, 0, 0, 0][..], &digests[HEADER_BYTES..]].concat()),
         ("batch_followed", [&[1, 0, 0, 0, 0][..], &followed_batch].concat()),
         ("times", meta(7, &times)),
         ("condition", meta(8, &condition)),

@@ -1,8 +1,9 @@
 //! Wire frames: whatever is decoded stays within its limits, and encodes to something that decodes to the same.
 
-use flashmob_core::op::Failure;
+use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::batch::{BATCH_HEADER_BYTES, GROUP_HEADER_BYTES, WirePiece, decode_batch, encode_batch};
 use flashmob_core::wire::condition::{REASON_BYTES_MAX, decode_alive, decode_condition, put_alive, put_condition};
+use flashmob_core::wire::digest::is_whole_blocks;
 use flashmob_core::wire::frame::{encode_frame, seal_frame};
 use flashmob_core::wire::hello::{Hello, Refuse, Welcome};
 use flashmob_core::wire::map::{MAP_BYTES, Map, MapWriter};
@@ -129,6 +130,8 @@ fn batch(meta: &[u8], payload_len: usize) {
     assert!((1..=BATCH_PIECES_MAX).contains(&pieces.len()));
     assert!(pieces.iter().all(|p| p.reply_bytes().max(p.payload_bytes()) <= PIECE_BYTES_MAX));
     assert!(pieces.iter().all(|p| p.offset_bytes + u64::from(p.len_bytes) <= i64::MAX as u64));
+    let mut digests = pieces.iter().filter(|p| p.op == Op::Digest);
+    assert!(digests.all(|p| is_whole_blocks(p.offset_bytes, p.len_bytes) && p.len_bytes <= PIECE_BYTES_MAX));
     let sum = |bytes: fn(&WirePiece) -> u32| pieces.iter().map(|p| bytes(p) as usize).sum::<usize>();
     assert_eq!(sum(WirePiece::payload_bytes), payload_len);
     assert!(sum(WirePiece::reply_bytes) <= PAYLOAD_BYTES_MAX);

@@ -1,6 +1,7 @@
 //! Operations of requests, and their failures.
 
 use crate::enums::listed;
+use crate::wire::digest;
 use crate::wire::map::MAP_BYTES;
 
 listed! {
@@ -20,6 +21,8 @@ listed! {
         WriteZeroes = 5 => "write_zeroes",
         /// Tell which bytes are holes: [`wire::map`](crate::wire::map).
         Map = 6 => "map",
+        /// Tell a hash of each block, to compare copies of a volume: [`wire::digest`](crate::wire::digest). Clients cannot ask for it.
+        Digest = 7 => "digest",
     }
 }
 
@@ -33,13 +36,14 @@ impl Op {
     /// Whether its answer has a payload.
     #[must_use]
     pub fn returns_data(self) -> bool {
-        matches!(self, Op::Read | Op::Map)
+        matches!(self, Op::Read | Op::Map | Op::Digest)
     }
 
-    /// Whether it must not be executed beside an overlapping change: changes keep their order, and a map shows those before it.
+    /// Whether it must not be executed beside an overlapping change: changes keep their order, and a map or a digest shows those before
+    /// it.
     #[must_use]
     pub fn excludes_changes(self) -> bool {
-        self.mutates() || self == Op::Map
+        self.mutates() || matches!(self, Op::Map | Op::Digest)
     }
 
     /// Bytes of payload of the answer to a piece of `len_bytes`.
@@ -49,6 +53,7 @@ impl Op {
         match self {
             Op::Read => len_bytes,
             Op::Map => MAP_BYTES as u32,
+            Op::Digest => digest::answer_bytes(len_bytes),
             Op::Write | Op::Flush | Op::Trim | Op::WriteZeroes => 0,
         }
     }
@@ -120,6 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_operation_has_its_kind() {
+        let of = |is: fn(Op) -> bool| Op::ALL.into_iter().filter(|&op| is(op)).map(Op::name).collect::<Vec<_>>();
+        assert_eq!(of(Op::mutates), ["write", "trim", "write_zeroes"]);
+        assert_eq!(of(Op::returns_data), ["read", "map", "digest"]);
+        assert_eq!(of(Op::excludes_changes), ["write", "trim", "write_zeroes", "map", "digest"]);
+        assert_eq!(Op::ALL.map(|op| op.reply_bytes(8192)), [8192, 0, 0, 0, 0, 512, 16]);
+    }
+
+    #[test]
     fn wire_numbers_round_trip_and_others_are_unknown() {
         for op in Op::ALL {
             assert_eq!(Op::from_wire(op as u8), Some(op));
@@ -128,7 +142,7 @@ mod tests {
             assert_eq!(Failure::from_wire(f as u8), Some(f));
         }
         assert_eq!(Op::from_wire(0), None);
-        assert_eq!(Op::from_wire(7), None);
+        assert_eq!(Op::from_wire(8), None);
         assert_eq!(Failure::from_wire(0), None);
         assert_eq!(Failure::from_wire(9), None);
     }

@@ -296,6 +296,8 @@ fn command(op: Op) -> u16 {
         Op::Trim => p::CMD_TRIM,
         Op::WriteZeroes => p::CMD_WRITE_ZEROES,
         Op::Map => p::CMD_BLOCK_STATUS,
+        // NBD has none: servers refuse it.
+        Op::Digest => u16::MAX,
     }
 }
 

@@ -56,7 +56,7 @@ impl Order {
     #[inline]
     pub(super) fn admit(&mut self, op: Op, range: Range<u64>, arrival: u64, entry: u32) -> (Option<u32>, bool) {
         match op {
-            Op::Read | Op::Map if self.owners.is_empty() => (None, true),
+            Op::Read | Op::Map | Op::Digest if self.owners.is_empty() => (None, true),
             Op::Flush => (None, self.epochs.end(entry)),
             _ => self.admit_range(op, range, arrival, entry),
         }

@@ -61,7 +61,7 @@ impl Gateway {
         if call.op.mutates() && volume.spec.read_only {
             return Some(Failure::NotPermitted);
         }
-        if call.op == Op::Map {
+        if matches!(call.op, Op::Map | Op::Digest) {
             return Some(Failure::NotSupported);
         }
         let total: u64 = call.spans.iter().map(|s| u64::from(s.1)).sum();

@@ -68,6 +68,8 @@ impl Gateway {
             Op::Flush => self.queue_flush(key, volume),
             Op::Trim | Op::WriteZeroes => self.queue_ranges(key, volume, op, flags, spans),
             Op::Map => self.queue_map(key, volume, spans),
+            // No client can ask for it.
+            Op::Digest => 0,
         };
         let Some(request) = self.requests.get_mut(key) else { return };
         request.pieces_left = pieces;

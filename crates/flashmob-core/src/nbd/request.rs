@@ -180,7 +180,7 @@ fn check_range(header: &RequestHeader, op: Op, terms: &Terms) -> Result<(), Refu
             Op::Read => return refuse(EINVAL, "read is longer than 32 MiB"),
             Op::Write => return refuse(EINVAL, "write is longer than 32 MiB"),
             // The limit is for payloads; these have none.
-            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Map => {}
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Map | Op::Digest => {}
         }
     }
     let end = header.offset_bytes.checked_add(u64::from(header.len_bytes));

@@ -301,7 +301,7 @@ impl Transmission {
         let data_bytes = match op {
             Op::Read | Op::Write => header.len_bytes,
             Op::Map => MAP_COST_BYTES,
-            Op::Flush | Op::Trim | Op::WriteZeroes => 0,
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Digest => 0,
         };
         let reserved_bytes = REQUEST_COST_BYTES + u64::from(data_bytes);
         if !budget.try_reserve(reserved_bytes) {

@@ -4,6 +4,7 @@
 //! the bytes that its distance from the base needs; lengths likewise, and equal lengths take no bytes at all. A hundred 1-byte reads
 //! of a 10 GB extent take 5.44 bytes each.
 
+use super::digest;
 use super::frame::{Fields, FrameKind, WireError, encode_frame};
 use super::map::MAP_BYTES;
 use super::{BATCH_PIECES_MAX, PAYLOAD_BYTES_MAX, PIECE_BYTES_MAX};
@@ -225,7 +226,7 @@ fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<
         return Err(WireError::Malformed("batch: address"));
     }
     let longest = match op {
-        Op::Read | Op::Write => u64::from(PIECE_BYTES_MAX),
+        Op::Read | Op::Write | Op::Digest => u64::from(PIECE_BYTES_MAX),
         Op::Flush => 0,
         Op::Trim | Op::WriteZeroes | Op::Map => u64::from(u32::MAX),
     };
@@ -233,11 +234,15 @@ fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<
     if len_max > longest || is_empty {
         return Err(WireError::Malformed("batch: length"));
     }
+    if op == Op::Digest && !pieces[start..].iter().all(|p| digest::is_whole_blocks(p.offset_bytes, p.len_bytes)) {
+        return Err(WireError::Malformed("batch: digest of a part of a block"));
+    }
     let data_bytes = || pieces[start..].iter().map(|p| u64::from(p.len_bytes)).sum();
     Ok(match op {
         Op::Read => (0, data_bytes()),
         Op::Write => (data_bytes(), 0),
         Op::Map => (0, (count * MAP_BYTES) as u64),
+        Op::Digest => (0, pieces[start..].iter().map(|p| u64::from(p.reply_bytes())).sum()),
         Op::Flush | Op::Trim | Op::WriteZeroes => (0, 0),
     })
 }
@@ -250,11 +255,13 @@ mod tests {
 
     fn piece() -> impl Strategy<Value = WirePiece> {
         let op = prop::sample::select(Op::ALL.to_vec());
-        (op, 0u8..4, 0u64..1 << 62, 1u32..=5000).prop_map(|(op, flags, offset_bytes, len)| WirePiece {
-            op,
-            flags: OpFlags(flags),
-            offset_bytes,
-            len_bytes: if op == Op::Flush { 0 } else { len },
+        (op, 0u8..4, 0u64..1 << 62, 1u32..=5000).prop_map(|(op, flags, offset_bytes, len)| {
+            let (offset_bytes, len_bytes) = match op {
+                Op::Flush => (offset_bytes, 0),
+                Op::Digest => (offset_bytes & !4095, 4096 * (1 + len % 64)),
+                _ => (offset_bytes, len),
+            };
+            WirePiece { op, flags: OpFlags(flags), offset_bytes, len_bytes }
         })
     }
 
@@ -305,6 +312,41 @@ mod tests {
         let mut back = Vec::new();
         assert_eq!((decode_batch(&meta, 0, &mut back), &back[..]), (Ok(9), &pieces[..]));
         ask_together(&mut []);
+    }
+
+    #[test]
+    fn a_digest_is_of_whole_blocks() {
+        let decodes = |pieces: &[(u64, u32)]| {
+            let digest = |&(offset_bytes, len_bytes): &(u64, u32)| WirePiece {
+                op: Op::Digest,
+                flags: OpFlags::NONE,
+                offset_bytes,
+                len_bytes,
+            };
+            let (mut meta, mut back) = (Vec::new(), Vec::new());
+            put_groups(&mut meta, 0, &pieces.iter().map(digest).collect::<Vec<_>>(), |piece| *piece);
+            decode_sized_batch(&meta, 0, &mut back).ok().map(|(_, reply_bytes)| reply_bytes)
+        };
+        assert_eq!(decodes(&[(0, 4096)]), Some(8));
+        assert_eq!(decodes(&[(4096, PIECE_BYTES_MAX), (1 << 40, 8192)]), Some(512 + 16));
+        let last = i64::MAX as u64 - 4095;
+        assert_eq!(decodes(&[(last - 4096, 4096)]), Some(8));
+        for wrong in [
+            (0, 0),
+            (0, 1),
+            (0, 4095),
+            (0, 4097),
+            (1, 4096),
+            (4095, 4096),
+            (2048, 2048),
+            (0, PIECE_BYTES_MAX + 4096),
+            (last, 4096),
+        ] {
+            assert_eq!(decodes(&[wrong]), None, "{wrong:?}");
+            assert_eq!(decodes(&[(0, 4096), wrong]), None, "{wrong:?} behind another");
+        }
+        assert_eq!(decodes(&[(0, PIECE_BYTES_MAX); 2048]), Some(PAYLOAD_BYTES_MAX as u64), "a full reply");
+        assert_eq!(decodes(&[(0, PIECE_BYTES_MAX); 2049]), None);
     }
 
     #[test]

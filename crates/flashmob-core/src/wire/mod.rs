@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod condition;
+pub mod digest;
 pub mod frame;
 pub mod hello;
 pub mod map;

@@ -3,6 +3,7 @@
 use flashmob_core::node::{Host, LinkId, Node, NodeConfig, StoreDone, TryRead};
 use flashmob_core::op::Op;
 use flashmob_core::units::{MIB, Time};
+use flashmob_core::wire::digest::put_digest_of_zeros;
 use flashmob_core::wire::hello::{Hello, RefuseReason};
 use flashmob_core::wire::map::put_all_data;
 
@@ -192,11 +193,13 @@ impl SimNode {
     /// Submits operations to the flash; those that it does not support complete at once.
     fn begin_ops(&mut self, now: Time) {
         for mut op in self.core.store_ops().drain(..) {
-            if op.op == Op::Map {
-                put_all_data(&mut op.data, op.len_bytes);
+            match op.op {
+                Op::Map => put_all_data(&mut op.data, op.len_bytes),
+                Op::Digest => put_digest_of_zeros(&mut op.data),
+                _ => {}
             }
             let (kind, offset_bytes, len_bytes) = match op.op {
-                Op::Read => (flash::Op::Read, op.offset_bytes, u64::from(op.len_bytes)),
+                Op::Read | Op::Digest => (flash::Op::Read, op.offset_bytes, u64::from(op.len_bytes)),
                 Op::Flush => (flash::Op::Flush, 0, 0),
                 Op::Map => (flash::Op::Read, op.offset_bytes, 1),
                 _ => (flash::Op::Write, op.offset_bytes, u64::from(op.len_bytes).max(1)),

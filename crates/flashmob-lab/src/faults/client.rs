@@ -517,7 +517,7 @@ impl World {
             Op::Write => Some(Leaves::Pattern),
             Op::WriteZeroes => Some(Leaves::Zeros),
             Op::Trim => Some(Leaves::MaybeZeros),
-            Op::Read | Op::Flush | Op::Map => None,
+            Op::Read | Op::Flush | Op::Map | Op::Digest => None,
         };
         if op == Op::Flush {
             self.oracle.flush_asked();
@@ -545,6 +545,8 @@ impl World {
             Op::Trim => CMD_TRIM,
             Op::WriteZeroes => CMD_WRITE_ZEROES,
             Op::Map => CMD_BLOCK_STATUS,
+            // NBD has none, and no client draws it.
+            Op::Digest => u16::MAX,
         };
         let flags = match (fua, op) {
             (false, _) => 0,

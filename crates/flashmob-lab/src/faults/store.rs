@@ -9,6 +9,7 @@ use std::time::Duration;
 use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
+use flashmob_core::wire::digest::put_digest;
 use flashmob_core::wire::map::MapWriter;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -146,6 +147,7 @@ impl Store {
             Op::WriteZeroes => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
             Op::Trim if rng.random_bool(0.7) => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
             Op::Trim | Op::Flush => {}
+            Op::Digest => put_digest(&self.live[range], &mut op.data),
             Op::Map => {
                 let mut map = MapWriter::new(&mut op.data);
                 let runs = self.live[range].chunk_by(|a, b| (*a == 0) == (*b == 0));
@@ -163,7 +165,7 @@ impl Store {
         let bytes = match op.op {
             Op::Write => op.data.clone(),
             Op::WriteZeroes | Op::Trim => vec![0; op.len_bytes as usize],
-            Op::Read | Op::Flush | Op::Map => return,
+            Op::Read | Op::Flush | Op::Map | Op::Digest => return,
         };
         for (offset, sector) in sectors(op.offset_bytes, &bytes) {
             if rng.random_bool(0.5) {

@@ -59,7 +59,7 @@ impl DeviceModel for Model {
 impl RunningModel for Running {
     fn submit(&mut self, now: Time, id: u64, op: op::Op, offset_bytes: u64, len_bytes: u64) -> bool {
         let (op, len_bytes) = match op {
-            op::Op::Read => (Op::Read, len_bytes),
+            op::Op::Read | op::Op::Digest => (Op::Read, len_bytes),
             op::Op::Write => (Op::Write, len_bytes),
             op::Op::Flush => (Op::Flush, 0),
             // What the file system has to read of its own.

@@ -23,11 +23,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Bytes;
+use flashmob_core::wire::digest::{self, DIGEST_BLOCK_BYTES, DIGEST_BYTES, put_digest};
 use flashmob_core::wire::map::{MAP_BYTES, put_all_data};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
-use super::direct::{self, Bounce, Transfer, counted};
+use super::direct::{self, Bounce, Transfer, Window, counted};
 use super::error::{failure_of, unsupported};
 use super::holes;
 use super::mapped::Mapped;
@@ -210,6 +211,12 @@ impl Medium {
         if op.op == Op::Map && op.data.len() != MAP_BYTES {
             return Err(Failure::Invalid);
         }
+        if op.op == Op::Digest {
+            let is_whole = digest::is_whole_blocks(op.offset_bytes, op.len_bytes);
+            if !is_whole || op.data.len() != digest::answer_bytes(op.len_bytes) as usize {
+                return Err(Failure::Invalid);
+            }
+        }
         if (op.op == Op::Flush || is_durable(op)) && self.sync_failed.load(Ordering::Acquire) {
             return Err(Failure::Io);
         }
@@ -220,7 +227,7 @@ impl Medium {
         offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.opened.size_bytes)
     }
 
-    /// Carries an operation out, waiting for the device. `bounce` is used with O_DIRECT only.
+    /// Carries an operation out, waiting for the device. `bounce` is used with O_DIRECT, and by digests.
     pub fn execute(&self, op: &mut StoreOp, bounce: &mut Bounce) -> Result<(), Failure> {
         #[cfg(test)]
         assert_ne!(Some(op.len_bytes), self.panics_at_len_bytes, "as the test wants it");
@@ -239,6 +246,7 @@ impl Medium {
                 let mapped = holes::map(&self.opened.file, offset, op.len_bytes, &mut op.data);
                 mapped.map_err(|e| self.failed("seek", e))
             }
+            Op::Digest => self.digest(offset, op.len_bytes as usize, &mut op.data, bounce),
             Op::Trim => {
                 let trimmed = self.trim(offset, len);
                 self.forget_mapped(offset, len);
@@ -266,6 +274,21 @@ impl Medium {
         } else {
             self.read_exact(offset_bytes, buf)
         }
+    }
+
+    /// Hashes blocks of the medium, in parts that fit `bounce`: they need no buffer of the node's.
+    fn digest(&self, offset_bytes: u64, len_bytes: usize, out: &mut [u8], bounce: &mut Bounce) -> Result<(), Failure> {
+        let mut done = 0;
+        while done < len_bytes {
+            // Begins and ends at blocks of the digest: the alignment of the medium divides them, or they divide it.
+            let window = Window::first(offset_bytes + done as u64, len_bytes - done, self.align_bytes());
+            let blocks = bounce.slice(window.len_bytes);
+            self.read_exact(window.start_bytes, blocks)?;
+            let part = &blocks[window.skip_bytes..window.skip_bytes + window.take_bytes];
+            put_digest(part, &mut out[done / DIGEST_BLOCK_BYTES as usize * DIGEST_BYTES..]);
+            done += part.len();
+        }
+        Ok(())
     }
 
     fn write(&self, offset_bytes: u64, data: &[u8], durable: bool, bounce: &mut Bounce) -> Result<(), Failure> {

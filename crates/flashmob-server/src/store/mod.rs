@@ -19,6 +19,7 @@ use std::time::Instant;
 use flashmob_core::device_model::DeviceModel;
 use flashmob_core::op::Op;
 use flashmob_core::units::Time;
+use flashmob_core::wire::digest::put_digest_of_zeros;
 use flashmob_core::wire::map::put_all_data;
 
 mod completions;
@@ -113,7 +114,8 @@ impl StoreConfig {
     }
 }
 
-/// An open extent. Dropping it carries out submitted operations except reads, and waits for them.
+/// An open extent. Dropping it carries out submitted operations except those that return data, and waits for
+/// them.
 #[derive(Debug)]
 pub struct Store {
     engine: Running,
@@ -307,6 +309,7 @@ impl Store {
                     match op.op {
                         Op::Read => op.data.fill(0),
                         Op::Map => put_all_data(&mut op.data, op.len_bytes),
+                        Op::Digest => put_digest_of_zeros(&mut op.data),
                         Op::Write | Op::Flush | Op::Trim | Op::WriteZeroes => {}
                     }
                     self.completions.push(op, Ok(()), self.completions.now_nanos());

@@ -1,7 +1,8 @@
 //! The engine that every machine has: a few threads, each with one system call under way.
 //!
 //! Operations start in the order of their submission, so that ascending addresses reach the flash in order as far as several
-//! threads allow. When the store is dropped, all submitted operations except reads are still carried out.
+//! threads allow. When the store is dropped, all submitted operations except those that return data are still carried
+//! out.
 //!
 //! **Light operations** are plain writes into the page cache. One takes a few microseconds, less than waking a thread for it
 //! and the loop for its result. So one thread at a time does all of them, and returns the results together. More threads
@@ -181,7 +182,7 @@ impl Shared {
                 self.ready.notify_one();
             }
             let started_nanos = self.completions.now_nanos();
-            let result = if closing && op.op == Op::Read {
+            let result = if closing && op.op.returns_data() {
                 Err(Failure::ShuttingDown)
             } else {
                 self.execute(&mut op, &mut bounce)

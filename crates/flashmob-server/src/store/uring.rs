@@ -2,7 +2,7 @@
 //!
 //! The thread takes operations from a queue, puts reads, writes and flushes into the ring and collects completions.
 //! Operations that io_uring would pass to kernel threads anyway, or that take several steps, go to a small pool of threads:
-//! trims, zeroes, and direct writes that begin or end within a block.
+//! trims, zeroes, maps, digests, and direct writes that begin or end within a block.
 //!
 //! The kernel writes into buffers while the thread goes on: a buffer in flight belongs to its [`Flight`], which must
 //! never be dropped before its completion. io_uring is never tried unless the user chose it.
@@ -205,8 +205,8 @@ impl Driver {
         let mut state = lock(&self.shared.state);
         let count = state.queue.len().min(self.flights.free.len());
         let closing = state.closing;
-        // On closing there is no receiver for reads.
-        batch.extend(state.queue.drain(..count).filter(|op| !(closing && op.op == Op::Read)));
+        // On closing there is no receiver for data.
+        batch.extend(state.queue.drain(..count).filter(|op| !(closing && op.op.returns_data())));
         state.waiting = state.queue.is_empty();
         let over = closing && state.waiting && batch.is_empty() && self.flights.is_empty();
         (!over).then_some(state.waiting)
@@ -233,7 +233,7 @@ impl Driver {
         match op.op {
             Op::Read | Op::Flush => false,
             Op::Write => !whole || (is_durable(op) && !self.medium.writes_durably()),
-            Op::Trim | Op::WriteZeroes | Op::Map => true,
+            Op::Trim | Op::WriteZeroes | Op::Map | Op::Digest => true,
         }
     }
 

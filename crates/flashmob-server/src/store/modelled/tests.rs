@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flashmob_core::op::OpFlags;
+use flashmob_core::wire::digest::{digest_of, digests};
 use flashmob_lab::flash::{Model, Profile};
 
 use super::super::tests::{Rig, bare, config, pattern, read, variants, with, write};
@@ -81,10 +82,13 @@ fn bytes_are_right_on_every_engine() {
         assert_eq!(rig.read(4096, 12_288).unwrap(), data);
         assert_eq!(rig.result(bare(Op::WriteZeroes, 4096, 4096)), Ok(()));
         assert_eq!(rig.read(4096, 8192).unwrap(), [&[0; 4096][..], &data[4096..8192]].concat());
+        let asked = rig.one(StoreOp { data: vec![0; 16], ..bare(Op::Digest, 4096, 8192) });
+        let hashes: Vec<u64> = digests(&asked.data).collect();
+        assert_eq!((asked.result, hashes), (Ok(()), vec![digest_of(&[0; 4096]), digest_of(&data[4096..8192])]));
         assert_eq!(rig.result(bare(Op::Trim, 8192, 4096)), Ok(()));
         assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()));
         let counters = rig.store.model_status().unwrap().counters;
-        assert_eq!((counters.reads, counters.writes, counters.flushes), (2, 3, 1), "{variant:?}");
+        assert_eq!((counters.reads, counters.writes, counters.flushes), (3, 3, 1), "{variant:?}");
         drop(rig);
         assert_eq!(&std::fs::read(&path).unwrap()[12_288..16_384], &data[8192..]);
     }

@@ -16,6 +16,7 @@ use flashmob_core::op::{Failure, OpFlags};
 use super::*;
 
 mod devices;
+mod digests;
 mod faults;
 mod holes;
 mod identity;

@@ -1,0 +1,157 @@
+//! A digest: a hash of each block of a range, by which copies of a volume are compared without sending their bytes.
+//!
+//! It is the answer to a piece of [`Op::Digest`](crate::op::Op::Digest), whose offset and length are multiples of [`DIGEST_BLOCK_BYTES`]:
+//! for each block in order XXH3 of its bytes, 64 bits with seed 0, little-endian. That is 0.2 % of the bytes. The hash finds accidents
+//! and differences; it is no protection against somebody who chooses the bytes.
+
+use twox_hash::XxHash3_64;
+
+/// Bytes of a block: what one hash is of.
+pub const DIGEST_BLOCK_BYTES: u32 = 4096;
+/// Bytes of a hash.
+pub const DIGEST_BYTES: usize = 8;
+
+/// Whether a range begins and ends at blocks.
+#[inline]
+#[must_use]
+pub fn is_whole_blocks(offset_bytes: u64, len_bytes: u32) -> bool {
+    (offset_bytes | u64::from(len_bytes)).is_multiple_of(u64::from(DIGEST_BLOCK_BYTES))
+}
+
+/// Bytes of the digest of a range of `len_bytes`, a multiple of [`DIGEST_BLOCK_BYTES`].
+#[inline]
+#[must_use]
+pub fn answer_bytes(len_bytes: u32) -> u32 {
+    len_bytes / DIGEST_BLOCK_BYTES * DIGEST_BYTES as u32
+}
+
+/// The hash of a block.
+#[must_use]
+pub fn digest_of(block: &[u8]) -> u64 {
+    XxHash3_64::oneshot(block)
+}
+
+/// Writes the digest of whole blocks into `out`, which has [`DIGEST_BYTES`] for each. What either has too much is left alone.
+pub fn put_digest(bytes: &[u8], out: &mut [u8]) {
+    let blocks = bytes.chunks_exact(DIGEST_BLOCK_BYTES as usize);
+    for (block, place) in blocks.zip(out.chunks_exact_mut(DIGEST_BYTES)) {
+        place.copy_from_slice(&digest_of(block).to_le_bytes());
+    }
+}
+
+/// Writes the digest of as many blocks of zeros as `out` has room for: what a store that keeps nothing answers.
+pub fn put_digest_of_zeros(out: &mut [u8]) {
+    let hash = digest_of(&[0; DIGEST_BLOCK_BYTES as usize]).to_le_bytes();
+    out.chunks_exact_mut(DIGEST_BYTES).for_each(|place| place.copy_from_slice(&hash));
+}
+
+/// The hashes of a digest, block by block.
+pub fn digests(digest: &[u8]) -> impl ExactSizeIterator<Item = u64> {
+    digest.chunks_exact(DIGEST_BYTES).map(|hash| hash.try_into().map_or(0, u64::from_le_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BLOCK: usize = DIGEST_BLOCK_BYTES as usize;
+
+    /// The bytes that the vectors of the reference implementation are of (`XSUM_fillTestBuffer`).
+    fn reference_bytes(len_bytes: usize) -> Vec<u8> {
+        let mut state = 2_654_435_761u64;
+        let next = move || {
+            let byte = (state >> 56) as u8;
+            state = state.wrapping_mul(11_400_714_785_074_694_797);
+            byte
+        };
+        std::iter::repeat_with(next).take(len_bytes).collect()
+    }
+
+    #[test]
+    fn hashes_are_those_that_are_published() {
+        // Of xxHash's own check (cli/xsum_sanity_check.c), seed 0; those of 4,096 and 4,160 bytes are from OpenSSL's test of XXH3.
+        for (len_bytes, expected) in [
+            (0, 0x2D06_8005_38D3_94C2u64),
+            (1, 0xC44B_DFF4_074E_ECDB),
+            (6, 0x27B5_6A84_CD2D_7325),
+            (12, 0xA713_DAF0_DFBB_77E7),
+            (24, 0xA3FE_70BF_9D35_10EB),
+            (48, 0x397D_A259_ECBA_1F11),
+            (80, 0xBCDE_FBBB_2C47_C90A),
+            (195, 0xCD94_217E_E362_EC3A),
+            (403, 0xCDEB_804D_65C6_DEA4),
+            (512, 0x617E_4959_9013_CB6B),
+            (2048, 0xDD59_E2C3_A5F0_38E0),
+            (2240, 0x6E73_A905_39CF_2948),
+            (2367, 0xCB37_AEB9_E5D3_61ED),
+            (4096, 0xE912_0642_9D1F_48F9),
+            (4160, 0x4F32_3B15_321E_94E1),
+        ] {
+            assert_eq!(digest_of(&reference_bytes(len_bytes)), expected, "{len_bytes} bytes");
+        }
+        let mut out = [0; DIGEST_BYTES];
+        put_digest(&reference_bytes(BLOCK), &mut out);
+        assert_eq!(out, [0xf9, 0x48, 0x1f, 0x9d, 0x42, 0x06, 0x12, 0xe9], "little-endian");
+    }
+
+    #[test]
+    fn a_digest_of_zeros_is_that_of_blocks_of_zeros() {
+        let (mut zeros, mut blocks) = ([1; 3 * DIGEST_BYTES], [2; 3 * DIGEST_BYTES]);
+        put_digest_of_zeros(&mut zeros);
+        put_digest(&[0; 3 * BLOCK], &mut blocks);
+        assert_eq!(zeros, blocks);
+        assert_eq!(digests(&zeros).collect::<Vec<_>>(), [digest_of(&[0; BLOCK]); 3]);
+    }
+
+    #[test]
+    fn only_whole_blocks_count() {
+        for (offset_bytes, len_bytes, is_whole) in [
+            (0, 4096, true),
+            (8192, 0, true),
+            (1 << 62, 4096, true),
+            (1, 4096, false),
+            (0, 4095, false),
+            (4096, 1, false),
+        ] {
+            assert_eq!(is_whole_blocks(offset_bytes, len_bytes), is_whole, "{offset_bytes}+{len_bytes}");
+        }
+        assert_eq!([4096, 8192, 256 * 1024].map(answer_bytes), [8, 16, 512]);
+        let mut out = [7; 2 * DIGEST_BYTES + 1];
+        put_digest(&[0; 2 * BLOCK - 1], &mut out);
+        assert_eq!(out[DIGEST_BYTES..], [7; DIGEST_BYTES + 1], "half a block has no hash");
+        put_digest(&[0; 9 * BLOCK], &mut out);
+        assert_eq!(out[2 * DIGEST_BYTES], 7);
+        assert_eq!(digests(&out).len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn digests_round_trip_and_tell_each_block(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..4 * BLOCK),
+            at: prop::sample::Index,
+            change in 1u8..,
+        ) {
+            bytes.truncate(bytes.len() / BLOCK * BLOCK);
+            let mut digest = vec![0; answer_bytes(bytes.len() as u32) as usize];
+            put_digest(&bytes, &mut digest);
+            let before: Vec<u64> = digests(&digest).collect();
+            prop_assert_eq!(&before, &bytes.chunks(BLOCK).map(digest_of).collect::<Vec<_>>());
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] ^= change;
+                put_digest(&bytes, &mut digest);
+                let pairs = digests(&digest).zip(before).enumerate();
+                let differing: Vec<usize> = pairs.filter(|(_, (now, before))| now != before).map(|(i, _)| i).collect();
+                prop_assert_eq!(differing, [at / BLOCK]);
+            }
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..9000), mut out in prop::collection::vec(any::<u8>(), 0..40)) {
+            put_digest(&bytes, &mut out);
+            put_digest_of_zeros(&mut out);
+            prop_assert_eq!(digests(&out).count(), out.len() / DIGEST_BYTES);
+        }
+    }
+}
