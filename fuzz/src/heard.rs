@@ -1,21 +1,26 @@
-//! What devices tell: a node at `/join` and by multicast DNS, which anybody on the network may imitate, and an app in its file.
+//! What devices tell: a node at `/join` and by multicast DNS, which anybody on the network may imitate, an app in its file, and a node
+//! that ran earlier in the file beside its data.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use flashmob_core::checksum::checksum;
 use flashmob_server::device::state_file;
 use flashmob_server::discovery::announcement::{Announcement, BODY_BYTES_MAX, is_usable};
 use flashmob_server::discovery::txt;
+use flashmob_server::store::identity::Identity;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 1, 11));
 
 /// The first byte says what the rest is.
 pub fn run(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
-    match kind % 3 {
+    match kind % 4 {
         0 => joined(rest),
         1 => named(rest),
-        _ => told(rest),
+        2 => told(rest),
+        _ => remembered(rest),
     }
 }
 
@@ -54,12 +59,40 @@ fn told(text: &[u8]) {
     }
 }
 
+/// The identity of an extent: with the checksum that the bytes have, and with the right one, which no fuzzer finds.
+fn remembered(body: &[u8]) {
+    let path = Path::new("data.flashmob");
+    let _ = Identity::parse(path, body);
+    let sealed = [body, format!("\n# crc32 {:08x}\n", checksum(&[body, b"\n"].concat())).as_bytes()].concat();
+    match Identity::parse(path, &sealed) {
+        Ok(identity) => {
+            assert!(identity.charge().is_none() || identity.place().is_some());
+            let text = identity.to_text().expect("what was read can be written");
+            assert_eq!(Identity::parse(path, text.as_bytes()).expect("what was written can be read"), identity);
+        }
+        Err(error) => assert!(error.to_string().contains("data.flashmob")),
+    }
+}
+
 /// One of each kind.
 #[must_use]
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let join = r#"{"extent":"0123456789abcdef0123456789abcdef","address":":7411","size_bytes":17179869184,"name":"nexus7-a","model":"Nexus 7","version":"0.1.0","reads_per_s":1234,"measured_over":"program","volume":"pool","place":{"index":1,"count":8,"layout":"linear"},"battery_percent":85}"#;
     let txt = "txtvers=1\nid=0123456789abcdef0123456789abcdef\nsize=17179869184\nname=nexus7-a\nver=0.1.0\nreads=1234\nover=extent\nvolume=pool\nplace=1/8\nlayout=linear\nbattery=85";
     let state = r#"{"written_at_unix_ms":1763800000000,"battery_percent":81,"charging":true,"battery_celsius":31.5,"screen_on":false,"thermal_status":0,"power_save":false,"doze":false,"battery_exempt":true,"network":"wifi"}"#;
+    let plain = "version = 1\nextent_id = \"0123456789abcdef0123456789abcdef\"\nsize_bytes = 1073741824";
+    let charged = concat!(
+        "version = 2\nextent_id = \"0123456789abcdef0123456789abcdef\"\nsize_bytes = 1073741824\n",
+        "[adopted]\nvolume_id = \"pool\"\nextent_index = 3\nextent_count = 4096\nlayout = \"mapped:4194304\"\n",
+        "adopted_at_unix_s = 1763800000\n",
+        "[charge]\nmap_id = \"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5\"\nepoch = 5\nnonce = \"ffffffffffffffff\"\nversion = 9",
+    );
     let seed = |kind: u8, text: &str| [&[kind][..], text.as_bytes()].concat();
-    vec![("join", seed(0, join)), ("txt", seed(1, txt)), ("state", seed(2, state))]
+    vec![
+        ("join", seed(0, join)),
+        ("txt", seed(1, txt)),
+        ("state", seed(2, state)),
+        ("identity", seed(3, plain)),
+        ("identity_with_charge", seed(3, charged)),
+    ]
 }

@@ -14,7 +14,7 @@ use flashmob_core::wire::batch::{WirePiece, decode_batch, put_groups};
 use flashmob_core::wire::condition::{decode_alive, decode_condition, put_alive};
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, digest_of, digests};
 use flashmob_core::wire::frame::encode_frame;
-use flashmob_core::wire::hello::{Hello, Welcome};
+use flashmob_core::wire::hello::{Charge, Hello, Welcome};
 use flashmob_core::wire::map::Map;
 use flashmob_core::wire::replies::RepliesDecoder;
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TimesDecoder, mark};
@@ -48,6 +48,10 @@ struct Conn {
     is_welcome: bool,
     keeps_alive: bool,
     is_closing: bool,
+    /// The charge of its hello.
+    charge: Option<Charge>,
+    /// The node has said that it is linked.
+    is_linked: bool,
 }
 
 struct World<'a> {
@@ -102,6 +106,8 @@ impl World<'_> {
                 is_welcome: false,
                 keeps_alive: false,
                 is_closing: false,
+                charge: None,
+                is_linked: false,
             });
         }
     }
@@ -160,6 +166,12 @@ impl World<'_> {
             extents: 1,
             layout: "linear".to_string(),
             size_bytes: if what & 0xf8 == 0xf0 { 5 } else { 0 },
+            // A few gateways that fight for a volume with copies.
+            charge: (what & 0xe0 == 0x40).then(|| {
+                let (which, numbers) = (choices.u8(), choices.u8());
+                let (epoch, version) = (u64::from(numbers & 7), u64::from(numbers >> 4 & 3));
+                Charge { map_id: [u8::from(which == 0xff); 16], epoch, nonce: u64::from(which & 1), version }
+            }),
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);
@@ -224,7 +236,9 @@ impl World<'_> {
             match frame.kind {
                 FrameKind::Hello if conn.hellos == 0 && Hello::decode(frame.meta).is_ok() => {
                     conn.hellos += 1;
-                    conn.keeps_alive = Hello::decode(frame.meta).is_ok_and(|hello| hello.keeps_alive);
+                    let hello = Hello::decode(frame.meta);
+                    conn.keeps_alive = hello.as_ref().is_ok_and(|hello| hello.keeps_alive);
+                    conn.charge = hello.ok().and_then(|hello| hello.charge);
                 }
                 FrameKind::Alive if conn.hellos == 1 && conn.keeps_alive && decode_alive(frame.meta).is_ok() => {}
                 FrameKind::Batch if conn.hellos == 1 => {
@@ -275,12 +289,22 @@ impl World<'_> {
             match event {
                 NodeEvent::Linked { link, volume_id, .. } => {
                     assert_eq!(volume_id, VOLUME_ID);
-                    assert!(self.conns.iter().any(|c| c.link == link && !c.is_closing));
+                    let Some(conn) = self.conns.iter_mut().find(|c| c.link == link && !c.is_closing) else {
+                        panic!("a link that is not open is linked");
+                    };
+                    conn.is_linked = true;
                 }
                 NodeEvent::Close { link, reason } => {
                     assert!(!reason.is_empty());
                     self.conns.iter_mut().filter(|c| c.link == link).for_each(|c| c.is_closing = true);
                 }
+            }
+        }
+        if let Some(known) = self.memory.charge {
+            let epoch = |conn: &Conn| conn.charge.map(|charge| (charge.map_id, charge.epoch, charge.nonce));
+            let is_served = |conn: &&Conn| conn.is_linked && !conn.is_closing && conn.makes_sense;
+            for conn in self.conns.iter().filter(is_served) {
+                assert_eq!(epoch(conn), Some((known.map_id, known.epoch, known.nonce)), "it is not in charge");
             }
         }
         let (used, _, limit) = self.node.status().memory_bytes;

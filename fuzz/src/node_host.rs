@@ -4,7 +4,7 @@ use flashmob_core::node::{Host, StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, is_whole_blocks, put_digest};
-use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use flashmob_core::wire::map::{MAP_BYTES, put_all_data};
 
 /// Bytes of the extent: no multiple of anything, larger than the longest piece.
@@ -27,6 +27,8 @@ pub struct Memory {
     tries: usize,
     now: Time,
     has_fast_reads: bool,
+    /// The charge that the extent remembers.
+    pub charge: Option<Charge>,
 }
 
 impl Memory {
@@ -34,7 +36,7 @@ impl Memory {
     #[must_use]
     pub fn new(has_fast_reads: bool, miss_every: usize) -> Memory {
         let bytes = (0..EXTENT_BYTES).map(pattern).collect();
-        Memory { bytes, miss_every, tries: 0, now: Time::default(), has_fast_reads }
+        Memory { bytes, miss_every, tries: 0, now: Time::default(), has_fast_reads, charge: None }
     }
 
     fn range(&mut self, offset_bytes: u64, len_bytes: usize) -> &mut [u8] {
@@ -84,8 +86,21 @@ impl Host for Memory {
         if self.miss_every > 0 && self.tries.is_multiple_of(self.miss_every) { TryRead::Miss } else { TryRead::Hit }
     }
 
+    fn charge(&self) -> Option<Charge> {
+        self.charge
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
-        if hello.volume_id == VOLUME_ID { Ok(()) } else { Err((RefuseReason::Identity, "another volume".to_string())) }
+        if hello.volume_id != VOLUME_ID {
+            return Err((RefuseReason::Identity, "another volume".to_string()));
+        }
+        if let Some(known) = self.charge {
+            let Some(next) = hello.charge else { panic!("a hello without a charge comes through") };
+            let is_later = known.epoch < next.epoch || (known.epoch, known.nonce) == (next.epoch, next.nonce);
+            assert!(known.map_id == next.map_id && known.version <= next.version && is_later, "{known:?} {next:?}");
+        }
+        self.charge = hello.charge;
+        Ok(())
     }
 
     fn has_fast_reads(&self) -> bool {

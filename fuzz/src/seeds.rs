@@ -12,7 +12,7 @@ use flashmob_core::wire::HEADER_BYTES;
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::condition::{put_alive, put_condition};
 use flashmob_core::wire::frame::{FrameKind, encode_error, encode_frame};
-use flashmob_core::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
+use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
 use flashmob_core::wire::replies::RepliesEncoder;
 use flashmob_core::wire::trace::{PieceTimes, Way, mark, put_times};
 
@@ -157,6 +157,10 @@ fn read(offset_bytes: u64, len_bytes: u32) -> WirePiece {
 }
 
 fn hello() -> Vec<u8> {
+    hello_with(None)
+}
+
+fn hello_with(charge: Option<Charge>) -> Vec<u8> {
     let mut bytes = Vec::new();
     Hello {
         gateway_id: [1; 16],
@@ -169,6 +173,7 @@ fn hello() -> Vec<u8> {
         extents: 1,
         layout: "linear".to_string(),
         size_bytes: 0,
+        charge,
     }
     .encode(&mut bytes);
     bytes
@@ -203,7 +208,28 @@ fn node_frames() -> Vec<(&'static str, Vec<u8>)> {
     let again = [&[0][..], &[3, 1, 0, 2, 0], &turn, &complete, &answers].concat();
     // Of two blocks, and of as many as a piece may have.
     let digests = [5, 0, 1, 0xc1, 1, 0, 0, 0x20, 0, 0, 0xc7, 0x3f, 0, 0, 0, 0, 0, 0, 0];
+    // Two gateways: epoch 1, then 2; then the first again.
+    let in_charge = |conn: u8, attempt: u8, which: u8, epoch: u8| [3, conn, 0x40 | which, attempt, which, epoch, 0];
+    let deposed = [
+        &[0][..],
+        &in_charge(0, 1, 0, 1),
+        &changes,
+        &[0, 0],
+        &in_charge(1, 1, 1, 2),
+        &[14, 0],
+        &[10, 0, 3],
+        &[10, 0, 3],
+        &[13, 1],
+        &[5, 1, 3, 0x42, 9, 0, 0, 0, 0x43, 8, 0, 0, 0, 0x44, 7, 0, 0, 0, 0x45, 0, 0, 0, 0, 7, 0],
+        &[0, 0],
+        &in_charge(2, 2, 0, 1),
+        &[14, 0],
+        &[10, 0, 3],
+        &[13, 1],
+        &[13, 2],
+    ];
     vec![
+        ("deposed", deposed.concat()),
         ("digests", [&[0][..], &say_hello, &digests, &turn, &complete, &answers].concat()),
         ("reads_and_changes", [&[0][..], &script].concat()),
         ("fast_reads", [&[2 | 2 << 2][..], &script].concat()),
@@ -320,6 +346,15 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         }),
         ("replies", meta(2, &replies_frame[..replies_frame.len() - 4])),
         ("hello", meta(3, &hello())),
+        (
+            "hello_with_charge",
+            meta(3, &hello_with(Some(Charge { map_id: [6; 16], epoch: 5, nonce: u64::MAX, version: 9 }))),
+        ),
+        ("refused_as_deposed", {
+            let mut refuse = Vec::new();
+            Refuse { reason: RefuseReason::Deposed, text: "epoch 5, this one has 4".to_string() }.encode(&mut refuse);
+            meta(5, &refuse)
+        }),
         ("welcome", meta(4, &welcome)),
         ("refuse", meta(5, &refuse)),
         ("sealed", [&[6, 3, 0xff, 0xff][..], &batch[HEADER_BYTES..]].concat()),

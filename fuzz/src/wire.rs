@@ -5,7 +5,7 @@ use flashmob_core::wire::batch::{BATCH_HEADER_BYTES, GROUP_HEADER_BYTES, WirePie
 use flashmob_core::wire::condition::{REASON_BYTES_MAX, decode_alive, decode_condition, put_alive, put_condition};
 use flashmob_core::wire::digest::is_whole_blocks;
 use flashmob_core::wire::frame::{encode_frame, seal_frame};
-use flashmob_core::wire::hello::{Hello, Refuse, Welcome};
+use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Hello, Refuse, Welcome};
 use flashmob_core::wire::map::{MAP_BYTES, Map, MapWriter};
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
 use flashmob_core::wire::trace::{FOLLOWED_MAX, TIMES_MAX, TimesDecoder, followed, is_followed, mark, put_times};
@@ -236,6 +236,7 @@ fn alive(meta: &[u8]) {
 fn hello(meta: &[u8]) {
     let Ok(hello) = Hello::decode(meta) else { return };
     assert!(hello.extent < hello.extents && !hello.volume_id.is_empty());
+    assert!(hello.charge.is_none_or(|charge| charge.epoch.max(charge.version) <= CHARGE_NUMBER_MAX));
     let mut again = Vec::new();
     hello.encode(&mut again);
     if hello.volume_id.len().max(hello.layout.len()) <= TEXT_BYTES_MAX {

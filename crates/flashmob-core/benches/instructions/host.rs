@@ -4,7 +4,7 @@ use flashmob_core::node::{Host, StoreOp, TryRead};
 use flashmob_core::op::Op;
 use flashmob_core::units::Time;
 use flashmob_core::wire::PIECE_BYTES_MAX;
-use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 
 use crate::count_off;
 
@@ -58,6 +58,10 @@ impl Host for MemoryHost {
             self.copy(offset_bytes, into);
             TryRead::Hit
         })
+    }
+
+    fn charge(&self) -> Option<Charge> {
+        None
     }
 
     fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {

@@ -46,6 +46,7 @@ impl Gateway {
             extents: volume.spec.extents.len() as u32,
             layout: volume.spec.layout.to_string(),
             size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
+            charge: None,
         };
         let until = now + volume.spec.connect_timeout;
         link.state = State::Greeting(until);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::charge::{check_charge, takes_over};
 use super::reply::Done;
 use super::told::Told;
 use super::{Host, Node, NodeEvent};
@@ -68,11 +69,19 @@ pub(super) struct Peer {
     pub session: u64,
     pub link: u16,
     pub attempt: u32,
+    /// That of its charge, for a volume with copies.
+    epoch: Option<u64>,
 }
 
 impl Peer {
     fn of(hello: &Hello) -> Peer {
-        Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt }
+        let epoch = hello.charge.map(|charge| charge.epoch);
+        Peer { gateway_id: hello.gateway_id, session: hello.session, link: hello.link, attempt: hello.attempt, epoch }
+    }
+
+    /// Whether `new` took charge of the volume after it, whichever gateways they are.
+    fn is_deposed_by(&self, new: &Peer) -> bool {
+        self.epoch < new.epoch
     }
 }
 
@@ -155,8 +164,11 @@ impl Node {
             .collect();
         for other in fenced {
             self.drop_waiting(other);
-            if self.links.get(other.0).is_some_and(NodeLink::is_open) {
-                self.close_link(other, "the gateway linked anew".to_string());
+            if let Some(link) = self.links.get(other.0).filter(|link| link.is_open()) {
+                let is_deposed = link.peer.is_some_and(|old| old.is_deposed_by(&peer));
+                let reason =
+                    if is_deposed { "a later gateway took charge of the volume" } else { "the gateway linked anew" };
+                self.close_link(other, reason.to_string());
             }
         }
         if let Some(link) = self.links.get_mut(id.0) {
@@ -170,6 +182,9 @@ impl Node {
         if self.draining {
             return Err((RefuseReason::ShuttingDown, "the node is shutting down".to_string()));
         }
+        // Before anything is changed, and before a limit hides it: a gateway that is not in charge learns that.
+        let remembered = host.charge();
+        check_charge(remembered.as_ref(), hello.charge.as_ref())?;
         let peer = Peer::of(hello);
         let stays = |l: &NodeLink| l.is_open() && l.peer.is_some_and(|p| !is_fenced_by(&p, &peer));
         if self.links.iter().filter(|(_, l)| stays(l)).count() >= self.config.links_max {
@@ -181,6 +196,10 @@ impl Node {
             return Err((RefuseReason::Size, text));
         }
         host.adopt(hello)?;
+        if takes_over(remembered.as_ref(), hello.charge.as_ref()) {
+            // Hellos of earlier starts are refused from now on, whatever their session; the time of this one's start may be wrong.
+            self.fences = Fences::default();
+        }
         if !self.fences.admit(hello) {
             return Err((RefuseReason::Superseded, "a later link of the same gateway is here already".to_string()));
         }
@@ -256,8 +275,10 @@ impl Node {
 
 /// Whether the operations of `old` must be over before `new` is welcomed.
 fn is_fenced_by(old: &Peer, new: &Peer) -> bool {
-    !planted::is(Bug::NodeDoesNotFence)
-        && old.gateway_id == new.gateway_id
-        && (old.session < new.session
-            || (old.session == new.session && old.link == new.link && old.attempt < new.attempt))
+    if planted::is(Bug::NodeDoesNotFence) {
+        return false;
+    }
+    let is_earlier_attempt = old.session == new.session && old.link == new.link && old.attempt < new.attempt;
+    let is_of_earlier_link = old.gateway_id == new.gateway_id && (old.session < new.session || is_earlier_attempt);
+    is_of_earlier_link || old.is_deposed_by(new)
 }

@@ -9,8 +9,9 @@
 //! [`Node::wrote`]; last, [`Node::poll_event`].
 //!
 //! Invariants: every piece of a connected link is answered exactly once; nothing of a link that a welcome has fenced is executed
-//! afterwards; memory stays within the budget however peers behave.
+//! afterwards, and nothing of a link below the epoch that the extent remembers; memory stays within the budget however peers behave.
 
+mod charge;
 mod followed;
 mod link;
 mod reply;
@@ -31,9 +32,10 @@ use crate::stages::{NodeInterval, StageRecorder};
 use crate::units::{MIB, Time};
 use crate::wire::batch::WirePiece;
 use crate::wire::frame;
-use crate::wire::hello::{Hello, RefuseReason};
+use crate::wire::hello::{Charge, Hello, RefuseReason};
 use crate::wire::replies::RepliesEncoder;
 
+pub use charge::check_charge;
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
 pub use serve::LIGHT_BYTES_MAX;
@@ -115,7 +117,10 @@ pub trait Host {
     fn try_read(&mut self, offset_bytes: u64, into: &mut [u8]) -> TryRead;
     /// A hint that [`Host::try_read`] will soon be called for `offset_bytes`, for a prefetch into the processor's cache.
     fn prefetch(&mut self, _offset_bytes: u64) {}
-    /// Accepts the volume of the hello and stores that durably, or refuses it.
+    /// The charge that the extent remembers durably, if it belongs to a volume with copies: that of the last hello that was adopted.
+    fn charge(&self) -> Option<Charge>;
+    /// Accepts the volume of the hello and stores that durably, with the hello's charge, or refuses it. Called only with a charge that
+    /// [`check_charge`] accepts.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;
     /// Whether [`Host::try_read`] can ever hit; otherwise it is not called.
     fn has_fast_reads(&self) -> bool;

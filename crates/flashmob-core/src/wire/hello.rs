@@ -30,6 +30,22 @@ pub struct Hello {
     pub layout: String,
     /// Required size of the extent, in bytes; 0 for any.
     pub size_bytes: u64,
+    /// For a volume with copies: which gateway this is, among those that ever were in charge of the volume.
+    pub charge: Option<Charge>,
+}
+
+/// Identifies a start of a gateway among those of a volume with copies. A node remembers the latest durably.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// Identity of the volume's map, drawn at random with the volume.
+    pub map_id: [u8; 16],
+    /// Number of the start, counted in the map; the largest is in charge. At most [`CHARGE_NUMBER_MAX`].
+    pub epoch: u64,
+    /// A random number of the start. Two gateways that count from copies of one map may have the same epoch, never the same nonce.
+    pub nonce: u64,
+    /// Version of the map's last record of a node out, a copy behind or a place; at most [`CHARGE_NUMBER_MAX`]. Only of records that are
+    /// durable: a gateway that forgot one in a crash would be refused for ever.
+    pub version: u64,
 }
 
 /// A node accepts a hello.
@@ -70,6 +86,8 @@ listed! {
         Store = 5,
         /// It is shutting down.
         ShuttingDown = 6,
+        /// Another gateway is in charge of the volume, which has copies: one with a larger epoch, or with a later map.
+        Deposed = 7,
     }
 }
 
@@ -77,7 +95,7 @@ impl RefuseReason {
     /// Whether somebody has to intervene, so that an early retry is useless.
     #[must_use]
     pub fn is_permanent(self) -> bool {
-        matches!(self, RefuseReason::Identity | RefuseReason::Size)
+        matches!(self, RefuseReason::Identity | RefuseReason::Size | RefuseReason::Deposed)
     }
 }
 
@@ -98,6 +116,9 @@ const WELCOME_KEEPS_ALIVE: u8 = 4;
 pub const LINK_NUMBER_MAX: u16 = HELLO_KEEPS_ALIVE - 1;
 const HELLO_KEEPS_ALIVE: u16 = 1 << 15;
 
+/// The largest epoch and the largest version of a map: one more is still a number, and files of identities can hold it.
+pub const CHARGE_NUMBER_MAX: u64 = i64::MAX as u64;
+
 impl Hello {
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -112,6 +133,9 @@ impl Hello {
             meta.extend_from_slice(&self.size_bytes.to_le_bytes());
             put_text(meta, &self.volume_id);
             put_text(meta, &self.layout);
+            if let Some(charge) = &self.charge {
+                charge.put(meta);
+            }
         };
         encode_frame(out, FrameKind::Hello, meta, |_| ());
     }
@@ -131,12 +155,29 @@ impl Hello {
             size_bytes: fields.u64()?,
             volume_id: fields.text()?,
             layout: fields.text()?,
+            charge: if fields.is_empty() { None } else { Some(Charge::take(&mut fields)?) },
         };
         fields.end()?;
         if hello.extent >= hello.extents || hello.volume_id.is_empty() {
             return Err(WireError::Malformed("hello"));
         }
         Ok(hello)
+    }
+}
+
+impl Charge {
+    fn put(&self, meta: &mut Vec<u8>) {
+        meta.extend_from_slice(&self.map_id);
+        [self.epoch, self.nonce, self.version].iter().for_each(|number| meta.extend_from_slice(&number.to_le_bytes()));
+    }
+
+    fn take(fields: &mut Fields<'_>) -> Result<Charge, WireError> {
+        let charge =
+            Charge { map_id: fields.array()?, epoch: fields.u64()?, nonce: fields.u64()?, version: fields.u64()? };
+        if charge.epoch.max(charge.version) > CHARGE_NUMBER_MAX {
+            return Err(WireError::Malformed("hello: charge"));
+        }
+        Ok(charge)
     }
 }
 
@@ -211,17 +252,38 @@ mod tests {
         }
     }
 
+    fn any_charge() -> impl Strategy<Value = Charge> {
+        (any::<[u8; 16]>(), 0..=CHARGE_NUMBER_MAX, any::<u64>(), 0..=CHARGE_NUMBER_MAX)
+            .prop_map(|(map_id, epoch, nonce, version)| Charge { map_id, epoch, nonce, version })
+    }
+
+    fn hello() -> Hello {
+        Hello {
+            gateway_id: [1; 16],
+            session: 1,
+            link: 3,
+            keeps_alive: false,
+            attempt: 1,
+            volume_id: "v".to_string(),
+            extent: 0,
+            extents: 1,
+            layout: "linear".to_string(),
+            size_bytes: 0,
+            charge: None,
+        }
+    }
+
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), keeps_alive: bool, extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}") {
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout };
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), keeps_alive: bool, extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge())) {
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], reason in 0usize..6, text in "\\PC{0,60}") {
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
             let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
             let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
@@ -240,22 +302,38 @@ mod tests {
 
     #[test]
     fn a_node_from_before_keeping_alive_sees_a_link_number_and_a_gateway_no_flag() {
-        let hello = |keeps_alive| Hello {
-            gateway_id: [1; 16],
-            session: 1,
-            link: 3,
-            keeps_alive,
-            attempt: 1,
-            volume_id: "v".to_string(),
-            extent: 0,
-            extents: 1,
-            layout: "linear".to_string(),
-            size_bytes: 0,
-        };
         for (keeps_alive, number) in [(false, 3), (true, 0x8003)] {
             let mut bytes = Vec::new();
-            hello(keeps_alive).encode(&mut bytes);
+            Hello { keeps_alive, ..hello() }.encode(&mut bytes);
             assert_eq!(meta_of(&bytes)[24..26], u16::to_le_bytes(number));
+        }
+    }
+
+    #[test]
+    fn a_charge_is_whole_or_absent_and_its_numbers_are_bounded() {
+        let charge = Charge { map_id: [7; 16], epoch: 5, nonce: u64::MAX, version: 9 };
+        let meta = |charge| {
+            let mut bytes = Vec::new();
+            Hello { charge, ..hello() }.encode(&mut bytes);
+            meta_of(&bytes).to_vec()
+        };
+        let (without, with) = (meta(None), meta(Some(charge)));
+        assert_eq!((without.len(), with.len()), (50 + 1 + 6, without.len() + 40));
+        assert_eq!(with[..without.len()], without, "a volume without copies says what it always said");
+        assert_eq!(with[without.len()..][..24], [&[7; 16][..], &5u64.to_le_bytes()].concat());
+        for len in without.len() + 1..with.len() {
+            assert!(Hello::decode(&with[..len]).is_err(), "{len} bytes");
+        }
+        assert!(Hello::decode(&[&with[..], &[0]].concat()).is_err(), "one byte more");
+        for (epoch, version, is_valid) in [
+            (0, 0, true),
+            (CHARGE_NUMBER_MAX, CHARGE_NUMBER_MAX, true),
+            (CHARGE_NUMBER_MAX + 1, 0, false),
+            (0, CHARGE_NUMBER_MAX + 1, false),
+            (u64::MAX, u64::MAX, false),
+        ] {
+            let decoded = Hello::decode(&meta(Some(Charge { epoch, version, ..charge })));
+            assert_eq!(decoded.is_ok(), is_valid, "{epoch} {version}");
         }
     }
 

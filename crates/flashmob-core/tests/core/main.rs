@@ -2,6 +2,7 @@
 
 mod alive;
 mod answers_together;
+mod charges;
 mod digests;
 mod fairness;
 mod gateway_unfit_extent;

@@ -4,7 +4,7 @@ use flashmob_core::node::{Host, LinkId, Node, NodeConfig, StoreDone, TryRead};
 use flashmob_core::op::Op;
 use flashmob_core::units::{MIB, Time};
 use flashmob_core::wire::digest::put_digest_of_zeros;
-use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use flashmob_core::wire::map::put_all_data;
 
 use super::tcp::{Connection, Side};
@@ -52,6 +52,10 @@ impl Host for SimHost {
         }
         into.fill(0);
         TryRead::Hit
+    }
+
+    fn charge(&self) -> Option<Charge> {
+        None
     }
 
     fn adopt(&mut self, _hello: &Hello) -> Result<(), (RefuseReason, String)> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead};
 use flashmob_core::units::Time;
-use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
@@ -41,6 +41,8 @@ pub(super) struct NodeLoop {
     pub copy_of: Option<usize>,
     /// The volume that it serves, once it was told.
     adopted: Option<(String, u32)>,
+    /// The gateway that was last in charge, of a volume with copies.
+    charge: Option<Charge>,
     is_awake: bool,
     pub has_timer: bool,
     accepting: Vec<ConnId>,
@@ -56,6 +58,7 @@ struct NodeHost<'a> {
     rng: &'a mut SmallRng,
     now: Time,
     adopted: &'a mut Option<(String, u32)>,
+    charge: &'a mut Option<Charge>,
 }
 
 impl Host for NodeHost<'_> {
@@ -63,9 +66,16 @@ impl Host for NodeHost<'_> {
         self.store.try_read(self.rng, offset_bytes, into)
     }
 
+    fn charge(&self) -> Option<Charge> {
+        *self.charge
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         let wanted = (hello.volume_id.clone(), hello.extent);
-        if *self.adopted.get_or_insert(wanted.clone()) == wanted {
+        // Only a free extent may begin to have copies.
+        let is_as_before = self.adopted.is_none() || self.charge.is_some() == hello.charge.is_some();
+        if is_as_before && *self.adopted.get_or_insert(wanted.clone()) == wanted {
+            *self.charge = hello.charge;
             return Ok(());
         }
         Err((RefuseReason::Identity, "this extent belongs elsewhere".to_string()))
@@ -103,6 +113,7 @@ impl NodeLoop {
             boots: 0,
             copy_of: None,
             adopted: None,
+            charge: None,
             is_awake: false,
             has_timer: false,
             accepting: Vec::new(),
@@ -118,6 +129,7 @@ impl NodeLoop {
         let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
         copy.adopted = self.adopted.clone();
+        copy.charge = self.charge;
         copy
     }
 
@@ -247,7 +259,8 @@ impl World {
             if let Some(rx) = core.rx(id) {
                 again |= net.read(ctx, conn, 1, rx);
             }
-            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
+            let (adopted, charge) = (&mut node.adopted, &mut node.charge);
+            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge };
             core.process(now, id, host);
         }
         for conn in node.closed.drain(..) {
@@ -256,7 +269,8 @@ impl World {
                 core.link_closed(id);
             }
         }
-        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted: &mut node.adopted };
+        let (adopted, charge) = (&mut node.adopted, &mut node.charge);
+        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {
             ctx.totals.store_ops += 1;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use flashmob_core::elevator::IssueOrder;
 use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
 use flashmob_core::units::Time;
-use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
@@ -165,12 +165,18 @@ impl Host for FileHost {
         self.has_fast_reads
     }
 
+    fn charge(&self) -> Option<Charge> {
+        self.identity.charge()
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         if self.store.is_damaged() {
             return Err((RefuseReason::Store, "the node's data file is damaged; see its log".to_string()));
         }
-        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout) {
+        let charge = hello.charge.as_ref();
+        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge) {
             Ok(_) => Ok(()),
+            Err(AdoptError::NotInCharge(reason, text)) => Err((reason, text)),
             Err(AdoptError::Identity(error)) => {
                 log::error!("cannot write the identity: {error}");
                 Err((RefuseReason::Store, error.to_string()))

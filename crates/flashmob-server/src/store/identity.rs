@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flashmob_core::checksum::checksum;
+use flashmob_core::node::check_charge;
 use flashmob_core::units::Bytes;
+use flashmob_core::wire::hello::{Charge, RefuseReason};
 use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
@@ -23,8 +25,10 @@ use super::open::sync_parent;
 
 /// Default directory of the sidecars of block devices.
 pub const STATE_DIR_DEFAULT: &str = "/var/lib/flashmob";
-/// The version of the sidecar's format that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version of the sidecar's format: with the charge of a gateway, for an extent of a volume with copies.
+pub const FORMAT_VERSION: u32 = 2;
+/// The version without: all other extents have it, so that earlier programs read them.
+const FORMAT_VERSION_PLAIN: u32 = 1;
 /// The longest name of a volume, in bytes.
 pub const VOLUME_ID_BYTES_MAX: usize = 256;
 /// The longest description of a layout, in bytes.
@@ -60,6 +64,9 @@ struct Record {
     size_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adopted: Option<Place>,
+    /// The gateway that was last in charge of the volume, if that has copies.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::charge")]
+    charge: Option<Charge>,
 }
 
 /// Just the version, of a sidecar whose other fields may be unknown.
@@ -99,6 +106,9 @@ pub enum AdoptError {
     /// It has another place, or the offered one is invalid.
     #[error("{0}")]
     Refused(String),
+    /// The gateway is not the one that is in charge of the volume, which has copies.
+    #[error("{1}")]
+    NotInCharge(RefuseReason, String),
     /// It could not be recorded.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -111,10 +121,12 @@ pub enum Adoption {
     New,
     /// It had it already.
     Same,
+    /// It had it already, and another charge of the gateway is on the flash now.
+    Charged,
 }
 
 /// The identity of an extent. See the module's documentation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     path: PathBuf,
     record: Record,
@@ -147,22 +159,38 @@ impl Identity {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Identity::create(path, size_bytes),
             Err(e) => return Err(failed("read", path, e)),
         };
-        let record = parse(path, &text)?;
-        if record.size_bytes != size_bytes {
+        let identity = Identity::parse(path, &text)?;
+        if identity.record.size_bytes != size_bytes {
             return Err(IdentityError::SizeDiffers {
                 path: path.to_path_buf(),
-                recorded_bytes: record.size_bytes,
+                recorded_bytes: identity.record.size_bytes,
                 found_bytes: size_bytes,
             });
         }
-        Ok(Identity { path: path.to_path_buf(), record, is_new: false })
+        if identity.record.charge.is_some() {
+            // An earlier process may have ended, or failed, between writing the charge and having it on the flash.
+            let on_flash = File::open(path).and_then(|file| file.sync_all()).and_then(|()| sync_parent(path));
+            on_flash.map_err(|e| failed("sync", path, e))?;
+        }
+        Ok(identity)
+    }
+
+    /// The identity in the bytes of a sidecar, which lies at `path`.
+    pub fn parse(path: &Path, text: &[u8]) -> Result<Identity, IdentityError> {
+        Ok(Identity { path: path.to_path_buf(), record: parse(path, text)?, is_new: false })
+    }
+
+    /// The text of its sidecar.
+    pub fn to_text(&self) -> Result<String, IdentityError> {
+        encode(&self.path, &self.record)
     }
 
     fn create(path: &Path, size_bytes: u64) -> Result<Identity, IdentityError> {
         let mut random = [0u8; 16];
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
-        let record = Record { version: FORMAT_VERSION, extent_id: ExtentId(random), size_bytes, adopted: None };
+        let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
+        let record = Record { version, extent_id, size_bytes, adopted: None, charge: None };
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
@@ -192,14 +220,28 @@ impl Identity {
         self.record.adopted.as_ref()
     }
 
+    /// The charge of the gateway that linked last, if it belongs to a volume with copies.
+    #[must_use]
+    pub fn charge(&self) -> Option<Charge> {
+        self.record.charge
+    }
+
     /// The path of the sidecar.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes a place in a volume, or confirms the one it has. It is on the flash when this returns [`Adoption::New`].
-    pub fn adopt(&mut self, volume_id: &str, index: u32, count: u32, layout: &str) -> Result<Adoption, AdoptError> {
+    /// Takes a place in a volume, or confirms the one it has, for a gateway with that charge if the volume has copies. Place and charge
+    /// are on the flash when this returns.
+    pub fn adopt(
+        &mut self,
+        volume_id: &str,
+        index: u32,
+        count: u32,
+        layout: &str,
+        charge: Option<&Charge>,
+    ) -> Result<Adoption, AdoptError> {
         let refuse = |why| Err(AdoptError::Refused(why));
         let len_bytes = volume_id.len();
         if !(1..=VOLUME_ID_BYTES_MAX).contains(&len_bytes) {
@@ -214,8 +256,24 @@ impl Identity {
         if index >= count {
             return refuse(format!("invalid extent number {index} of {count}"));
         }
+        let known = self.record.charge;
+        check_charge(known.as_ref(), charge).map_err(|(reason, text)| AdoptError::NotInCharge(reason, text))?;
         if let Some(place) = &self.record.adopted {
-            return same_place(place, volume_id, index, count, layout).map(|()| Adoption::Same);
+            if known.is_none() && charge.is_some() && place.volume_id == volume_id {
+                return refuse(format!(
+                    "volume '{volume_id}' had no copies when it adopted this extent, and has them now"
+                ));
+            }
+            same_place(place, volume_id, index, count, layout)?;
+            if known.as_ref() == charge {
+                return Ok(Adoption::Same);
+            }
+            self.replace(Some(place.clone()), charge.copied())?;
+            if let Some(charge) = charge.filter(|charge| known.is_none_or(|known| known.epoch < charge.epoch)) {
+                let path = self.path.display();
+                log::info!("{path}: a gateway took charge of volume '{volume_id}', epoch {}", charge.epoch);
+            }
+            return Ok(Adoption::Charged);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let place = Place {
@@ -225,22 +283,27 @@ impl Identity {
             layout: layout.to_string(),
             adopted_at_unix_s: now.as_secs(),
         };
-        self.replace(Some(place))?;
-        log::info!("{}: adopted as extent {index} of {count} of volume '{volume_id}'", self.path.display());
+        self.replace(Some(place), charge.copied())?;
+        let path = self.path.display();
+        match charge {
+            None => log::info!("{path}: adopted as extent {index} of {count} of volume '{volume_id}'"),
+            Some(_) => log::info!("{path}: adopted as member {index} of volume '{volume_id}', which has copies"),
+        }
         Ok(Adoption::New)
     }
 
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
-            self.replace(None)?;
+            self.replace(None, None)?;
             log::info!("{}: removed from its volume", self.path.display());
         }
         Ok(())
     }
 
-    fn replace(&mut self, adopted: Option<Place>) -> Result<(), IdentityError> {
-        let record = Record { adopted, ..self.record.clone() };
+    fn replace(&mut self, adopted: Option<Place>, charge: Option<Charge>) -> Result<(), IdentityError> {
+        let version = if charge.is_some() { FORMAT_VERSION } else { FORMAT_VERSION_PLAIN };
+        let record = Record { version, adopted, charge, ..self.record };
         persist(&self.path, &record)?;
         self.record = record;
         Ok(())
@@ -296,17 +359,28 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     if record.version == 0 {
         return Err(corrupt("its version is invalid".into()));
     }
+    if (record.version > FORMAT_VERSION_PLAIN) != record.charge.is_some() {
+        return Err(corrupt("its version and its charge contradict each other".into()));
+    }
+    if record.charge.is_some() && record.adopted.is_none() {
+        return Err(corrupt("it has a charge and no volume".into()));
+    }
     if record.adopted.as_ref().is_some_and(|p| p.extent_index >= p.extent_count) {
         return Err(corrupt("its extent index is not below its extent count".into()));
     }
     Ok(record)
 }
 
-/// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
-fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
+fn encode(path: &Path, record: &Record) -> Result<String, IdentityError> {
     let body = toml::to_string(record).map_err(|e| failed("encode", path, io::Error::other(e)))?;
     let mut text = format!("{HEADING}{body}");
     text.push_str(&format!("{CHECKSUM_PREFIX}{:08x}\n", checksum(text.as_bytes())));
+    Ok(text)
+}
+
+/// Writes the sidecar atomically: after a power cut it is the old or the new one, and the new one once this returns.
+fn persist(path: &Path, record: &Record) -> Result<(), IdentityError> {
+    let text = encode(path, record)?;
     let mut new_path = path.to_path_buf();
     new_path.as_mut_os_string().push(".new");
     let write = || -> io::Result<()> {

@@ -22,6 +22,7 @@ use flashmob_core::units::Time;
 use flashmob_core::wire::digest::put_digest_of_zeros;
 use flashmob_core::wire::map::put_all_data;
 
+mod charge;
 mod completions;
 mod direct;
 mod error;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flashmob_core::node::{Host, TryRead};
 use flashmob_core::units::Time;
-use flashmob_core::wire::hello::{Hello, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 
 /// What becomes of a read that must not block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,17 @@ pub struct FakeHost {
     pub tick: Duration,
     /// What becomes of reads.
     pub reads: Reads,
+    /// The charge that it remembers.
+    pub charge: Option<Charge>,
+    /// It cannot remember another.
+    pub is_full: bool,
 }
 
 impl FakeHost {
     /// A host at a time that stands still.
     #[must_use]
     pub fn new(now: Time, reads: Reads) -> FakeHost {
-        FakeHost { now, tick: Duration::ZERO, reads }
+        FakeHost { now, tick: Duration::ZERO, reads, charge: None, is_full: false }
     }
 }
 
@@ -45,7 +49,15 @@ impl Host for FakeHost {
         TryRead::Hit
     }
 
-    fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
+    fn charge(&self) -> Option<Charge> {
+        self.charge
+    }
+
+    fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
+        if self.is_full && self.charge != hello.charge {
+            return Err((RefuseReason::Store, "no space".to_string()));
+        }
+        self.charge = hello.charge;
         Ok(())
     }
 

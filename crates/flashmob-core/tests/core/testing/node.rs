@@ -5,7 +5,7 @@ use super::host::{FakeHost, Reads};
 use super::spec::{NOW, hello};
 use flashmob_core::node::{LinkId, Node, NodeConfig, NodeEvent, StoreDone, StoreOp};
 use flashmob_core::units::Time;
-use flashmob_core::wire::hello::Hello;
+use flashmob_core::wire::hello::{Charge, Hello};
 
 /// A node with one link that is welcome.
 #[derive(Debug)]
@@ -20,6 +20,10 @@ pub struct NodeBed {
     pub reads: Reads,
     /// What the store was given and has not ended.
     pub ops: Vec<StoreOp>,
+    /// The charge that the extent remembers.
+    pub charge: Option<Charge>,
+    /// It cannot remember another.
+    pub is_full: bool,
 }
 
 impl NodeBed {
@@ -34,7 +38,7 @@ impl NodeBed {
     pub fn greeted(config: NodeConfig, reads: Reads, hello: &Hello) -> NodeBed {
         let mut node = Node::new(config);
         let link = node.link_opened();
-        let mut bed = NodeBed { node, link, now: NOW, reads, ops: Vec::new() };
+        let mut bed = NodeBed { node, link, now: NOW, reads, ops: Vec::new(), charge: None, is_full: false };
         bed.receive(link, &bytes_of(|out| hello.encode(out)));
         bed
     }
@@ -49,7 +53,14 @@ impl NodeBed {
     /// Bytes come on a link and are decoded.
     pub fn decode(&mut self, link: LinkId, bytes: &[u8]) {
         self.node.rx(link).expect("a link").extend(bytes);
-        self.node.process(self.now, link, &mut FakeHost::new(self.now, self.reads));
+        self.with_host(|node, now, host| node.process(now, link, host));
+    }
+
+    fn with_host(&mut self, act: impl FnOnce(&mut Node, Time, &mut FakeHost)) {
+        let (charge, is_full) = (self.charge, self.is_full);
+        let mut host = FakeHost { charge, is_full, ..FakeHost::new(self.now, self.reads) };
+        act(&mut self.node, self.now, &mut host);
+        self.charge = host.charge;
     }
 
     /// Bytes come on a link, and the loop turns.
@@ -60,7 +71,7 @@ impl NodeBed {
 
     /// The loop turns; the store is given what there is for it.
     pub fn turn(&mut self) {
-        self.node.turn(self.now, &mut FakeHost::new(self.now, self.reads));
+        self.with_host(|node, now, host| node.turn(now, host));
         self.ops.append(self.node.store_ops());
     }
 

@@ -47,6 +47,7 @@ pub fn hello() -> Hello {
         extents: 1,
         layout: "linear".to_string(),
         size_bytes: 0,
+        charge: None,
     }
 }
 

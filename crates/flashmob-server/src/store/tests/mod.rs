@@ -15,6 +15,7 @@ use flashmob_core::op::{Failure, OpFlags};
 
 use super::*;
 
+mod charges;
 mod devices;
 mod digests;
 mod faults;
