@@ -12,6 +12,7 @@ pub mod gateway_frames;
 pub mod gateway_node;
 pub mod heard;
 pub mod iperf3;
+pub mod map_log;
 pub mod nbd;
 pub mod nbd_client;
 pub mod node_frames;
@@ -25,7 +26,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -40,6 +41,7 @@ pub const TARGETS: [Target; 16] = [
     ("doctor_undo", doctor::undo),
     ("heard", heard::run),
     ("iperf3", iperf3::run),
+    ("map_log", map_log::run),
     ("trace_format", trace::format),
     ("trace_page", trace::page),
 ];
