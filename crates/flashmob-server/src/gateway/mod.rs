@@ -4,6 +4,7 @@ mod actions;
 mod identity;
 mod inside;
 mod links;
+pub mod map_file;
 mod memory;
 mod native;
 mod open;

@@ -129,7 +129,7 @@ pub(super) fn open_error(action: &'static str, path: &Path, source: io::Error) -
 ///
 /// Every error that is not about space or permission is [`Failure::Io`], also EINVAL: the request was checked before, so it
 /// means that the file has changed.
-pub(super) fn failure_of(errno: Errno) -> Failure {
+pub(crate) fn failure_of(errno: Errno) -> Failure {
     match errno {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Failure::NoSpace,
         Errno::ROFS | Errno::PERM | Errno::ACCESS => Failure::NotPermitted,

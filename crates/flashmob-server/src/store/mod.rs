@@ -45,12 +45,14 @@ mod uring;
 
 use completions::Completions;
 pub use error::StoreError;
+pub(crate) use error::failure_of;
 pub use extent_id::{ExtentId, PlaceInVolume};
 pub use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 pub use mapped::MappedStatus;
 use medium::Medium;
 use modelled::Modelled;
 pub use modelled::{LATE_NS, ModelStatus};
+pub(crate) use open::{sync_parent, take_lock};
 use threads::Pool;
 use uring::Ring;
 

@@ -127,14 +127,23 @@ fn refuse_lost_data(path: &Path) -> Result<(), StoreError> {
 /// Takes the lock against a second node. It belongs to the open file, so it also works within one process, and is released
 /// however the process ends.
 fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
+    match take_lock(file) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StoreError::Locked { path: path.into() }),
+        Err(e) => Err(StoreError::CannotLock { path: path.into(), source: e.into() }),
+    }
+}
+
+/// Takes the exclusive lock of an open file. False if somebody else has it and keeps it.
+pub(crate) fn take_lock(file: &File) -> Result<bool, Errno> {
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) if Instant::now() < give_up => std::thread::sleep(Duration::from_millis(20)),
-            Err(Errno::WOULDBLOCK) => return Err(StoreError::Locked { path: path.into() }),
-            Err(e) => return Err(StoreError::CannotLock { path: path.into(), source: e.into() }),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(e) => return Err(e),
         }
     }
 }
@@ -168,7 +177,7 @@ fn make(path: &Path, file: &File, size_bytes: u64) -> Result<(), StoreError> {
 
 /// Makes a new name in the directory of `path` survive a power cut. File systems that cannot sync a
 /// directory (FAT, some FUSE) say EINVAL; there is nothing better to do on them.
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match rustix::fs::fsync(File::open(parent)?) {
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),

@@ -141,13 +141,18 @@ pub(super) fn pattern(seed: u64, len_bytes: usize) -> Vec<u8> {
 /// Runs the ignored test `name` of this binary in a process of its own, started by the shell script `script`, in
 /// which `"$@"` stands for it. `path` is handed to it through the environment.
 pub(super) fn in_child(script: &str, name: &str, path: &Path) {
+    in_child_of("store::tests", script, name, path);
+}
+
+/// The same for a test of another module.
+pub(crate) fn in_child_of(module: &str, script: &str, name: &str, path: &Path) {
     if is_left_out("children") {
         return;
     }
     let output = std::process::Command::new("sh")
         .args(["-ec", script, "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("store::tests::{name}"), "--ignored", "--nocapture"])
+        .args(["--exact", &format!("{module}::{name}"), "--ignored", "--nocapture"])
         .env(CHILD_PATH, path)
         .output()
         .unwrap();
@@ -158,6 +163,6 @@ pub(super) fn in_child(script: &str, name: &str, path: &Path) {
 const CHILD_PATH: &str = "FLASHMOB_TEST_CHILD_PATH";
 
 /// The path that [`in_child`] handed over; `None` in a test that nobody started that way.
-pub(super) fn child_path() -> Option<PathBuf> {
+pub(crate) fn child_path() -> Option<PathBuf> {
     std::env::var_os(CHILD_PATH).map(PathBuf::from)
 }

@@ -1,0 +1,235 @@
+//! The file of a volume's map on disk: read and locked at the start, appended to, and written anew.
+//!
+//! Its bytes are those of [`flashmob_core::copies`]; this module only makes them durable. All of it blocks: a gateway's
+//! loop leaves it to the thread of a [`MapWriter`].
+//!
+//! - **The file is locked** by the gateway that uses it. A file that is written anew gets its lock before its name,
+//!   so a map is never without one.
+//! - **After a failed write or sync the file is never appended to again.** The kernel may have dropped bytes that it
+//!   still shows, and the next sync would succeed. Only a new file helps: [`MapFile::rewrite`].
+//! - **A map that is opened is written anew too,** if it has changes behind its snapshot. A process that ended cannot
+//!   say whether its last sync failed.
+//! - **A new file is written beside the map and renamed over it,** under the fixed name `<map>.new`, so that crashes
+//!   leave one file at most.
+
+mod error;
+mod writer;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
+use flashmob_core::units::{Bytes, GIB, KIB};
+use rustix::fs::FallocateFlags;
+
+use crate::store::{sync_parent, take_lock};
+pub use error::MapFileError;
+pub use writer::{MapDone, MapFailure, MapWriter};
+
+/// Most bytes of a map: one of most chunks and copies, whose marks are as scattered as can be, at the latest moment of
+/// compaction.
+const FILE_BYTES_MAX: u64 = 4 * GIB;
+/// How many times its snapshot a file may have before it is compacted.
+const COMPACTION_FACTOR: u64 = 4;
+/// A file of this size or less is not compacted, however small its snapshot is.
+const COMPACTION_BYTES_MIN: u64 = 64 * KIB;
+/// How often a file may be replaced while it is being locked.
+const LOCK_TRIES: usize = 10;
+
+/// A map's file, open and locked.
+#[derive(Debug)]
+pub struct MapFile {
+    /// Without symbolic links, so that renaming replaces the file and no link.
+    path: PathBuf,
+    file: File,
+    /// Where the next batch belongs.
+    end_bytes: u64,
+    /// How much of it is the snapshot.
+    snapshot_bytes: u64,
+    /// Whether a write or a sync has failed.
+    is_spent: bool,
+}
+
+impl MapFile {
+    /// Opens and locks the map at `path`, and reads it. `None` if there is none.
+    ///
+    /// A torn tail is dropped. If the map has more than a snapshot, it is compacted.
+    pub fn open(path: &Path) -> Result<Option<(MapFile, MapImage)>, MapFileError> {
+        let real = match fs::canonicalize(path) {
+            Ok(real) => real,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(path).is_ok() {
+                    return Err(MapFileError::DanglingLink { path: path.into() });
+                }
+                return Ok(None);
+            }
+            Err(e) => return Err(MapFileError::new("find", path, e)),
+        };
+        let file = open_locked(&real, &real, false)?;
+        let Replayed { image, valid_bytes, torn_bytes, snapshot_bytes, .. } = read(&real, &file)?;
+        let mut map = MapFile { path: real, file, end_bytes: valid_bytes, snapshot_bytes, is_spent: false };
+        if torn_bytes > 0 {
+            let path = map.path.display();
+            log::warn!(
+                "{path}: the last {torn_bytes} bytes are a change that was being written when the gateway was stopped; \
+                 they are dropped"
+            );
+        }
+        if valid_bytes > snapshot_bytes || torn_bytes > 0 {
+            map.rewrite(&encode_snapshot(&image))?;
+        } else {
+            map.reserve();
+        }
+        Ok(Some((map, image)))
+    }
+
+    /// Makes the file of a new map. It never overwrites one.
+    pub fn create(path: &Path, image: &MapImage) -> Result<MapFile, MapFileError> {
+        let path = std::path::absolute(path).map_err(|e| MapFileError::new("find", path, e))?;
+        let snapshot = encode_snapshot(image);
+        let file = write_new(&path, &snapshot, |path| {
+            // Whoever else makes it needs the lock that is held now.
+            match fs::symlink_metadata(path) {
+                Ok(_) => Err(MapFileError::Exists { path: path.into() }),
+                Err(_) => Ok(()),
+            }
+        })?;
+        sync_parent(&path).map_err(|e| MapFileError::new("sync the directory of", &path, e))?;
+        let snapshot_bytes = snapshot.len() as u64;
+        let map = MapFile { path, file, end_bytes: snapshot_bytes, snapshot_bytes, is_spent: false };
+        map.reserve();
+        log::info!("{}: created, {}", map.path.display(), Bytes(snapshot_bytes));
+        Ok(map)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a batch. It is durable when this returns `Ok`. After an error the file has to be written anew.
+    pub fn append(&mut self, batch: &[u8]) -> Result<(), MapFileError> {
+        if self.is_spent {
+            return Err(MapFileError::Spent { path: self.path.clone() });
+        }
+        let written = self.file.write_all_at(batch, self.end_bytes).and_then(|()| self.file.sync_data());
+        if let Err(source) = written {
+            self.is_spent = true;
+            // So that a start finds whole batches only. If this fails as well, it finds a torn tail.
+            let _ = self.file.set_len(self.end_bytes);
+            return Err(MapFileError::new("write", &self.path, source));
+        }
+        self.end_bytes += batch.len() as u64;
+        Ok(())
+    }
+
+    /// Replaces the file by one that begins with `snapshot`, the bytes of [`encode_snapshot`]. It is durable when this
+    /// returns `Ok`. After an error the map on the disk is the old one, or the new one, and either is whole.
+    pub fn rewrite(&mut self, snapshot: &[u8]) -> Result<(), MapFileError> {
+        self.file = write_new(&self.path, snapshot, |_| Ok(()))?;
+        (self.snapshot_bytes, self.end_bytes) = (snapshot.len() as u64, snapshot.len() as u64);
+        // A power cut may bring the old file back until its directory is durable.
+        self.is_spent = true;
+        sync_parent(&self.path).map_err(|e| MapFileError::new("sync the directory of", &self.path, e))?;
+        self.is_spent = false;
+        self.reserve();
+        Ok(())
+    }
+
+    /// Whether nothing can be appended before it is written anew.
+    #[must_use]
+    pub fn needs_rewrite(&self) -> bool {
+        self.is_spent
+    }
+
+    /// Whether it has grown so much that it should be written anew.
+    #[must_use]
+    pub fn wants_compaction(&self) -> bool {
+        self.end_bytes > self.compaction_bytes()
+    }
+
+    /// The size from which on it wants compaction.
+    fn compaction_bytes(&self) -> u64 {
+        self.snapshot_bytes.saturating_mul(COMPACTION_FACTOR).max(COMPACTION_BYTES_MIN)
+    }
+
+    /// Reserves the space that it needs until then: a change that declares a copy behind should not fail because the
+    /// disk is full.
+    fn reserve(&self) {
+        let reserved = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, self.compaction_bytes());
+        if let Err(error) = reserved {
+            log::debug!("{}: no space is reserved: {error}", self.path.display());
+        }
+    }
+}
+
+/// Opens a file of `map` for reading and writing, and takes its lock. If `is_new`, a missing one is made.
+fn open_locked(path: &Path, map: &Path, is_new: bool) -> Result<File, MapFileError> {
+    for _ in 0..LOCK_TRIES {
+        match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => return Err(MapFileError::NotAFile { path: map.into() }),
+            _ => {}
+        }
+        let opened = OpenOptions::new().read(true).write(true).create(is_new).truncate(false).open(path);
+        let file = opened.map_err(|e| MapFileError::new("open", map, e))?;
+        match take_lock(&file) {
+            Ok(true) => {}
+            Ok(false) => return Err(MapFileError::Locked { path: map.into() }),
+            Err(e) => return Err(MapFileError::CannotLock { path: map.into(), source: e.into() }),
+        }
+        // Whoever had the lock may have renamed another file to this name, or this file to another name.
+        let ours = file.metadata().map_err(|e| MapFileError::new("examine", map, e))?;
+        match fs::metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => return Ok(file),
+            _ => {}
+        }
+    }
+    let source = io::Error::other("it is replaced again and again");
+    Err(MapFileError::Other { action: "lock", path: map.into(), source })
+}
+
+/// Reads a map.
+fn read(path: &Path, file: &File) -> Result<Replayed, MapFileError> {
+    let failed = |e| MapFileError::new("read", path, e);
+    let size_bytes = file.metadata().map_err(failed)?.len();
+    if size_bytes > FILE_BYTES_MAX {
+        return Err(MapFileError::TooLarge { path: path.into(), size_bytes });
+    }
+    let mut bytes = Vec::new();
+    file.take(size_bytes).read_to_end(&mut bytes).map_err(failed)?;
+    replay(&bytes).map_err(|source| MapFileError::Damaged { path: path.into(), source })
+}
+
+/// Writes a new file beside `path`, and gives it that name, if `check` of the path then allows it. Its bytes are
+/// durable, the name is not yet. The file is locked. On an error the file at `path` is as before.
+fn write_new(
+    path: &Path,
+    snapshot: &[u8],
+    check: impl Fn(&Path) -> Result<(), MapFileError>,
+) -> Result<File, MapFileError> {
+    let mut new_path = path.to_path_buf();
+    new_path.as_mut_os_string().push(".new");
+    let mut file = open_locked(&new_path, path, true)?;
+    let written = check(path).and_then(|()| {
+        let mut write = || {
+            file.set_len(0)?;
+            file.write_all(snapshot)?;
+            file.sync_all()?;
+            fs::rename(&new_path, path)
+        };
+        write().map_err(|e| MapFileError::new("write", path, e))
+    });
+    match written {
+        Ok(()) => Ok(file),
+        Err(e) => {
+            let _ = fs::remove_file(&new_path);
+            Err(e)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
