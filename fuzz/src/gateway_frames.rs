@@ -82,6 +82,7 @@ pub fn run(data: &[u8]) {
         reconnect_min: Duration::from_millis(10),
         reconnect_max: Duration::from_millis(100),
         keep_awake: Some(Duration::from_millis(75)),
+        copies: None,
         extents: vec![extent(0), extent(1)],
     };
     let config = GatewayConfig {
@@ -367,6 +368,7 @@ impl World<'_> {
                     self.gateway.client_closed(id);
                 }
                 Action::Remember { .. } | Action::Tell(_) => {}
+                Action::Commit { .. } => unreachable!("the volume has no copies"),
             }
         }
         let completions = std::mem::take(self.gateway.completions());

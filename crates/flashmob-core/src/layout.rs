@@ -56,6 +56,11 @@ pub enum LayoutKind {
         /// Contiguous bytes on one extent: a power of two, [`STRIPE_BYTES_MIN`] to [`STRIPE_BYTES_MAX`].
         stripe_bytes: u64,
     },
+    /// Chunks with copies: a table says where they are, the map ([`crate::copies`]).
+    Mapped {
+        /// Contiguous bytes on one extent.
+        chunk_bytes: u64,
+    },
 }
 
 /// The canonical text, such as `linear` or `striped:65536`. Nodes remember it, so it must not change.
@@ -64,6 +69,7 @@ impl fmt::Display for LayoutKind {
         match self {
             LayoutKind::Linear => f.write_str("linear"),
             LayoutKind::Striped { stripe_bytes } => write!(f, "striped:{stripe_bytes}"),
+            LayoutKind::Mapped { chunk_bytes } => write!(f, "mapped:{chunk_bytes}"),
         }
     }
 }
@@ -80,6 +86,9 @@ pub enum LayoutError {
     /// An extent of 0 bytes: its number, from 0.
     #[error("extent {0} is empty")]
     EmptyExtent(usize),
+    /// A layout of chunks with copies: sizes alone do not give their addresses.
+    #[error("the addresses of chunks with copies are in their map")]
+    NeedsMap,
     /// The sizes add up to more than [`VOLUME_BYTES_MAX`].
     #[error("the extents add up to more than {VOLUME_BYTES_MAX} bytes")]
     TooLarge,
@@ -127,6 +136,8 @@ enum Map {
     LinearUnequal { starts_bytes: Vec<u64> },
     /// See the module's drawing.
     Striped(Stripes),
+    /// The addresses are elsewhere: in the map of copies.
+    Elsewhere,
 }
 
 #[derive(Clone, Debug)]
@@ -155,6 +166,20 @@ struct Run {
 }
 
 impl Layout {
+    /// A volume of this size whose addresses are in the map of its copies. [`Layout::split`] knows none of them.
+    pub fn mapped(size_bytes: u64) -> Result<Layout, LayoutError> {
+        if size_bytes > VOLUME_BYTES_MAX {
+            return Err(LayoutError::TooLarge);
+        }
+        Ok(Layout { extent_sizes_bytes: Vec::new(), size_bytes, map: Map::Elsewhere })
+    }
+
+    /// Whether the addresses are in the map of copies.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.map, Map::Elsewhere)
+    }
+
     /// A volume of `extent_sizes_bytes.len()` extents with these sizes.
     pub fn new(kind: LayoutKind, extent_sizes_bytes: &[u64]) -> Result<Layout, LayoutError> {
         let total_bytes = check_extents(extent_sizes_bytes)?;
@@ -164,6 +189,7 @@ impl Layout {
                 let stripes = Stripes::new(stripe_bytes, extent_sizes_bytes)?;
                 (stripes.zones.last().map_or(0, |z| z.end_bytes), Map::Striped(stripes))
             }
+            LayoutKind::Mapped { .. } => return Err(LayoutError::NeedsMap),
         };
         Ok(Layout { extent_sizes_bytes: extent_sizes_bytes.to_vec(), size_bytes, map })
     }
@@ -228,6 +254,7 @@ impl Layout {
                 Run { extent: extent as u32, extent_offset_bytes, left_bytes }
             }
             Map::Striped(stripes) => stripes.run_at(offset_bytes),
+            Map::Elsewhere => return None,
         })
     }
 }

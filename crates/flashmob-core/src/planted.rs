@@ -44,6 +44,31 @@ listed! {
         MapEndsInHole => "map-ends-in-hole",
         /// The gateway takes the runs of a map one byte too late on all extents but the first.
         MapShifted => "map-shifted",
+        // Of volumes with copies.
+        /// A change is acknowledged when the first copy has it.
+        AckAfterFirstCopy => "ack-after-first-copy",
+        /// A change is acknowledged before the copies that lack it are durably behind.
+        AckBeforeBehind => "ack-before-behind",
+        /// A change is sent before its chunk is durably open.
+        SentBeforeOpen => "sent-before-open",
+        /// A chunk is settled while a change of it is under way.
+        SettledInFlight => "settled-in-flight",
+        /// A chunk is settled before its copies are synced.
+        SettledWithoutSync => "settled-without-sync",
+        /// A copy becomes current before the last range of its chunk is proven equal.
+        BehindClearedUnproven => "behind-cleared-unproven",
+        /// A read may go to a copy that is behind.
+        ReadFromBehind => "read-from-behind",
+        /// A restart of a node's device is not noticed.
+        BootUnchecked => "boot-unchecked",
+        /// An answer that may show a change under way is not held.
+        AnswerNotHeld => "answer-not-held",
+        /// The changes of a client that leaves are dropped, though some copies may have them.
+        LeavingClientDropsChange => "leaving-client-drops-change",
+        /// Changes go on in a range while it is copied.
+        ResyncOverwritesNewer => "resync-overwrites-newer",
+        /// A failed flush of one copy counts as done.
+        FailedSyncIgnored => "failed-sync-ignored",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -76,7 +101,13 @@ impl Bug {
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::MapShifted as u8
+        self as u8 <= Bug::FailedSyncIgnored as u8
+    }
+
+    /// Whether it is one of volumes with copies.
+    #[must_use]
+    pub fn is_of_copies(self) -> bool {
+        (Bug::AckAfterFirstCopy as u8..=Bug::FailedSyncIgnored as u8).contains(&(self as u8))
     }
 
     /// The bug with a name.

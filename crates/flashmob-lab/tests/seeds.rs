@@ -22,6 +22,21 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
     assert!(totals.errors * 10 < totals.answers, "most requests succeed: {} of {}", totals.errors, totals.answers);
 }
 
+#[test]
+fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
+    let mut totals = Totals::default();
+    for seed in 0..300 {
+        let outcome = run(Scenario::with_copies_from_seed(seed), false);
+        if let Some(violation) = outcome.violation {
+            panic!("seed {seed}: {violation}\n{}", outcome.last_events.join("\n"));
+        }
+        totals.add(&outcome.totals);
+    }
+    let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
+    assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
+    assert!(totals.errors * 50 < totals.answers, "{} of {}", totals.errors, totals.answers);
+}
+
 /// Seeds that find, in this order, pieces of dead requests that stay queued, a silent link that is not given up, changes
 /// sent again over another link without a fence, and a node that does not fence.
 #[test]

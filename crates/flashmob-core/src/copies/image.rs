@@ -3,7 +3,7 @@
 use super::load::Loader;
 use super::placement::{PlacementError, place};
 use super::tally::{MapCounts, Tally};
-use super::{MapError, PLACES_MAX, Record};
+use super::{MapError, PLACES_MAX, Record, is_unknown_extent};
 
 /// The place of one copy of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,6 +262,13 @@ impl MapImage {
         }
         if let Some(first) = self.members.iter().position(|other| other.extent_id == extent_id) {
             return Err(MapError::ExtentTwice { first, second: usize::from(member) });
+        }
+        if is_unknown_extent(&current.extent_id) {
+            // It is there for the first time, and replaces none.
+            if let Some(member) = self.members.get_mut(usize::from(member)) {
+                (member.extent_id, member.size_bytes) = (extent_id, size_bytes);
+            }
+            return Ok(());
         }
         let all = mask_of_all(self.copies);
         let is_last = |&(chunk, copy): &(u32, usize)| self.marks(chunk).behind | 1 << copy == all;

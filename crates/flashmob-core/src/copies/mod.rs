@@ -57,4 +57,16 @@ pub const PLACES_MAX: usize = 12_288;
 /// Most bytes of an encoded batch, its header included.
 pub const BATCH_BYTES_MAX: usize = MIB as usize;
 
+/// The identity of a member's extent that is not known yet: that of a new map, until the member is linked for the first time.
+#[must_use]
+pub fn unknown_extent(member: u16) -> [u8; 16] {
+    u128::from(member).to_be_bytes()
+}
+
+/// Whether an extent's identity is not known yet.
+#[must_use]
+pub fn is_unknown_extent(extent_id: &[u8; 16]) -> bool {
+    u128::from_be_bytes(*extent_id) <= u128::from(u16::MAX)
+}
+
 const _: () = assert!(PLACES_MAX.is_multiple_of(12), "whole chunks of 1, 2, 3 and 4 copies");

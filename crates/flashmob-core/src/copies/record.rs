@@ -68,7 +68,8 @@ pub enum Record {
         /// The sum of all; it never shrinks.
         count: u64,
     },
-    /// A member's extent was replaced by a fresh one: all copies on it are behind, and its boot id is unknown.
+    /// A member's extent was replaced by a fresh one: all copies on it are behind, and its boot id is unknown. If its extent was not known
+    /// yet ([`unknown_extent`](super::unknown_extent)), it is only named.
     Extent {
         /// The member.
         member: u16,

@@ -25,6 +25,9 @@ impl Gateway {
 
     /// Replies to a request that waits for no more pieces.
     pub(super) fn finish_request(&mut self, now: Time, key: RequestKey) {
+        if self.requests.get(key).is_some_and(|request| request.inner != 0) && !self.finish_inner(now, key) {
+            return;
+        }
         let Some(mut request) = self.requests.remove(key) else { return };
         planted::leak(Bug::GatewayLeaks, 4096);
         self.metrics.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);

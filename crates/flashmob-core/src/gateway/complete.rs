@@ -20,6 +20,10 @@ impl Gateway {
             return;
         }
         let Some(request) = self.requests.get_mut(piece.request) else { return };
+        if request.inner != 0 && self.copy_answered(now, node, piece, result.map(drop)) {
+            return;
+        }
+        let Some(request) = self.requests.get_mut(piece.request) else { return };
         match result {
             Err(failure) => request.failure = request.failure.or(Some(failure)),
             Ok(data) if piece.op.returns_data() => {
@@ -83,7 +87,7 @@ impl Gateway {
             queue.change_ended(piece);
         } else if succeeded {
             queue.flushed(piece);
-        } else {
+        } else if self.volumes[self.nodes[node].volume].copies.is_none() {
             // After a device failed to keep changes, a later flush may succeed without them: every client gets an error.
             let volume = self.nodes[node].volume;
             self.volumes[volume].losses += 1;
@@ -92,7 +96,7 @@ impl Gateway {
     }
 
     /// A link is lost: its pieces return to the queue, or wait for the link's next welcome.
-    pub(super) fn give_back(&mut self, node: usize, id: LinkId) {
+    pub(super) fn give_back(&mut self, now: Time, node: usize, id: LinkId) {
         let link = &mut self.links[id];
         self.batches.out -= link.sent.len();
         let open: Vec<Piece> = link.sent.drain(..).flat_map(|b| b.pieces).filter(|p| !p.answered).collect();
@@ -101,11 +105,15 @@ impl Gateway {
             open.into_iter().partition(|p| p.op.mutates() && !planted::is(Bug::ChangesResentAtOnce));
         let (others, gone): (Vec<Piece>, Vec<Piece>) =
             others.into_iter().partition(|p| self.requests.get(p.request).is_some());
-        // A map whose request is gone can be forgotten: executed late it changes nothing.
-        gone.iter().filter(|p| p.op == Op::Map).for_each(|map| self.queues[node].change_ended(map));
+        // A map or digest whose request is gone can be forgotten: executed late it changes nothing.
+        gone.iter().filter(|p| p.op.excludes_changes()).for_each(|p| self.queues[node].change_ended(p));
         link.unresolved.extend(changes);
         link.counters.resent += others.len() as u64;
+        let volume = self.nodes[node].volume;
+        let reads = |p: &Piece| p.op == Op::Read && self.volumes[volume].copies.is_some();
+        let (reads, others): (Vec<Piece>, Vec<Piece>) = others.into_iter().partition(reads);
         self.queues.requeue(node, others);
+        self.lost_reads(now, node, reads);
     }
 
     /// A link is welcomed again: the changes that were out on it are over. Those whose request still waits are resent.

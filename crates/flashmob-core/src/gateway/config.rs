@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::copies::CopiesSpec;
 use crate::layout::LayoutKind;
 use crate::units::MIB;
 
@@ -63,6 +64,8 @@ pub struct VolumeSpec {
     pub reconnect_max: Duration,
     /// Idle time after which a link that was used within the last second carries a small frame; `None`: never.
     pub keep_awake: Option<Duration>,
+    /// Its copies, if it has them: the layout is [`LayoutKind::Mapped`] then, and the extents are the map's members.
+    pub copies: Option<Box<CopiesSpec>>,
     /// Its extents in the order of the layout.
     pub extents: Vec<ExtentSpec>,
 }
@@ -86,6 +89,7 @@ impl VolumeSpec {
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
             keep_awake: Some(Duration::from_millis(75)),
+            copies: None,
             extents,
         }
     }

@@ -18,12 +18,14 @@ impl Gateway {
     /// long. One that only waits for its turn at a slow node goes on. A change that was sent holds back overlapping ones until it is
     /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
-        let timeout_of = |r: &InHand| self.volumes[r.volume as usize].spec.timeout;
-        let late = self.requests.keys_where(|r| now - r.received >= timeout_of(r));
+        let timeouts: Vec<Duration> = self.volumes.iter().map(|volume| volume.spec.timeout).collect();
+        let timeout_of = |r: &InHand| timeouts[r.volume as usize];
+        let late = self.requests.keys_where(|r| r.client != ClientId::GATEWAY && now - r.received >= timeout_of(r));
         if late.is_empty() {
             return;
         }
-        let stuck = self.stuck_requests(now);
+        let mut stuck = self.stuck_requests(now);
+        self.add_stuck_on_copies(now, &mut stuck);
         let is_over = |key: &RequestKey| {
             let age = self.requests.get(*key).map(|r| (now - r.received, timeout_of(r)));
             stuck.contains(key) || age.is_some_and(|(age, timeout)| age >= timeout * LATENESS_MAX)
@@ -31,11 +33,10 @@ impl Gateway {
         let late: Vec<RequestKey> = late.into_iter().filter(is_over).collect();
         let mut per_volume = vec![0usize; self.volumes.len()];
         for key in late {
-            if let Some(request) = self.requests.get_mut(key) {
-                request.failure = Some(Failure::Io);
+            if let Some(request) = self.requests.get(key) {
                 per_volume[request.volume as usize] += 1;
             }
-            self.finish_request(now, key);
+            self.fail_request(now, key, Failure::Io);
         }
         if per_volume.iter().any(|&count| count > 0) {
             self.drop_dead_pieces();
@@ -85,7 +86,8 @@ impl Gateway {
                 let links = &self.links.of(node);
                 let sent = links.iter().flat_map(Link::sent_requests);
                 let waiting = self.queues[number].waiting_requests().chain(sent);
-                let waited = waiting.filter_map(|key| self.requests.get(key).map(|r| (r.received, key)));
+                let of_clients = |key| self.requests.get(key).filter(|r| r.client != ClientId::GATEWAY);
+                let waited = waiting.filter_map(|key| of_clients(key).map(|r| (r.received, key)));
                 keys.extend(waited.filter(|&(received, _)| now - received >= SHED_PATIENCE));
             }
         }
@@ -96,11 +98,10 @@ impl Gateway {
             if freed_bytes >= limit_bytes / 2 {
                 break;
             }
-            if let Some(request) = self.requests.get_mut(key) {
-                request.failure = Some(Failure::Io);
+            if let Some(request) = self.requests.get(key) {
                 freed_bytes += request.reserved_bytes;
                 count += 1;
-                self.finish_request(now, key);
+                self.fail_request(now, key, Failure::Io);
             }
         }
         if count > 0 {
@@ -114,6 +115,7 @@ impl Gateway {
     pub(super) fn drop_requests_of(&mut self, client: ClientId) {
         let keys = self.requests.keys_where(|r| r.client == client);
         for &key in &keys {
+            self.abandon(key);
             if let Some(request) = self.requests.remove(key) {
                 self.memory.budget.release(request.reserved_bytes);
                 if request.sample != 0 {

@@ -3,6 +3,7 @@
 use super::Gateway;
 use super::state::{LinkId, State};
 use crate::buffers::{OutQueue, RxBuf};
+use crate::layout::EXTENTS_MAX;
 use crate::stages::GatewayInterval;
 use crate::units::Time;
 use crate::wire::frame::{self, Decoded, FrameKind, WireError};
@@ -43,10 +44,10 @@ impl Gateway {
             attempt: link.attempt,
             volume_id: volume.spec.id.clone(),
             extent: node.extent,
-            extents: volume.spec.extents.len() as u32,
+            extents: if volume.copies.is_some() { EXTENTS_MAX as u32 } else { volume.spec.extents.len() as u32 },
             layout: volume.spec.layout.to_string(),
             size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
-            charge: None,
+            charge: volume.copies.as_ref().map(|copies| copies.charge()),
         };
         let until = now + volume.spec.connect_timeout;
         link.state = State::Greeting(until);
@@ -102,6 +103,7 @@ impl Gateway {
     pub fn process_link(&mut self, now: Time, id: LinkId) {
         let mut rx = std::mem::take(&mut self.links[id].rx);
         self.links[id].progress = now;
+        self.links[id].heard = now;
         self.links[id].alive.is_heard = true;
         let result = self.decode_link(now, id, &mut rx);
         if self.links[id].is_connected() {

@@ -38,10 +38,10 @@ impl Gateway {
         link.rx = RxBuf::new();
         link.out.clear();
         let node_index = link.node;
-        self.give_back(node_index, id);
+        self.nodes[node_index].links_up -= usize::from(was_ready);
+        self.give_back(now, node_index, id);
         self.links.look_at(until);
         let node = &mut self.nodes[node_index];
-        node.links_up -= usize::from(was_ready);
         // Reported when it is lost, and then only for new reasons: an attempt fails every few seconds.
         if node.links_up == 0 && node.refusal.is_none() && (was_ready || node.trouble.as_deref() != Some(reason)) {
             node.trouble = Some(reason.to_string());

@@ -41,6 +41,9 @@ impl<R: Iterator<Item = (u32, bool)>> Cursor<R> {
 impl Gateway {
     /// Queues the pieces of a map, one for each extent, and takes a buffer for their answers.
     pub(super) fn queue_map(&mut self, key: RequestKey, volume: usize, spans: &[(u64, u32)]) -> u32 {
+        if self.volumes[volume].copies.is_some() {
+            return self.queue_copies(key, volume, spans);
+        }
         let Some(layout) = &self.volumes[volume].layout else { return 0 };
         let Some(&(offset_bytes, len_bytes)) = spans.first() else { return 0 };
         // The memory that the request has reserved is enough for so many nodes.
@@ -62,6 +65,10 @@ impl Gateway {
     pub(super) fn joined_map(&self, request: &InHand, maps: &[u8]) -> Vec<(u32, bool)> {
         let mut joined: Vec<(u32, bool)> = Vec::new();
         let volume = &self.volumes[request.volume as usize];
+        if volume.copies.is_some() {
+            // Copies may have different holes.
+            return vec![(request.len_bytes, false)];
+        }
         let Some(layout) = &volume.layout else { return joined };
         let (offset_bytes, len_bytes) = (request.offset_bytes, u64::from(request.len_bytes));
         let runs_max = if request.flags.has(OpFlags::ONE_RUN) { 1 } else { MAP_EXTENTS_MAX };

@@ -18,6 +18,7 @@ mod batch;
 mod client;
 mod complete;
 mod config;
+mod copies;
 mod held;
 mod late;
 mod link;
@@ -41,6 +42,8 @@ use crate::units::Time;
 
 pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
+use copies::Copies;
+pub use copies::{CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, SETTLE_AFTER};
 pub use late::LATENESS_MAX;
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};
@@ -71,6 +74,8 @@ pub struct Gateway {
     metrics: Metrics,
     actions: VecDeque<Action>,
     completions: Vec<Completion>,
+    /// The volumes with copies.
+    with_copies: Vec<usize>,
     /// When timeouts are checked next.
     next_sweep: Time,
 }
@@ -83,13 +88,15 @@ impl Gateway {
     pub fn new(config: GatewayConfig) -> Result<Gateway, LayoutError> {
         let (mut volumes, mut nodes, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for (index, spec) in config.volumes.iter().enumerate() {
-            let volume = Volume::new(spec.clone(), nodes.len())?;
+            let mut volume = Volume::new(spec.clone(), nodes.len())?;
+            volume.copies = spec.copies.as_deref().map(|copies| Box::new(Copies::new(copies, spec.timeout)));
             for (extent, extent_spec) in spec.extents.iter().enumerate() {
                 let first = links.len();
                 links.extend((0..spec.links.max(1)).map(|number| Link::new(nodes.len(), number)));
                 let place = (index, extent as u32);
                 let mut node = Node::new(place, extent_spec, first..links.len(), volume.batch_limits());
-                node.extent_id = config.extent_ids.get(nodes.len()).copied().flatten();
+                let of_map = volume.copies.as_ref().and_then(|copies| copies.known_extent(extent));
+                node.extent_id = of_map.or(config.extent_ids.get(nodes.len()).copied().flatten());
                 nodes.push(node);
             }
             volumes.push(volume);
@@ -107,10 +114,14 @@ impl Gateway {
             metrics: Metrics::default(),
             actions: VecDeque::new(),
             completions: Vec::new(),
+            with_copies: Vec::new(),
             next_sweep: Time::default(),
             config,
         };
         for index in 0..gateway.volumes.len() {
+            if gateway.volumes[index].copies.is_some() {
+                gateway.with_copies.push(index);
+            }
             gateway.tell_if_ready(index, gateway.volumes[index].layout.is_some());
         }
         Ok(gateway)
@@ -123,6 +134,7 @@ impl Gateway {
         self.resume_clients(now, local);
         self.memory.end_turn();
         self.pump(now);
+        self.commit();
     }
 
     /// Whether another turn may make progress: a queue got pieces since the last one (of a link that broke while it was written to), or
@@ -158,6 +170,7 @@ impl Gateway {
             || self.clients.has_blocked();
         let sweep = is_awaiting.then_some(self.next_sweep);
         let others = sweep.into_iter().chain(self.queues.hold_end()).chain(self.clients.next_handshake_deadline());
+        let others = others.chain(self.copies_due());
         self.links.due().into_iter().chain(others).min()
     }
 
@@ -172,6 +185,7 @@ impl Gateway {
         }
         self.queues.release(now);
         self.drop_late_handshakes(now);
+        self.watch_copies(now);
         if is_swept {
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);

@@ -25,6 +25,18 @@ pub enum Action {
         /// Which extent.
         extent_id: [u8; 16],
     },
+    /// Append `bytes` to the map of this volume, make that durable, and call [`Gateway::committed`](super::Gateway::committed) with the
+    /// number. One such action is out at a time for each volume.
+    Commit {
+        /// Which volume.
+        volume: usize,
+        /// The number of the last decision in it.
+        number: u64,
+        /// A batch of records, or several.
+        bytes: Vec<u8>,
+        /// They make the whole map, and go to a new file: what was appended last could not be made durable.
+        is_whole: bool,
+    },
     /// An event for the operator.
     Tell(Event),
 }
@@ -53,6 +65,8 @@ pub enum Event {
     NodeRecovered(String),
     /// A node reports that it was paused: its name, how long and why.
     NodePaused(String, String),
+    /// A later gateway is in charge of a volume with copies; this one serves it no longer: the node's words.
+    Deposed(String),
     /// A node is the wrong one, as it or this gateway found: its name, the reason and the remedy.
     NodeRefused(String, String),
     /// A node's device restarted with changes that were acknowledged but not flushed: its name.

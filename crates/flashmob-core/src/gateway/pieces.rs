@@ -86,6 +86,9 @@ impl Gateway {
                 giver.give_data(extent, extent_offset_bytes, len);
                 continue;
             }
+            if layout.is_mapped() {
+                return self.queue_copies(key, volume, spans);
+            }
             for span in layout.split(offset, u64::from(len)) {
                 let (mut at, end) = (span.extent_offset_bytes, span.extent_offset_bytes + span.len_bytes);
                 while at < end {
@@ -100,6 +103,9 @@ impl Gateway {
 
     /// Queues a flush for every node that may have unflushed changes.
     pub(super) fn queue_flush(&mut self, key: RequestKey, volume: usize) -> u32 {
+        if self.volumes[volume].copies.is_some() {
+            return self.queue_copies(key, volume, &[]);
+        }
         let Some(mut giver) = self.giver(key, volume, Op::Flush, OpFlags::NONE) else { return 0 };
         for extent in 0..giver.volume.spec.extents.len() as u32 {
             if giver.queues[giver.volume.node_of(extent)].is_dirty() {
@@ -118,6 +124,9 @@ impl Gateway {
         flags: OpFlags,
         spans: &[(u64, u32)],
     ) -> u32 {
+        if self.volumes[volume].copies.is_some() {
+            return self.queue_copies(key, volume, spans);
+        }
         let Some(mut giver) = self.giver(key, volume, op, flags) else { return 0 };
         let Some(layout) = &giver.volume.layout else { return 0 };
         for (extent, mut at, mut left) in spans.iter().flat_map(|&(offset, len)| layout.ranges(offset, u64::from(len)))

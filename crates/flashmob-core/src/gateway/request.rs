@@ -50,6 +50,7 @@ impl Gateway {
             buffer: payload,
             reserved_bytes,
             received,
+            inner: 0,
             sample: 0,
         });
         if is_sampled {

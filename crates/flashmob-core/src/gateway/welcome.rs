@@ -6,7 +6,7 @@ use super::state::{LinkId, State};
 use super::{Action, Event, Gateway};
 use crate::clocks::Exchange;
 use crate::units::Time;
-use crate::wire::hello::{Refuse, Welcome};
+use crate::wire::hello::{Refuse, RefuseReason, Welcome};
 
 /// Pause before the next attempt at a node that is the wrong one.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
@@ -51,6 +51,7 @@ impl Gateway {
         self.tell_if_linked(node_index);
         self.queues.feed(node_index);
         self.probe_for_held(now, id);
+        self.copies_welcomed(now, id, welcome);
     }
 
     /// Checks a welcome against what is known of the node, and learns the rest from it, unless it is refused. True if that makes the
@@ -80,7 +81,7 @@ impl Gateway {
             self.actions.push_back(Action::Remember { node: number, extent_id: welcome.extent_id });
         }
         node.boot_id = Some(welcome.boot_id);
-        if rebooted && self.queues[number].has_unflushed_changes() {
+        if rebooted && self.queues[number].has_unflushed_changes() && volume.copies.is_none() {
             volume.losses += 1;
             self.metrics.counters.losses += 1;
             self.actions.push_back(Action::Tell(Event::ChangesLost(node.name.clone())));
@@ -114,6 +115,10 @@ impl Gateway {
     }
 
     pub(super) fn refused(&mut self, now: Time, id: LinkId, refuse: &Refuse) {
+        if refuse.reason == RefuseReason::Deposed {
+            let volume = self.nodes[self.links[id].node].volume;
+            self.depose(now, volume, &refuse.text);
+        }
         if refuse.reason.is_permanent() {
             self.refuse_node(now, id, refuse.text.clone());
         } else {

@@ -30,6 +30,7 @@ impl Layout {
                 return Some(starts_bytes.get(extent as usize)? + extent_offset_bytes);
             }
             Map::Striped(stripes) => stripes,
+            Map::Elsewhere => return None,
         };
         let row = extent_offset_bytes >> stripes.shift;
         let rank = stripes.order.iter().position(|&other| other == extent)? as u64;

@@ -22,6 +22,9 @@ struct Args {
     /// Run only this seed.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
+    /// Clusters whose volumes have copies, in place of linear and striped ones.
+    #[arg(long)]
+    copies: bool,
     /// Print every event.
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
     }
     let (first, count) = args.seed.map_or((args.first, args.seeds), |seed| (seed, 1));
     if args.trace {
-        println!("{:#?}", Scenario::from_seed(first));
+        println!("{:#?}", scenario(first, args.copies));
     }
     let jobs = match args.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -85,9 +88,9 @@ fn main() -> ExitCode {
         }
         shared.workers_left.store(jobs as u64, Ordering::Relaxed);
         for place in 0..jobs {
-            let shared = &shared;
+            let (shared, args) = (&shared, &args);
             scope.spawn(move || {
-                work(shared, place, end, args.failures_max, args.trace);
+                work(shared, place, end, args);
                 shared.workers_left.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -121,9 +124,14 @@ thread_local! {
     static PANIC: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
 }
 
-fn work(shared: &Shared, place: usize, end: u64, failures_max: u64, trace: bool) {
+/// The scenario of a seed.
+fn scenario(seed: u64, has_copies: bool) -> Scenario {
+    if has_copies { Scenario::with_copies_from_seed(seed) } else { Scenario::from_seed(seed) }
+}
+
+fn work(shared: &Shared, place: usize, end: u64, args: &Args) {
     let mut totals = Totals::default();
-    while shared.failed.load(Ordering::Relaxed) < failures_max {
+    while shared.failed.load(Ordering::Relaxed) < args.failures_max {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {
             break;
@@ -131,7 +139,7 @@ fn work(shared: &Shared, place: usize, end: u64, failures_max: u64, trace: bool)
         if let Ok(mut running) = shared.running.lock() {
             running[place] = Some((seed, processor_seconds()));
         }
-        match panic::catch_unwind(AssertUnwindSafe(|| faults::run(Scenario::from_seed(seed), trace))) {
+        match panic::catch_unwind(AssertUnwindSafe(|| faults::run(scenario(seed, args.copies), args.trace))) {
             Ok(Outcome { violation: None, totals: run, .. }) => {
                 totals.add(&run);
                 shared.passed.fetch_add(1, Ordering::Relaxed);
@@ -226,5 +234,11 @@ fn tell_totals(t: &Totals) {
     let faults: Vec<String> =
         Fault::KINDS.iter().zip(t.faults).map(|(name, count)| format!("{count} {name}")).collect();
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
+    if t.compared + t.evicted_copies > 0 {
+        println!(
+            "copies: {} declared behind, {} made current again, {} chunks compared; {} answers waited for changes",
+            t.evicted_copies, t.resynced, t.compared, t.held_answers
+        );
+    }
     println!("events: {}, virtual time {:.0} s", t.events, t.virtual_ns as f64 / 1e9);
 }

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     for bug in Bug::ALL.into_iter().filter(|bug| bug.is_for_simulator() && bug.name().contains(&args.only)) {
         plant(Some(bug));
         let mut found: Vec<Option<u64>> =
-            (0..args.ranges).map(|range| seeds_until_found(args.first + range * APART, args.seeds)).collect();
+            (0..args.ranges).map(|range| seeds_until_found(bug, args.first + range * APART, args.seeds)).collect();
         plant(None);
         let each: Vec<String> =
             found.iter().map(|seeds| seeds.map_or("missed".to_string(), |n| n.to_string())).collect();
@@ -54,7 +54,8 @@ fn main() -> ExitCode {
 }
 
 /// Which seed of a range finds the bug, counted from 1.
-fn seeds_until_found(first: u64, seeds: u64) -> Option<u64> {
+fn seeds_until_found(bug: Bug, first: u64, seeds: u64) -> Option<u64> {
+    let scenario = if bug.is_of_copies() { Scenario::with_copies_from_seed } else { Scenario::from_seed };
     let next = AtomicU64::new(first);
     let found = AtomicU64::new(u64::MAX);
     std::thread::scope(|scope| {
@@ -66,8 +67,7 @@ fn seeds_until_found(first: u64, seeds: u64) -> Option<u64> {
                     if seed >= first + seeds || seed > found.load(Ordering::Relaxed) {
                         break;
                     }
-                    let outcome =
-                        panic::catch_unwind(AssertUnwindSafe(|| faults::run(Scenario::from_seed(seed), false)));
+                    let outcome = panic::catch_unwind(AssertUnwindSafe(|| faults::run(scenario(seed), false)));
                     if outcome.map_or(true, |outcome| outcome.violation.is_some()) {
                         found.fetch_min(seed, Ordering::Relaxed);
                     }

@@ -417,7 +417,10 @@ impl World {
     /// Errors are allowed only where a fault can be the reason.
     fn check_error(&mut self, c: usize, cookie: u64, pending: &Pending, errno: u32) -> Result<(), String> {
         let is_known = errno == EIO || (errno == ENOSPC && pending.op.mutates());
-        let is_excused = self.touched(&pending.spans).any(|n| self.is_excused(n, pending.at));
+        let is_excused = match &self.scenario.copies {
+            Some(_) => self.are_copies_excused(&pending.spans, pending.at),
+            None => self.touched(&pending.spans).any(|n| self.is_excused(n, pending.at)),
+        };
         // A flush that a store failed is told to every client once, whenever it asks next.
         let store_failed = || self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::StoreErrors(..)));
         let is_loss = pending.op == Op::Flush && (self.oracle.may_flush_fail(c) || store_failed());
@@ -516,6 +519,8 @@ impl World {
         let leaves = match op {
             Op::Write => Some(Leaves::Pattern),
             Op::WriteZeroes => Some(Leaves::Zeros),
+            // On copies it leaves zeros, so that all have the same.
+            Op::Trim if self.scenario.copies.is_some() => Some(Leaves::Zeros),
             Op::Trim => Some(Leaves::MaybeZeros),
             Op::Read | Op::Flush | Op::Map | Op::Digest => None,
         };

@@ -101,7 +101,12 @@ impl World {
         self.disturbed_until.iter_mut().zip(&dead).filter(|(_, dead)| !**dead).for_each(|(d, _)| *d = None);
         self.oracle.settle();
         self.verify(&dead);
-        if self.ctx.violation.is_none() {
+        if self.scenario.copies.is_some() && self.ctx.violation.is_none() {
+            if !self.run_until(|w| w.is_at_rest(&dead), long) {
+                return self.ctx.fail(format!("copies are not made equal: {:?}", self.copies_state()));
+            }
+            self.check_copies(&dead);
+        } else if self.ctx.violation.is_none() {
             self.check_stores(&dead);
         }
         self.check_samples();
@@ -193,6 +198,12 @@ impl World {
             self.ctx.totals.together_by_choice += if by_choice { link.counters.batches_together } else { 0 };
             self.ctx.totals.pieces += link.counters.pieces;
             self.ctx.totals.resent += link.counters.resent;
+        }
+        if let Some(copies) = core.copies_status(0).map(|status| status.counters) {
+            self.ctx.totals.evicted_copies += copies.evicted_copies;
+            self.ctx.totals.resynced += copies.resynced;
+            self.ctx.totals.compared += copies.compared;
+            self.ctx.totals.held_answers += copies.held_answers;
         }
         let counters = core.sample_counters();
         self.ctx.totals.samples_dropped += counters.abandoned + counters.untold;

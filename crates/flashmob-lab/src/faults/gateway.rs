@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use flashmob_core::copies::MapImage;
 use flashmob_core::gateway::{
-    Action, ClientId, Completion, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase, LocalExtents,
-    NativeCall, Sampling, VolumeSpec,
+    Action, ClientId, Completion, CopiesSpec, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase,
+    LocalExtents, NativeCall, Sampling, VolumeSpec,
 };
 use flashmob_core::node::TryRead;
 use flashmob_core::units::Time;
@@ -59,13 +60,17 @@ impl LocalExtents for Local<'_> {
     }
 }
 
-fn config(scenario: &Scenario, session: u64) -> GatewayConfig {
+fn config(scenario: &Scenario, session: u64, map: Option<MapImage>) -> GatewayConfig {
     let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
         size_bytes: scenario.sizes_configured.then_some(size),
         is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
         ..ExtentSpec::new(format!("node{n}"))
     });
-    let volume = VolumeSpec { extents: extents.collect(), ..scenario.volume.clone() };
+    let copies = map.zip(scenario.copies.as_ref()).map(|(map, plan)| {
+        let (evict_after, settle_after) = (plan.evict_after, plan.settle_after);
+        Box::new(CopiesSpec { evict_after, settle_after, ..CopiesSpec::new(map) })
+    });
+    let volume = VolumeSpec { extents: extents.collect(), copies, ..scenario.volume.clone() };
     GatewayConfig {
         memory_bytes: scenario.gateway_memory_bytes,
         clients_max: 16,
@@ -93,7 +98,8 @@ impl GatewayLoop {
 impl World {
     pub(super) fn start_gateway(&mut self) {
         self.gateway.session += 1;
-        match Gateway::new(config(&self.scenario, self.gateway.session)) {
+        let map = self.load_map();
+        match Gateway::new(config(&self.scenario, self.gateway.session, map)) {
             Ok(mut core) => {
                 let one_in = self.scenario.sampled_one_in;
                 core.set_sampling(Sampling { one_in, clock_start_ns: CLOCK_START_NS });
@@ -129,6 +135,7 @@ impl World {
             self.native_gone(client);
         }
         self.oracle.gateway_lost();
+        self.tear_map();
         self.ctx.after(down.as_nanos() as u64, Event::StartGateway);
     }
 
@@ -326,6 +333,7 @@ impl World {
             match action {
                 // Every extent keeps its identity here; another one in its place is a test of the shell's.
                 Action::Remember { .. } => {}
+                Action::Commit { number, bytes, is_whole, .. } => self.commit(number, bytes, is_whole),
                 Action::Connect { link, node } => self.begin_connect(link.0, node),
                 Action::Disconnect(link) => {
                     let (conn, _) = &mut self.gateway.links[link.0];

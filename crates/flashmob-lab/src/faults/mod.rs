@@ -7,7 +7,9 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `scenario.rs` | the settings of a run, drawn from a seed |
+//! | `scenario_copies.rs` | the same, with copies |
 //! | `fault.rs` | faults, and the errors that they excuse |
+//! | `mapped.rs` | volumes with copies: the map's file, and what copies promise |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
 //! | `store.rs` | the nodes' storage: live bytes against durable ones |
@@ -22,11 +24,13 @@ mod copy;
 mod fault;
 mod finish;
 mod gateway;
+mod mapped;
 mod net;
 mod node;
 mod oracle;
 mod samples;
 mod scenario;
+mod scenario_copies;
 mod store;
 mod trace;
 
@@ -42,6 +46,7 @@ use rand::rngs::SmallRng;
 use client::Client;
 pub use fault::{FAULT_KINDS, Fault};
 use gateway::GatewayLoop;
+pub use mapped::CopiesPlan;
 pub use net::LinkQuality;
 use net::{ConnId, ConnKind, Net};
 use node::NodeLoop;
@@ -73,6 +78,7 @@ enum Event {
     HalfOpen { conn: ConnId, until: Time },
     Announce { node: usize, is_elsewhere: bool },
     CopiesDisappear,
+    Committed { session: u64 },
     Watch,
 }
 
@@ -162,6 +168,14 @@ pub struct Totals {
     pub samples_dropped: u64,
     /// Attempts at links.
     pub connects: u64,
+    /// Copies of chunks that were declared behind.
+    pub evicted_copies: u64,
+    /// Times that copies of a chunk were made current again.
+    pub resynced: u64,
+    /// Chunks whose copies were compared.
+    pub compared: u64,
+    /// Reads whose answer waited for changes.
+    pub held_answers: u64,
     /// Writes to links that were damaged.
     pub corruptions: u64,
     /// Faults by kind, see [`Fault::kind`].
@@ -189,6 +203,10 @@ impl Totals {
             (&mut self.sampled_ways, other.sampled_ways),
             (&mut self.samples_dropped, other.samples_dropped),
             (&mut self.connects, other.connects),
+            (&mut self.evicted_copies, other.evicted_copies),
+            (&mut self.resynced, other.resynced),
+            (&mut self.compared, other.compared),
+            (&mut self.held_answers, other.held_answers),
             (&mut self.corruptions, other.corruptions),
             (&mut self.virtual_ns, other.virtual_ns),
         ];
@@ -242,12 +260,17 @@ struct World {
     latencies: Vec<(usize, u64)>,
     /// The number of the last sample of this gateway that was looked at.
     samples_seen: u64,
+    map: mapped::MapDisk,
 }
 
 impl World {
     fn new(scenario: Scenario, tell: bool) -> World {
         let nodes = scenario.extents_bytes.len();
-        let (owners, size_bytes) = stretches(scenario.volume.layout, &scenario.extents_bytes);
+        let (owners, size_bytes) = match scenario.new_map() {
+            // The oracle knows nothing of copies.
+            Some(image) => (vec![(0, 0)], image.size_bytes()),
+            None => stretches(scenario.volume.layout, &scenario.extents_bytes),
+        };
         let oracle = Oracle::new(size_bytes, owners, nodes, scenario.clients.len());
         let mut world = World {
             ctx: Ctx {
@@ -275,17 +298,20 @@ impl World {
             gone: BTreeSet::new(),
             latencies: Vec::new(),
             samples_seen: 0,
+            map: mapped::MapDisk::default(),
             scenario,
         };
         for n in 0..nodes {
             let mut content = vec![0; world.scenario.extents_bytes[n] as usize];
-            for (at, extent_at, len) in world.runs_of(n) {
+            let runs = if world.scenario.copies.is_some() { Vec::new() } else { world.runs_of(n) };
+            for (at, extent_at, len) in runs {
                 for i in 0..len {
                     content[(extent_at + i) as usize] = pattern(0, at + i);
                 }
             }
             world.nodes.push(NodeLoop::new(n, content, &world.scenario));
         }
+        world.make_map();
         world
     }
 
@@ -403,6 +429,7 @@ impl World {
             Event::HalfOpen { conn, until } => self.half_open(conn, until),
             Event::Announce { node, is_elsewhere } => self.announce(node, is_elsewhere),
             Event::CopiesDisappear => self.copies_disappear(),
+            Event::Committed { session } => self.committed(session),
             Event::Watch => {
                 self.watch();
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);
@@ -446,6 +473,7 @@ fn stretches(layout: LayoutKind, extents_bytes: &[u64]) -> (Vec<(u64, usize)>, u
                 at += size;
             }
         }
+        LayoutKind::Mapped { .. } => {}
         LayoutKind::Striped { stripe_bytes } => {
             let mut order: Vec<usize> = (0..extents_bytes.len()).collect();
             order.sort_by_key(|&node| Reverse(extents_bytes[node] / stripe_bytes));

@@ -184,8 +184,10 @@ impl World {
         if power {
             node.has_power = false;
             let changed = node.store.lose_power(&mut self.ctx.rng);
-            let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(n, run)).collect();
-            self.oracle.power_lost(n, &changed);
+            if self.scenario.copies.is_none() {
+                let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(n, run)).collect();
+                self.oracle.power_lost(n, &changed);
+            }
         } else {
             node.store.kill(&mut self.ctx.rng);
         }

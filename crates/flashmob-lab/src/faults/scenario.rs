@@ -9,6 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::fault::{self, Fault};
+use super::mapped::CopiesPlan;
 use super::net::LinkQuality;
 use super::store::StoreQuality;
 
@@ -51,6 +52,8 @@ pub struct Scenario {
     pub sampled_one_in: u64,
     /// How far each node's clock is ahead of the gateway's, in nanoseconds.
     pub clocks_ahead_ns: Vec<i64>,
+    /// The volume's copies; its layout is [`LayoutKind::Mapped`] then.
+    pub copies: Option<CopiesPlan>,
 }
 
 /// One client.
@@ -121,6 +124,7 @@ impl Scenario {
             record_latencies: false,
             sampled_one_in: 0,
             clocks_ahead_ns: vec![0; nodes],
+            copies: None,
         }
     }
 
@@ -238,12 +242,13 @@ impl Scenario {
     }
 
     /// More than anything takes without faults, however unlucky the order: every request waits for all others.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         let serial_ns = 2 * (self.node_link.latency_ns + self.node_link.jitter_ns)
             + 4 * (self.store.base_ns + self.store.jitter_ns)
             + 200_000;
         let by_bytes = |len: u64| if self.volume.batch_bytes > 1 { len / self.volume.batch_bytes } else { 0 };
         let pieces = |c: &ClientPlan| match self.volume.layout {
+            LayoutKind::Mapped { chunk_bytes } => 4 + 4 * (c.len_max / chunk_bytes),
             LayoutKind::Striped { stripe_bytes } if self.is_one_by_one() => 2 + c.len_max / stripe_bytes,
             _ => 2 + by_bytes(c.len_max),
         };
@@ -272,7 +277,7 @@ fn draw_extents(rng: &mut SmallRng, nodes: usize, is_big: bool) -> (LayoutKind, 
     (LayoutKind::Striped { stripe_bytes }, sizes)
 }
 
-fn draw_quality(rng: &mut SmallRng, is_big: bool) -> LinkQuality {
+pub(super) fn draw_quality(rng: &mut SmallRng, is_big: bool) -> LinkQuality {
     let buffer_bytes = if is_big { 1 << 20 } else { *pick(rng, &[600, 4096, 65536, 1 << 20]) };
     // Small buffers on long paths would take for ever.
     let (latencies_ns, jitters_ns): (&[u64], &[u64]) = if buffer_bytes <= 4096 {

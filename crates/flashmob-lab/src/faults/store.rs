@@ -86,6 +86,18 @@ impl Store {
         &self.live
     }
 
+    /// What would be left if the power failed now and took all that is not flushed.
+    pub fn durable(&self) -> &[u8] {
+        &self.durable
+    }
+
+    /// Puts bytes there, before anything happens.
+    pub fn fill(&mut self, offset: u64, bytes: &[u8]) {
+        let range = offset as usize..offset as usize + bytes.len();
+        self.live[range.clone()].copy_from_slice(bytes);
+        self.durable[range].copy_from_slice(bytes);
+    }
+
     pub fn try_read(&self, rng: &mut SmallRng, offset: u64, into: &mut [u8]) -> TryRead {
         if !rng.random_bool(self.quality.hit_rate) {
             return TryRead::Miss;

@@ -13,18 +13,57 @@ const KEPT: usize = 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    Asked { client: u8, cookie: u64, op: Op, offset: u64, len: u32, fua: bool },
-    Answered { client: u8, cookie: u64, errno: u32 },
-    Opened { client: u8 },
-    Left { client: u8 },
-    LinkConnecting { link: u8, node: u8 },
-    LinkEnded { link: u8 },
-    Welcomed { node: u8 },
-    StoreOp { node: u8, op: Op, offset: u64, len: u32 },
-    NodeStarted { node: u8 },
-    NodeStopped { node: u8, power: bool },
+    Asked {
+        client: u8,
+        cookie: u64,
+        op: Op,
+        offset: u64,
+        len: u32,
+        fua: bool,
+    },
+    Answered {
+        client: u8,
+        cookie: u64,
+        errno: u32,
+    },
+    Opened {
+        client: u8,
+    },
+    Left {
+        client: u8,
+    },
+    LinkConnecting {
+        link: u8,
+        node: u8,
+    },
+    LinkEnded {
+        link: u8,
+    },
+    Welcomed {
+        node: u8,
+    },
+    StoreOp {
+        node: u8,
+        op: Op,
+        offset: u64,
+        len: u32,
+    },
+    NodeStarted {
+        node: u8,
+    },
+    NodeStopped {
+        node: u8,
+        power: bool,
+    },
     Struck(Fault),
     Phase(&'static str),
+    /// The marks of a chunk of a volume with copies, as the gateway decided.
+    Marked {
+        chunk: u32,
+        is_open: bool,
+        behind: u8,
+        doubtful: u8,
+    },
 }
 
 impl fmt::Display for What {
@@ -49,6 +88,10 @@ impl fmt::Display for What {
             What::NodeStopped { node, power: false } => write!(f, "node {node} is killed"),
             What::Struck(fault) => write!(f, "fault: {fault:?}"),
             What::Phase(text) => f.write_str(text),
+            What::Marked { chunk, is_open, behind, doubtful } => {
+                let open = if *is_open { "open" } else { "settled" };
+                write!(f, "chunk {chunk} is {open}; copies behind: {behind:b}, doubtful: {doubtful:b}")
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flashmob_core::counters::Counter;
-use flashmob_core::gateway::{GatewayCounters, LinkCounters};
+use flashmob_core::gateway::{CopiesCounters, GatewayCounters, LinkCounters};
 use flashmob_core::node::NodeCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
@@ -23,7 +23,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use self::series::{
-    CONDITION, EXTENT, GATEWAY, Kind, LINK, Labels, MODEL, NODE, PATH, PROCESS, Series, TCP, VOLUME, Value,
+    CONDITION, COPIES, EXTENT, GATEWAY, Kind, LINK, Labels, MODEL, NODE, PATH, PROCESS, Series, TCP, VOLUME, Value,
 };
 use crate::status::report::{Report, StageReport};
 
@@ -79,6 +79,13 @@ impl Collector for Scrape {
             sheet.counters("flashmob_gateway", GatewayCounters::TABLE, &[(vec![], &gateway.counters)])?;
             let volumes: Vec<_> = gateway.volumes.iter().map(|v| (vec![("volume", &*v.name)], v)).collect();
             sheet.families("", VOLUME, &volumes)?;
+            let copies = part(&volumes, |volume| volume.copies.as_ref());
+            sheet.families("", COPIES, &copies)?;
+            sheet.counters(
+                "flashmob_copies",
+                CopiesCounters::TABLE,
+                &part(&copies, |copies| Some(&copies.counters)),
+            )?;
             let nodes: Vec<_> = volumes
                 .iter()
                 .flat_map(|(labels, v)| v.nodes.iter().map(|n| (with(labels, "node", &n.name), n)))

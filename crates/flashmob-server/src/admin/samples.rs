@@ -183,6 +183,7 @@ pub fn gateway() -> Report {
     let volume = VolumeReport {
         name: "tank".to_string(),
         size_bytes: Some(256 * MIB),
+        copies: None,
         nodes: vec![first, refused, back, local],
     };
     Report {

@@ -18,6 +18,8 @@ pub(super) const NAME_BYTES_MAX: usize = 255;
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 4096;
 /// The longest path of a unix socket, in bytes: `sun_path` of unix(7) less its final zero.
 pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// The longest name of a domain, in bytes.
+pub(super) const DOMAIN_BYTES_MAX: usize = flashmob_core::copies::DOMAIN_BYTES_MAX;
 /// The longest name of a congestion control, in bytes: Linux's `TCP_CA_NAME_MAX` less its final zero.
 pub(super) const CONGESTION_BYTES_MAX: usize = 15;
 /// The most problems one report spells out; the rest is counted.
@@ -82,6 +84,14 @@ pub(super) const MEMORY: Limits<Size> =
 /// Contiguous bytes on one node of a striped volume; a power of two. At least a sector, the smallest alignment of
 /// direct I/O.
 pub(super) const STRIPE: Limits<Size> = size(512, GIB, "a stripe is at least one sector").default(Size(64 * KIB));
+/// Copies of each chunk of a mapped volume.
+pub(super) const COPIES: Limits<Count> = count(1, 4, "each copy takes its share of the air").default(Count(2));
+/// Copies that must be current for a change to be acknowledged; at most `copies`.
+pub(super) const MIN_CURRENT: Limits<Count> = count(1, 4, "no more than `copies`");
+/// How long a node may leave changes unanswered that other copies have done.
+pub(super) const EVICT_AFTER: Limits<Period> =
+    period(500, 600 * SECOND_MS, "a node that dozes or roams is away for seconds")
+        .default(Period(Duration::from_secs(3)));
 /// Requests in one batch (P1's k).
 pub(super) const BATCH: Limits<Count> = count(1, 4096, "a batch is one frame, and a frame holds at most 4096 requests");
 /// Payload bytes that one batch may carry or request.

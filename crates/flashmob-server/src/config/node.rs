@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::address::{parse_node_address, tidy};
 use super::gateway::Reader;
-use super::limits::{NODE_SIZE, THREADS};
+use super::limits::{DOMAIN_BYTES_MAX, NODE_SIZE, THREADS};
 use super::quantity::Size;
 use super::report::quoted;
 use super::section::Section;
@@ -35,7 +35,8 @@ pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Optio
             None
         }
     };
-    source.map(|source| NodeConfig { source, size_bytes, extent })
+    let domain = section.printable("domain", DOMAIN_BYTES_MAX).map(|(text, _)| text.to_string());
+    source.map(|source| NodeConfig { source, size_bytes, extent, domain })
 }
 
 fn read_extent(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<ExtentId> {

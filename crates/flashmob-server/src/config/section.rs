@@ -34,6 +34,9 @@ pub(super) const VOLUME: Schema = Schema {
         "description",
         "layout",
         "stripe",
+        "copies",
+        "min_current",
+        "evict_after",
         "read_only",
         "batch",
         "batch_bytes",
@@ -54,7 +57,7 @@ pub(super) const SOCKET: Schema =
 /// A node of a volume.
 pub(super) const NODE: Schema = Schema {
     title: "[[volume.node]]",
-    keys: &["address", "path", "size", "extent", "threads", "engine", "direct", "mapped"],
+    keys: &["address", "path", "size", "domain", "extent", "threads", "engine", "direct", "mapped"],
 };
 
 const SCHEMAS: [&Schema; 4] = [&TOP, &VOLUME, &SOCKET, &NODE];

@@ -43,6 +43,8 @@ pub struct VolumeConfig {
     pub description: Option<String>,
     /// How the volume's addresses map to its nodes.
     pub layout: LayoutKind,
+    /// Its copies, for a mapped layout.
+    pub copies: Option<CopiesConfig>,
     /// Whether clients may only read.
     pub read_only: bool,
     /// How many requests travel together (P1's k).
@@ -69,6 +71,17 @@ pub struct VolumeConfig {
     pub nodes: Vec<NodeConfig>,
 }
 
+/// The copies of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopiesConfig {
+    /// Copies of each chunk.
+    pub copies: usize,
+    /// How many must be current for a change to be acknowledged.
+    pub min_current: usize,
+    /// How long a node may leave changes unanswered that others have done.
+    pub evict_after: Duration,
+}
+
 /// Options of a volume's sockets; `None` leaves one to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SocketConfig {
@@ -93,6 +106,8 @@ pub struct NodeConfig {
     pub size_bytes: Option<u64>,
     /// The extent that it must serve; the gateway follows its announcements.
     pub extent: Option<ExtentId>,
+    /// What it may fail together with; no two copies of a chunk share one. Without it, the node fails alone.
+    pub domain: Option<String>,
 }
 
 /// Where an extent is served.

@@ -1,20 +1,21 @@
 //! A `[[volume]]` and its `[volume.socket]`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use toml::de::DeValue;
 
 use super::gateway::Reader;
 use super::limits::{
-    BATCH, BATCH_BYTES, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, DESCRIPTION_BYTES_MAX, KEEP_AWAKE, KEEPALIVE, LINKS,
-    NAME_BYTES_MAX, NODES_MAX, OUTSTANDING_BATCHES, OUTSTANDING_BATCHES_DEFAULT_AUTO, RECONNECT_MAX, RECONNECT_MIN,
-    SOCKET_BUFFER, STRIPE, TIMEOUT,
+    BATCH, BATCH_BYTES, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, COPIES, DESCRIPTION_BYTES_MAX, EVICT_AFTER, KEEP_AWAKE,
+    KEEPALIVE, LINKS, MIN_CURRENT, NAME_BYTES_MAX, NODES_MAX, OUTSTANDING_BATCHES, OUTSTANDING_BATCHES_DEFAULT_AUTO,
+    RECONNECT_MAX, RECONNECT_MIN, SOCKET_BUFFER, STRIPE, TIMEOUT,
 };
 use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
 use super::report::quoted;
 use super::section::{NODE, SOCKET, Section};
-use super::types::{Batch, LayoutKind, NodeConfig, Sizing, SocketConfig, VolumeConfig};
+use super::types::{Batch, CopiesConfig, LayoutKind, NodeConfig, Sizing, SocketConfig, VolumeConfig};
 
 /// Reads one volume. The result is valid only if no problem was found.
 pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> VolumeConfig {
@@ -26,11 +27,15 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
     };
     let outstanding = section.quantity("outstanding_batches", &OUTSTANDING_BATCHES).unwrap_or(outstanding_default);
     let (reconnect_min, reconnect_max) = read_reconnect(section);
+    let layout = read_layout(section);
+    let nodes = read_nodes(section, reader);
+    let copies = read_copies(section, layout, &nodes);
     VolumeConfig {
         name,
         id,
         description: section.printable("description", DESCRIPTION_BYTES_MAX).map(|(text, _)| text.to_string()),
-        layout: read_layout(section),
+        layout,
+        copies,
         read_only: section.flag("read_only"),
         batch,
         batch_bytes: section.get("batch_bytes", &BATCH_BYTES).0,
@@ -42,7 +47,7 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
         reconnect_max,
         keep_awake: section.get("keep_awake", &KEEP_AWAKE).0,
         socket: section.section("socket", &SOCKET).map(|socket| read_socket(&socket)).unwrap_or_default(),
-        nodes: read_nodes(section, reader),
+        nodes,
     }
 }
 
@@ -74,7 +79,17 @@ fn read_identity(section: &Section<'_>, reader: &mut Reader<'_>) -> (String, Str
 }
 
 fn read_layout(section: &Section<'_>) -> LayoutKind {
-    let striped = section.choice("layout", &[("linear", false), ("striped", true)]);
+    let mapped = LayoutKind::Mapped { chunk_bytes: flashmob_core::copies::CHUNK_BYTES };
+    let Size(stripe_bytes) = STRIPE.default;
+    let striped = LayoutKind::Striped { stripe_bytes };
+    let layout = section.choice("layout", &[("linear", LayoutKind::Linear), ("striped", striped), ("mapped", mapped)]);
+    if layout == Some(mapped) {
+        if section.has("stripe") {
+            section.wrong("stripe", "`stripe` is set, but the volume is mapped", "remove this line");
+        }
+        return mapped;
+    }
+    let striped = layout.map(|layout| layout == striped);
     let stripe = section.quantity("stripe", &STRIPE);
     if !section.has("stripe") {
         let Size(stripe_bytes) = STRIPE.default;
@@ -97,6 +112,54 @@ fn read_layout(section: &Section<'_>) -> LayoutKind {
         );
     }
     LayoutKind::Striped { stripe_bytes }
+}
+
+/// The copies of a mapped volume; reports where they do not fit it.
+fn read_copies(section: &Section<'_>, layout: LayoutKind, nodes: &[NodeConfig]) -> Option<CopiesConfig> {
+    let LayoutKind::Mapped { chunk_bytes } = layout else {
+        for key in ["copies", "min_current", "evict_after"].into_iter().filter(|key| section.has(key)) {
+            section.wrong(
+                key,
+                format!("`{key}` is set, but the volume has no copies"),
+                "write layout = \"mapped\" as well, or remove this line",
+            );
+        }
+        if nodes.iter().any(|node| node.domain.is_some()) {
+            let help = "write layout = \"mapped\" and copies = 2 for copies, or remove `domain`";
+            section.findings.add(&section.span, "a node has a `domain`, but the volume has no copies", help);
+        }
+        return None;
+    };
+    if !section.has("copies") {
+        let help = "write copies = 2: each chunk then lies on two nodes";
+        section.wrong("layout", "the volume is mapped, but does not say how many copies it has", help);
+    }
+    let Count(copies) = section.get("copies", &COPIES);
+    let Count(min_current) = section.get("min_current", &MIN_CURRENT);
+    if min_current > copies {
+        let message = format!("`min_current` is {min_current}, more than the {copies} copies that there are");
+        section.wrong("min_current", message, "write at most the number of `copies`");
+    }
+    if nodes.iter().any(|node| node.size_bytes.is_none()) {
+        let help = "write size = \"10GiB\" or what it has below each node: the map is made from the sizes";
+        section.findings.add(&section.span, "a node of this volume has no `size`, and the volume is mapped", help);
+    }
+    if let Some(size_bytes) = nodes.iter().filter_map(|node| node.size_bytes).find(|&size| size < chunk_bytes) {
+        let message = format!("a node of this volume has {}, less than one chunk", Size(size_bytes).to_toml());
+        let help = format!("give each node at least {}", Size(chunk_bytes).to_toml());
+        section.findings.add(&section.span, message, help);
+    }
+    let domain_of = |(at, node): (usize, &NodeConfig)| node.domain.clone().ok_or(at);
+    let domains: BTreeSet<_> = nodes.iter().enumerate().map(domain_of).collect();
+    if !nodes.is_empty() && (domains.len() as u64) < copies {
+        let message = format!("{copies} copies need as many nodes or domains, and there are {}", domains.len());
+        section.wrong("copies", message, "add nodes, correct `domain`, or write fewer copies");
+    }
+    Some(CopiesConfig {
+        copies: copies as usize,
+        min_current: min_current as usize,
+        evict_after: section.get("evict_after", &EVICT_AFTER).0,
+    })
 }
 
 fn read_batch(section: &Section<'_>) -> Batch {

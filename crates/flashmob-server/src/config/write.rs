@@ -68,6 +68,12 @@ fn write_volume(volume: &VolumeConfig, lines: &mut Lines) {
             lines.line("layout", in_quotes("striped"));
             lines.line("stripe", Size(stripe_bytes).to_toml());
         }
+        LayoutKind::Mapped { .. } => lines.line("layout", in_quotes("mapped")),
+    }
+    if let Some(copies) = &volume.copies {
+        lines.line("copies", copies.copies);
+        lines.line("min_current", copies.min_current);
+        lines.line("evict_after", Period(copies.evict_after).to_toml());
     }
     lines.line("read_only", volume.read_only);
     match volume.batch {
@@ -108,4 +114,5 @@ fn write_node(node: &NodeConfig, lines: &mut Lines) {
     }
     lines.maybe("size", node.size_bytes.map(|bytes| Size(bytes).to_toml()));
     lines.maybe("extent", node.extent.map(in_quotes));
+    lines.maybe("domain", node.domain.as_ref().map(in_quotes));
 }

@@ -29,6 +29,9 @@ impl GatewayServer {
                         memory.remember(node, extent_id);
                     }
                 }
+                Action::Commit { volume, number, bytes, is_whole } => {
+                    self.maps.commit(&self.gateway, volume, number, bytes, is_whole);
+                }
                 Action::Tell(event) => tell(&event),
             }
         }
@@ -73,6 +76,10 @@ fn tell(event: &Event) {
         Event::NodeWarning(name, text) => log::warn!("node {name}: {text}"),
         Event::NodeRecovered(name) => log::info!("node {name}: all limits are met again"),
         Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),
+        Event::Deposed(text) => log::error!(
+            "{}: this gateway serves a volume with copies no longer; stop it, or stop the other one and start this one again",
+            harmless(text)
+        ),
         Event::NodeRefused(name, text) => log::error!("node {name}: refused: {}", harmless(text)),
         Event::ChangesLost(name) => log::error!(
             "node {name}: its device restarted with acknowledged writes that were not flushed; \

@@ -13,13 +13,20 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, ExtentId, NodeSource, VolumeConfig};
 use crate::store::extent_id::unique_id;
 
-/// The path of the file: beside the configuration, or in systemd's state directory for a service that may not write there.
-fn memory_path(config_path: &Path, state_dir: Option<OsString>) -> PathBuf {
+/// The end of the file's name.
+const SUFFIX: &str = ".extents";
+
+/// The path of a file beside the configuration, or in systemd's state directory for a service that may not write there.
+pub(super) fn state_path(config_path: &Path, suffix: &str) -> PathBuf {
+    path_in(config_path, std::env::var_os("STATE_DIRECTORY"), suffix)
+}
+
+fn path_in(config_path: &Path, state_dir: Option<OsString>, suffix: &str) -> PathBuf {
     let mut path = match (state_dir, config_path.file_name()) {
         (Some(dir), Some(name)) => PathBuf::from(dir).join(name),
         _ => config_path.to_path_buf(),
     };
-    path.as_mut_os_string().push(".extents");
+    path.as_mut_os_string().push(suffix);
     path
 }
 
@@ -58,7 +65,7 @@ struct Remembered {
 impl ExtentMemory {
     /// Loads the file for the configuration at `config_path`; empty if `forget` is set.
     pub fn load(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<ExtentMemory> {
-        let path = memory_path(config_path, std::env::var_os("STATE_DIRECTORY"));
+        let path = state_path(config_path, SUFFIX);
         let document = match std::fs::read_to_string(&path) {
             Ok(text) if !forget => toml::from_str(&text).with_context(|| {
                 let path = path.display();
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_service_keeps_it_in_its_own_folder() {
-        let path = memory_path(Path::new("/etc/flashmob/gateway.toml"), Some("/var/lib/flashmob".into()));
+        let path = path_in(Path::new("/etc/flashmob/gateway.toml"), Some("/var/lib/flashmob".into()), SUFFIX);
         assert_eq!(path, Path::new("/var/lib/flashmob/gateway.toml.extents"));
     }
 }

@@ -5,6 +5,7 @@ mod identity;
 mod inside;
 mod links;
 pub mod map_file;
+mod maps;
 mod memory;
 mod native;
 mod open;

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use flashmob_core::elevator::IssueOrder;
-use flashmob_core::gateway::{ExtentSpec, VolumeSpec};
+use flashmob_core::gateway::{CopiesSpec, ExtentSpec, VolumeSpec};
 
 use super::links::NodePlace;
 use super::place::Place;
@@ -67,7 +67,7 @@ pub(super) fn open_place(
 }
 
 /// A volume's specification for the state machine.
-pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
+pub(super) fn volume_spec((volume, copies): (&VolumeConfig, Option<CopiesSpec>)) -> VolumeSpec {
     let extents = volume.nodes.iter().map(|node| ExtentSpec {
         name: match &node.source {
             NodeSource::Remote { address } => address.clone(),
@@ -89,6 +89,7 @@ pub(super) fn volume_spec(volume: &VolumeConfig) -> VolumeSpec {
         connect_timeout: volume.connect_timeout,
         reconnect_min: volume.reconnect_min,
         reconnect_max: volume.reconnect_max,
+        copies: copies.map(Box::new),
         keep_awake: (!volume.keep_awake.is_zero()).then_some(volume.keep_awake),
         ..VolumeSpec::new(&volume.name, extents.collect())
     }

@@ -1,10 +1,11 @@
 //! A gateway's report: the state machine's status, joined with what the kernel knows of each connection.
 
-use flashmob_core::gateway::{LinkPhase, LinkStatus, NodeStatus};
+use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus};
 
 use super::server::GatewayServer;
 use crate::status::report::{
-    ConditionReport, GatewayReport, LinkReport, NodeOfVolume, Report, TraceCounters, VolumeReport, stage_reports,
+    ConditionReport, CopiesReport, GatewayReport, LinkReport, NodeOfVolume, Report, TraceCounters, VolumeReport,
+    stage_reports,
 };
 use crate::status::trace::TraceReport;
 
@@ -15,9 +16,11 @@ impl GatewayServer {
         let volumes: Vec<VolumeReport> = status
             .volumes
             .iter()
-            .map(|v| VolumeReport {
+            .enumerate()
+            .map(|(number, v)| VolumeReport {
                 name: v.name.clone(),
                 size_bytes: v.size_bytes,
+                copies: self.gateway.copies_status(number).map(copies_report),
                 nodes: v.nodes.iter().map(|n| self.node_report(n)).collect(),
             })
             .collect();
@@ -94,8 +97,37 @@ impl GatewayServer {
     }
 }
 
+fn copies_report(status: CopiesStatus) -> CopiesReport {
+    CopiesReport {
+        copies: status.copies,
+        fewest_current: status.fewest_current,
+        chunk_bytes: status.chunk_bytes,
+        chunks: status.chunks,
+        open_chunks: status.open,
+        behind_chunks: status.behind,
+        doubtful_chunks: status.doubtful,
+        uncompared_chunks: status.in_doubt,
+        busy_chunks: status.jobs,
+        epoch: status.epoch,
+        map_trouble: status.map_trouble,
+        deposed: status.deposed,
+        counters: status.counters,
+    }
+}
+
 fn warnings(volume: &VolumeReport) -> Vec<String> {
     let mut warnings = Vec::new();
+    if let Some(copies) = &volume.copies {
+        let place = format!("volume {}", volume.name);
+        if copies.fewest_current == 1 && copies.copies > 1 {
+            warnings.push(format!("{place}: some chunks have one copy left; do not switch off its node"));
+        } else if copies.fewest_current < copies.copies {
+            warnings.push(format!("{place}: some chunks have {} of {} copies", copies.fewest_current, copies.copies));
+        }
+        let trouble = copies.map_trouble.iter().map(|why| format!("{place}: its map cannot be written: {why}"));
+        let deposed = copies.deposed.iter().map(|why| format!("{place}: another gateway is in charge: {why}"));
+        warnings.extend(trouble.chain(deposed));
+    }
     for node in &volume.nodes {
         let place = format!("volume {}, node {}", volume.name, node.name);
         if node.no_io {

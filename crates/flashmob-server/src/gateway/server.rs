@@ -16,6 +16,7 @@ use slab::Slab;
 use super::identity::{derived_id, named_id, session};
 use super::inside::{Inside, Resident};
 use super::links::{Links, exact};
+use super::maps::Maps;
 use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
@@ -79,6 +80,8 @@ pub struct GatewayServer {
     conn_of_client: Vec<usize>,
     /// Kept by a gateway that has a configuration file.
     pub(super) memory: Option<ExtentMemory>,
+    /// The maps of volumes with copies.
+    pub(super) maps: Maps,
     surplus: Surplus,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
@@ -105,7 +108,7 @@ impl GatewayServer {
     pub fn open(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<GatewayServer> {
         let mut memory = ExtentMemory::load(config, config_path, forget)?;
         let start = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
-        let mut server = GatewayServer::open_with(config, start, Some(memory))?;
+        let mut server = GatewayServer::open_with(config, start, Some((memory, config_path)))?;
         let mut listeners = Vec::new();
         for addr in &config.listen {
             let mut listener = Listener::bind(addr)
@@ -125,7 +128,7 @@ impl GatewayServer {
     fn open_with(
         config: &Config,
         (id, session): ([u8; 16], u64),
-        memory: Option<ExtentMemory>,
+        kept: Option<(ExtentMemory, &Path)>,
     ) -> anyhow::Result<GatewayServer> {
         let clock = Clock::start();
         let poll = Poll::new()?;
@@ -141,7 +144,9 @@ impl GatewayServer {
                 places.push(open_place(volume, node, &mut extents, clock, &wake, share_bytes)?);
             }
         }
-        let volumes = config.volumes.iter().map(volume_spec).collect();
+        let (memory, config_path) = kept.unzip();
+        let (maps, copies) = Maps::open(config, config_path, &wake)?;
+        let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
             memory_bytes: config.memory_bytes,
             clients_max: config.connections,
@@ -177,6 +182,7 @@ impl GatewayServer {
             dirty_links: Vec::new(),
             conn_of_client: Vec::new(),
             memory,
+            maps,
             surplus: Surplus::default(),
             next_look: Time::default(),
         })
@@ -284,6 +290,7 @@ impl GatewayServer {
         self.links.read_all(&mut self.gateway, now);
         self.read_clients();
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
+        self.maps.take_done(&mut self.gateway, now);
         self.gateway.handle_timeout(now);
         let is_lived_in = resident.is_some();
         if let Some(resident) = resident {

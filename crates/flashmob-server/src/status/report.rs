@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::gateway::{GatewayCounters, LinkCounters};
+use flashmob_core::gateway::{CopiesCounters, GatewayCounters, LinkCounters};
 use flashmob_core::node::NodeCounters;
 use flashmob_core::stages::{BUCKET_BOUNDS_NANOS, Interval, StageHistograms};
 use serde::{Deserialize, Serialize};
@@ -121,8 +121,45 @@ pub struct VolumeReport {
     pub name: String,
     /// Its size, once known.
     pub size_bytes: Option<u64>,
+    /// Its copies, if it has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<CopiesReport>,
     /// Its nodes, in the order of the layout.
     pub nodes: Vec<NodeOfVolume>,
+}
+
+/// The copies of a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CopiesReport {
+    /// Copies of each chunk.
+    pub copies: usize,
+    /// The copies that the worst chunk has left: those that are known to have everything.
+    pub fewest_current: usize,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Chunks of the volume.
+    pub chunks: u32,
+    /// Chunks with unsynced changes.
+    pub open_chunks: u32,
+    /// Chunks with a copy that lacks something.
+    pub behind_chunks: u32,
+    /// Chunks with a copy of which it is not known whether it lacks something.
+    pub doubtful_chunks: u32,
+    /// Chunks whose copies are to be compared before they are used.
+    pub uncompared_chunks: u32,
+    /// Chunks that are being compared or made equal.
+    pub busy_chunks: usize,
+    /// The number of the gateway's start, as nodes know it.
+    pub epoch: u64,
+    /// Why the map cannot be written, while it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_trouble: Option<String>,
+    /// Why this gateway is no longer in charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposed: Option<String>,
+    /// What happened since the start.
+    #[serde(flatten)]
+    pub counters: CopiesCounters,
 }
 
 /// One node as its gateway sees it.

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flashmob_server::config::{
-    Batch, Config, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
+    Batch, Config, CopiesConfig, Engine, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
+    VolumeConfig,
 };
 
 use crate::{parse, volume};
@@ -13,7 +14,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn remote(address: &str, size_bytes: Option<u64>) -> NodeConfig {
-    NodeConfig { source: NodeSource::Remote { address: address.into() }, size_bytes, extent: None }
+    NodeConfig { source: NodeSource::Remote { address: address.into() }, size_bytes, extent: None, domain: None }
 }
 
 fn address(text: &str) -> SocketAddr {
@@ -35,6 +36,7 @@ fn what_is_left_out_has_its_default() {
             id: "pool".into(),
             description: None,
             layout: LayoutKind::Linear,
+            copies: None,
             read_only: false,
             batch: Batch::Auto,
             batch_bytes: MIB,
@@ -132,6 +134,7 @@ path = "/dev/disk/by-id/flash"
         id: "pool-7".into(),
         description: Some("Alice's drawer".into()),
         layout: LayoutKind::Striped { stripe_bytes: 128 << 10 },
+        copies: None,
         read_only: true,
         batch: Batch::Fixed(100),
         batch_bytes: MIB / 2,
@@ -151,7 +154,7 @@ path = "/dev/disk/by-id/flash"
         },
         nodes: vec![
             remote("192.168.1.11:7411", Some(10 * GIB)),
-            NodeConfig { source: local, size_bytes: Some(GIB), extent: None },
+            NodeConfig { source: local, size_bytes: Some(GIB), extent: None, domain: None },
         ],
     };
     assert_eq!(*pool, expected);
@@ -169,7 +172,23 @@ path = "/dev/disk/by-id/flash"
         direct: false,
         mapped: Mapping::Auto,
     };
-    assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None, extent: None }]);
+    assert_eq!(spare.nodes, [NodeConfig { source: local, size_bytes: None, extent: None, domain: None }]);
+}
+
+#[test]
+fn a_volume_with_copies_has_defaults_and_domains() {
+    let node = |name: &str, more: &str| format!("[[volume.node]]\naddress = \"{name}:1\"\nsize = \"1GiB\"\n{more}\n");
+    let nodes = node("a", "") + &node("b", "domain = \"shelf\"");
+    let text = |more: &str| format!("[[volume]]\nname = \"pool\"\nlayout = \"mapped\"\ncopies = 2\n{more}\n{nodes}");
+    let config = parse(&text("")).expect("a configuration");
+    let copies = CopiesConfig { copies: 2, min_current: 1, evict_after: Duration::from_secs(3) };
+    assert_eq!(config.volumes[0].layout, LayoutKind::Mapped { chunk_bytes: 4 << 20 });
+    assert_eq!(config.volumes[0].copies, Some(copies));
+    let domains: Vec<Option<&str>> = config.volumes[0].nodes.iter().map(|node| node.domain.as_deref()).collect();
+    assert_eq!(domains, [None, Some("shelf")]);
+    let config = parse(&text("min_current = 2\nevict_after = \"500ms\"")).expect("a configuration");
+    let copies = CopiesConfig { copies: 2, min_current: 2, evict_after: Duration::from_millis(500) };
+    assert_eq!(config.volumes[0].copies, Some(copies));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flashmob_server::config::{
-    Batch, Config, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig,
-    ToTomlError, VolumeConfig,
+    Batch, Config, CopiesConfig, Engine, ExtentId, LayoutKind, Listen, Mapping, NodeConfig, NodeSource, Sizing,
+    SocketConfig, ToTomlError, VolumeConfig,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -49,6 +49,7 @@ fn node() -> impl Strategy<Value = NodeConfig> {
         source,
         size_bytes,
         extent,
+        domain: None,
     })
 }
 
@@ -79,11 +80,24 @@ fn volumes() -> impl Strategy<Value = VolumeConfig> {
     )
         .prop_map(|(plain, (timeout, connect_timeout, one, other), socket, nodes)| {
             let (name, id, description, layout, read_only, batch, batch_bytes, links, outstanding_batches) = plain;
+            // Some of the striped ones have copies instead.
+            let copies = (stripe_of(layout) == Some(1 << 22)).then(|| CopiesConfig {
+                copies: 1,
+                min_current: 1,
+                evict_after: one.max(Duration::from_millis(500)).min(Duration::from_secs(600)),
+            });
+            let layout = if copies.is_some() { LayoutKind::Mapped { chunk_bytes: 4 << 20 } } else { layout };
+            let mut nodes = nodes;
+            if copies.is_some() {
+                nodes.iter_mut().for_each(|node| node.size_bytes = Some(4 << 20));
+                nodes[0].domain = Some("a shelf".to_string());
+            }
             VolumeConfig {
                 name,
                 id,
                 description,
                 layout,
+                copies,
                 read_only,
                 batch,
                 batch_bytes,
@@ -98,6 +112,14 @@ fn volumes() -> impl Strategy<Value = VolumeConfig> {
                 nodes,
             }
         })
+}
+
+/// The stripe of a layout.
+fn stripe_of(layout: LayoutKind) -> Option<u64> {
+    match layout {
+        LayoutKind::Striped { stripe_bytes } => Some(stripe_bytes),
+        _ => None,
+    }
 }
 
 fn config() -> impl Strategy<Value = Config> {

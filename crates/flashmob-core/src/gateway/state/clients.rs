@@ -19,6 +19,11 @@ pub struct ClientId {
     pub serial: u32,
 }
 
+impl ClientId {
+    /// The client of the gateway's own requests, which is none.
+    pub const GATEWAY: ClientId = ClientId { index: u32::MAX as usize, serial: 0 };
+}
+
 /// One client.
 #[derive(Debug)]
 pub struct Client {

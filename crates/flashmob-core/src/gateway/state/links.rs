@@ -124,6 +124,8 @@ pub struct Link {
     pub progress: Time,
     /// When pieces were last answered.
     pub answered: Time,
+    /// When bytes were last received.
+    pub heard: Time,
     /// When the hello was made.
     pub greeted: Time,
     pub is_dirty: bool,

@@ -319,6 +319,29 @@ impl NodeQueue {
         self.ordered.make_contiguous().sort_by_key(|piece| piece.serial);
     }
 
+    /// Takes out the waiting reads, in the order of their serials.
+    pub fn take_reads(&mut self) -> Vec<Piece> {
+        let mut reads: Vec<Piece> = self.reads.iter().copied().collect();
+        self.reads.retain(|_| false);
+        reads.sort_unstable_by_key(|piece| piece.serial);
+        reads
+    }
+
+    /// The serial of the last change that was queued.
+    pub fn last_change(&self) -> u64 {
+        self.last_change
+    }
+
+    /// The serial of the last piece that was queued.
+    pub fn last_serial(&self) -> u64 {
+        self.next_serial
+    }
+
+    /// Every change with a smaller serial is permanent.
+    pub fn clean_before(&self) -> u64 {
+        self.clean_before
+    }
+
     /// Whether the node may have changes that are not permanent yet.
     pub fn is_dirty(&self) -> bool {
         self.last_change >= self.clean_before

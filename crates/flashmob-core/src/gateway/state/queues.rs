@@ -48,6 +48,11 @@ impl Queues {
         self.feed(node);
     }
 
+    /// Takes out the reads that wait for a node.
+    pub fn take_reads(&mut self, node: usize) -> Vec<Piece> {
+        self.places[node].queue.take_reads()
+    }
+
     /// Marks a node whose queue may have pieces for its links.
     #[inline]
     pub fn feed(&mut self, node: usize) {

@@ -35,6 +35,8 @@ pub struct InHand {
     /// Bytes of the budget that it holds.
     pub reserved_bytes: u64,
     pub received: Time,
+    /// Of a volume with copies: its place among [`Copies`](crate::gateway::copies::Copies)' requests, from 1; else 0.
+    pub inner: u32,
     /// The slot of its sample, from 1; 0 without one.
     pub sample: u8,
 }

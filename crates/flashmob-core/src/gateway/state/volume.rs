@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::queue::BatchLimits;
+use crate::gateway::copies::Copies;
 use crate::gateway::{BatchMode, VolumeSpec};
 use crate::layout::{Layout, LayoutError};
 use crate::nbd::{ExportInfo, Exports, FindError};
@@ -27,13 +28,16 @@ pub struct Volume {
     pub losses: u64,
     /// The last of these losses for which a client has got an error.
     pub losses_told: u64,
+    /// Its copies, if it has them.
+    pub copies: Option<Box<Copies>>,
 }
 
 impl Volume {
     pub fn new(spec: VolumeSpec, first_node: usize) -> Result<Volume, LayoutError> {
         let sizes_bytes = spec.extents.iter().map(|e| e.size_bytes).collect();
         let mut volume = Volume {
-            has_local: spec.extents.iter().any(|e| e.is_local),
+            // Reads of a volume with copies take the long way, which knows what is under way.
+            has_local: spec.copies.is_none() && spec.extents.iter().any(|e| e.is_local),
             spec,
             first_node,
             layout: None,
@@ -42,6 +46,7 @@ impl Volume {
             refusals: BTreeMap::new(),
             losses: 0,
             losses_told: 0,
+            copies: None,
         };
         volume.settle_layout()?;
         Ok(volume)
@@ -49,6 +54,10 @@ impl Volume {
 
     /// Sets an extent's size, unless no layout can have it. True if the layout became known.
     pub fn learn_size(&mut self, extent: usize, size_bytes: u64) -> Result<bool, LayoutError> {
+        if self.copies.is_some() {
+            self.sizes_bytes[extent] = Some(size_bytes);
+            return Ok(false);
+        }
         // A layout of this extent alone shows whether it is the invalid one.
         Layout::new(self.spec.layout, &[size_bytes]).map_err(|error| match error {
             LayoutError::ExtentBelowStripe { size_bytes, stripe_bytes, .. } => {
@@ -62,6 +71,11 @@ impl Volume {
 
     /// Computes the layout if every size is known. True if it became known.
     fn settle_layout(&mut self) -> Result<bool, LayoutError> {
+        if let Some(copies) = self.spec.copies.as_deref() {
+            let is_news = self.layout.is_none();
+            self.layout.get_or_insert(Layout::mapped(copies.map.size_bytes())?);
+            return Ok(is_news);
+        }
         let known: Option<Vec<u64>> = self.sizes_bytes.iter().copied().collect();
         match known {
             Some(sizes) if self.layout.is_none() => {

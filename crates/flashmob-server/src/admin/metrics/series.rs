@@ -1,8 +1,8 @@
 //! Metrics that are neither stages nor counters of core's tables: name, description, and source in the report.
 
 use crate::status::report::{
-    ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathReport,
-    Report, TcpReport, VolumeReport,
+    ConditionReport, CopiesReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
+    PathReport, Report, TcpReport, VolumeReport,
 };
 
 /// The type of a metric.
@@ -134,6 +134,25 @@ pub(super) const GATEWAY: &[Series<GatewayReport>] = &[
 /// Of a volume.
 pub(super) const VOLUME: &[Series<VolumeReport>] =
     &[gauge("flashmob_volume_size_bytes", "Size of the volume; absent until it is known", |v| maybe(v.size_bytes))];
+
+/// Of a volume with copies.
+pub(super) const COPIES: &[Series<CopiesReport>] = &[
+    gauge("flashmob_volume_copies", "Copies of each chunk", |c| one(c.copies as u64)),
+    gauge("flashmob_volume_copies_fewest_current", "Copies that the worst chunk has left", |c| {
+        one(c.fewest_current as u64)
+    }),
+    gauge("flashmob_volume_chunks", "Chunks of the volume, by state; a chunk may have several", |c| {
+        let of = |state, count: u64| (vec![("state", state)], Value::from(count));
+        vec![
+            of("all", c.chunks.into()),
+            of("open", c.open_chunks.into()),
+            of("behind", c.behind_chunks.into()),
+            of("doubtful", c.doubtful_chunks.into()),
+            of("uncompared", c.uncompared_chunks.into()),
+            of("busy", c.busy_chunks as u64),
+        ]
+    }),
+];
 
 /// The states that are always present, so that queries find those that have not occurred yet.
 const NODE_STATES: [&str; 4] = ["ready", "connecting", "waiting", "refused"];

@@ -165,6 +165,8 @@ pub fn text(volumes: &[Volume<'_>], admin: Option<SocketAddr>) -> String {
         match volume.layout {
             None => line("layout = \"linear\" # or \"striped\": see examples/striped.toml. Do not change it once the volume has data.".to_string()),
             Some(LayoutKind::Linear) => line("layout = \"linear\"".to_string()),
+            // `discover` writes none of these: copies need sizes and a choice.
+            Some(LayoutKind::Mapped { .. }) => {}
             Some(LayoutKind::Striped { stripe_bytes }) => {
                 line("layout = \"striped\"".to_string());
                 line(format!("stripe = {}", Size(stripe_bytes).to_toml()));

@@ -5,7 +5,8 @@ use flashmob_core::units::Bytes;
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
 use super::{devices, paths};
 use flashmob_server::status::report::{
-    GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport, VolumeReport,
+    CopiesReport, GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport,
+    VolumeReport,
 };
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Table};
@@ -170,11 +171,38 @@ impl Page {
         table.lines(WIDTH, self.colour).iter().for_each(|line| self.line(line));
     }
 
+    fn copies(&mut self, report: &CopiesReport) {
+        let CopiesReport { copies, fewest_current, chunks, .. } = *report;
+        if fewest_current < copies {
+            let colour = if fewest_current <= 1 { Colour::Bad } else { Colour::Doubtful };
+            self.note("copies", colour, &format!("some chunks have {fewest_current} of {copies} copies left"));
+        }
+        let parts = [
+            (report.behind_chunks as usize, "behind"),
+            (report.doubtful_chunks as usize, "doubtful"),
+            (report.uncompared_chunks as usize, "to be compared"),
+            (report.busy_chunks, "being made equal"),
+            (report.open_chunks as usize, "open"),
+        ];
+        let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        let parts = if parts.is_empty() { "all settled".to_string() } else { parts.join(", ") };
+        let s = if copies == 1 { "copy" } else { "copies" };
+        self.lines(&format!("{copies} {s} of {chunks} chunks of {}: {parts}", Bytes(report.chunk_bytes)));
+        for (word, text) in [("map", &report.map_trouble), ("deposed", &report.deposed)] {
+            if let Some(text) = text {
+                self.note(word, Colour::Bad, text);
+            }
+        }
+    }
+
     fn volume(&mut self, volume: &VolumeReport) {
         let size = volume.size_bytes.map_or("size unknown".to_string(), |n| Bytes(n).to_string());
         let ready = volume.nodes.iter().filter(|n| n.state == "ready").count();
         self.line("");
         self.lines(&format!("volume {}, {size}, {ready} of {} nodes ready", name(&volume.name), volume.nodes.len()));
+        if let Some(copies) = &volume.copies {
+            self.copies(copies);
+        }
         let mut table = Table::new(&NODE_SIDES);
         NODE_HEADINGS.iter().for_each(|heading| table.plain(*heading));
         volume.nodes.iter().for_each(|node| table.row(node_row(node)));

@@ -94,7 +94,7 @@ fn largest() -> Report {
     (n.condition, n.seen_at) = (Some(c), Some(long.clone()));
     let g = report.gateway.as_mut().unwrap();
     g.requests = vec![(EVIL.repeat(20), u64::MAX); 6];
-    g.volumes = vec![VolumeReport { name: long, size_bytes: Some(u64::MAX), nodes: vec![n; 3] }];
+    g.volumes = vec![VolumeReport { name: long, size_bytes: Some(u64::MAX), copies: None, nodes: vec![n; 3] }];
     report
 }
 

@@ -1,0 +1,355 @@
+//! A change of one chunk: sent to every copy, and over when each has done it or is behind.
+//!
+//! It owns its bytes until then, though its client has left or was told of an error. Changes that overlap are sent to all copies in one order:
+//! each is put into the queues of all its nodes at once, and a node's queue keeps the order of what overlaps.
+
+use super::chunk::Waiting;
+use super::log::Waiter;
+use super::{Copies, Cx, Inner, bit, each};
+use crate::copies::COPIES_MAX;
+use crate::gateway::state::RequestKey;
+use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
+use crate::units::Time;
+
+/// What one copy has of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// It was not sent there: that copy is behind.
+    NotSent,
+    /// It was sent, and is not answered.
+    Sent,
+    Done,
+    Failed(Failure),
+}
+
+#[derive(Debug)]
+pub struct Change {
+    pub serial: u64,
+    /// The client's request that it is a part of, until that is told.
+    pub request: Option<RequestKey>,
+    /// The request that holds its bytes.
+    pub key: RequestKey,
+    pub chunk: u32,
+    /// The offset in the chunk.
+    pub at: u32,
+    pub len: u32,
+    pub op: Op,
+    pub flags: OpFlags,
+    /// When it was asked for.
+    pub begun: Time,
+    pub is_sent: bool,
+    pub copies: [At; COPIES_MAX],
+    /// Reads whose answers may show it.
+    pub held: Vec<RequestKey>,
+}
+
+impl Change {
+    pub fn overlaps(&self, at: u32, len: u32) -> bool {
+        self.at < at + len && at < self.at + self.len
+    }
+}
+
+impl Copies {
+    /// Takes in hand a client's write, or its zeros. Returns the number of its parts.
+    pub(super) fn begin_changes(&mut self, cx: &mut Cx<'_>, key: RequestKey, spans: &[(u64, u32)]) -> u32 {
+        let Some(request) = cx.requests.get_mut(key) else { return 0 };
+        // A trim leaves zeros on every copy: otherwise copies would differ, and reads alternate.
+        let op = if request.op == Op::Trim { Op::WriteZeroes } else { request.op };
+        let flags = OpFlags(request.flags.0 & OpFlags::KNOWN);
+        let mut buffer = std::mem::take(&mut request.buffer);
+        let parts: Vec<_> = spans.iter().flat_map(|&(offset, len)| self.parts(offset, len.into())).collect();
+        let mut at_byte = 0;
+        for &(chunk, at, len) in &parts {
+            let bytes = match op {
+                Op::Write if parts.len() == 1 => std::mem::take(&mut buffer),
+                Op::Write => buffer[at_byte..at_byte + len as usize].to_vec(),
+                _ => Vec::new(),
+            };
+            at_byte += len as usize;
+            self.next_serial += 1;
+            let entry = self.changes.vacant_entry();
+            let place = entry.key();
+            entry.insert(Change {
+                serial: self.next_serial,
+                request: Some(key),
+                key: RequestKey::default(),
+                chunk,
+                at,
+                len,
+                op,
+                flags,
+                begun: cx.now,
+                is_sent: false,
+                copies: [At::NotSent; COPIES_MAX],
+                held: Vec::new(),
+            });
+            self.untold.insert(self.next_serial);
+            let own = self.insert_inner(cx, Inner::Change(place), op, flags, bytes);
+            self.changes[place].key = own;
+        }
+        // Registered first: a part that ends at once must not end the request before its other parts are known.
+        let serials: Vec<u64> = (self.next_serial - parts.len() as u64 + 1..=self.next_serial).collect();
+        let places: Vec<usize> =
+            self.changes.iter().filter(|(_, c)| serials.contains(&c.serial)).map(|(place, _)| place).collect();
+        for place in places {
+            self.begin_change(cx, place);
+        }
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        parts.len() as u32
+    }
+
+    fn begin_change(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(change) = self.changes.get(place) else { return };
+        let (chunk, at, len) = (change.chunk, change.at, change.len);
+        let is_on_hold = self.is_on_hold(chunk);
+        let state = self.chunks.entry(chunk).or_default();
+        if is_on_hold || !state.waiting.is_empty() || !state.launching.is_empty() || state.is_locked(at, len) {
+            state.waiting.push_back(Waiting::Change(place));
+            if is_on_hold {
+                self.compare_soon(cx, chunk);
+            } else {
+                self.release(cx, chunk);
+            }
+        } else {
+            self.launch(cx, place);
+        }
+    }
+
+    /// Sends a change once its chunk is durably open, and those before it are sent.
+    pub(super) fn launch(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(chunk) = self.changes.get(place).map(|change| change.chunk) else { return };
+        self.chunks.entry(chunk).or_default().launching.push_back(place);
+        self.launch_waiting(cx, chunk);
+    }
+
+    /// Sends the changes of a chunk that wait for it to be open, as many as may go, in order.
+    pub(super) fn launch_waiting(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        while !self.is_on_hold(chunk) {
+            let Some(state) = self.chunks.get_mut(&chunk) else { return };
+            let Some(&place) = state.launching.front() else { return };
+            let Some(change) = self.changes.get(place) else {
+                state.launching.pop_front();
+                continue;
+            };
+            if state.is_locked(change.at, change.len) {
+                return;
+            }
+            if self.unborn(chunk) != 0 {
+                return;
+            }
+            let seq = self.open_chunk(chunk);
+            let may_go = self.log.is_durable(seq) || planted::is(Bug::SentBeforeOpen);
+            if !may_go && self.log.trouble().is_none() {
+                return self.log.wait(seq, Waiter::Launch(chunk));
+            }
+            if let Some(state) = self.chunks.get_mut(&chunk) {
+                state.launching.pop_front();
+            }
+            match self.log.trouble().filter(|_| !may_go) {
+                Some(failure) => self.refuse_change(cx, place, failure),
+                None => self.send_change(cx, place),
+            }
+        }
+    }
+
+    /// The map cannot be written: a change that needs it has not been sent, and fails.
+    pub(super) fn refuse_change(&mut self, cx: &mut Cx<'_>, place: usize, failure: Failure) {
+        self.tell_change(cx, place, Some(failure));
+        self.end_change(cx, place);
+    }
+
+    fn send_change(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(change) = self.changes.get(place) else { return };
+        let (chunk, at, len, key) = (change.chunk, change.at, change.len, change.key);
+        let what = (change.op, change.flags);
+        let state = self.chunks.entry(chunk).or_default();
+        let marks = self.image.marks(chunk);
+        let copies = (0..self.image.copies()).filter(|&copy| (marks.behind & !state.joined) & bit(copy) == 0);
+        let mut sent = [At::NotSent; COPIES_MAX];
+        for copy in copies.collect::<Vec<_>>() {
+            let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { continue };
+            self.send(cx, key, member, what, (offset_bytes, len));
+            sent[copy] = At::Sent;
+            let serial = cx.queues[cx.node(member)].last_change();
+            if let Some(state) = self.chunks.get_mut(&chunk) {
+                state.sync_after[copy] = serial;
+            }
+        }
+        if let Some(state) = self.chunks.get_mut(&chunk) {
+            state.changes.push(place);
+            state.used = cx.now;
+        }
+        self.changes[place].is_sent = true;
+        self.changes[place].copies = sent;
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// A copy has answered a change.
+    pub(super) fn change_answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (place, key): (usize, RequestKey),
+        place_at_member: (u16, u64),
+        result: Result<(), Failure>,
+    ) {
+        let Some((chunk, copy)) = self.chunk_at(place_at_member.0, place_at_member.1) else { return };
+        let Some(change) = self.changes.get_mut(place).filter(|c| c.key == key) else { return };
+        change.copies[copy] = match result {
+            Ok(()) => At::Done,
+            Err(failure) => At::Failed(failure),
+        };
+        if result.is_err() {
+            self.counters.failed_copies += 1;
+            if let Some(state) = self.chunks.get_mut(&chunk).filter(|state| state.joined & bit(copy) != 0) {
+                state.voided |= bit(copy);
+                state.decided &= !bit(copy);
+            }
+        }
+        self.review_change(cx, place);
+    }
+
+    /// Looks whether a change can be told, and whether it is over.
+    pub(super) fn review_change(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(change) = self.changes.get(place).filter(|c| c.is_sent) else { return };
+        let (chunk, copies) = (change.chunk, change.copies);
+        if change.request.is_some() {
+            let decided = self.chunks.get(&chunk).map_or(0, |c| c.decided);
+            let current = self.current(chunk);
+            let of = |wanted: fn(At) -> bool| -> u8 {
+                each(current).filter(|&copy| wanted(copies[copy])).map(bit).fold(0, |a, b| a | b)
+            };
+            let done = of(|at| at == At::Done);
+            let failed = of(|at| matches!(at, At::Failed(_)));
+            let is_awaited = |copy: usize| copies[copy] == At::Sent && (current | decided) & bit(copy) != 0;
+            let is_first = planted::is(Bug::AckAfterFirstCopy) && done != 0;
+            if (0..COPIES_MAX).any(is_awaited) && !is_first {
+                return;
+            }
+            if done == 0 {
+                // Each copy may have all of it, some of it or nothing.
+                let failure = each(failed).find_map(|copy| match copies[copy] {
+                    At::Failed(failure) => Some(failure),
+                    _ => None,
+                });
+                if current.count_ones() > 1 {
+                    self.doubt.insert(chunk);
+                }
+                // Copies that are being made equal may have it.
+                if let Some(state) = self.chunks.get_mut(&chunk) {
+                    (state.voided, state.decided) = (state.voided | state.joined, 0);
+                }
+                self.tell_change(cx, place, Some(failure.unwrap_or(Failure::Io)));
+            } else {
+                if failed != 0 {
+                    self.fall_behind(chunk, failed);
+                }
+                let seq = self.chunks.get(&chunk).map_or(0, |c| c.marks_seq);
+                if !self.log.is_durable(seq) && !planted::is(Bug::AckBeforeBehind) {
+                    return self.log.wait(seq, Waiter::Review(chunk));
+                }
+                if (done.count_ones() as usize) < self.min_current.min(self.image.copies()) && !is_first {
+                    // It waits for another copy to become current.
+                    return;
+                }
+                self.tell_change(cx, place, None);
+            }
+        }
+        self.end_if_over(cx, place);
+    }
+
+    /// Looks at all changes of a chunk: its marks are durable, or were changed.
+    pub(super) fn review_chunk(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        for place in self.chunks.get(&chunk).map(|c| c.changes.clone()).unwrap_or_default() {
+            self.review_change(cx, place);
+        }
+    }
+
+    /// Tells the client's request that this part has ended, and lets the reads go that wait for it.
+    fn tell_change(&mut self, cx: &mut Cx<'_>, place: usize, failure: Option<Failure>) {
+        let Some(change) = self.changes.get_mut(place) else { return };
+        self.untold.remove(&change.serial);
+        let held = std::mem::take(&mut change.held);
+        if let Some(request) = change.request.take() {
+            let is_over = !change.is_sent || !change.copies.contains(&At::Sent);
+            let (key, len) = (change.key, if change.op == Op::Write { u64::from(change.len) } else { 0 });
+            if !is_over {
+                take_over(cx, request, key, len);
+            }
+            cx.ended.push_back((request, failure));
+        }
+        for read in held {
+            if failure.is_some() {
+                self.read_again(cx, read);
+            }
+            cx.ended.push_back((read, None));
+        }
+        self.review_flushes(cx);
+    }
+
+    /// Ends a change that no copy can answer any more, or only such as are behind.
+    pub(super) fn end_if_over(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(change) = self.changes.get(place).filter(|c| c.is_sent && c.request.is_none()) else { return };
+        let joined = self.chunks.get(&change.chunk).map_or(0, |c| c.joined);
+        let live = self.current(change.chunk) | joined;
+        if !(0..COPIES_MAX).any(|copy| change.copies[copy] == At::Sent && live & bit(copy) != 0) {
+            self.end_change(cx, place);
+        }
+    }
+
+    pub(super) fn end_change(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(change) = self.changes.try_remove(place) else { return };
+        self.untold.remove(&change.serial);
+        // Pieces at copies behind may be left: they have no bytes any more.
+        cx.has_dead_pieces |= change.copies.contains(&At::Sent);
+        self.remove_inner(cx, change.key);
+        if let Some(state) = self.chunks.get_mut(&change.chunk) {
+            state.changes.retain(|&other| other != place);
+            if !change.is_sent {
+                state.launching.retain(|&other| other != place);
+                state.waiting.retain(|waiting| !matches!(waiting, Waiting::Change(other) if *other == place));
+            }
+        }
+        for read in change.held {
+            cx.ended.push_back((read, None));
+        }
+        self.poke_job(cx, change.chunk);
+        self.forget_if_idle(change.chunk);
+    }
+
+    /// A client's request is dropped before it is answered, or fails early. Its changes go on; returns how many bytes they hold.
+    pub(super) fn orphan(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> u64 {
+        let mut bytes = 0;
+        let of_it: Vec<usize> =
+            self.changes.iter().filter(|(_, c)| c.request == Some(key)).map(|(place, _)| place).collect();
+        for place in of_it {
+            if planted::is(Bug::LeavingClientDropsChange) {
+                self.changes[place].request = None;
+                self.end_change(cx, place);
+                continue;
+            }
+            let change = &mut self.changes[place];
+            if change.op == Op::Write
+                && let Some(own) = cx.requests.get_mut(change.key)
+            {
+                own.reserved_bytes = change.len.into();
+                bytes += u64::from(change.len);
+            }
+            // It is told to nobody.
+            change.request = Some(RequestKey::default());
+        }
+        bytes
+    }
+}
+
+/// Moves the reservation for a change's bytes from its client's request, which ends, to the change, which goes on.
+fn take_over(cx: &mut Cx<'_>, from: RequestKey, to: RequestKey, len_bytes: u64) {
+    let Some(request) = cx.requests.get_mut(from) else { return };
+    let taken = len_bytes.min(request.reserved_bytes);
+    request.reserved_bytes -= taken;
+    let client = request.client;
+    if let Some(own) = cx.requests.get_mut(to) {
+        own.reserved_bytes += taken;
+    }
+    cx.taken.push((client, taken));
+}

@@ -1,0 +1,129 @@
+//! One chunk in use: the changes under way there, what waits, and which of its copies get changes.
+
+use std::collections::VecDeque;
+
+use super::log::Waiter;
+use super::{Copies, Cx, bit, each};
+use crate::copies::COPIES_MAX;
+use crate::gateway::state::RequestKey;
+use crate::units::Time;
+
+/// What waits for a chunk: in order.
+#[derive(Debug, Clone, Copy)]
+pub enum Waiting {
+    Change(usize),
+    /// A part of a read: its request, the offset in the chunk, the length, and the place in the request's buffer.
+    Read {
+        request: RequestKey,
+        at: u32,
+        len: u32,
+        buffer_at: u32,
+    },
+}
+
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// Changes that were sent and have not ended, in the order of sending.
+    pub changes: Vec<usize>,
+    pub waiting: VecDeque<Waiting>,
+    /// Changes that wait for the chunk to be durably open. They go before what waits.
+    pub launching: VecDeque<usize>,
+    /// Its marks are durable from this number on.
+    pub marks_seq: u64,
+    /// By copy: a flush after this serial of its queue makes everything permanent there.
+    pub sync_after: [u64; COPIES_MAX],
+    /// When a change was last sent.
+    pub used: Time,
+    /// Copies behind that get changes.
+    pub joined: u8,
+    /// Those of them whose answers are awaited.
+    pub decided: u8,
+    /// Joined copies that missed a change since.
+    pub voided: u8,
+    /// A range that no change may touch: the job on the chunk copies it.
+    pub lock: Option<(u32, u32)>,
+}
+
+impl Chunk {
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.changes.is_empty()
+            && self.waiting.is_empty()
+            && self.launching.is_empty()
+            && self.joined == 0
+            && self.lock.is_none()
+    }
+
+    /// Whether a range is locked.
+    pub fn is_locked(&self, at: u32, len: u32) -> bool {
+        self.lock.is_some_and(|(from, to)| at < to && from < at + len)
+    }
+}
+
+impl Copies {
+    /// Whether requests to a chunk must wait: its copies may differ, or it is not known yet which of them are right.
+    pub(super) fn is_on_hold(&self, chunk: u32) -> bool {
+        self.doubt.contains(&chunk) || self.doubtful.contains(&chunk)
+    }
+
+    /// Decides the marks that a chunk needs before a change is sent: it is open, and copies on members that are out are behind, unless no
+    /// other copy is left. Returns the number after which they are durable.
+    pub(super) fn open_chunk(&mut self, chunk: u32) -> u64 {
+        let mut marks = self.image.marks(chunk);
+        marks.is_open = true;
+        let current = self.current(chunk);
+        let out: u8 = each(current).filter(|&copy| self.is_out(self.member_of(chunk, copy))).map(bit).sum();
+        if out != 0 && out != current && (current & !out).count_ones() as usize >= self.min_current {
+            self.fall_behind(chunk, out);
+            marks.behind |= out;
+        }
+        let seq = self.mark(chunk, marks);
+        if !self.log.is_durable(seq) {
+            self.log.wait(seq, Waiter::Review(chunk));
+        }
+        seq
+    }
+
+    /// Lets what waits for a chunk go on, in order.
+    pub(super) fn release(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if self.is_on_hold(chunk) {
+            return;
+        }
+        self.launch_waiting(cx, chunk);
+        let Some(state) = self.chunks.get_mut(&chunk) else { return };
+        let mut waiting = std::mem::take(&mut state.waiting);
+        while let Some(first) = waiting.pop_front() {
+            match first {
+                Waiting::Change(place) => {
+                    let Some((at, len)) = self.changes.get(place).map(|c| (c.at, c.len)) else { continue };
+                    if self.chunks.get(&chunk).is_some_and(|c| c.is_locked(at, len)) {
+                        waiting.push_front(first);
+                        break;
+                    }
+                    self.launch(cx, place);
+                }
+                Waiting::Read { request, at, len, buffer_at } => {
+                    self.give_read(cx, request, (chunk, at, len), buffer_at, None);
+                }
+            }
+        }
+        if let Some(state) = self.chunks.get_mut(&chunk) {
+            // What came to wait meanwhile is behind these.
+            waiting.append(&mut state.waiting);
+            state.waiting = waiting;
+        }
+    }
+
+    /// Forgets the state of a chunk that is not in use.
+    pub(super) fn forget_if_idle(&mut self, chunk: u32) {
+        let is_open = self.image.marks(chunk).is_open;
+        if let Some(state) = self.chunks.get(&chunk)
+            && state.is_idle()
+            && !is_open
+            && self.log.is_durable(state.marks_seq)
+            && !self.jobs.contains_key(&chunk)
+        {
+            self.chunks.remove(&chunk);
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! Making copies equal: after a crash of the gateway, and for copies that are behind.
+//!
+//! A job goes through one chunk range by range. It locks a range against changes, has its blocks hashed on all copies concerned, copies those
+//! that differ from the source, and goes on. Changes of the rest of the chunk go on meanwhile, to the targets as well; so a range stays
+//! equal, unless a target misses a change: then the job is void, and begins anew later.
+//!
+//! A job that *compares* makes the current copies of a chunk in doubt equal, and all requests to the chunk wait for it. One that *resyncs* makes
+//! copies current that are behind: in the end they are flushed, and their mark is cleared.
+
+use std::time::Duration;
+
+use super::log::Waiter;
+use super::{Copies, Cx, Inner, bit, each};
+use crate::copies::{COPIES_MAX, Marks};
+use crate::gateway::state::RequestKey;
+use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
+use crate::units::Time;
+use crate::wire::digest::{DIGEST_BLOCK_BYTES, digests};
+
+/// Bytes of a range: what one digest covers.
+const RANGE_BYTES: u32 = 256 << 10;
+/// Most bytes that are copied at once.
+const RUN_BYTES: u32 = 64 << 10;
+/// Most jobs at once that nobody waits for, and of all.
+const JOBS_MAX: usize = 4;
+const JOBS_WANTED_MAX: usize = 64;
+/// Pause after a job that was given up.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    Compare,
+    Resync,
+}
+
+/// Bytes that differ on some copies: offset, length, which copies.
+type Run = (u32, u32, u8);
+
+#[derive(Debug)]
+enum Step {
+    /// The next range is to be locked.
+    Next,
+    /// Changes under way in the range have to end.
+    Lock,
+    Digest([Option<Vec<u8>>; COPIES_MAX]),
+    Fetch,
+    Repair,
+    /// The targets make what they got permanent.
+    Flush,
+    /// The marks have to be durable.
+    Commit,
+}
+
+#[derive(Debug)]
+pub struct Job {
+    pub serial: u64,
+    pub goal: Goal,
+    pub source: usize,
+    pub targets: u8,
+    range: (u32, u32),
+    step: Step,
+    runs: Vec<Run>,
+    /// Requests of it that are not answered: by copy.
+    open: Vec<(usize, RequestKey)>,
+    pub since: Time,
+    pub copied_bytes: u64,
+}
+
+impl Copies {
+    /// Somebody waits for a chunk that is on hold.
+    pub(super) fn compare_soon(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if self.jobs.len() < JOBS_WANTED_MAX {
+            self.compare(cx, chunk);
+        }
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// Begins to compare the current copies of a chunk in doubt, if they can be used.
+    fn compare(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if !self.doubt.contains(&chunk) || self.doubtful.contains(&chunk) || self.jobs.contains_key(&chunk) {
+            return;
+        }
+        let current = self.current(chunk);
+        let out: u8 = each(current).filter(|&copy| self.is_out(self.member_of(chunk, copy))).map(bit).sum();
+        let present: u8 = each(current).filter(|&copy| self.is_usable(cx, self.member_of(chunk, copy))).map(bit).sum();
+        let left = current & !out;
+        if out != 0 && present != 0 && left.count_ones() as usize >= self.min_current {
+            self.open_chunk(chunk);
+        } else if out != 0 {
+            return;
+        }
+        if left & !present != 0 {
+            return;
+        }
+        let Some(source) = each(present & left).next() else { return };
+        self.begin_job(cx, chunk, Goal::Compare, source, present & left & !bit(source));
+    }
+
+    /// Begins to make copies current that are behind, where a source and a target can be used.
+    fn resync(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) {
+            return;
+        }
+        let behind = self.image.marks(chunk).behind;
+        let is_usable = |copy: &usize| self.is_usable(cx, self.member_of(chunk, *copy));
+        let is_calm = |copy: &usize| {
+            let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
+            member.is_some_and(|member| cx.now >= member.calm_until)
+        };
+        let targets: u8 = each(behind).filter(is_usable).filter(is_calm).map(bit).sum();
+        let Some(source) = each(self.current(chunk)).find(is_usable) else { return };
+        if targets != 0 {
+            self.begin_job(cx, chunk, Goal::Resync, source, targets);
+        }
+    }
+
+    fn begin_job(&mut self, cx: &mut Cx<'_>, chunk: u32, goal: Goal, source: usize, targets: u8) {
+        self.next_serial += 1;
+        let state = self.chunks.entry(chunk).or_default();
+        if goal == Goal::Resync {
+            state.joined |= targets;
+            state.voided &= !targets;
+        }
+        let job = Job {
+            serial: self.next_serial,
+            goal,
+            source,
+            targets,
+            range: (0, 0),
+            step: Step::Next,
+            runs: Vec::new(),
+            open: Vec::new(),
+            since: cx.now,
+            copied_bytes: 0,
+        };
+        self.jobs.insert(chunk, job);
+        self.advance(cx, chunk);
+    }
+
+    /// Starts jobs that nobody waits for, as many as may run.
+    pub(super) fn search_work(&mut self, cx: &mut Cx<'_>) {
+        let wanted: Vec<u32> = self.doubt.iter().copied().collect();
+        for chunk in wanted {
+            if self.jobs.len() >= JOBS_MAX {
+                return;
+            }
+            self.compare(cx, chunk);
+        }
+        if self.image.counts().behind == 0 {
+            return;
+        }
+        let (chunks, first) = (self.image.chunks(), self.next_search);
+        for step in 0..chunks {
+            if self.jobs.len() >= JOBS_MAX {
+                return;
+            }
+            let chunk = (first + step) % chunks;
+            if self.image.marks(chunk).behind != 0 {
+                self.resync(cx, chunk);
+                self.next_search = chunk + 1;
+            }
+        }
+    }
+
+    /// Something that the job on a chunk may wait for has ended.
+    pub(super) fn poke_job(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if self.jobs.get(&chunk).is_some_and(|job| matches!(job.step, Step::Lock)) {
+            self.advance(cx, chunk);
+        }
+    }
+
+    /// Whether a change of a range is under way at a copy that matters.
+    fn is_range_busy(&self, chunk: u32, (from, to): (u32, u32)) -> bool {
+        let Some(state) = self.chunks.get(&chunk) else { return false };
+        let live = self.current(chunk) | state.joined;
+        state.changes.iter().filter_map(|&place| self.changes.get(place)).any(|change| {
+            let is_out = (0..COPIES_MAX).any(|c| live & bit(c) != 0 && change.copies[c] == super::change::At::Sent);
+            change.overlaps(from, to - from) && (is_out || !change.is_sent)
+        })
+    }
+
+    /// Takes the next steps of a job that need not wait.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        loop {
+            let Some(job) = self.jobs.get_mut(&chunk) else { return };
+            job.since = cx.now;
+            match &job.step {
+                Step::Next => {
+                    let end = self.image.chunk_bytes() as u32;
+                    // A copy that is alone is equal to itself.
+                    let from = if job.targets == 0 { end } else { job.range.1 };
+                    let is_last_skipped =
+                        planted::is(Bug::BehindClearedUnproven) && from > 0 && from + RANGE_BYTES.min(end / 2) >= end;
+                    if from >= end || is_last_skipped {
+                        return self.finish_job(cx, chunk);
+                    }
+                    job.range = (from, end.min(from + RANGE_BYTES));
+                    job.step = Step::Lock;
+                    let range = job.range;
+                    if !planted::is(Bug::ResyncOverwritesNewer) {
+                        self.chunks.entry(chunk).or_default().lock = Some(range);
+                    }
+                }
+                Step::Lock => {
+                    let (range, all) = (job.range, job.targets | bit(job.source));
+                    if self.is_range_busy(chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
+                        return;
+                    }
+                    self.set_step(chunk, Step::Digest(Default::default()));
+                    let len = range.1 - range.0;
+                    for copy in each(all) {
+                        let room = vec![0; Op::Digest.reply_bytes(len) as usize];
+                        self.ask(cx, chunk, copy, Op::Digest, (range.0, len), room);
+                    }
+                    return;
+                }
+                Step::Digest(_) | Step::Fetch | Step::Repair | Step::Flush | Step::Commit => return,
+            }
+        }
+    }
+
+    fn set_step(&mut self, chunk: u32, step: Step) {
+        if let Some(job) = self.jobs.get_mut(&chunk) {
+            job.step = step;
+        }
+    }
+
+    /// Sends a piece of a job to a copy.
+    fn ask(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, op: Op, (at, len): (u32, u32), buffer: Vec<u8>) {
+        let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
+        let Some(serial) = self.jobs.get(&chunk).map(|job| job.serial) else { return };
+        let key = self.insert_inner(cx, Inner::Job { chunk, serial, copy }, op, OpFlags::NONE, buffer);
+        let range = if op == Op::Flush { (0, 0) } else { (offset_bytes, len) };
+        self.send(cx, key, member, (op, OpFlags::NONE), range);
+        let sent = cx.queues[cx.node(member)].last_change();
+        if op.mutates()
+            && let Some(state) = self.chunks.get_mut(&chunk)
+        {
+            state.sync_after[copy] = sent;
+            state.used = cx.now;
+        }
+        if let Some(job) = self.jobs.get_mut(&chunk) {
+            job.open.push((copy, key));
+        }
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// A copy has answered a piece of a job.
+    pub(super) fn job_answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (chunk, serial, copy): (u32, u64, usize),
+        key: RequestKey,
+        result: Result<Vec<u8>, Failure>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&chunk).filter(|job| job.serial == serial) else { return };
+        job.open.retain(|&(_, other)| other != key);
+        job.since = cx.now;
+        if self.void_jobs.contains(&chunk) {
+            return;
+        }
+        let Ok(data) = result else { return self.job_failed(cx, chunk, copy) };
+        match &mut job.step {
+            Step::Digest(answers) => {
+                answers[copy] = Some(data);
+                if job.open.is_empty() {
+                    self.find_differences(cx, chunk);
+                }
+            }
+            Step::Fetch => self.repair(cx, chunk, data),
+            Step::Repair if job.open.is_empty() => {
+                job.runs.pop();
+                self.fetch(cx, chunk);
+            }
+            Step::Flush if job.open.is_empty() => self.clear_behind(cx, chunk),
+            _ => {}
+        }
+    }
+
+    /// All copies have hashed the range: finds the blocks that differ from those of the source.
+    fn find_differences(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
+        let of = |copy: usize| answers[copy].as_deref().unwrap_or_default();
+        let block = DIGEST_BLOCK_BYTES;
+        let mut runs: Vec<Run> = Vec::new();
+        for (index, expected) in digests(of(job.source)).enumerate() {
+            let differs = |copy: &usize| digests(of(*copy)).nth(index) != Some(expected);
+            let targets: u8 = each(job.targets).filter(differs).map(bit).sum();
+            if targets == 0 {
+                continue;
+            }
+            let at = job.range.0 + index as u32 * block;
+            match runs.last_mut() {
+                Some(run) if run.0 + run.1 == at && run.2 == targets && run.1 + block <= RUN_BYTES => run.1 += block,
+                _ => runs.push((at, block, targets)),
+            }
+        }
+        runs.reverse();
+        job.runs = runs;
+        self.fetch(cx, chunk);
+    }
+
+    /// Reads the next run from the source; without one, the range is equal.
+    fn fetch(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        let source = job.source;
+        match job.runs.last() {
+            Some(&(at, len, _)) => {
+                job.step = Step::Fetch;
+                self.ask(cx, chunk, source, Op::Read, (at, len), vec![0; len as usize]);
+            }
+            None => {
+                job.step = Step::Next;
+                self.unlock(cx, chunk);
+                self.advance(cx, chunk);
+            }
+        }
+    }
+
+    fn unlock(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if let Some(state) = self.chunks.get_mut(&chunk)
+            && state.lock.take().is_some()
+        {
+            self.release(cx, chunk);
+        }
+    }
+
+    /// Writes what was read from the source to the copies that differ there.
+    fn repair(&mut self, cx: &mut Cx<'_>, chunk: u32, data: Vec<u8>) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        job.step = Step::Repair;
+        let Some(&(at, len, targets)) = job.runs.last() else { return };
+        let targets = targets & job.targets;
+        job.copied_bytes += u64::from(len);
+        self.counters.copied_bytes += u64::from(len) * u64::from(targets.count_ones());
+        for copy in each(targets) {
+            self.ask(cx, chunk, copy, Op::Write, (at, len), data.clone());
+        }
+    }
+
+    /// All ranges are equal.
+    fn finish_job(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        let (goal, targets) = (job.goal, job.targets);
+        if goal == Goal::Compare {
+            self.set_step(chunk, Step::Commit);
+            let seq = self.chunks.get(&chunk).map_or(0, |c| c.marks_seq);
+            if self.log.is_durable(seq) {
+                return self.end_compare(cx, chunk);
+            }
+            return self.log.wait(seq, Waiter::Job(chunk));
+        }
+        let state = self.chunks.entry(chunk).or_default();
+        if state.voided & targets != 0 || state.joined & targets != targets {
+            return self.give_up(cx, chunk);
+        }
+        // From now on changes wait for them.
+        state.decided |= targets;
+        self.set_step(chunk, Step::Flush);
+        for copy in each(targets) {
+            self.ask(cx, chunk, copy, Op::Flush, (0, 0), Vec::new());
+        }
+    }
+
+    fn end_compare(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        self.jobs.remove(&chunk);
+        self.counters.compared += 1;
+        self.doubt.remove(&chunk);
+        // What the copies have may not be permanent.
+        let serials = self.serials(cx, chunk);
+        let state = self.chunks.entry(chunk).or_default();
+        (state.lock, state.sync_after, state.used) = (None, serials, cx.now);
+        self.release(cx, chunk);
+        self.look_at(cx.now);
+    }
+
+    /// The last serial of the queue of each copy's node.
+    fn serials(&self, cx: &Cx<'_>, chunk: u32) -> [u64; COPIES_MAX] {
+        let mut serials = [0; COPIES_MAX];
+        for (copy, place) in self.image.places(chunk).iter().enumerate() {
+            serials[copy] = cx.queues[cx.node(place.member)].last_serial();
+        }
+        serials
+    }
+
+    /// The targets have what the source has, permanently: they are current.
+    fn clear_behind(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        let targets = job.targets;
+        let state = self.chunks.entry(chunk).or_default();
+        if state.voided & targets != 0 || state.decided & targets != targets {
+            return self.give_up(cx, chunk);
+        }
+        let Some(job) = self.jobs.remove(&chunk) else { return };
+        self.counters.resynced += 1;
+        let marks = self.image.marks(chunk);
+        self.mark(chunk, Marks { behind: marks.behind & !job.targets, ..marks });
+        self.leave(chunk, targets);
+        for place in self.chunks.get(&chunk).map(|c| c.changes.clone()).unwrap_or_default() {
+            if let Some(change) = self.changes.get_mut(place) {
+                for copy in each(targets) {
+                    if change.copies[copy] != super::change::At::Sent {
+                        change.copies[copy] = super::change::At::Done;
+                    }
+                }
+            }
+        }
+        self.unlock(cx, chunk);
+        self.review_chunk(cx, chunk);
+        self.forget_if_idle(chunk);
+        self.look_at(cx.now);
+    }
+
+    /// A copy has failed a piece of a job.
+    fn job_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize) {
+        let Some(job) = self.jobs.get(&chunk) else { return };
+        self.counters.failed_copies += 1;
+        let (goal, left) = (job.goal, self.current(chunk) & !bit(copy));
+        if goal == Goal::Compare && left.count_ones() as usize >= self.min_current.max(1) {
+            self.fall_behind(chunk, bit(copy));
+            self.give_up(cx, chunk);
+            return self.compare_soon(cx, chunk);
+        }
+        self.give_up(cx, chunk);
+        self.look_at(cx.now + PAUSE);
+    }
+
+    /// Ends a job without a result. It begins anew later.
+    pub(super) fn give_up(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.remove(&chunk) else { return };
+        for (_, key) in job.open {
+            self.remove_inner(cx, key);
+            cx.has_dead_pieces = true;
+        }
+        if job.goal == Goal::Resync {
+            self.leave(chunk, job.targets);
+        }
+        self.counters.jobs_given_up += 1;
+        self.unlock(cx, chunk);
+        self.review_chunk(cx, chunk);
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// Ends the job on a chunk if a copy has a part in it: that copy is not what it was.
+    pub(super) fn drop_job_of(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize) {
+        let has_part = |job: &Job| (job.targets | bit(job.source)) & bit(copy) != 0;
+        if self.jobs.get(&chunk).is_some_and(has_part) {
+            self.give_up(cx, chunk);
+        }
+    }
+
+    /// What a job waited for is durable.
+    pub(super) fn job_durable(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if self.jobs.get(&chunk).is_some_and(|job| job.goal == Goal::Compare && matches!(job.step, Step::Commit)) {
+            self.end_compare(cx, chunk);
+        }
+    }
+
+    /// The copies whose answers the job on a chunk waits for, and since when.
+    pub(super) fn job_waits_for(&self, chunk: u32) -> Option<(u8, Time)> {
+        let job = self.jobs.get(&chunk)?;
+        Some((job.open.iter().map(|&(copy, _)| bit(copy)).fold(0, |a, b| a | b), job.since))
+    }
+}

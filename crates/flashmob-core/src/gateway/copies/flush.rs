@@ -1,0 +1,155 @@
+//! Flushes: every member that may hold unflushed changes makes them permanent.
+//!
+//! A member whose flush fails, or that does not answer, is declared behind where other current copies are flushed.
+
+use super::log::Waiter;
+use super::{Copies, Cx, Inner, bit, each};
+use crate::gateway::state::RequestKey;
+use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
+use crate::units::Time;
+
+/// What one member has of a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing to make permanent there.
+    Clean,
+    Sent(RequestKey),
+    Done,
+    Failed,
+}
+
+/// A client's flush.
+#[derive(Debug)]
+pub struct Flush {
+    pub serial: u64,
+    pub request: RequestKey,
+    /// Changes up to this serial have to end first.
+    pub barrier: u64,
+    pub begun: Time,
+    pub is_sent: bool,
+    pub members: Vec<Part>,
+}
+
+impl Copies {
+    /// Takes in hand a client's flush: one part.
+    pub(super) fn begin_flush(&mut self, cx: &mut Cx<'_>, request: RequestKey) -> u32 {
+        let barrier = self.next_serial;
+        self.next_serial += 1;
+        let serial = self.next_serial;
+        let flush = Flush { serial, request, barrier, begun: cx.now, is_sent: false, members: Vec::new() };
+        self.flushes.insert(flush);
+        self.review_flushes(cx);
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        1
+    }
+
+    /// Sends the flushes whose changes have ended, and answers those that all members have done.
+    pub(super) fn review_flushes(&mut self, cx: &mut Cx<'_>) {
+        for place in self.flushes.iter().map(|(place, _)| place).collect::<Vec<_>>() {
+            self.review_flush(cx, place);
+        }
+    }
+
+    pub(super) fn review_flush(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let Some(flush) = self.flushes.get(place) else { return };
+        if !flush.is_sent {
+            if self.untold.first().is_some_and(|&serial| serial <= flush.barrier) {
+                return;
+            }
+            self.send_flush(cx, place);
+        }
+        let Some(flush) = self.flushes.get(place) else { return };
+        let waits_for = |member: u16| matches!(flush.members[usize::from(member)], Part::Sent(_) | Part::Failed);
+        let late: Vec<u16> = (0..flush.members.len() as u16).filter(|&m| waits_for(m)).collect();
+        let is_hopeless = |m: u16| self.is_out(m) || flush.members[usize::from(m)] == Part::Failed;
+        if late.iter().any(|&m| !is_hopeless(m)) {
+            return;
+        }
+        let mut has_failed = false;
+        for member in late {
+            match self.do_without(member) {
+                Ok(()) => {}
+                Err(()) if self.flushes[place].members[usize::from(member)] == Part::Failed => has_failed = true,
+                Err(()) => return,
+            }
+        }
+        if !self.log.is_durable(self.log.wanted()) && !has_failed && !planted::is(Bug::AckBeforeBehind) {
+            // Only what was decided by now counts; later decisions do not delay it.
+            let wanted = self.log.wanted();
+            return self.log.wait(wanted, Waiter::Flush(place));
+        }
+        let Some(flush) = self.drop_flush(cx, place) else { return };
+        cx.ended.push_back((flush.request, has_failed.then_some(Failure::Io)));
+    }
+
+    /// Forgets a flush, and what was sent for it.
+    pub(super) fn drop_flush(&mut self, cx: &mut Cx<'_>, place: usize) -> Option<Flush> {
+        let flush = self.flushes.try_remove(place)?;
+        for part in &flush.members {
+            if let Part::Sent(key) = *part {
+                self.remove_inner(cx, key);
+                cx.has_dead_pieces = true;
+            }
+        }
+        Some(flush)
+    }
+
+    fn send_flush(&mut self, cx: &mut Cx<'_>, place: usize) {
+        let mut members = vec![Part::Clean; self.members.len()];
+        for member in 0..self.members.len() as u16 {
+            let node = cx.node(member);
+            let has_open = || {
+                let mut chunks = self.image.chunks_of(member);
+                chunks.any(|(chunk, copy)| self.image.marks(chunk).is_open && self.current(chunk) & bit(copy) != 0)
+            };
+            if !cx.queues[node].is_dirty() || (!self.is_usable(cx, member) && !has_open()) {
+                continue;
+            }
+            let inner = Inner::Flush { flush: place, serial: self.flushes[place].serial, member };
+            let key = self.insert_inner(cx, inner, Op::Flush, OpFlags::NONE, Vec::new());
+            members[usize::from(member)] = Part::Sent(key);
+            self.send(cx, key, member, (Op::Flush, OpFlags::NONE), (0, 0));
+        }
+        self.flushes[place].members = members;
+        self.flushes[place].is_sent = true;
+    }
+
+    pub(super) fn flush_answered(&mut self, cx: &mut Cx<'_>, (place, serial): (usize, u64), member: u16, is_ok: bool) {
+        if !is_ok && !planted::is(Bug::FailedSyncIgnored) {
+            self.counters.failed_copies += 1;
+        }
+        let is_ok = is_ok || planted::is(Bug::FailedSyncIgnored);
+        if let Some(part) = self
+            .flushes
+            .get_mut(place)
+            .filter(|f| f.serial == serial)
+            .and_then(|f| f.members.get_mut(usize::from(member)))
+        {
+            *part = if is_ok { Part::Done } else { Part::Failed };
+        }
+        self.review_flush(cx, place);
+    }
+
+    /// Declares a member behind in all open chunks, as what it has there may not be permanent. An error if it is the last of some chunk:
+    /// then nothing is decided.
+    fn do_without(&mut self, member: u16) -> Result<(), ()> {
+        let open: Vec<(u32, usize)> = self
+            .image
+            .chunks_of(member)
+            .filter(|&(chunk, copy)| self.image.marks(chunk).is_open && self.current(chunk) & bit(copy) != 0)
+            .collect();
+        let others = |chunk: u32, copy: usize| {
+            let others = each(self.current(chunk) & !bit(copy)).filter(|&c| !self.is_out(self.member_of(chunk, c)));
+            others.count()
+        };
+        if open.iter().any(|&(chunk, copy)| others(chunk, copy) < self.min_current) {
+            return Err(());
+        }
+        for (chunk, copy) in open {
+            let seq = self.fall_behind(chunk, bit(copy));
+            self.log.wait(seq, Waiter::Review(chunk));
+        }
+        Ok(())
+    }
+}

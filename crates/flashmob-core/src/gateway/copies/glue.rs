@@ -1,0 +1,300 @@
+//! Between the gateway and the copies of a volume: events in, and what they lead to.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::read::Verdict;
+use super::{Copies, CopiesStatus, Cx, Inner};
+use crate::gateway::alive::PROBE_PATIENCE;
+use crate::gateway::state::queue::Piece;
+use crate::gateway::state::{ClientId, RequestKey};
+use crate::gateway::{Action, Gateway, LinkId};
+use crate::op::{Failure, Op};
+use crate::units::Time;
+use crate::wire::hello::Welcome;
+
+impl Gateway {
+    /// Lets the copies of a volume handle an event, and carries out what it leads to.
+    fn with_copies<R>(
+        &mut self,
+        now: Time,
+        volume: usize,
+        event: impl FnOnce(&mut Copies, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let state = &mut self.volumes[volume];
+        let first_node = state.first_node;
+        let copies = state.copies.as_deref_mut()?;
+        let mut cx = Cx {
+            now,
+            volume: volume as u32,
+            requests: &mut self.requests,
+            queues: &mut self.queues,
+            nodes: &self.nodes,
+            links: &self.links,
+            first_node,
+            actions: &mut self.actions,
+            ended: VecDeque::new(),
+            freed_bytes: 0,
+            taken: Vec::new(),
+            breaks: Vec::new(),
+            probes: Vec::new(),
+            has_dead_pieces: false,
+            losses: 0,
+        };
+        let result = event(copies, &mut cx);
+        copies.end_void_jobs(&mut cx);
+        let Cx { ended, freed_bytes, taken, breaks, probes, has_dead_pieces, losses, .. } = cx;
+        state.losses += losses;
+        self.metrics.counters.losses += losses;
+        self.memory.budget.release(freed_bytes);
+        for (client, bytes) in taken {
+            if let Some(client) = self.clients.get_mut(client) {
+                client.held_bytes -= bytes;
+            }
+        }
+        if has_dead_pieces {
+            self.drop_dead_pieces();
+        }
+        for node in probes {
+            for id in self.nodes[node].links.clone().map(LinkId) {
+                self.ask_link(now, id, PROBE_PATIENCE);
+            }
+        }
+        for node in breaks {
+            for id in self.nodes[node].links.clone().map(LinkId) {
+                if self.links[id].is_connected() {
+                    self.disconnect(now, id, "it left requests unanswered that other copies have done");
+                }
+            }
+        }
+        for (key, failure) in ended {
+            self.part_ended(now, key, failure);
+        }
+        Some(result)
+    }
+
+    /// A part of a client's request has ended.
+    fn part_ended(&mut self, now: Time, key: RequestKey, failure: Option<Failure>) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        request.failure = request.failure.or(failure);
+        request.pieces_left = request.pieces_left.saturating_sub(1);
+        if request.pieces_left == 0 {
+            self.finish_request(now, key);
+        }
+    }
+
+    /// Takes in hand a request to a volume with copies. Returns how many of its parts are left.
+    #[cold]
+    pub(in crate::gateway) fn queue_copies(&mut self, key: RequestKey, volume: usize, spans: &[(u64, u32)]) -> u32 {
+        let Some(request) = self.requests.get_mut(key) else { return 0 };
+        let (op, now) = (request.op, request.received);
+        request.inner = 1;
+        if std::mem::take(&mut request.sample) != 0 {
+            self.metrics.samples.forgotten(key);
+        }
+        if op == Op::Read && request.buffer.is_empty() {
+            request.buffer = self.memory.buffers.take(spans.iter().map(|s| s.1 as usize).sum());
+        }
+        if let (Op::Map, Some(&(_, len))) = (op, spans.first()) {
+            request.len_bytes = len;
+        }
+        self.with_copies(now, volume, |copies, cx| {
+            let count = if copies.deposed.is_some() {
+                cx.ended.push_back((key, Some(Failure::Io)));
+                1
+            } else {
+                match op {
+                    Op::Read => copies.begin_read(cx, key, spans),
+                    Op::Write | Op::Trim | Op::WriteZeroes => copies.begin_changes(cx, key, spans),
+                    Op::Flush => copies.begin_flush(cx, key),
+                    Op::Map | Op::Digest => 0,
+                }
+            };
+            if let Some(request) = cx.requests.get_mut(key) {
+                request.pieces_left = count;
+            }
+        });
+        self.requests.get(key).map_or(0, |request| request.pieces_left)
+    }
+
+    /// A node has answered a piece of a volume with copies. True if it needs nothing more here: that of a change, or of a read that is repeated.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::gateway) fn copy_answered(
+        &mut self,
+        now: Time,
+        node: usize,
+        piece: &Piece,
+        result: Result<(), Failure>,
+    ) -> bool {
+        let volume = self.nodes[node].volume;
+        let member = self.nodes[node].extent as u16;
+        let Some(request) = self.requests.get(piece.request) else { return false };
+        let place = request.inner as usize - 1;
+        let copies = self.volumes[volume].copies.as_deref();
+        let change = match copies.and_then(|copies| copies.inner.get(place)) {
+            Some(Inner::Change(change)) => *change,
+            Some(Inner::Read(_)) if result.is_err() => {
+                return self
+                    .with_copies(now, volume, |copies, cx| copies.read_failed(cx, member, piece))
+                    .unwrap_or(false);
+            }
+            _ => return false,
+        };
+        self.with_copies(now, volume, |copies, cx| {
+            copies.change_answered(cx, (change, piece.request), (member, piece.offset_bytes), result);
+        });
+        true
+    }
+
+    /// All pieces of a request to a volume with copies have been answered. False if it does not end now.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::gateway) fn finish_inner(&mut self, now: Time, key: RequestKey) -> bool {
+        let Some(request) = self.requests.get(key) else { return false };
+        let volume = request.volume as usize;
+        let is_own = request.client == ClientId::GATEWAY;
+        let is_finished = self.with_copies(now, volume, |copies, cx| {
+            if !is_own {
+                let is_finished = copies.review_read(cx, key) == Verdict::Answer;
+                if is_finished {
+                    copies.forget(cx, key);
+                }
+                return is_finished;
+            }
+            let Some((inner, mut request)) = copies.remove_inner(cx, key) else { return false };
+            let result = request.failure.map_or(Ok(()), Err);
+            match inner {
+                Inner::Flush { flush, serial, member } => {
+                    copies.flush_answered(cx, (flush, serial), member, result.is_ok());
+                }
+                Inner::Sync { member } => copies.synced(cx, member, result.is_ok()),
+                Inner::Job { chunk, serial, copy } => {
+                    let data = std::mem::take(&mut request.buffer);
+                    copies.job_answered(cx, (chunk, serial, copy), key, result.map(|()| data));
+                }
+                Inner::Read(_) | Inner::Client | Inner::Change(_) => {}
+            }
+            false
+        });
+        is_finished.unwrap_or(true)
+    }
+
+    /// A client's request to a volume with copies ends before it is answered, or is dropped. Its changes go on.
+    #[cold]
+    pub(in crate::gateway) fn abandon(&mut self, key: RequestKey) {
+        let Some(request) = self.requests.get(key).filter(|r| r.inner != 0 && r.client != ClientId::GATEWAY) else {
+            return;
+        };
+        let (volume, client, begun) = (request.volume as usize, request.client, request.received);
+        let bytes = self.with_copies(begun, volume, |copies, cx| copies.abandon(cx, key)).unwrap_or(0);
+        if let Some(request) = self.requests.get_mut(key) {
+            request.inner = 0;
+            request.reserved_bytes -= bytes;
+        }
+        if let Some(client) = self.clients.get_mut(client) {
+            client.held_bytes -= bytes;
+        }
+    }
+
+    /// A node of a volume with copies is linked.
+    pub(in crate::gateway) fn copies_welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
+        let node = &self.nodes[self.links[id].node];
+        let (volume, member) = (node.volume, node.extent as u16);
+        self.with_copies(now, volume, |copies, cx| copies.welcomed(cx, member, welcome));
+    }
+
+    /// A link was lost: reads that were out on it go to other copies, and those that wait for the node if it was the last link.
+    pub(in crate::gateway) fn lost_reads(&mut self, now: Time, node: usize, reads: Vec<Piece>) {
+        let (volume, member) = (self.nodes[node].volume, self.nodes[node].extent as u16);
+        self.with_copies(now, volume, |copies, cx| {
+            let mut reads = reads;
+            if !cx.is_linked(member) {
+                reads.extend(cx.queues.take_reads(node));
+                copies.unlinked(cx, member);
+            }
+            copies.reroute_reads(cx, member, reads, false);
+        });
+    }
+
+    /// A later gateway is in charge of a volume.
+    pub(in crate::gateway) fn depose(&mut self, now: Time, volume: usize, reason: &str) {
+        self.with_copies(now, volume, |copies, cx| copies.depose(cx, reason));
+        let keys = self.requests.keys_where(|r| r.volume as usize == volume && r.client != ClientId::GATEWAY);
+        for key in keys {
+            self.fail_request(now, key, Failure::Io);
+        }
+    }
+
+    /// Adds the clients' requests to volumes with copies that no copy can answer.
+    pub(in crate::gateway) fn add_stuck_on_copies(&mut self, now: Time, stuck: &mut HashSet<RequestKey>) {
+        for at in 0..self.with_copies.len() {
+            let volume = self.with_copies[at];
+            let patience = self.volumes[volume].spec.timeout;
+            stuck.extend(self.with_copies(now, volume, |copies, cx| copies.stuck(cx, patience)).into_iter().flatten());
+        }
+    }
+
+    /// Fails a client's request, whatever its pieces do.
+    pub(in crate::gateway) fn fail_request(&mut self, now: Time, key: RequestKey, failure: Failure) {
+        if self.requests.get(key).is_some_and(|request| request.inner != 0) {
+            self.abandon(key);
+        }
+        if let Some(request) = self.requests.get_mut(key) {
+            request.failure = Some(failure);
+        }
+        self.finish_request(now, key);
+    }
+
+    /// The first time at which [`Gateway::watch_copies`] has something to do.
+    pub(in crate::gateway) fn copies_due(&self) -> Option<Time> {
+        let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
+        copies.filter_map(Copies::due).min()
+    }
+
+    /// Does what time demands of volumes with copies.
+    pub(in crate::gateway) fn watch_copies(&mut self, now: Time) {
+        for at in 0..self.with_copies.len() {
+            let volume = self.with_copies[at];
+            if self.volumes[volume].copies.as_deref().and_then(Copies::due).is_some_and(|due| now >= due) {
+                self.with_copies(now, volume, |copies, cx| copies.watch(cx));
+            }
+        }
+    }
+
+    /// Asks the shell to make decisions durable.
+    pub(in crate::gateway) fn commit(&mut self) {
+        for &volume in &self.with_copies {
+            let Some(copies) = self.volumes[volume].copies.as_deref_mut().filter(|c| c.deposed.is_none()) else {
+                continue;
+            };
+            let image = &copies.image;
+            if let Some(batch) = copies.log.next_batch(image) {
+                let super::log::Batch { number, bytes, is_whole } = batch;
+                self.actions.push_back(Action::Commit { volume, number, bytes, is_whole });
+            }
+        }
+    }
+
+    /// The shell has made the decisions of a volume up to this number durable, or failed to: see [`Action::Commit`].
+    pub fn committed(&mut self, now: Time, volume: usize, number: u64, result: Result<(), Failure>) {
+        self.with_copies(now, volume, |copies, cx| copies.committed(cx, number, result));
+    }
+
+    /// The map of a volume with copies, as it was decided.
+    #[must_use]
+    pub fn map(&self, volume: usize) -> Option<&crate::copies::MapImage> {
+        self.volumes.get(volume)?.copies.as_deref().map(Copies::image)
+    }
+
+    /// The state of a volume's copies; `None` if it has none.
+    #[must_use]
+    pub fn copies_status(&self, volume: usize) -> Option<CopiesStatus> {
+        self.volumes.get(volume)?.copies.as_deref().map(Copies::status)
+    }
+
+    /// Whether every copy is current and settled, and nothing is under way.
+    #[must_use]
+    pub fn are_copies_at_rest(&self, volume: usize) -> bool {
+        self.volumes.get(volume).and_then(|v| v.copies.as_deref()).is_none_or(Copies::is_at_rest)
+    }
+}

@@ -1,0 +1,221 @@
+//! Members: which of them can be used, and what a restart of their devices means for the chunks there.
+
+use super::log::Waiter;
+use super::{Copies, Cx, bit, each};
+use crate::copies::{Marks, Record};
+use crate::gateway::Event;
+use crate::gateway::state::RequestKey;
+use crate::planted::{self, Bug};
+use crate::units::Time;
+use crate::wire::hello::Welcome;
+
+#[derive(Debug, Default)]
+pub struct Member {
+    /// The number after which what its welcome led to is durable; `None` before the first welcome of this epoch.
+    pub usable_from: Option<u64>,
+    /// A start of its device is on record, so that the next will be noticed.
+    pub is_born: bool,
+    /// Since when it is out: it left I/O unanswered.
+    pub out_since: Option<Time>,
+    /// When it could be used again.
+    pub usable_since: Time,
+    /// No copies on it are made current before this time.
+    pub calm_until: Time,
+    /// Its flush that is under way, before chunks are settled.
+    pub sync: Option<RequestKey>,
+    /// When that may be tried again.
+    pub sync_again: Time,
+}
+
+impl Member {
+    pub fn new(is_born: bool) -> Member {
+        Member { is_born, ..Member::default() }
+    }
+}
+
+impl Copies {
+    /// Whether its state is known, over a link, in this epoch.
+    fn is_known(&self, member: u16) -> bool {
+        let state = self.members.get(usize::from(member));
+        state.and_then(|m| m.usable_from).is_some_and(|seq| self.log.is_durable(seq))
+    }
+
+    /// Whether reads and jobs may use it now.
+    pub(super) fn is_usable(&self, cx: &Cx<'_>, member: u16) -> bool {
+        self.is_known(member) && !self.is_out(member) && cx.is_linked(member)
+    }
+
+    /// Current copies of a chunk on members of which no start is on record. Nothing is sent to them: its loss would not be noticed.
+    pub(super) fn unborn(&self, chunk: u32) -> u8 {
+        let is_unborn = |copy: &usize| {
+            let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
+            member.is_some_and(|member| !member.is_born && member.out_since.is_none())
+        };
+        each(self.current(chunk)).filter(is_unborn).map(bit).fold(0, |a, b| a | b)
+    }
+
+    pub(super) fn is_out(&self, member: u16) -> bool {
+        self.members.get(usize::from(member)).is_some_and(|m| m.out_since.is_some())
+    }
+
+    /// A member is linked. What its device's restart means is decided now, and has effect when it is durable.
+    pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome) {
+        let Some(known) = self.image.members().get(usize::from(member)) else { return };
+        let (extent_id, boot_id) = (known.extent_id, known.boot_id);
+        if extent_id != welcome.extent_id {
+            let record = Record::Extent { member, extent_id: welcome.extent_id, size_bytes: welcome.size_bytes };
+            self.decide(record);
+        }
+        match boot_id {
+            Some(boot_id) if boot_id == welcome.boot_id || planted::is(Bug::BootUnchecked) => {}
+            Some(_) => self.rebooted(cx, member),
+            None => {}
+        }
+        if boot_id != Some(welcome.boot_id) {
+            self.decide(Record::Boot { member, boot_id: welcome.boot_id });
+        }
+        let wanted = self.log.wanted();
+        self.members[usize::from(member)].usable_from = Some(wanted);
+        if self.log.is_durable(wanted) {
+            self.usable(cx, member);
+        } else {
+            self.log.wait(wanted, Waiter::Member(member));
+        }
+    }
+
+    /// A member's device has restarted: what was not synced there may be lost. Its copies of open chunks are in question.
+    fn rebooted(&mut self, cx: &mut Cx<'_>, member: u16) {
+        self.counters.reboots += 1;
+        let open: Vec<(u32, usize)> =
+            self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
+        for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {
+            if let Some(copy) = self.image.places(chunk).iter().position(|place| place.member == member) {
+                self.drop_job_of(cx, chunk, copy);
+            }
+        }
+        // What waits to be read there was asked for before it lost what it lost.
+        let node = cx.node(member);
+        let reads = cx.queues.take_reads(node);
+        for (chunk, copy) in open {
+            self.leave(chunk, bit(copy));
+            let marks = self.image.marks(chunk);
+            if marks.behind & bit(copy) == 0 {
+                self.mark(chunk, Marks { doubtful: marks.doubtful | bit(copy), ..marks });
+                self.judge(cx, chunk);
+            }
+        }
+        self.reroute_reads(cx, member, reads, true);
+    }
+
+    /// Decides about doubtful copies, as soon as others are known: they are behind if one did not restart, and as good as any if all did.
+    fn judge(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let marks = self.image.marks(chunk);
+        if marks.doubtful == 0 {
+            return;
+        }
+        let current = self.current(chunk);
+        let is_sure = each(current).any(|copy| {
+            let member = self.member_of(chunk, copy);
+            self.is_known(member) && cx.is_linked(member)
+        });
+        if is_sure {
+            let seq = self.fall_behind(chunk, marks.doubtful);
+            self.log.wait(seq, Waiter::Review(chunk));
+        } else if current == 0 {
+            // All lost power. What was flushed is on each; of the rest something may be lost, which clients are told.
+            if marks.doubtful.count_ones() > 1 {
+                self.doubt.insert(chunk);
+            }
+            self.mark(chunk, Marks { doubtful: 0, ..marks });
+            let count = self.image.losses() + 1;
+            self.decide(Record::Loss { count });
+            cx.losses += 1;
+        } else {
+            return;
+        }
+        self.compare_soon(cx, chunk);
+    }
+
+    /// What a member's welcome led to is durable, and it is linked.
+    pub(super) fn usable(&mut self, cx: &mut Cx<'_>, member: u16) {
+        if !cx.is_linked(member) || !self.is_known(member) {
+            return;
+        }
+        if self.members[usize::from(member)].out_since.take().is_some() {
+            let text = "it answers again".to_string();
+            cx.tell(Event::NodeWarning(cx.name(member), text));
+        }
+        self.members[usize::from(member)].usable_since = cx.now;
+        self.members[usize::from(member)].is_born = true;
+        for chunk in self.doubtful.iter().copied().collect::<Vec<_>>() {
+            self.judge(cx, chunk);
+        }
+        for chunk in self.waiting_chunks() {
+            self.compare_soon(cx, chunk);
+            self.release(cx, chunk);
+        }
+        self.look_at(cx.now);
+    }
+
+    fn waiting_chunks(&self) -> Vec<u32> {
+        self.chunks
+            .iter()
+            .filter(|(_, c)| !c.waiting.is_empty() || !c.launching.is_empty())
+            .map(|(&chunk, _)| chunk)
+            .collect()
+    }
+
+    /// Declares a member out: it leaves I/O unanswered that others have done. Its copies of chunks that change are behind from now on.
+    pub(super) fn put_out(&mut self, cx: &mut Cx<'_>, member: u16) {
+        if self.is_out(member) || self.deposed.is_some() {
+            return;
+        }
+        self.counters.evictions += 1;
+        self.members[usize::from(member)].out_since = Some(cx.now);
+        cx.tell(Event::NodeWarning(cx.name(member), "it does not answer; its copies fall behind".to_string()));
+        let node = cx.node(member);
+        cx.breaks.push(node);
+        let reads = cx.queues.take_reads(node);
+        self.reroute_reads(cx, member, reads, false);
+        let used: Vec<u32> = self.chunks.keys().copied().collect();
+        for chunk in used {
+            let Some(copy) = self.image.places(chunk).iter().position(|p| p.member == member) else { continue };
+            self.drop_job_of(cx, chunk, copy);
+            if self.chunks.get(&chunk).is_some_and(|c| c.joined & bit(copy) != 0) {
+                self.leave(chunk, bit(copy));
+                self.review_chunk(cx, chunk);
+            }
+            let waits =
+                |place: &usize| self.changes.get(*place).is_some_and(|c| c.copies[copy] == super::change::At::Sent);
+            if self.chunks.get(&chunk).is_some_and(|c| c.changes.iter().any(waits)) {
+                self.open_chunk(chunk);
+                self.review_chunk(cx, chunk);
+            }
+        }
+        self.review_flushes(cx);
+    }
+
+    /// A member has no link any more.
+    pub(super) fn unlinked(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let Some(key) = self.members.get_mut(usize::from(member)).and_then(|m| m.sync.take()) else { return };
+        self.remove_inner(cx, key);
+        cx.has_dead_pieces = true;
+    }
+
+    /// Copies of a chunk get no changes any more.
+    pub(super) fn leave(&mut self, chunk: u32, copies: u8) {
+        if let Some(state) = self.chunks.get_mut(&chunk) {
+            state.joined &= !copies;
+            state.decided &= !copies;
+            state.voided &= !copies;
+        }
+    }
+
+    /// A later gateway is in charge of the volume: this one ends all requests, and decides nothing any more.
+    pub(super) fn depose(&mut self, cx: &mut Cx<'_>, reason: &str) {
+        if self.deposed.is_none() {
+            self.deposed = Some(reason.to_string());
+            cx.tell(Event::Deposed(reason.to_string()));
+        }
+    }
+}

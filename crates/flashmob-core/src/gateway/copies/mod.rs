@@ -1,0 +1,459 @@
+//! Volumes with copies: each chunk lies on several nodes, and what a client was shown is on every copy that is not durably behind.
+//!
+//! [`Copies`] is the state of one such volume, and what requests do with it. It knows queues and requests, not the gateway: `glue.rs` passes
+//! events in, and carries out what [`Cx`] gathers.
+//!
+//! ```text
+//!  change  ─▶ chunk on hold? wait ─▶ `open` durable? wait for the log ─▶ a piece for each copy ─▶ done on all current copies ─▶ answered
+//!             (equal.rs compares)      (log.rs, chunk.rs)                 (change.rs)             or `behind` durable (watch.rs)
+//!  read    ─▶ chunk on hold? wait ─▶ one current copy ─▶ answered, once no overlapping change is under way      (read.rs)
+//!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
+//!  idle    ─▶ all current copies synced ─▶ `open` cleared                                                       (settle.rs)
+//!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (equal.rs)
+//! ```
+//!
+//! The map ([`crate::copies`]) holds what was decided; a decision has effect when the log says that it is durable.
+
+mod change;
+mod chunk;
+mod equal;
+mod flush;
+mod glue;
+mod log;
+mod members;
+mod read;
+mod settle;
+mod status;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use slab::Slab;
+
+use super::state::queue::Piece;
+use super::state::{ClientId, InHand, Links, Node, Queues, RequestKey, Requests};
+use super::{Action, Event};
+use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
+use crate::op::{Failure, Op, OpFlags};
+use crate::units::Time;
+use crate::wire::hello::Charge;
+
+use change::Change;
+use chunk::Chunk;
+use equal::Job;
+use flush::Flush;
+use log::{Log, Waiter};
+use members::Member;
+use read::Read;
+pub use status::{CopiesCounters, CopiesStatus};
+
+/// How long a copy may leave a change unanswered that others have done, before it is declared behind.
+pub const EVICT_AFTER: Duration = Duration::from_secs(3);
+/// How long a chunk stays open after its last change.
+pub const SETTLE_AFTER: Duration = Duration::from_secs(30);
+
+/// A volume with copies, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiesSpec {
+    /// The map, with the epoch of this start, which is durable.
+    pub map: MapImage,
+    /// How many copies must be current for a change to be acknowledged.
+    pub min_current: usize,
+    /// See [`EVICT_AFTER`].
+    pub evict_after: Duration,
+    /// See [`SETTLE_AFTER`].
+    pub settle_after: Duration,
+}
+
+impl CopiesSpec {
+    /// With the defaults of the configuration file.
+    #[must_use]
+    pub fn new(map: MapImage) -> CopiesSpec {
+        CopiesSpec { map, min_current: 1, evict_after: EVICT_AFTER, settle_after: SETTLE_AFTER }
+    }
+}
+
+/// What a request that is not a plain one of a client is for: [`InHand::inner`] is its place, counted from 1.
+#[derive(Debug)]
+enum Inner {
+    /// A client's read.
+    Read(Read),
+    /// A client's change or flush.
+    Client,
+    /// The bytes of a change, for its copies.
+    Change(usize),
+    /// The flush of one member, for a client's flush.
+    Flush { flush: usize, serial: u64, member: u16 },
+    /// The flush of one member, before chunks are settled.
+    Sync { member: u16 },
+    /// A piece of the job on a chunk.
+    Job { chunk: u32, serial: u64, copy: usize },
+}
+
+/// The state of one volume with copies.
+#[derive(Debug)]
+pub struct Copies {
+    spec_evict_after: Duration,
+    spec_settle_after: Duration,
+    /// When requests fail that are not answered.
+    spec_timeout: Duration,
+    min_current: usize,
+    /// What was decided, durable or not.
+    image: MapImage,
+    log: Log,
+    members: Vec<Member>,
+    /// By member and slot: the chunk there.
+    slots: Vec<Vec<u32>>,
+    /// Chunks in use; the others are settled, or open and untouched since the gateway's start.
+    chunks: BTreeMap<u32, Chunk>,
+    /// Chunks whose current copies may differ. Nothing is read or changed there before they are compared.
+    doubt: BTreeSet<u32>,
+    /// Chunks with a doubtful copy.
+    doubtful: BTreeSet<u32>,
+    changes: Slab<Change>,
+    inner: Slab<Inner>,
+    jobs: BTreeMap<u32, Job>,
+    /// Chunks whose job has lost a copy that it worked with.
+    void_jobs: BTreeSet<u32>,
+    flushes: Slab<Flush>,
+    /// Serials of changes that were not told to their client yet.
+    untold: BTreeSet<u64>,
+    next_serial: u64,
+    /// A later gateway is in charge.
+    deposed: Option<String>,
+    /// Since when the loop has not stalled: it must not evict nodes for that.
+    running_since: Time,
+    /// When to call it next.
+    due: Option<Time>,
+    /// Where the search for chunks to make equal continues.
+    next_search: u32,
+    pub counters: status::CopiesCounters,
+}
+
+/// What surrounds a volume's copies during one event, and what the event leads to.
+pub struct Cx<'a> {
+    pub now: Time,
+    pub volume: u32,
+    pub requests: &'a mut Requests,
+    pub queues: &'a mut Queues,
+    pub nodes: &'a [Node],
+    pub links: &'a Links,
+    pub first_node: usize,
+    pub actions: &'a mut VecDeque<Action>,
+    /// Parts of clients' requests that have ended.
+    pub ended: VecDeque<(RequestKey, Option<Failure>)>,
+    /// Bytes of the budget to release.
+    pub freed_bytes: u64,
+    /// Requests whose reservation a change has taken over, and how much of it.
+    pub taken: Vec<(ClientId, u64)>,
+    /// Nodes whose links are to be broken: they do not answer.
+    pub breaks: Vec<usize>,
+    /// Nodes that are to show that they are alive.
+    pub probes: Vec<usize>,
+    /// Pieces whose request is gone are in the queues.
+    pub has_dead_pieces: bool,
+    /// Losses of acknowledged changes.
+    pub losses: u64,
+}
+
+impl Cx<'_> {
+    fn node(&self, member: u16) -> usize {
+        self.first_node + usize::from(member)
+    }
+
+    fn is_linked(&self, member: u16) -> bool {
+        self.nodes.get(self.node(member)).is_some_and(|node| node.links_up > 0)
+    }
+
+    /// When a member last answered I/O.
+    fn answered(&self, member: u16) -> Time {
+        let Some(node) = self.nodes.get(self.node(member)) else { return Time::default() };
+        self.links.of(node).iter().map(|link| link.answered).max().unwrap_or_default()
+    }
+
+    /// When a member last showed that it is alive.
+    fn heard(&self, member: u16) -> Time {
+        let Some(node) = self.nodes.get(self.node(member)) else { return Time::default() };
+        self.links.of(node).iter().map(|link| link.heard).max().unwrap_or_default()
+    }
+
+    /// When the oldest batch was sent that a member has not answered.
+    fn first_sent(&self, member: u16) -> Option<Time> {
+        let node = self.nodes.get(self.node(member))?;
+        self.links.of(node).iter().filter_map(|link| link.sent.front()).map(|batch| batch.sent).min()
+    }
+
+    fn name(&self, member: u16) -> String {
+        self.nodes.get(self.node(member)).map(|node| node.name.clone()).unwrap_or_default()
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.actions.push_back(Action::Tell(event));
+    }
+}
+
+/// The copies in a mask.
+fn each(mask: u8) -> impl Iterator<Item = usize> {
+    (0..8).filter(move |copy| mask & (1 << copy) != 0)
+}
+
+/// The mask of one copy.
+fn bit(copy: usize) -> u8 {
+    1 << copy
+}
+
+/// Cuts a range of a volume where chunks end, and where pieces would be too long: chunk, offset in it, length.
+fn cut(chunk_bytes: u64, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u32, u32)> {
+    let (mut at, end) = (offset_bytes, offset_bytes + len_bytes);
+    let mut parts = Vec::with_capacity(1);
+    while at < end {
+        let within = at % chunk_bytes;
+        let len = (end - at).min(chunk_bytes - within).min(u64::from(crate::wire::PIECE_BYTES_MAX));
+        parts.push(((at / chunk_bytes) as u32, within as u32, len as u32));
+        at += len;
+    }
+    parts
+}
+
+impl Copies {
+    /// The state at the gateway's start: chunks that were open may have copies that differ.
+    pub fn new(spec: &CopiesSpec, timeout: Duration) -> Copies {
+        let image = spec.map.clone();
+        let mut slots: Vec<Vec<u32>> = image.members().iter().map(|_| Vec::new()).collect();
+        for chunk in 0..image.chunks() {
+            for place in image.places(chunk) {
+                let slots = &mut slots[usize::from(place.member)];
+                let slot = place.slot as usize;
+                if slots.len() <= slot {
+                    slots.resize(slot + 1, u32::MAX);
+                }
+                slots[slot] = chunk;
+            }
+        }
+        let mut copies = Copies {
+            spec_evict_after: spec.evict_after,
+            spec_settle_after: spec.settle_after,
+            spec_timeout: timeout,
+            min_current: spec.min_current,
+            log: Log::new(image.version()),
+            members: image.members().iter().map(|m| Member::new(m.boot_id.is_some())).collect(),
+            slots,
+            chunks: BTreeMap::new(),
+            doubt: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            changes: Slab::new(),
+            inner: Slab::from_iter([(0, Inner::Client)]),
+            jobs: BTreeMap::new(),
+            void_jobs: BTreeSet::new(),
+            flushes: Slab::new(),
+            untold: BTreeSet::new(),
+            next_serial: 0,
+            deposed: None,
+            running_since: Time::default(),
+            due: Some(Time::default()),
+            next_search: 0,
+            counters: status::CopiesCounters::default(),
+            image,
+        };
+        for (chunk, marks) in copies.image.chunks_marked().collect::<Vec<_>>() {
+            if marks.is_open && copies.current(chunk).count_ones() > 1 {
+                copies.doubt.insert(chunk);
+            } else if marks.is_open {
+                // Its only copy may have to be synced.
+                copies.chunks.entry(chunk).or_default();
+            }
+            if marks.doubtful != 0 {
+                copies.doubtful.insert(chunk);
+            }
+        }
+        copies
+    }
+
+    /// The map.
+    pub fn image(&self) -> &MapImage {
+        &self.image
+    }
+
+    /// The extent that a member is known to serve.
+    pub fn known_extent(&self, member: usize) -> Option<[u8; 16]> {
+        self.image.members().get(member).map(|member| member.extent_id).filter(|id| !is_unknown_extent(id))
+    }
+
+    /// Shows nodes which start of a gateway this is.
+    pub fn charge(&self) -> Charge {
+        let (version, _) = self.log.progress();
+        Charge { map_id: self.image.map_id(), epoch: self.image.epoch(), nonce: self.image.nonce(), version }
+    }
+
+    /// Copies that are neither behind nor doubtful.
+    fn current(&self, chunk: u32) -> u8 {
+        let Marks { behind, doubtful, .. } = self.image.marks(chunk);
+        let all = (1u16 << self.image.copies()) - 1;
+        all as u8 & !behind & !doubtful
+    }
+
+    fn member_of(&self, chunk: u32, copy: usize) -> u16 {
+        self.image.places(chunk).get(copy).map_or(u16::MAX, |place| place.member)
+    }
+
+    /// The chunk and the copy at a place of a member.
+    fn chunk_at(&self, member: u16, offset_bytes: u64) -> Option<(u32, usize)> {
+        let slot = (offset_bytes / self.image.chunk_bytes()) as usize;
+        let chunk = *self.slots.get(usize::from(member))?.get(slot).filter(|chunk| **chunk != u32::MAX)?;
+        let copy = self.image.places(chunk).iter().position(|place| place.member == member)?;
+        Some((chunk, copy))
+    }
+
+    /// Where a byte of a chunk lies on one of its copies: the member, and the offset in its extent.
+    fn locate(&self, chunk: u32, copy: usize, at: u32) -> Option<(u16, u64)> {
+        let place = self.image.places(chunk).get(copy)?;
+        Some((place.member, u64::from(place.slot) * self.image.chunk_bytes() + u64::from(at)))
+    }
+
+    /// Cuts a range of the volume: see [`cut`].
+    fn parts(&self, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u32, u32)> {
+        cut(self.image.chunk_bytes(), offset_bytes, len_bytes)
+    }
+
+    /// Records a decision. Returns the number after which it is durable.
+    fn decide(&mut self, record: Record) -> u64 {
+        match self.image.apply(&record) {
+            Ok(()) => self.log.push(record),
+            Err(error) => {
+                debug_assert!(false, "{error}: {record:?}");
+                self.log.wanted()
+            }
+        }
+    }
+
+    /// Sets a chunk's marks, if they differ. Returns the number after which they are durable.
+    fn mark(&mut self, chunk: u32, marks: Marks) -> u64 {
+        if self.image.marks(chunk) != marks {
+            let seq = self.decide(Record::Marks { first_chunk: chunk, count: 1, marks });
+            self.chunks.entry(chunk).or_default().marks_seq = seq;
+            if marks.doubtful == 0 {
+                self.doubtful.remove(&chunk);
+            } else {
+                self.doubtful.insert(chunk);
+            }
+        }
+        self.chunks.get(&chunk).map_or(0, |c| c.marks_seq)
+    }
+
+    /// Declares copies of a chunk behind: they lack something. Returns the number after which that is durable.
+    fn fall_behind(&mut self, chunk: u32, copies: u8) -> u64 {
+        let marks = self.image.marks(chunk);
+        let news = copies & !marks.behind;
+        self.counters.evicted_copies += u64::from(news.count_ones());
+        if self.jobs.get(&chunk).is_some_and(|job| (job.targets | bit(job.source)) & news != 0) {
+            self.void_jobs.insert(chunk);
+        }
+        self.mark(chunk, Marks { behind: marks.behind | copies, doubtful: marks.doubtful & !copies, ..marks })
+    }
+
+    /// Ends the jobs that have lost a copy that they worked with. Call it after each event.
+    fn end_void_jobs(&mut self, cx: &mut Cx<'_>) {
+        while let Some(chunk) = self.void_jobs.pop_first() {
+            self.give_up(cx, chunk);
+        }
+    }
+
+    /// Registers a request of the gateway's own. `buffer` is a change's bytes, or room for the bytes of a read.
+    fn insert_inner(&mut self, cx: &mut Cx<'_>, inner: Inner, op: Op, flags: OpFlags, buffer: Vec<u8>) -> RequestKey {
+        let place = self.inner.insert(inner) as u32 + 1;
+        cx.requests.insert(InHand {
+            serial: 0,
+            client: ClientId::GATEWAY,
+            cookie: 0,
+            op,
+            flags,
+            volume: cx.volume,
+            len_bytes: 0,
+            offset_bytes: 0,
+            pieces_left: 1,
+            failure: None,
+            buffer,
+            reserved_bytes: 0,
+            received: cx.now,
+            inner: place,
+            sample: 0,
+        })
+    }
+
+    /// Forgets a request of the gateway's own, and returns it.
+    fn remove_inner(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> Option<(Inner, InHand)> {
+        let request = cx.requests.remove(key)?;
+        cx.freed_bytes += request.reserved_bytes;
+        let inner = self.inner.try_remove(request.inner.checked_sub(1)? as usize)?;
+        Some((inner, request))
+    }
+
+    /// Queues a piece of a request of the gateway's own for a member.
+    fn send(&self, cx: &mut Cx<'_>, key: RequestKey, member: u16, (op, flags): (Op, OpFlags), range: (u64, u32)) {
+        let piece = Piece {
+            request: key,
+            client: ClientId::GATEWAY.index as u32,
+            serial: 0,
+            op,
+            flags,
+            offset_bytes: range.0,
+            len_bytes: range.1,
+            buffer_at: 0,
+            received: cx.now,
+            answered: false,
+            sample: 0,
+        };
+        let node = cx.node(member);
+        cx.queues.give(node, piece);
+    }
+
+    /// Decisions up to this number are durable, or the batch failed.
+    pub fn committed(&mut self, cx: &mut Cx<'_>, number: u64, result: Result<(), Failure>) {
+        let waiters = match result {
+            Ok(()) => self.log.committed(number),
+            Err(failure) => {
+                self.look_at(cx.now + Duration::from_secs(1));
+                self.log.failed(failure)
+            }
+        };
+        for waiter in waiters {
+            match (waiter, result) {
+                // It refuses them.
+                (Waiter::Launch(chunk), _) => self.launch_waiting(cx, chunk),
+                (_, Err(_)) => {}
+                (Waiter::Review(chunk), Ok(())) => self.review_chunk(cx, chunk),
+                (Waiter::Member(member), Ok(())) => self.usable(cx, member),
+                (Waiter::Flush(_), Ok(())) => self.review_flushes(cx),
+                (Waiter::Job(chunk), Ok(())) => self.job_durable(cx, chunk),
+            }
+        }
+    }
+
+    /// A client's request ends early or is dropped. Returns how many bytes its changes still hold.
+    fn abandon(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> u64 {
+        let flushes = self.flushes.iter().filter(|(_, flush)| flush.request == key);
+        for place in flushes.map(|(place, _)| place).collect::<Vec<_>>() {
+            self.drop_flush(cx, place);
+        }
+        self.forget(cx, key);
+        self.orphan(cx, key)
+    }
+
+    /// Forgets what is known of a client's read.
+    fn forget(&mut self, cx: &mut Cx<'_>, key: RequestKey) {
+        if let Some(request) = cx.requests.get_mut(key).filter(|request| request.inner > 1) {
+            self.inner.try_remove(std::mem::replace(&mut request.inner, 1) as usize - 1);
+        }
+    }
+
+    /// Wakes [`Copies::watch`] no later than this.
+    fn look_at(&mut self, at: Time) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When [`Copies::watch`] must be called.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+}

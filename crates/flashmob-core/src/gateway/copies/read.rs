@@ -1,0 +1,229 @@
+//! Reads: from one current copy each; another is asked if that one fails or is lost.
+//!
+//! An answer is passed on only when no change that it may show is under way: otherwise a reader could see new bytes that are on one copy alone,
+//! and old ones again when that copy is lost.
+
+use super::chunk::Waiting;
+use super::{Copies, Cx, Inner, bit, cut, each};
+use crate::gateway::state::queue::Piece;
+use crate::gateway::state::{ClientId, RequestKey};
+use crate::op::{Op, OpFlags};
+use crate::planted::{self, Bug};
+
+/// A client's read.
+#[derive(Debug)]
+pub struct Read {
+    pub spans: Vec<(u64, u32)>,
+    /// How often copies were tried that failed.
+    pub failures: u32,
+    /// It has waited for the changes that its bytes may show.
+    pub was_held: bool,
+    /// One of those failed: its bytes may be on no copy that stays.
+    pub is_void: bool,
+}
+
+/// What becomes of a read whose pieces have all been answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The client gets the answer.
+    Answer,
+    /// It waits, or is read again.
+    Wait,
+}
+
+impl Copies {
+    /// Takes in hand a client's read. Returns the number of its pieces.
+    pub(super) fn begin_read(&mut self, cx: &mut Cx<'_>, key: RequestKey, spans: &[(u64, u32)]) -> u32 {
+        let place = self.inner.insert(Inner::Read(Read {
+            spans: spans.to_vec(),
+            failures: 0,
+            was_held: false,
+            is_void: false,
+        })) as u32
+            + 1;
+        if let Some(request) = cx.requests.get_mut(key) {
+            request.inner = place;
+        }
+        self.give_reads(cx, key, spans)
+    }
+
+    fn give_reads(&mut self, cx: &mut Cx<'_>, key: RequestKey, spans: &[(u64, u32)]) -> u32 {
+        let (mut count, mut buffer_at) = (0, 0);
+        for &(offset, len) in spans {
+            for (chunk, at, len) in self.parts(offset, len.into()) {
+                self.route_read(cx, key, (chunk, at, len), buffer_at, None);
+                buffer_at += len;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    fn route_read(
+        &mut self,
+        cx: &mut Cx<'_>,
+        request: RequestKey,
+        (chunk, at, len): (u32, u32, u32),
+        buffer_at: u32,
+        failed: Option<usize>,
+    ) {
+        if self.is_on_hold(chunk) {
+            let state = self.chunks.entry(chunk).or_default();
+            state.waiting.push_back(Waiting::Read { request, at, len, buffer_at });
+            self.compare_soon(cx, chunk);
+        } else {
+            self.give_read(cx, request, (chunk, at, len), buffer_at, failed);
+        }
+    }
+
+    /// Queues a part of a read for one of the current copies.
+    pub(super) fn give_read(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: RequestKey,
+        (chunk, at, len): (u32, u32, u32),
+        buffer_at: u32,
+        failed: Option<usize>,
+    ) {
+        let Some(request) = cx.requests.get(key) else { return };
+        let (client, received, sample) = (request.client, request.received, request.sample);
+        let Some(copy) = self.choose(cx, chunk, failed) else { return };
+        let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
+        let piece = Piece {
+            request: key,
+            client: client.index as u32,
+            serial: 0,
+            op: Op::Read,
+            flags: OpFlags::NONE,
+            offset_bytes,
+            len_bytes: len,
+            buffer_at,
+            received,
+            answered: false,
+            sample,
+        };
+        let node = cx.node(member);
+        cx.queues.give(node, piece);
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// The copy that a read is sent to: the chunk's home among those that can answer. Neighbouring chunks have different homes, so all nodes
+    /// are busy, and each page is in one node's memory. After one that `failed` it is the next.
+    fn choose(&self, cx: &Cx<'_>, chunk: u32, failed: Option<usize>) -> Option<usize> {
+        let current =
+            if planted::is(Bug::ReadFromBehind) { !self.image.marks(chunk).doubtful & 3 } else { self.current(chunk) };
+        let usable: u8 = each(current).filter(|&copy| self.is_usable(cx, self.member_of(chunk, copy))).map(bit).sum();
+        if let Some(failed) = failed {
+            let others =
+                [usable & !bit(failed), current & !bit(failed), current].into_iter().find(|mask| *mask != 0)?;
+            return each(others).find(|&copy| copy > failed).or(each(others).next());
+        }
+        let candidates = if usable == 0 { current } else { usable };
+        let turn = (chunk / self.image.copies() as u32).wrapping_add(chunk);
+        each(candidates).nth(turn.checked_rem(candidates.count_ones())? as usize)
+    }
+
+    /// All pieces of a client's read have been answered.
+    pub(super) fn review_read(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> Verdict {
+        let Some(request) = cx.requests.get_mut(key) else { return Verdict::Answer };
+        let place = (request.inner as usize).wrapping_sub(1);
+        let Some(Inner::Read(read)) = self.inner.get_mut(place) else { return Verdict::Answer };
+        if request.failure.is_some() {
+            return Verdict::Answer;
+        }
+        let spans = read.spans.clone();
+        let was_held = std::mem::replace(&mut read.was_held, true);
+        let is_void = std::mem::take(&mut read.is_void);
+        let chunk_bytes = self.image.chunk_bytes();
+        let parts: Vec<_> = spans.iter().flat_map(|&(offset, len)| cut(chunk_bytes, offset, len.into())).collect();
+        let is_held = parts.iter().any(|&(chunk, ..)| self.is_on_hold(chunk));
+        if is_held || is_void {
+            // What was read may be on a copy that will not be taken for the right one.
+            if let Some(Inner::Read(read)) = self.inner.get_mut(place) {
+                read.was_held = false;
+            }
+            self.counters.rereads += 1;
+            request.pieces_left = parts.len() as u32;
+            self.give_reads(cx, key, &spans);
+            return Verdict::Wait;
+        }
+        if was_held {
+            return Verdict::Answer;
+        }
+        let mut holds = 0;
+        for (chunk, at, len) in parts {
+            let Some(state) = self.chunks.get(&chunk) else { continue };
+            for place in state.changes.clone() {
+                if let Some(change) = self.changes.get_mut(place)
+                    && change.request.is_some()
+                    && change.overlaps(at, len)
+                    && !planted::is(Bug::AnswerNotHeld)
+                {
+                    change.held.push(key);
+                    holds += 1;
+                }
+            }
+        }
+        if holds == 0 {
+            return Verdict::Answer;
+        }
+        self.counters.held_answers += 1;
+        if let Some(request) = cx.requests.get_mut(key) {
+            request.pieces_left = holds;
+        }
+        Verdict::Wait
+    }
+
+    /// A change that a read may show has failed: what was read may be on no copy that stays.
+    pub(super) fn read_again(&mut self, cx: &mut Cx<'_>, key: RequestKey) {
+        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
+        if let Some(Inner::Read(read)) = self.inner.get_mut(place.wrapping_sub(1)) {
+            read.is_void = true;
+        }
+    }
+
+    /// A copy has failed a piece of a client's read: another is asked. False if enough were.
+    pub(super) fn read_failed(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece) -> bool {
+        let Some((chunk, copy)) = self.chunk_at(member, piece.offset_bytes) else { return false };
+        let Some(request) = cx.requests.get(piece.request) else { return false };
+        let Some(Inner::Read(read)) = self.inner.get_mut((request.inner as usize).wrapping_sub(1)) else {
+            return false;
+        };
+        let parts: usize = read.spans.iter().map(|s| cut(self.image.chunk_bytes(), s.0, s.1.into()).len()).sum();
+        read.failures += 1;
+        if read.failures as usize > (self.image.copies() - 1) * parts {
+            return false;
+        }
+        self.counters.rereads += 1;
+        let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
+        self.route_read(cx, piece.request, (chunk, at, piece.len_bytes), piece.buffer_at, Some(copy));
+        true
+    }
+
+    /// A node has lost its last link, or is out: its waiting reads go to other copies, where there are some. If it `has_lost` bytes, all are
+    /// routed anew.
+    pub(super) fn reroute_reads(&mut self, cx: &mut Cx<'_>, member: u16, pieces: Vec<Piece>, has_lost: bool) {
+        let mut stay = Vec::new();
+        for piece in pieces {
+            let place = self.chunk_at(member, piece.offset_bytes);
+            let is_own = cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
+            let another = place.filter(|_| !is_own).and_then(|(chunk, _)| {
+                let is_there = |copy: usize| self.is_usable(cx, self.member_of(chunk, copy));
+                let is_routed = has_lost || each(self.current(chunk)).any(is_there);
+                is_routed.then_some(())?;
+                Some((chunk, (piece.offset_bytes % self.image.chunk_bytes()) as u32))
+            });
+            match another {
+                Some((chunk, at)) => {
+                    self.counters.rerouted_reads += 1;
+                    self.route_read(cx, piece.request, (chunk, at, piece.len_bytes), piece.buffer_at, None);
+                }
+                None => stay.push(piece),
+            }
+        }
+        if !stay.is_empty() {
+            let node = cx.node(member);
+            cx.queues.requeue(node, stay);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What happens by time: members that do not answer are put out, work in the background goes on, idle chunks settle.
+
+use std::time::Duration;
+
+use super::change::{At, Change};
+use super::chunk::Chunk;
+use super::equal::{Goal, Job};
+use super::flush::Part;
+use super::{Copies, Cx, bit, each};
+use crate::gateway::state::RequestKey;
+use crate::units::Time;
+
+/// How often is looked while something is under way.
+pub const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// Of how many chunks in doubt that nobody waits for the members are judged at a time.
+const JUDGED_MAX: usize = 16;
+/// A member that was heard so lately is alive. Longer than a probe takes, and the next look after it.
+const LATELY_MIN: Duration = Duration::from_millis(500);
+/// How long a resync may keep changes of a range waiting.
+const LOCK_PATIENCE: Duration = Duration::from_millis(250);
+/// A loop that did not run for so long has not read its sockets either: silence before that is no sign.
+const STALL: Duration = Duration::from_millis(500);
+
+impl Copies {
+    /// Call it when [`Copies::due`] says so, after received bytes were processed.
+    pub fn watch(&mut self, cx: &mut Cx<'_>) {
+        let planned = self.due.take().unwrap_or(cx.now);
+        // At first nobody had the time to answer either.
+        if cx.now - planned > STALL || self.running_since == Time::default() {
+            self.running_since = cx.now;
+        }
+        if self.deposed.is_some() {
+            return;
+        }
+        if self.log.trouble().is_some() {
+            self.log.retry();
+        }
+        self.put_out_silent(cx);
+        self.drop_abandoned(cx);
+        self.give_way(cx);
+        let waits = |c: &Chunk| !c.waiting.is_empty() || !c.launching.is_empty();
+        for chunk in self.chunks.iter().filter(|(_, c)| waits(c)).map(|(&c, _)| c).collect::<Vec<_>>() {
+            self.compare_soon(cx, chunk);
+            self.release(cx, chunk);
+        }
+        self.search_work(cx);
+        let settles = self.settle(cx);
+        let is_waiting = !self.untold.is_empty()
+            || !self.flushes.is_empty()
+            || !self.jobs.is_empty()
+            || self.log.is_busy()
+            || self.chunks.values().any(|c| !c.waiting.is_empty() || !c.launching.is_empty() || !c.changes.is_empty())
+            || self.inner.len() > 1;
+        let soon = is_waiting.then_some(cx.now + WATCH_INTERVAL);
+        // Work that found no room, or no member to use, is looked for now and then.
+        let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0;
+        let later = has_work.then_some(cx.now + Duration::from_secs(1));
+        for at in soon.into_iter().chain(settles).chain(later) {
+            self.look_at(at);
+        }
+    }
+
+    /// Whether a member has left I/O unanswered for so long that others need not wait.
+    fn is_silent(&self, cx: &Cx<'_>, member: u16, since: Time) -> bool {
+        let back = self.members.get(usize::from(member)).map_or(Time::default(), |m| m.usable_since);
+        let since = since.max(self.running_since).max(cx.answered(member)).max(back);
+        cx.now - since >= self.spec_evict_after
+    }
+
+    /// Members that leave reads unanswered while others answer.
+    fn silent_readers(&self, cx: &Cx<'_>) -> Vec<u16> {
+        let waits = |member: &u16| {
+            let sent = cx.first_sent(*member);
+            sent.is_some_and(|sent| self.is_silent(cx, *member, sent)) && !self.is_out(*member)
+        };
+        let late: Vec<u16> = (0..self.members.len() as u16).filter(waits).collect();
+        let answers = |member: u16| {
+            let is_heard = cx.now - cx.answered(member) < self.spec_evict_after;
+            !late.contains(&member) && self.is_usable(cx, member) && (is_heard || cx.first_sent(member).is_none())
+        };
+        let are_others = (0..self.members.len() as u16).any(answers);
+        if are_others { late } else { Vec::new() }
+    }
+
+    /// Ends changes whose client was told of an error long ago, or has left, and that no copy is there to answer. Copies that had them already
+    /// may have them alone: they are compared.
+    fn drop_abandoned(&mut self, cx: &mut Cx<'_>) {
+        let is_nobodys = |c: &Change| c.request == Some(RequestKey::default());
+        let is_late = |c: &Change| cx.now - c.begun.max(self.running_since) >= self.spec_timeout;
+        let late = self.changes.iter().filter(|(_, c)| is_nobodys(c) && is_late(c));
+        for (place, chunk, is_sent) in late.map(|(place, c)| (place, c.chunk, c.is_sent)).collect::<Vec<_>>() {
+            if is_sent && self.current(chunk).count_ones() > 1 {
+                self.doubt.insert(chunk);
+            }
+            self.end_change(cx, place);
+            if is_sent {
+                self.compare_soon(cx, chunk);
+            }
+        }
+    }
+
+    /// Breaks off resyncs that keep changes waiting for long.
+    fn give_way(&mut self, cx: &mut Cx<'_>) {
+        let waits =
+            |chunk: &u32| self.chunks.get(chunk).is_some_and(|c| !c.waiting.is_empty() || !c.launching.is_empty());
+        let is_late = |job: &Job| job.goal == Goal::Resync && cx.now - job.since >= LOCK_PATIENCE;
+        let late: Vec<u32> = self.jobs.iter().filter(|(c, job)| is_late(job) && waits(c)).map(|(&c, _)| c).collect();
+        for chunk in late {
+            let targets = self.jobs.get(&chunk).map_or(0, |job| job.targets);
+            for member in each(targets).map(|copy| self.member_of(chunk, copy)).collect::<Vec<_>>() {
+                self.members[usize::from(member)].calm_until = cx.now + Duration::from_secs(1);
+            }
+            self.give_up(cx, chunk);
+        }
+    }
+
+    /// Puts out the members on which changes, comparisons and flushes wait that all others have done.
+    fn put_out_silent(&mut self, cx: &mut Cx<'_>) {
+        let mut silent: Vec<u16> = Vec::new();
+        let mut probes: Vec<u16> = Vec::new();
+        for (_, change) in self.changes.iter().filter(|(_, c)| c.is_sent) {
+            let joined = self.chunks.get(&change.chunk).map_or(0, |c| c.joined);
+            let current = self.current(change.chunk);
+            let missing: u8 =
+                each(current | joined).filter(|&copy| change.copies[copy] == At::Sent).map(bit).fold(0, |a, b| a | b);
+            let has_it = |copy: &usize| change.copies[*copy] == At::Done;
+            let others = each(current & !missing).filter(has_it).map(|copy| self.member_of(change.chunk, copy));
+            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            self.collect_silent(cx, change.chunk, missing, change.begun, has_others, &mut silent);
+        }
+        for (&chunk, job) in &self.jobs {
+            let Some((missing, since)) = self.job_waits_for(chunk) else { continue };
+            let others = each((job.targets | bit(job.source)) & !missing).map(|copy| self.member_of(chunk, copy));
+            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            self.collect_silent(cx, chunk, missing, since, has_others, &mut silent);
+        }
+        // Chunks on hold whose copies cannot be compared, as a member is away. Where nobody waits, it has more time.
+        let is_waited_for =
+            |chunk: &u32| self.chunks.get(chunk).is_some_and(|c| !c.waiting.is_empty() || !c.launching.is_empty());
+        let later = self.running_since + self.spec_evict_after * 9;
+        let waited_for = self.doubt.iter().filter(|c| is_waited_for(c)).map(|&c| (c, Time::default()));
+        let others = self.doubt.iter().filter(|c| !is_waited_for(c)).map(|&c| (c, later));
+        for (chunk, since) in waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c)) {
+            let is_present = |copy: &usize| self.is_usable(cx, self.member_of(chunk, *copy));
+            let present: u8 = each(self.current(chunk)).filter(is_present).map(bit).fold(0, |a, b| a | b);
+            let missing = self.current(chunk) & !present;
+            let others = each(present).map(|copy| self.member_of(chunk, copy));
+            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            self.collect_silent(cx, chunk, missing, since, has_others, &mut silent);
+        }
+        // Changes that cannot be sent yet, as a member has never been there.
+        for (&chunk, _) in self.chunks.iter().filter(|(_, c)| !c.launching.is_empty()) {
+            let is_present = |copy: &usize| self.is_usable(cx, self.member_of(chunk, *copy));
+            let present =
+                each(self.current(chunk)).filter(is_present).map(|copy| self.member_of(chunk, copy)).collect();
+            let has_others = self.is_any_alive(cx, present, &mut probes);
+            self.collect_silent(cx, chunk, self.unborn(chunk), Time::default(), has_others, &mut silent);
+        }
+        for (_, flush) in self.flushes.iter().filter(|(_, f)| f.is_sent) {
+            let sent = |m: &u16| matches!(flush.members.get(usize::from(*m)), Some(Part::Sent(_)));
+            let missing: Vec<u16> = (0..self.members.len() as u16).filter(sent).collect();
+            let is_done = |m: &u16| matches!(flush.members[usize::from(*m)], Part::Done | Part::Clean);
+            let others = (0..flush.members.len() as u16).filter(is_done).filter(|&m| self.is_usable(cx, m));
+            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, flush.begun)));
+        }
+        silent.extend(self.silent_readers(cx));
+        if !probes.is_empty() {
+            self.look_at(cx.now + WATCH_INTERVAL);
+        }
+        cx.probes = probes.into_iter().map(|member| cx.node(member)).collect();
+        silent.sort_unstable();
+        silent.dedup();
+        for member in silent {
+            self.put_out(cx, member);
+        }
+    }
+
+    /// Whether one of these members is there, as was shown lately. Those that were not heard for some time are asked: a connection may
+    /// outlast its device.
+    fn is_any_alive(&self, cx: &Cx<'_>, members: Vec<u16>, probes: &mut Vec<u16>) -> bool {
+        let usable: Vec<u16> = members.into_iter().filter(|&member| self.is_usable(cx, member)).collect();
+        let lately = (self.spec_evict_after / 2).max(LATELY_MIN);
+        let is_alive = |member: &u16| cx.now - cx.heard(*member) < lately;
+        let is_any = usable.iter().any(is_alive);
+        if !is_any {
+            probes.extend(usable);
+        }
+        is_any
+    }
+
+    fn collect_silent(
+        &self,
+        cx: &Cx<'_>,
+        chunk: u32,
+        missing: u8,
+        since: Time,
+        has_others: bool,
+        silent: &mut Vec<u16>,
+    ) {
+        let members: Vec<u16> = each(missing).map(|copy| self.member_of(chunk, copy)).collect();
+        // If all are silent, it may be the network: nobody is to blame.
+        let are_silent = has_others && members.iter().all(|&member| self.is_silent(cx, member, since));
+        if are_silent {
+            silent.extend(members);
+        }
+    }
+
+    /// The clients' requests that wait for something that was silent for `patience`: no copy can answer them.
+    pub(super) fn stuck(&self, cx: &Cx<'_>, patience: Duration) -> Vec<RequestKey> {
+        let is_unanswering = |member: u16| cx.now - cx.answered(member) >= patience;
+        let mut stuck = Vec::new();
+        for (_, change) in &self.changes {
+            let of_chunk = self.image.places(change.chunk).iter().map(|place| place.member);
+            if let Some(request) = change.request
+                && (of_chunk.clone().any(is_unanswering) || self.log.trouble().is_some())
+            {
+                stuck.push(request);
+            }
+        }
+        for state in self.chunks.values() {
+            stuck.extend(state.waiting.iter().filter_map(|waiting| match waiting {
+                super::chunk::Waiting::Read { request, .. } => Some(*request),
+                super::chunk::Waiting::Change(_) => None,
+            }));
+        }
+        let is_any_silent = (0..self.members.len() as u16).any(is_unanswering);
+        stuck.extend(self.flushes.iter().filter(|_| is_any_silent).map(|(_, flush)| flush.request));
+        stuck
+    }
+}

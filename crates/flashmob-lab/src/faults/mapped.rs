@@ -1,0 +1,221 @@
+//! Volumes with copies: the map's file, where the bytes of the volume lie, and what copies change about the permitted answers.
+//!
+//! The promise: with faults that lose data on fewer devices than there are copies, nothing that was shown to a client is lost, and no flush fails.
+//! So the oracle is not told of losses of power here. Requests may fail only where all copies of a chunk are disturbed.
+
+use std::time::Duration;
+
+use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, encode_snapshot, replay};
+use flashmob_core::units::Time;
+use rand::Rng;
+
+use super::oracle::pattern;
+use super::trace::What;
+use super::{Event, Scenario, World};
+
+/// The copies of a volume, as a scenario has them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopiesPlan {
+    /// Copies of each chunk.
+    pub copies: usize,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Members of one domain have one number.
+    pub domains: Vec<u32>,
+    /// The longest time that an append to the map takes, in nanoseconds.
+    pub commit_ns: u64,
+    /// How long a copy may leave changes unanswered.
+    pub evict_after: Duration,
+    /// How long a chunk stays open.
+    pub settle_after: Duration,
+}
+
+/// The file of the map.
+#[derive(Debug, Default)]
+pub(super) struct MapDisk {
+    bytes: Vec<u8>,
+    /// What is being appended, the number of its last record, and whether it replaces all.
+    out: Option<(u64, Vec<u8>, bool)>,
+}
+
+impl Scenario {
+    /// The map of a new volume: all copies are equal.
+    pub(super) fn new_map(&self) -> Option<MapImage> {
+        let plan = self.copies.as_ref()?;
+        let members = self.extents_bytes.iter().enumerate().map(|(n, &size_bytes)| Member {
+            extent_id: [n as u8 + 1; 16],
+            boot_id: None,
+            size_bytes,
+            domain: format!("d{}", plan.domains.get(n).copied().unwrap_or(n as u32)),
+        });
+        MapImage::new([3; 16], plan.chunk_bytes, plan.copies, members.collect()).ok()
+    }
+}
+
+impl World {
+    /// Makes the map's file, and puts the volume's first bytes on all copies.
+    pub(super) fn make_map(&mut self) {
+        let Some(image) = self.scenario.new_map() else { return };
+        let chunk_bytes = image.chunk_bytes();
+        for chunk in 0..image.chunks() {
+            for place in image.places(chunk) {
+                let start = u64::from(chunk) * chunk_bytes;
+                let content: Vec<u8> = (start..start + chunk_bytes).map(|at| pattern(0, at)).collect();
+                self.nodes[usize::from(place.member)].store.fill(u64::from(place.slot) * chunk_bytes, &content);
+            }
+        }
+        self.map.bytes = encode_snapshot(&image);
+    }
+
+    /// Reads the map, and counts this start of the gateway in it, as its shell does before it begins.
+    pub(super) fn load_map(&mut self) -> Option<MapImage> {
+        self.scenario.copies.as_ref()?;
+        let mut replayed = match replay(&self.map.bytes) {
+            Ok(replayed) => replayed,
+            Err(error) => {
+                self.ctx.fail(format!("the map cannot be read: {error}"));
+                return None;
+            }
+        };
+        self.map.bytes.truncate(replayed.valid_bytes as usize);
+        let (epoch, nonce) = (replayed.image.epoch() + 1, self.ctx.rng.random());
+        let record = Record::Epoch { epoch, nonce };
+        let number = replayed.image.version() + 1;
+        if let Err(error) = replayed.image.apply(&record) {
+            self.ctx.fail(format!("the epoch cannot be counted: {error}"));
+        }
+        if let Err(error) = encode_batch(&mut self.map.bytes, number, &[record]) {
+            self.ctx.fail(format!("the epoch cannot be recorded: {error}"));
+        }
+        Some(replayed.image)
+    }
+
+    /// The gateway wants decisions to be durable.
+    pub(super) fn commit(&mut self, number: u64, bytes: Vec<u8>, is_whole: bool) {
+        if self.map.out.is_some() {
+            return self.ctx.fail("two batches of decisions are out at once".to_string());
+        }
+        if !is_whole {
+            self.trace_records(&bytes);
+        }
+        self.map.out = Some((number, bytes, is_whole));
+        let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
+        let takes_ns = self.ctx.rng.random_range(0..longest_ns);
+        let session = self.gateway.session;
+        self.ctx.after(takes_ns, Event::Committed { session });
+    }
+
+    /// Shows decisions in the trace.
+    fn trace_records(&mut self, batch: &[u8]) {
+        let mut file = self.map.bytes.clone();
+        let Ok(before) = replay(&file) else { return };
+        file.truncate(before.valid_bytes as usize);
+        file.extend(batch);
+        let Ok(after) = replay(&file) else { return };
+        for chunk in 0..after.image.chunks() {
+            let marks = after.image.marks(chunk);
+            if marks != before.image.marks(chunk) {
+                let Marks { is_open, behind, doubtful } = marks;
+                self.ctx.trace(What::Marked { chunk, is_open, behind, doubtful });
+            }
+        }
+    }
+
+    pub(super) fn committed(&mut self, session: u64) {
+        if session != self.gateway.session {
+            return;
+        }
+        let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
+        if is_whole {
+            self.map.bytes.clear();
+        }
+        self.map.bytes.extend(bytes);
+        if let Some(core) = &mut self.gateway.core {
+            core.committed(self.ctx.now, 0, number, Ok(()));
+            self.wake_gateway();
+        }
+    }
+
+    /// The gateway is killed: what was being appended is in the file, in part, as a whole, or not at all.
+    pub(super) fn tear_map(&mut self) {
+        let Some((_, bytes, is_whole)) = self.map.out.take() else { return };
+        if is_whole {
+            return;
+        }
+        let written = match self.ctx.rng.random_range(0..4) {
+            0 => 0,
+            1 => bytes.len(),
+            _ => self.ctx.rng.random_range(0..bytes.len()),
+        };
+        self.map.bytes.extend(&bytes[..written]);
+    }
+
+    /// Whether a request may fail, or be late: a chunk that it touches has no copy that is free of disturbance. A copy that is behind, or not
+    /// known to be current, cannot help.
+    pub(super) fn are_copies_excused(&self, spans: &[(u64, u32)], asked: Time) -> bool {
+        let Some(plan) = &self.scenario.copies else { return false };
+        let Some(core) = &self.gateway.core else { return true };
+        let Some(image) = core.map(0) else { return true };
+        let chunks = |&(at, len): &(u64, u32)| {
+            (at / plan.chunk_bytes) as u32..=((at + u64::from(len.max(1)) - 1) / plan.chunk_bytes) as u32
+        };
+        let all = if spans.is_empty() { 0..image.chunks() } else { 0..0 };
+        spans.iter().flat_map(chunks).chain(all).any(|chunk| {
+            let marks = image.marks(chunk);
+            image.places(chunk).iter().enumerate().all(|(copy, place)| {
+                let is_of_no_use = (marks.behind | marks.doubtful) & (1 << copy) != 0;
+                is_of_no_use || self.is_excused(place.member.into(), asked)
+            })
+        })
+    }
+
+    /// Whether every copy on a living node is current, equal and permanent.
+    pub(super) fn is_at_rest(&self, dead: &[bool]) -> bool {
+        let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return true };
+        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(0));
+        let is_done = status.is_some_and(|s| s.jobs == 0 && s.decisions.0 == s.decisions.1);
+        let is_dead = |member: u16| dead[usize::from(member)];
+        is_done
+            && image.chunks_marked().all(|(chunk, marks)| {
+                let places = image.places(chunk);
+                let lacks = |copy: usize| (marks.behind | marks.doubtful) & (1 << copy) != 0;
+                // Where a node is dead that nobody has asked, it is not known what it lacks.
+                let has_dead = places.iter().any(|place| is_dead(place.member));
+                let are_others_right = places.iter().enumerate().all(|(copy, p)| !lacks(copy) || is_dead(p.member));
+                are_others_right && (!marks.is_open || has_dead)
+            })
+    }
+
+    /// For a failure: what is left to do.
+    pub(super) fn copies_state(&self) -> String {
+        let Some(core) = &self.gateway.core else { return "no gateway".to_string() };
+        let marked: Vec<_> = core.map(0).into_iter().flat_map(MapImage::chunks_marked).collect();
+        format!("{marked:?}, {:?}", core.copies_status(0))
+    }
+
+    /// Looks at the flash of all copies that are said to be current: they are equal, what clients may see, and permanent where settled.
+    pub(super) fn check_copies(&mut self, dead: &[bool]) {
+        self.ctx.trace(What::Phase("the copies are looked at"));
+        let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)).cloned() else { return };
+        let chunk_bytes = image.chunk_bytes() as usize;
+        for chunk in 0..image.chunks() {
+            let marks = image.marks(chunk);
+            for (copy, place) in image.places(chunk).iter().enumerate() {
+                let node = usize::from(place.member);
+                if (marks.behind | marks.doubtful) & (1 << copy) != 0 || dead[node] {
+                    continue;
+                }
+                let at = place.slot as usize * chunk_bytes;
+                let store = &self.nodes[node].store;
+                let (live, durable) = (&store.live()[at..at + chunk_bytes], &store.durable()[at..at + chunk_bytes]);
+                if !marks.is_open && live != durable {
+                    return self.ctx.fail(format!("chunk {chunk} is settled, but copy {copy} is not permanent"));
+                }
+                let asked = self.oracle.asked();
+                if let Err(text) = self.oracle.read_ended(asked, u64::from(chunk) * image.chunk_bytes(), live) {
+                    return self.ctx.fail(format!("copy {copy} of chunk {chunk} is current, but {text}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Clusters with copies, and their faults, drawn from a random seed: a family of scenarios of its own.
+//!
+//! In some runs no fault loses data, and any node may fall silent for as long as it likes. In the others nodes lose power or die: fewer of them
+//! than there are copies, and no other node is silent for long, as a copy that is silent is declared behind.
+
+use std::time::Duration;
+
+use flashmob_core::gateway::{BatchMode, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::units::{KIB, MIB};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::fault::Fault;
+use super::mapped::CopiesPlan;
+use super::scenario::{ClientPlan, Scenario, draw_quality, pick};
+use super::store::StoreQuality;
+
+impl Scenario {
+    /// The scenario of a seed, with copies.
+    #[must_use]
+    pub fn with_copies_from_seed(seed: u64) -> Scenario {
+        let rng = &mut SmallRng::seed_from_u64(seed ^ 0xc0_91e5);
+        let copies = *pick(rng, &[2, 2, 2, 3, 3, 1]);
+        let nodes = rng.random_range(copies..=5.max(copies));
+        let chunk_bytes = *pick(rng, &[4 * KIB, 4 * KIB, 8 * KIB]);
+        let slots = |rng: &mut SmallRng| rng.random_range(1..4) as u64;
+        let equal = slots(rng);
+        let is_equal = rng.random_bool(0.5);
+        let extents_bytes: Vec<u64> =
+            (0..nodes).map(|_| chunk_bytes * if is_equal { equal } else { slots(rng) }).collect();
+        let domains: Vec<u32> = if rng.random_ratio(1, 4) && nodes > copies {
+            (0..nodes).map(|n| (n % copies) as u32).collect()
+        } else {
+            (0..nodes as u32).collect()
+        };
+        let span_ms = *pick(rng, &[60, 150, 400, 1500, 4000]);
+        let evict_after = Duration::from_millis(*pick(rng, &[60, 150, 400]));
+        let timeout = Duration::from_millis(*pick(rng, &[2500, 4000]));
+        let plain = Scenario::plain(seed, nodes, 1);
+        let mut scenario = Scenario {
+            volume: VolumeSpec {
+                layout: LayoutKind::Mapped { chunk_bytes },
+                batch: *pick(rng, &[BatchMode::Auto, BatchMode::Auto, BatchMode::Auto, BatchMode::Fixed(3)]),
+                batch_bytes: *pick(rng, &[4 * KIB, 64 * KIB, MIB, MIB]),
+                links: *pick(rng, &[1, 1, 1, 2, 2, 3]),
+                outstanding_batches: *pick(rng, &[1, 2, 2, 4]),
+                timeout,
+                connect_timeout: Duration::from_millis(rng.random_range(50..300)),
+                reconnect_min: Duration::from_millis(*pick(rng, &[1, 5, 5, 60])),
+                reconnect_max: Duration::from_millis(rng.random_range(200..400)),
+                keep_awake: pick(rng, &[None, Some(20), Some(75)]).map(Duration::from_millis),
+                ..plain.volume
+            },
+            align_bytes: *pick(rng, &[1, 1, 1, 512, 4096]),
+            store_depth: rng.random_range(1..9),
+            node_link: draw_quality(rng, false),
+            client_link: draw_quality(rng, false),
+            store: StoreQuality {
+                base_ns: rng.random_range(10_000..300_000),
+                jitter_ns: rng.random_range(0..1_000_000),
+                hit_rate: *pick(rng, &[0.0, 0.3, 0.8, 1.0]),
+                error_rate: 0.3,
+            },
+            span: Duration::from_millis(span_ms),
+            copies: Some(CopiesPlan {
+                copies,
+                chunk_bytes,
+                domains,
+                commit_ns: *pick(rng, &[100_000, 2_000_000, 30_000_000]),
+                evict_after,
+                settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
+            }),
+            extents_bytes,
+            ..plain
+        };
+        // Too little room: as few domains as there are copies may be of unequal size, or have none.
+        let Some(image) = scenario.new_map().filter(|image| image.chunks() > 0) else {
+            return Scenario::with_copies_from_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        };
+        let volume_bytes = image.size_bytes();
+        let busy: Vec<(u64, u64)> = (0..rng.random_range(1..4))
+            .map(|_| {
+                let len = (*pick(rng, &[16, 256, 2048, 8192])).min(volume_bytes);
+                let end = rng.random_range(0..=image.chunks()) as u64 * chunk_bytes;
+                let at =
+                    if rng.random_bool(0.5) { end.saturating_sub(len / 2) } else { rng.random_range(0..volume_bytes) };
+                (at.min(volume_bytes - len), len)
+            })
+            .collect();
+        let requests = rng.random_range(40..160);
+        let clients = rng.random_range(1..=3);
+        for _ in 0..clients {
+            let think_ns = span_ms * 1_000_000 * clients / requests;
+            scenario.clients.push(ClientPlan {
+                native: rng.random_ratio(1, 4),
+                structured: rng.random(),
+                requests: (requests / clients) as u32,
+                depth: *pick(rng, &[1, 2, 4, 8, 16]),
+                think_ns: if rng.random_ratio(1, 4) { think_ns / 10 } else { think_ns },
+                mix: *pick(
+                    rng,
+                    &[[10, 10, 1, 1, 1], [6, 12, 2, 0, 0], [8, 8, 3, 2, 2], [20, 4, 0, 0, 0], [2, 10, 1, 0, 1]],
+                ),
+                fua_rate: *pick(rng, &[0.0, 0.1, 0.5]),
+                len_max: (*pick(rng, &[1, 64, 512, 4096, 12_000])).min(volume_bytes),
+                busy_rate: *pick(rng, &[0.3, 0.8, 1.0]),
+                busy: busy.clone(),
+                leave_rate: *pick(rng, &[0.0, 0.0, 0.0, 0.01, 0.04]),
+                map_rate: 0.0,
+            });
+        }
+        scenario.volume.timeout = scenario.volume.timeout.max(scenario.patience());
+        draw_faults(rng, &mut scenario, copies);
+        scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, u64::MAX]);
+        scenario.clocks_ahead_ns =
+            (0..nodes).map(|_| rng.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
+        scenario
+    }
+}
+
+fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
+    if rng.random_ratio(1, 8) {
+        return;
+    }
+    let nodes = scenario.extents_bytes.len();
+    if rng.random_ratio(1, 8) {
+        scenario.slowness[rng.random_range(0..nodes)] = rng.random_range(2..20);
+    }
+    // The nodes that may lose data: fewer than there are copies.
+    let mut victims: Vec<usize> = Vec::new();
+    while victims.len() + 1 < copies {
+        let node = rng.random_range(0..nodes);
+        if !victims.contains(&node) {
+            victims.push(node);
+        }
+    }
+    let is_lossless = rng.random_ratio(1, 3);
+    let volume = &scenario.volume;
+    let back_after = volume.reconnect_max + volume.connect_timeout * 2 + Duration::from_millis(200);
+    if let Some(plan) = scenario.copies.as_mut().filter(|_| !is_lossless) {
+        // A node that was cut off is back before it is declared behind.
+        plan.evict_after = plan.evict_after * 2 + back_after;
+    }
+    let evict_after = scenario.copies.as_ref().map_or(Duration::ZERO, |plan| plan.evict_after);
+    // As in a configuration: requests do not fail before others go on without a silent node.
+    scenario.volume.timeout = scenario.volume.timeout.max(evict_after * 3 + Duration::from_secs(1));
+    let enabled: Vec<u32> = (0..rng.random_range(1..5)).map(|_| rng.random_range(0..100)).collect();
+    let span_us = scenario.span.as_micros() as u64;
+    for _ in 0..rng.random_range(1..10) {
+        let kind = enabled[rng.random_range(0..enabled.len())];
+        let node = rng.random_range(0..nodes);
+        let victim = victims.get(rng.random_range(0..victims.len().max(1))).copied().filter(|_| !is_lossless);
+        let longest_us = *pick(rng, &[5_000, 100_000, 600_000, 3_000_000]);
+        let lasts = Duration::from_micros(rng.random_range(1_000..longest_us));
+        // With a victim, only that one is silent for long.
+        let (any, node) = (node, victim.unwrap_or(node));
+        let brief = if victim.is_some() { lasts.min(evict_after / 16) } else { lasts };
+        let (node, lasts) = if rng.random_bool(0.4) { (any, brief) } else { (node, lasts) };
+        let fault = match (kind, victim) {
+            (0..10, _) => Fault::Cut(node),
+            (10..20, _) => Fault::HalfOpen(node, lasts),
+            (20..28, _) => Fault::Stall(node, lasts),
+            (28..38, _) => Fault::Freeze(node, lasts),
+            (38..44, _) => Fault::StoreStall(node, lasts),
+            // A copy that fails a change is behind.
+            (44..52, _) => Fault::StoreErrors(victim.unwrap_or(node), lasts),
+            (52..60, _) => Fault::Kill(node, lasts),
+            (60..76, Some(victim)) => Fault::PowerLoss(victim, lasts),
+            (60..64, None) => Fault::Doze(node, lasts),
+            // A damaged frame may keep a link silent for long.
+            (76..80, _) => Fault::Damage(victim.unwrap_or(node), lasts),
+            (80..92, _) => Fault::GatewayRestart(lasts / 8),
+            (92..96, _) => Fault::Doze(node, lasts),
+            _ => Fault::ClientCut(rng.random_range(0..scenario.clients.len())),
+        };
+        scenario.faults.push((Duration::from_micros(rng.random_range(0..span_us)), fault));
+    }
+    if rng.random_ratio(1, 8)
+        && !is_lossless
+        && let Some(&victim) = victims.first()
+    {
+        let at = Duration::from_micros(rng.random_range(0..span_us));
+        scenario.faults.push((at, Fault::Death(victim)));
+    }
+}

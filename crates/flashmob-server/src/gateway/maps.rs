@@ -1,0 +1,162 @@
+//! The maps of volumes with copies: opened, or made, when the gateway starts; made durable while it runs.
+//!
+//! Each start counts itself in the map before it links to a node, so that nodes know which gateway is in charge.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, unknown_extent};
+use flashmob_core::gateway::{CopiesSpec, Gateway};
+use flashmob_core::units::Time;
+
+use super::map_file::{MapDone, MapFile, MapWriter};
+use super::memory::state_path;
+use crate::config::{Config, CopiesConfig, LayoutKind, NodeSource, VolumeConfig};
+use crate::net::Wake;
+use crate::store::extent_id::unique_id;
+
+/// The maps that are being written: by volume.
+#[derive(Debug, Default)]
+pub(super) struct Maps {
+    writers: Vec<Option<MapWriter>>,
+}
+
+impl Maps {
+    /// Opens or makes the maps of the volumes with copies, beside the configuration. Returns what the state machine needs of each.
+    pub fn open(
+        config: &Config,
+        config_path: Option<&Path>,
+        wake: &Wake,
+    ) -> anyhow::Result<(Maps, Vec<Option<CopiesSpec>>)> {
+        let (mut maps, mut specs) = (Maps::default(), Vec::new());
+        for volume in &config.volumes {
+            let Some(copies) = &volume.copies else {
+                maps.writers.push(None);
+                specs.push(None);
+                continue;
+            };
+            let path = config_path.with_context(|| {
+                let name = &volume.name;
+                format!("volume '{name}' has copies: it needs a gateway with a configuration file, beside which its map lies")
+            })?;
+            let (file, image) = take_charge(volume, copies, &map_path(path, volume))
+                .with_context(|| format!("volume '{}': its map cannot be used", volume.name))?;
+            let wake = wake.clone();
+            maps.writers.push(Some(MapWriter::start(file, move || wake.wake())?));
+            let (min_current, evict_after) = (copies.min_current, copies.evict_after);
+            specs.push(Some(CopiesSpec { min_current, evict_after, ..CopiesSpec::new(image) }));
+        }
+        Ok((maps, specs))
+    }
+
+    /// Makes decisions durable: see [`Action::Commit`](flashmob_core::gateway::Action::Commit).
+    pub fn commit(&mut self, gateway: &Gateway, volume: usize, number: u64, bytes: Vec<u8>, is_whole: bool) {
+        let Some(writer) = self.writers.get_mut(volume).and_then(Option::as_mut) else { return };
+        if is_whole {
+            return writer.rewrite(number, bytes);
+        }
+        // What was decided up to now is at least what the batch has.
+        match gateway.map(volume).filter(|_| writer.needs_rewrite() || writer.wants_compaction()) {
+            Some(image) => writer.rewrite(number, flashmob_core::copies::encode_snapshot(image)),
+            None => writer.append(number, bytes),
+        }
+    }
+
+    /// Tells the state machine what is durable.
+    pub fn take_done(&mut self, gateway: &mut Gateway, now: Time) {
+        for (volume, writer) in self.writers.iter_mut().enumerate() {
+            while let Some(MapDone { number, result }) = writer.as_mut().and_then(MapWriter::take_done) {
+                if let Err(failure) = &result {
+                    log::error!(
+                        "{}; changes of other chunks than those that are open fail until it can be written",
+                        failure.text
+                    );
+                }
+                gateway.committed(now, volume, number, result.map_err(|failure| failure.failure));
+            }
+        }
+    }
+}
+
+/// Where the map of a volume is.
+fn map_path(config_path: &Path, volume: &VolumeConfig) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let name: String = volume.id.chars().map(plain).take(100).collect();
+    state_path(config_path, &format!(".{name}.map"))
+}
+
+/// Opens or makes a map, and counts this start in it.
+fn take_charge(volume: &VolumeConfig, copies: &CopiesConfig, path: &Path) -> anyhow::Result<(MapFile, MapImage)> {
+    let (mut file, mut image) = match MapFile::open(path)? {
+        Some((file, image)) => {
+            check(volume, copies, &image)
+                .with_context(|| format!("{} does not fit the configuration", path.display()))?;
+            (file, image)
+        }
+        None => {
+            let image = new_image(volume, copies)?;
+            (MapFile::create(path, &image)?, image)
+        }
+    };
+    let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
+    let record = Record::Epoch { epoch: image.epoch() + 1, nonce };
+    let mut batch = Vec::new();
+    image.apply(&record)?;
+    encode_batch(&mut batch, image.version(), &[record])?;
+    file.append(&batch)?;
+    Ok((file, image))
+}
+
+/// The map of a new volume. What its extents hold is not known, so all copies are compared before they are used.
+fn new_image(volume: &VolumeConfig, copies: &CopiesConfig) -> anyhow::Result<MapImage> {
+    let LayoutKind::Mapped { chunk_bytes } = volume.layout else { anyhow::bail!("its layout has no copies") };
+    let members = volume.nodes.iter().enumerate().map(|(number, node)| Member {
+        extent_id: node.extent.map_or_else(|| unknown_extent(number as u16), |id| id.0),
+        boot_id: None,
+        size_bytes: node.size_bytes.unwrap_or(0),
+        domain: node.domain.clone().unwrap_or_else(|| own_domain(&node.source)),
+    });
+    let mut image = MapImage::new(unique_id(), chunk_bytes, copies.copies, members.collect())?;
+    let marks = Marks { is_open: true, ..Marks::default() };
+    image.apply(&Record::Marks { first_chunk: 0, count: image.chunks(), marks })?;
+    Ok(image)
+}
+
+/// The domain of a node that fails alone.
+fn own_domain(source: &NodeSource) -> String {
+    let name = match source {
+        NodeSource::Remote { address } => format!("node {address}"),
+        NodeSource::Local { path, .. } => format!("file {}", path.display()),
+    };
+    // The end of a long name tells more than its beginning.
+    let mut from = name.len().saturating_sub(flashmob_core::copies::DOMAIN_BYTES_MAX);
+    while !name.is_char_boundary(from) {
+        from += 1;
+    }
+    name[from..].to_string()
+}
+
+/// Refuses a configuration that is not the one that the map was made for.
+fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapImage) -> anyhow::Result<()> {
+    let (known, members) = (image.members(), volume.nodes.len());
+    anyhow::ensure!(
+        known.len() == members,
+        "the map has {} nodes, the configuration {members}; nodes cannot be added or removed yet",
+        known.len()
+    );
+    anyhow::ensure!(
+        image.copies() == copies.copies,
+        "the map has {} copies, the configuration {}; their number cannot be changed yet",
+        image.copies(),
+        copies.copies
+    );
+    for (number, (member, node)) in known.iter().zip(&volume.nodes).enumerate() {
+        anyhow::ensure!(
+            node.size_bytes == Some(member.size_bytes),
+            "node {number} has {} bytes in the map, and {} in the configuration",
+            member.size_bytes,
+            node.size_bytes.unwrap_or(0)
+        );
+    }
+    Ok(())
+}
