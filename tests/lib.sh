@@ -32,6 +32,7 @@ CLEANUP=()
 NODES=()          # names of the nodes of the cluster, in the order of the volume
 NODE_OPTIONS=()   # further arguments for every node that is started
 GATEWAY_LINES=()  # further TOML lines at the top of the gateway's configuration
+NODE_SIZE=        # written into the configuration for each node, as volumes with copies need it
 NODE_HOST=()      # addresses to write into the configuration in place of the nodes' own (for proxies)
 DATA_DIR=$DIR     # where nodes keep their files
 CHECKS=0
@@ -214,6 +215,7 @@ write_config() {
         printf '%s\n' "$@"
         for i in "${!NODES[@]}"; do
             printf '\n[[volume.node]]\naddress = "%s"\n' "${NODE_HOST[i]:-${ADDR[${NODES[i]}]}}"
+            [ -z "${NODE_SIZE:-}" ] || printf 'size = "%s"\n' "$NODE_SIZE"
         done
     } >"$DIR/gateway.toml"
 }
@@ -247,7 +249,7 @@ admin_address() {
 # start_cluster N SIZE [VOLUME LINE...]: N nodes node0... of SIZE each, and a gateway over them.
 start_cluster() {
     # New nodes: what an earlier gateway of this test knew is over.
-    rm -f "$DIR/gateway.toml.extents"
+    rm -f "$DIR/gateway.toml.extents" "$DIR"/gateway.toml.*.map
     local count=$1 size=$2 i
     shift 2
     NODES=()

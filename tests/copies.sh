@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Shows that a volume with copies loses nothing: nodes and the gateway are killed under load, and every byte is what was written; no request fails while a copy is left.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+need jq curl
+
+# copies FILTER: whether the volume's copies are as the filter of jq says.
+copies() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.volumes[0].copies | $1" >/dev/null; }
+# Nothing is behind or unknown: a node may go.
+are_whole() { copies '.fewest_current == .copies and .behind_chunks == 0 and .doubtful_chunks == 0 and .uncompared_chunks == 0'; }
+
+NODE_SIZE=32MiB
+start_cluster 4 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'evict_after = "500ms"' 'timeout = "60s"'
+admin_address
+check 'half of the room is the volume: 64 MiB' test "$(nbdinfo --size "$URI")" -eq $((64 << 20))
+wait_for 20 'the copies of the new volume to be compared' are_whole
+check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+
+# A node dies and comes back with the data it had.
+start_load load --extents 4 --connections 2 --depth 8 --model "$DIR/model"
+for extent in 0 1 2 3; do extent_served load $extent 200; done
+stop node2 KILL
+next_phase load
+for extent in 0 1 2 3; do extent_served load $extent 500; done
+check 'some chunks have one copy' copies '.fewest_current == 1 and .behind_chunks > 0 and .evictions > 0'
+next_phase load
+run_node node2
+wait_for 60 'the copies to be made equal under load' are_whole
+extent_served load 2 500
+end_load load
+no_wrong_byte load
+expect_result load 'no request failed while a node was gone' '.errors == {} and .unanswered == 0 and .disconnects == 0'
+check 'what was made equal was counted' copies '.resynced > 0 and .copied_bytes > 0'
+check 'what is there is what was written' "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model"
+
+# What was made equal is whole: the others of each pair go, one after the other.
+for node in node0 node1 node3; do
+    stop $node KILL
+    check "it is all there without $node" "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model"
+    run_node $node
+    wait_for 20 "$node to be back" are_whole
+done
+
+# The gateway dies in the middle of writes: what was acknowledged is there, and copies are compared before they are read.
+start_load killed --extents 4 --connections 2 --depth 8 --model "$DIR/model" --seed 3
+for extent in 0 1 2 3; do extent_served killed $extent 200; done
+cp "$DIR/gateway.toml.pool.map" "$DIR/old.map"
+stop gateway KILL
+run_gateway
+volume_ready
+admin_address
+end_load killed
+no_wrong_byte killed
+check 'what was acknowledged is there' "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model"
+wait_for 60 'the copies to be compared' are_whole
+check 'and still is when all copies are equal' "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model"
+check 'copies were compared after the gateway was killed' copies '.compared > 0 and .epoch == 2'
+
+# A second gateway with a copy of the map takes over, and the first serves the volume no longer.
+mkdir "$DIR/second"
+cp "$DIR/gateway.toml" "$DIR/gateway.toml.extents" "$DIR/gateway.toml.pool.map" "$DIR/second/"
+sed -i "s|unix:$DIR/gateway.sock|unix:$DIR/second.sock|" "$DIR/second/gateway.toml"
+start second "$FLASHMOB" gateway "$DIR/second/gateway.toml"
+started second 'volume pool ready'
+started gateway 'another gateway|later gateway'
+refused 'the first gateway fails reads now' 'error|refused|not' timeout 20 nbdcopy "$URI" "$DIR/never"
+stop second
+
+# A map that is older than what nodes know is refused: its marks would show old copies as current.
+stop gateway
+cp "$DIR/old.map" "$DIR/gateway.toml.pool.map"
+run_gateway
+started gateway 'later gateway is in charge|map is old'
