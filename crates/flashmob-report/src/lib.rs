@@ -12,6 +12,7 @@
 //! - `groups`: items grouped by a key
 //! - `figure`: SVG with axes, in light or dark colours as the reader prefers
 //! - [`standalone`]: figures as separate SVG files
+//! - `sources`: where the figures of a document come from
 //! - `page`: the sections of the page
 //! - `csv`: one row for each repetition
 
@@ -27,6 +28,7 @@ mod groups;
 mod inserts;
 mod page;
 mod plots;
+mod sources;
 pub mod standalone;
 mod stats;
 mod sweep;
@@ -90,6 +92,12 @@ impl Report {
     /// A figure could not be drawn.
     pub fn html(&self) -> Result<String, Error> {
         page::html(&self.entries, &self.claims())
+    }
+
+    /// The results by name, each with where it comes from: what was real, when, by which command (between backticks), and what is void or doubtful.
+    #[must_use]
+    pub fn sources(&self) -> Vec<(String, String)> {
+        sources::sources(&self.entries)
     }
 
     /// The figures of the page, each as a file of its own.

@@ -8,6 +8,7 @@ use flashmob_results::trace::Run;
 use crate::entry::Entry;
 use crate::figure::{CSS, Figure, WIDTH};
 use crate::page::{WIDE_NS, WINDOW_NS, window};
+use crate::plots::Place;
 use crate::{Error, words};
 
 /// Room between two figures.
@@ -45,6 +46,8 @@ pub fn tiled(figures: &[Lines], columns: usize) -> Result<String, Error> {
 /// A figure of the page, as a file of its own.
 #[derive(Clone, Debug)]
 pub struct Picture {
+    /// The paper whose figure it is like, or that it is beyond them.
+    pub paper: &'static str,
     /// The heading of its section.
     pub section: &'static str,
     /// The text below that heading.
@@ -57,29 +60,32 @@ pub struct Picture {
     pub svg: String,
 }
 
-/// All figures of a page in its order; of traces the operations in turn, not each by itself.
+/// All figures of a page in the order of the papers; of traces the operations in turn, not each by itself.
 ///
 /// # Errors
 /// The drawing library failed.
 pub(crate) fn pictures(entries: &[Entry]) -> Result<Vec<Picture>, Error> {
-    let mut pictures = Vec::new();
+    let mut pictures: Vec<(Place, Picture)> = Vec::new();
     for section in crate::plots::sections(entries) {
         for (name, draw) in &section.figures {
             let figure = draw(pictures.len())?;
             let svg = without_tooltips(&alone(&figure, WIDTH));
-            let (section, words) = (section.heading, section.words);
-            pictures.push(Picture { section, words, name: name.clone(), caption: figure.caption, svg });
+            let (paper, heading, words) = (section.place.title(), section.heading, section.words);
+            let picture = Picture { paper, section: heading, words, name: name.clone(), caption: figure.caption, svg };
+            pictures.push((section.place, picture));
         }
     }
     let runs = entries.iter().flat_map(|e| e.trace().into_iter().flat_map(move |t| t.runs.iter().map(move |r| (e, r))));
     let runs: Vec<(&Entry, &Run)> = runs.collect();
-    for (time_ns, section, words) in [
+    for (place, time_ns, section, words) in [
         (
+            Place::paper(5, 2),
             WINDOW_NS,
             "Consecutive operations",
             "P5, figures 2 to 4: time across, layers down, several INSERTs one after the other.",
         ),
         (
+            Place::paper(5, 5),
             WIDE_NS,
             "Consecutive operations, longer",
             "P5, figure 5: the same over a longer time, in which dense and sparse phases show.",
@@ -89,10 +95,12 @@ pub(crate) fn pictures(entries: &[Entry]) -> Result<Vec<Picture>, Error> {
             let Some(figure) = window(run, time_ns, pictures.len()) else { continue };
             let name = format!("{} · {}", entry.name, words::plain(&run.name, 60));
             let svg = without_tooltips(&alone(&figure, crate::figure::timeline::WIDTH));
-            pictures.push(Picture { section, words, name, svg, caption: figure.caption });
+            pictures
+                .push((place, Picture { paper: place.title(), section, words, name, svg, caption: figure.caption }));
         }
     }
-    Ok(pictures)
+    pictures.sort_by_key(|(place, _)| *place);
+    Ok(pictures.into_iter().map(|(_, picture)| picture).collect())
 }
 
 /// The timeline of the operation with this number as one SVG, light or dark as the reader prefers; `None` if the run does not have it in full.

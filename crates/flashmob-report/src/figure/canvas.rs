@@ -12,6 +12,9 @@ use crate::Error;
 /// Size of text.
 pub(super) const TEXT_PX: i32 = 13;
 
+/// Markers. Not a divisor of the number of hues, so that a look of the same hue has another marker.
+const SHAPES: usize = 7;
+
 /// A position in pixels.
 pub(super) type At = (i32, i32);
 
@@ -93,7 +96,7 @@ impl<'a> Canvas<'a> {
     /// The marker of a series, its shape chosen by number; hollow for doubtful values.
     pub fn marker(&mut self, (x, y): At, series: usize, hollow: bool) {
         let ink = Ink::Whole(series);
-        let corners: &[At] = match series % 5 {
+        let corners: &[At] = match series % SHAPES {
             0 => {
                 self.dot((x, y), 4, ink, 1.0);
                 if hollow {
@@ -104,7 +107,22 @@ impl<'a> Canvas<'a> {
             1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
             2 => &[(0, -5), (5, 4), (-5, 4)],
             3 => &[(0, -5), (5, 0), (0, 5), (-5, 0)],
-            _ => &[(0, 5), (5, -4), (-5, -4)],
+            4 => &[(0, 5), (5, -4), (-5, -4)],
+            5 => &[(-5, 0), (4, -5), (4, 5)],
+            _ => &[
+                (-2, -5),
+                (2, -5),
+                (2, -2),
+                (5, -2),
+                (5, 2),
+                (2, 2),
+                (2, 5),
+                (-2, 5),
+                (-2, 2),
+                (-5, 2),
+                (-5, -2),
+                (-2, -2),
+            ],
         };
         let outline: Vec<At> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
         self.add(&Polygon::new(outline, colour(ink)));

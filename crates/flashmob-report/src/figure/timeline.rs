@@ -1,7 +1,7 @@
 //! The timeline of one operation: time across, layers down, a row for each kind of work on each file.
 //!
 //! It is wider than other figures and scrolls on narrow pages. It is complete without the page's script ([`SCRIPT`]), which zooms and pans. The
-//! number of marks is bounded: with many spans, adjacent ones are merged, and the caption says so.
+//! number of marks is bounded: with many spans, those that begin close together share a mark, which has a part for each that can be told apart.
 
 use std::fmt::Write;
 
@@ -27,6 +27,8 @@ const ROWS_MAX: usize = 18;
 /// Marks of one drawing.
 const MARKS_MAX: usize = 2_000;
 const NAME_MAX: usize = 40;
+/// Causes that a span may have.
+const CAUSES: usize = 3;
 
 /// One span of the figure.
 #[derive(Clone, Debug)]
@@ -34,7 +36,7 @@ pub struct Piece {
     pub layer: Layer,
     /// Its row within the layer.
     pub row: String,
-    /// From the begin of the figure.
+    /// From the beginning of the figure.
     pub begin_us: f64,
     pub duration_us: f64,
     pub cause: Cause,
@@ -49,17 +51,20 @@ pub struct TimelineFigure {
     pub title: String,
     /// The accessible description.
     pub description: String,
+    /// What begins at the left: `the operation`.
+    pub zero: &'static str,
     pub duration_us: f64,
     /// In the order of their begins.
     pub pieces: Vec<Piece>,
 }
 
-/// Pieces of one row that are drawn as one mark.
+/// Pieces of one row and one cause that are drawn as one mark.
 struct MarkOf<'a> {
     first: &'a Piece,
     many: usize,
     begin_us: f64,
-    end_us: f64,
+    /// Begins and ends, in order and apart from each other; never empty.
+    parts: Vec<(f64, f64)>,
 }
 
 /// The hue of a layer in every figure. Layers of clusters share hues with kernel layers that seldom occur beside them.
@@ -85,7 +90,7 @@ impl TimelineFigure {
         let rows: i32 = layers.iter().map(|(_, rows)| rows.len() as i32).sum();
         let height = TOP + rows * ROW + layers.len() as i32 * HEAD + 30;
         let mut body = String::new();
-        axis(&mut body, duration_us, height);
+        axis(&mut body, self.zero, duration_us, height);
         let mut drawn = String::new();
         let mut top = TOP;
         // Writing to a String cannot fail.
@@ -164,7 +169,10 @@ impl TimelineFigure {
         let pixel_us = duration_us / f64::from(WIDTH - LEFT - RIGHT);
         let merged = |cell_px: u32| -> Vec<Vec<Vec<MarkOf>>> {
             let cell_us = (cell_px > 0).then_some(pixel_us * f64::from(cell_px));
-            pieces.iter().map(|rows| rows.iter().map(|row| together(row, cell_us, duration_us)).collect()).collect()
+            pieces
+                .iter()
+                .map(|rows| rows.iter().map(|row| together(row, cell_us, pixel_us / 2.0, duration_us)).collect())
+                .collect()
         };
         let many = |marks: &Vec<Vec<Vec<MarkOf>>>| marks.iter().flatten().map(Vec::len).sum::<usize>();
         let mut cell_px = 0;
@@ -186,28 +194,35 @@ impl TimelineFigure {
             text.push_str("Grey: of an unknown operation. ");
         }
         if cell_px > 0 {
-            text.push_str(
-                "So many that what lies close together is one mark here; the exports for Perfetto and as CSV have each. ",
-            );
+            text.push_str("Gaps below half a pixel are closed; the exports for Perfetto and as CSV have each span. ");
         }
         text
     }
 }
 
-/// Pieces of one row as marks: those that begin within one cell of this width become one.
-fn together<'a>(pieces: &[&'a Piece], cell_us: Option<f64>, duration_us: f64) -> Vec<MarkOf<'a>> {
+/// Pieces of one row as marks: those of one cause that begin within one cell of this width become one, with a part for each that is at least
+/// `gap_us` after the one before.
+fn together<'a>(pieces: &[&'a Piece], cell_us: Option<f64>, gap_us: f64, duration_us: f64) -> Vec<MarkOf<'a>> {
     let mut marks: Vec<MarkOf> = Vec::new();
     for piece in pieces {
         let within = |value: f64| if value.is_finite() { value.clamp(0.0, duration_us) } else { 0.0 };
         let begin_us = within(piece.begin_us);
         let end_us = within(piece.begin_us + piece.duration_us.max(0.0)).max(begin_us);
-        match (marks.last_mut(), cell_us) {
-            // Cells that do not move, so that rows thin out evenly.
-            (Some(last), Some(cell_us)) if (begin_us / cell_us).floor() == (last.begin_us / cell_us).floor() => {
-                last.many += 1;
-                last.end_us = last.end_us.max(end_us);
+        // Cells that do not move, so that rows thin out evenly; a cell has at most a mark for each cause.
+        let is_near = |mark: &&mut MarkOf| {
+            let same_cell =
+                cell_us.is_some_and(|cell_us| (begin_us / cell_us).floor() == (mark.begin_us / cell_us).floor());
+            same_cell && mark.first.cause == piece.cause
+        };
+        match marks.iter_mut().rev().take(CAUSES).find(is_near) {
+            Some(mark) => {
+                mark.many += 1;
+                match mark.parts.last_mut().filter(|last| begin_us < last.1 + gap_us) {
+                    Some(last) => last.1 = last.1.max(end_us),
+                    None => mark.parts.push((begin_us, end_us)),
+                }
             }
-            _ => marks.push(MarkOf { first: piece, many: 1, begin_us, end_us }),
+            None => marks.push(MarkOf { first: piece, many: 1, begin_us, parts: vec![(begin_us, end_us)] }),
         }
     }
     marks
@@ -226,26 +241,29 @@ impl MarkOf<'_> {
             self.first.words.clone()
         };
         let words = escaped(&words);
-        let _ = if self.end_us - self.begin_us < duration_us / 1e6 {
+        let _ = match self.parts.as_slice() {
             // A rectangle without width is not drawn, but a line is.
-            write!(
+            [(begin_us, end_us)] if end_us - begin_us < duration_us / 1e6 => {
+                write!(to, "<path d=\"M{begin_us:.3} {top}v{BAR}\" stroke=\"{colour}\"><title>{words}</title></path>")
+            }
+            [(begin_us, end_us)] => write!(
                 to,
-                "<path d=\"M{:.3} {top}v{BAR}\" stroke=\"{colour}\"><title>{words}</title></path>",
-                self.begin_us
-            )
-        } else {
-            write!(
-                to,
-                "<rect x=\"{:.3}\" y=\"{top}\" width=\"{:.3}\" height=\"{BAR}\" fill=\"{colour}\" stroke=\"{colour}\"{faint}><title>{words}</title></rect>",
-                self.begin_us,
-                self.end_us - self.begin_us
-            )
+                "<rect x=\"{begin_us:.3}\" y=\"{top}\" width=\"{:.3}\" height=\"{BAR}\" fill=\"{colour}\" stroke=\"{colour}\"{faint}><title>{words}</title></rect>",
+                end_us - begin_us
+            ),
+            parts => {
+                let _ = write!(to, "<path fill=\"{colour}\" stroke=\"{colour}\"{faint} d=\"");
+                for (begin_us, end_us) in parts {
+                    let _ = write!(to, "M{begin_us:.1} {top}h{:.1}v{BAR}H{begin_us:.1}z", end_us - begin_us);
+                }
+                write!(to, "\"><title>{words}</title></path>")
+            }
         };
     }
 }
 
 /// Ticks, which the script replaces when it zooms.
-fn axis(to: &mut String, duration_us: f64, height: i32) {
+fn axis(to: &mut String, zero: &str, duration_us: f64, height: i32) {
     let plot = f64::from(WIDTH - LEFT - RIGHT);
     to.push_str("<g class=\"ticks\">");
     for (value, label) in Scale::linear(duration_us).ticks() {
@@ -264,7 +282,7 @@ fn axis(to: &mut String, duration_us: f64, height: i32) {
     }
     let _ = write!(
         to,
-        "</g><text x=\"{}\" y=\"{}\" font-size=\"12\" text-anchor=\"middle\" fill=\"var(--text)\">microseconds since the operation began</text>",
+        "</g><text x=\"{}\" y=\"{}\" font-size=\"12\" text-anchor=\"middle\" fill=\"var(--text)\">microseconds since {zero} began</text>",
         LEFT + (WIDTH - LEFT - RIGHT) / 2,
         height - 6
     );
@@ -279,7 +297,7 @@ mod tests {
     }
 
     fn drawn(duration_us: f64, pieces: Vec<Piece>) -> Figure {
-        TimelineFigure { title: "t".into(), description: "d".into(), duration_us, pieces }.draw(0)
+        TimelineFigure { title: "t".into(), description: "d".into(), zero: "it", duration_us, pieces }.draw(0)
     }
 
     fn marks(figure: &Figure) -> usize {
@@ -292,7 +310,7 @@ mod tests {
         let figure =
             drawn(100.0, (0..1_000).map(|n| piece(Layer::Driver, "write", f64::from(n) / 10.0, 0.01)).collect());
         assert_eq!(marks(&figure), 1_000);
-        assert!(!figure.caption.contains("one mark"), "{}", figure.caption);
+        assert!(!figure.caption.contains("pixel"), "{}", figure.caption);
     }
 
     #[test]
@@ -302,8 +320,28 @@ mod tests {
         let pieces = (0..10_000).map(|n| piece(layer(n), &rows[n % 60], n as f64, 0.5)).collect();
         let figure = drawn(10_000.0, pieces);
         assert!((100..=MARKS_MAX).contains(&marks(&figure)), "{}", marks(&figure));
-        assert!(figure.caption.contains("10,000 spans") && figure.caption.contains("one mark"), "{}", figure.caption);
+        assert!(
+            figure.caption.contains("10,000 spans") && figure.caption.contains("half a pixel"),
+            "{}",
+            figure.caption
+        );
         assert!(figure.svg.len() < 800_000, "{}", figure.svg.len());
+    }
+
+    #[test]
+    fn spans_that_share_a_mark_stay_apart_and_causes_do_not_mix() {
+        let mut pieces: Vec<Piece> =
+            (0..2_500).map(|n| piece(Layer::Driver, "write", f64::from(n) * 4.0, 0.5)).collect();
+        pieces.iter_mut().step_by(5).for_each(|piece| piece.cause = Cause::Waited);
+        let pieces: Vec<&Piece> = pieces.iter().collect();
+        let marks = together(&pieces, Some(100.0), 1.0, 10_000.0);
+        assert_eq!(marks.len(), 2 * 100, "one for each cause in each cell");
+        assert!(marks.iter().all(|mark| mark.parts.len() == mark.many && [5, 20].contains(&mark.many)));
+        // Closer than the gap: one part.
+        let closed = together(&pieces, Some(100.0), 20.0, 10_000.0);
+        assert!(closed.iter().all(|mark| mark.parts.len() == 1 || mark.first.cause == Cause::Waited));
+        // Without cells each is a mark.
+        assert_eq!(together(&pieces, None, 20.0, 10_000.0).len(), 2_500);
     }
 
     #[test]

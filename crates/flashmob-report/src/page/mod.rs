@@ -24,6 +24,8 @@ use crate::comparison;
 use crate::entry::Entry;
 use crate::{figure, plots, words};
 
+pub(crate) use clusters::setting as cluster_setting;
+pub(crate) use networks::setting as net_setting;
 pub(crate) use traces::{WIDE_NS, WINDOW_NS, timeline, window};
 
 const STYLE: &str = include_str!("style.css");

@@ -50,7 +50,7 @@ fn numbers(values: impl Iterator<Item = Option<f64>>, unit: &str) -> Option<Stri
 }
 
 /// The real parts of the setting in words.
-fn setting(setting: Setting) -> &'static str {
+pub fn setting(setting: Setting) -> &'static str {
     match setting {
         Setting::Network => "everything: two devices and the network between them",
         Setting::Lab => "programs and TCP of both ends; the path was modelled",

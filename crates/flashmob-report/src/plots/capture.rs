@@ -3,7 +3,7 @@
 
 use flashmob_results::capture::Series;
 
-use super::{Section, comparable};
+use super::{Place, Section, comparable};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::traces::{Kind, Trace, Traces};
@@ -44,7 +44,7 @@ pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
     };
     let round_trips = View {
         y_title: "ms to the acknowledgement",
-        x_title: "bytes since the begin",
+        x_title: "bytes since the beginning",
         what: "acknowledgements' round trips",
         caption: |m| {
             let quantiles = m.way.rtt_ms.map_or(String::new(), |q| {
@@ -72,19 +72,22 @@ pub(super) fn sections(entries: &[Entry]) -> Vec<Section> {
             ]
         },
     };
-    let section = |heading, words, figures| Section { heading, words, figures, command: "" };
+    let section = |place, heading, words, figures| Section { place, heading, words, figures, command: "" };
     vec![
         section(
+            Place::paper(4, 11),
             "Packets over time",
             "P4, figures 11 and 12: the steeper, the more packets arrive; steps are pauses.",
             drawn(&shown, &packets),
         ),
         section(
+            Place::paper(4, 13),
             "Round trips of acknowledgements",
             "P4, figures 13 and 14: from data to its acknowledgement, over the sequence of bytes.",
             drawn(&shown, &round_trips),
         ),
         section(
+            Place::BEYOND,
             "Under way against the window",
             "Where what is under way touches the window, the receiver holds the sender back.",
             drawn(&shown, &flight),

@@ -2,7 +2,7 @@
 
 use flashmob_results::trace::Run;
 
-use super::{Section, linear_scales};
+use super::{Place, Section, linear_scales};
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
 use crate::inserts::{self, LEVEL, MODE};
@@ -51,6 +51,7 @@ pub(super) fn rates(entries: &[Entry]) -> Section {
         }
     }
     Section {
+        place: Place::paper(5, 1),
         heading: "INSERTs each second",
         words: "P5, figure 1: INSERTs, each a transaction of its own, over systems and settings.",
         figures: drawn(&sets),

@@ -3,7 +3,7 @@
 use flashmob_results::disk::{Pattern, Point};
 
 use super::threads::spread_evenly;
-use super::{Figures, Section};
+use super::{Figures, Place, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::lines::{Lines, Mark, Series};
@@ -51,6 +51,7 @@ pub(super) fn percentiles(entries: &[Entry]) -> Section {
         figures.push((entry.name.clone(), Box::new(move |nth| lines.draw(nth))));
     }
     Section {
+        place: Place::BEYOND,
         heading: "Latency percentiles",
         words: "How long requests took: half of them at most p50, all but one in a thousand at most p99.9.",
         figures,

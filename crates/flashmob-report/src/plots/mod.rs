@@ -21,8 +21,37 @@ use crate::figure::axes::Scale;
 /// Names of results, each with a function that draws a figure; its argument must be unique on the page.
 pub(crate) type Figures = Vec<(String, Box<dyn Fn(usize) -> Result<Figure, Error>>)>;
 
+/// Where a section stands: figures of the papers in their order, then what is beyond them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    paper: u8,
+    figure: u8,
+}
+
+impl Place {
+    /// No paper has such a figure.
+    pub const BEYOND: Place = Place { paper: u8::MAX, figure: 0 };
+
+    /// Its first figure in the paper of this number.
+    pub const fn paper(paper: u8, figure: u8) -> Place {
+        Place { paper, figure }
+    }
+
+    /// The paper in words.
+    pub fn title(self) -> &'static str {
+        match self.paper {
+            1 => "P1: parallel I/O on several tablets",
+            3 => "P3: flash and I/O schedulers",
+            4 => "P4: TCP and UDP",
+            5 => "P5: what the system does during database I/O",
+            _ => "Beyond the papers",
+        }
+    }
+}
+
 /// Related figures.
 pub(crate) struct Section {
+    pub place: Place,
     pub heading: &'static str,
     /// The text above the figures.
     pub words: &'static str,
@@ -31,7 +60,7 @@ pub(crate) struct Section {
     pub command: &'static str,
 }
 
-/// All sections about the kinds of results that there are, those without figures included.
+/// All sections about the kinds of results that there are, in the order of the papers, those without figures included.
 pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
     let clusters = entries.iter().any(|entry| entry.cluster().is_some());
     let mut sections = Vec::new();
@@ -66,11 +95,11 @@ pub(crate) fn sections(entries: &[Entry]) -> Vec<Section> {
             sets::schedulers(entries),
         ]);
     }
-    // After P3's other figures.
     sections.extend(trace::driver(entries));
     if devices {
         sections.extend([others::others(entries), latency::percentiles(entries)]);
     }
+    sections.sort_by_key(|section| section.place);
     sections
 }
 

@@ -2,7 +2,7 @@
 
 use flashmob_results::disk::{Cache, Engine, Operation, Parameters, Point, Spread};
 
-use super::{Section, hollow, linear_scales, repetitions};
+use super::{Place, Section, hollow, linear_scales, repetitions};
 use crate::entry::{Entry, has_rate, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
 use crate::groups::grouped;
@@ -54,6 +54,7 @@ pub(super) fn others(entries: &[Entry]) -> Section {
             .push((format!("{} · {} {}", entry.name, p.operation, p.pattern), Box::new(move |nth| figure.draw(nth))));
     }
     Section {
+        place: Place::BEYOND,
         heading: "Writes, deeper queues, reads from memory",
         words: "What the papers left out. No claim rests on these.",
         figures,

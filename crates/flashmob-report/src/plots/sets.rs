@@ -2,7 +2,7 @@
 
 use flashmob_results::disk::{Point, Spread};
 
-use super::{Section, hollow, linear_scales, repetitions};
+use super::{Place, Section, hollow, linear_scales, repetitions};
 use crate::claims::sets as measured;
 use crate::entry::{Entry, Setting, is_doubtful};
 use crate::figure::bars::{Bar, Bars, DOTS_MAX};
@@ -23,6 +23,7 @@ pub(super) fn sequential_and_random(entries: &[Entry]) -> Section {
         pairs.map(|(s, r)| vec![("sequential".to_string(), s), ("random".to_string(), r)]).collect()
     });
     Section {
+        place: Place::paper(3, 1),
         heading: "Sequential against random",
         words: "P3, figure 1: reads of 4 KiB by one thread.",
         figures: drawn(&sets, Measure::MegabytesPerSecond),
@@ -40,6 +41,7 @@ pub(super) fn orders(entries: &[Entry]) -> Section {
         Measure::TimePerRead { per_second: 1e6, unit: "us per read" }
     };
     Section {
+        place: Place::paper(3, 2),
         heading: "The order of addresses",
         words: "P3, figure 2: the heads of 1 MiB blocks in ascending order (sort), the same in random order (shuffle), and any byte (rand). Lower is faster.",
         figures: drawn(&sets, measure),
@@ -60,6 +62,7 @@ pub(super) fn schedulers(entries: &[Entry]) -> Section {
         groups.map(|group| group.into_iter().map(|p| (name(p), p)).collect()).collect()
     });
     Section {
+        place: Place::paper(3, 3),
         heading: "I/O schedulers",
         words: "P3, figure 3: the same random reads under each scheduler. NOOP is now none, DEADLINE mq-deadline, CFQ's successor bfq.",
         figures: drawn(&sets, Measure::ReadsPerSecond),

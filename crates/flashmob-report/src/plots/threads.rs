@@ -2,7 +2,7 @@
 
 use flashmob_results::disk::{Point, Spread};
 
-use super::{Section, has_bytes, hollow, linear_scales, repetitions};
+use super::{Place, Section, has_bytes, hollow, linear_scales, repetitions};
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::axes::Scale;
 use crate::figure::lines::{Lines, Mark, Series};
@@ -35,6 +35,7 @@ pub(super) fn reads(entries: &[Entry]) -> Section {
     let of = |p: &Point| p.summary.requests_per_second;
     let measure = Measure { y_title: "reads/s", of, unit: 1.0, may_be_logarithmic: false };
     Section {
+        place: Place::paper(1, 1),
         heading: "Random reads per second over threads",
         words: "P1, figures 1 to 4: does the rate grow with threads, and does a smaller read give more of them?",
         figures: drawn(&grids(entries, |_| true), &measure),
@@ -46,6 +47,7 @@ pub(super) fn bytes(entries: &[Entry]) -> Section {
     let of = |p: &Point| p.summary.bytes_per_second;
     let measure = Measure { y_title: "KB/s (1,000 bytes)", of, unit: 1e-3, may_be_logarithmic: true };
     Section {
+        place: Place::paper(1, 1),
         heading: "Bytes per second over threads",
         words: "The same reads by the bytes that they carried.",
         figures: drawn(&grids(entries, has_bytes), &measure),

@@ -125,5 +125,5 @@ fn ten_thousand_spans_in_one_operation_stay_usable() {
     });
     let html = page(vec![busy]);
     assert!(html.len() < 1_500_000 && html.contains("10,000 spans in all."), "{} bytes", html.len());
-    assert!(html.contains("Grey: of an unknown operation.") && html.contains("one mark here"));
+    assert!(html.contains("Grey: of an unknown operation.") && html.contains("half a pixel"));
 }

@@ -71,11 +71,10 @@ pub struct ReportArgs {
 /// Writes the page, and the tables and the figures if requested.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let inputs = inputs(&args.results)?;
-    let names: Vec<String> = inputs.iter().map(|input| input.document.name()).collect();
     let report = Report::new(inputs);
     // All texts are made before any file is written: a failure replaces nothing.
     let tables = args.csv.as_ref().map_or(Ok(Vec::new()), |path| tables(path, &report))?;
-    let figures = args.figures.as_ref().map(|path| Figures::new(path, &report, &names)).transpose()?;
+    let figures = args.figures.as_ref().map(|path| Figures::new(path, &report)).transpose()?;
     let mut outputs = vec![args.output.as_path()];
     outputs.extend(tables.iter().map(|(path, _)| path.as_path()));
     outputs.extend(figures.iter().flat_map(Figures::outputs));
@@ -100,8 +99,8 @@ struct Figures {
 }
 
 impl Figures {
-    /// Makes their texts, with the names of the results; writes nothing.
-    fn new(path: &Path, report: &Report, names: &[String]) -> anyhow::Result<Figures> {
+    /// Makes their texts, with what the results are; writes nothing.
+    fn new(path: &Path, report: &Report) -> anyhow::Result<Figures> {
         let Some(stem) = path.file_stem().filter(|_| path.extension().is_some()).and_then(OsStr::to_str) else {
             bail_value!("give a file for --figures, such as figures.md, instead of {}", path.display());
         };
@@ -111,17 +110,24 @@ impl Figures {
             "the figures need the directory {}, and something else has that name; give another file for --figures",
             folder.display()
         );
-        let mut text = format!("# Figures\n\nMade by `flashmob report --figures` from {}.\n", names.join("; "));
+        let mut text = String::from("# Figures\n\nMade by `flashmob report --figures` from these results:\n\n");
+        for (name, source) in report.sources() {
+            text.push_str(&format!("- **{}**: {source}\n", name.replace('*', "")));
+        }
         let mut files = Vec::new();
-        let mut section = "";
+        let (mut paper, mut section) = ("", "");
         for (nth, picture) in report.pictures()?.into_iter().enumerate() {
+            if picture.paper != paper {
+                paper = picture.paper;
+                text.push_str(&format!("\n## {paper}\n"));
+            }
             if picture.section != section {
                 section = picture.section;
-                text.push_str(&format!("\n## {section}\n\n{}\n", picture.words));
+                text.push_str(&format!("\n### {section}\n\n{}\n", picture.words));
             }
             let file = format!("{:02}-{}.svg", nth + 1, slug(section));
             let (name, link) = (picture.name.replace(['[', ']'], ""), link(stem, &file));
-            text.push_str(&format!("\n![{name}]({link})\n\n{name}. {}\n", picture.caption));
+            text.push_str(&format!("\n![{name}]({link})\n\n{name}. {}\n", picture.caption.trim_end()));
             files.push((folder.join(file), picture.svg));
         }
         let mut old = old_figures(&folder)?;

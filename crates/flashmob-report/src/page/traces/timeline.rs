@@ -51,6 +51,7 @@ pub fn timeline(run: &Run, operation: &Operation, number: usize) -> Figure {
     let figure = TimelineFigure {
         title: format!("{}: {}", words::plain(&run.name, 60), heading(run, operation)),
         description: format!("Time across, layers down. Time by layers: {}.", parts.join(", ")),
+        zero: "the operation",
         duration_us,
         pieces,
     };
@@ -95,6 +96,7 @@ pub fn window(run: &Run, time_ns: u64, number: usize) -> Option<Figure> {
     let figure = TimelineFigure {
         title: format!("{}: {what}", words::plain(&run.name, 60)),
         description: format!("Time across, layers down: {what}."),
+        zero: "the first of them",
         duration_us,
         pieces,
     };

@@ -6,8 +6,8 @@ use flashmob_results::disk::Spread;
 
 use super::super::threads::spread_evenly;
 use super::{
-    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, line, named, of_each_batch,
-    of_fixed,
+    Axis, COMMAND, Drawing, Line, NodeAxis, Place, Section, across_links, batch_line, drawn, line, named,
+    of_each_batch, of_fixed,
 };
 use crate::entry::Entry;
 use crate::figure::lines::Limit;
@@ -24,6 +24,7 @@ pub(super) fn over_links(entries: &[Entry]) -> Section {
     let axis =
         Axis { y_title: "requests/s", x_title: "links to each node", legend: "nodes", may_be_logarithmic: false };
     Section {
+        place: Place::BEYOND,
         heading: "Requests per second over links",
         words: "The same points over the links to each node: where more of them stop to help.",
         figures: drawn(of_each_batch(entries, of_batch), &axis),
@@ -67,6 +68,7 @@ pub(super) fn over_nodes(entries: &[Entry]) -> Section {
     }
     let axis = Axis { y_title: "requests/s", x_title: "nodes", legend: "k", may_be_logarithmic: false };
     Section {
+        place: Place::BEYOND,
         heading: "P1's way and flashmob's side by side",
         words: "Fixed batches, which nodes of P1 read in order of arrival, beside self-clocked batches (auto: each has what gathered while earlier ones were out), which flashmob's nodes sort.",
         figures: drawn(drawings, &axis),
@@ -85,6 +87,7 @@ pub(super) fn frames(entries: &[Entry]) -> Section {
     let drawings = beside(entries).iter().map(|(name, sweeps)| side_by_side(name, sweeps, what, of)).collect();
     let axis = Axis { y_title: "frames/request", x_title: "nodes", legend: "k", may_be_logarithmic: true };
     Section {
+        place: Place::BEYOND,
         heading: "Frames for each request",
         words: "What a request costs the air. Where the air is real, TCP packets stand in for frames.",
         figures: drawn(drawings, &axis),

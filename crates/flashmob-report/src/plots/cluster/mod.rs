@@ -9,9 +9,9 @@ mod paper;
 use flashmob_results::cluster::{Batch, Parameters, Point};
 use flashmob_results::disk::Spread;
 
-use super::Section;
 use super::drawing::{Axis, Drawing, Line, drawn};
 use super::threads::{Across, spread_evenly};
+use super::{Place, Section};
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::lines::{Limit, Mark};
 use crate::stats::usable;
@@ -49,6 +49,12 @@ fn named(entries: &[Entry], no_io: bool) -> Vec<(String, Sweep<'_>)> {
     all
 }
 
+/// The sweep in words as the begin of a caption, unless the name has them.
+fn beside(name: &str, sweep: &Sweep) -> String {
+    let words = sweep.words();
+    if name.ends_with(&words) { String::new() } else { format!("{}. ", words::capital(&words)) }
+}
+
 /// P1's batches: those of a fixed size.
 fn fixed(sweep: &Sweep) -> Vec<Batch> {
     sweep.batches().into_iter().filter(|batch| *batch != Batch::Auto).collect()
@@ -72,7 +78,7 @@ fn of_fixed(name: &str, sweep: &Sweep, batch: Batch, over: &str) -> Drawing {
     Drawing {
         name: format!("{name} · {}", words::batch(batch)),
         title: format!("{name}: requests/s over {over}, {}", words::batch(batch)),
-        caption: format!("{}. {dashed}", words::capital(&sweep.words())),
+        caption: format!("{}{dashed}", beside(name, sweep)),
         lines: Vec::new(),
         limits: Vec::new(),
         x_ticks: Vec::new(),

@@ -7,8 +7,8 @@ use flashmob_results::disk::Spread;
 use super::super::Figures;
 use super::super::threads::spread_evenly;
 use super::{
-    Axis, COMMAND, Drawing, Line, NodeAxis, Section, across_links, batch_line, drawn, fixed, line, named,
-    of_each_batch, of_fixed,
+    Axis, COMMAND, Drawing, Line, NodeAxis, Place, Section, across_links, batch_line, beside, drawn, fixed, line,
+    named, of_each_batch, of_fixed,
 };
 use crate::entry::Entry;
 use crate::sweep::Sweep;
@@ -21,6 +21,7 @@ const LINES_MAX: usize = 8;
 pub(super) fn rates(entries: &[Entry]) -> Section {
     let axis = Axis { y_title: "requests/s", x_title: "nodes", legend: "links", may_be_logarithmic: false };
     Section {
+        place: Place::paper(1, 7),
         heading: "Requests per second over nodes",
         words: "P1, figures 7 to 9: with one request in each packet several nodes stay below what their flash does; with ten or a hundred they reach it.",
         figures: drawn(of_each_batch(entries, of_batch), &axis),
@@ -50,6 +51,7 @@ fn of_batch(name: &str, sweep: &Sweep, batch: Batch) -> Drawing {
 pub(super) fn without_io(entries: &[Entry]) -> Section {
     let drawings = named(entries, true).iter().filter_map(|(name, sweep)| at_most_links(name, sweep)).collect();
     Section {
+        place: Place::paper(1, 10),
         heading: "Without I/O: the network alone",
         words: "P1, figure 10: nodes answer without reading; the most links to each (P1: 32).",
         figures: drawn(
@@ -83,6 +85,7 @@ fn at_most_links(name: &str, sweep: &Sweep) -> Option<Drawing> {
 /// Figure 11.
 pub(super) fn packet_bytes(entries: &[Entry]) -> Section {
     Section {
+        place: Place::paper(1, 11),
         heading: "Mean size of a packet",
         words: "P1, figure 11: bytes of data in a TCP packet that has some, both directions together; with I/O and without.",
         figures: packets_over_links(entries, "bytes", true, |p| p.summary.packet_bytes),
@@ -93,6 +96,7 @@ pub(super) fn packet_bytes(entries: &[Entry]) -> Section {
 /// Figure 12.
 pub(super) fn packets(entries: &[Entry]) -> Section {
     Section {
+        place: Place::paper(1, 12),
         heading: "Packets per second",
         words: "P1, figure 12: TCP packets between gateway and nodes, both directions together, acknowledgements included; with I/O and without.",
         figures: packets_over_links(entries, "packets/s", false, |p| p.summary.packets_per_second),
@@ -145,7 +149,7 @@ fn over_links(name: &str, sweeps: &[&Sweep], what: &str, of: fn(&Point) -> Optio
     Some(Drawing {
         name: name.to_string(),
         title: format!("{name}: {what} over links with {}", words::plural(u64::from(nodes), "node")),
-        caption: format!("{}, {}. ", words::capital(&first.words()), words::plural(u64::from(nodes), "node")),
+        caption: format!("{}{}. ", beside(name, first), words::plural(u64::from(nodes), "node")),
         lines,
         limits: Vec::new(),
         x_ticks: across.ticks(),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use flashmob_results::net::{Direction, Net, Parameters, Point, Protocol};
 
-use super::{COMMAND, MEGABIT, Section};
+use super::{COMMAND, MEGABIT, Place, Section};
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::bars::{Bar, Bars};
 use crate::plots::Figures;
@@ -43,6 +43,7 @@ pub(super) fn section(entries: &[Entry]) -> Section {
         figures.push((drawing.name.clone(), Box::new(move |nth| bars.draw(nth))));
     }
     Section {
+        place: Place::paper(4, 6),
         heading: "TCP and UDP",
         words: "P4, figure 6: what arrives where nothing is added to the path, between two hosts with equal receive maxima and between a mixed pair. Up: the client sends.",
         figures,

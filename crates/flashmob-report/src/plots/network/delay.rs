@@ -7,7 +7,7 @@ use flashmob_results::disk::Spread;
 use flashmob_results::net::{Direction, Protocol};
 
 use super::axis::RttAxis;
-use super::{COMMAND, MEGABIT, Section};
+use super::{COMMAND, MEGABIT, Place, Section};
 use crate::entry::{Entry, is_doubtful};
 use crate::figure::HUES;
 use crate::figure::lines::{Limit, Mark};
@@ -27,6 +27,7 @@ const LINES_MAX: usize = 8;
 
 pub(super) fn tcp(entries: &[Entry]) -> Section {
     Section {
+        place: Place::paper(4, 7),
         heading: "TCP over the round-trip time",
         words: "P4, figure 7: a host with a small receive maximum sends as before where the round trip is long, and hardly receives. Up: the client sends.",
         figures: drawn(both_ways(entries, Protocol::Tcp, 7), &AXIS),
@@ -36,6 +37,7 @@ pub(super) fn tcp(entries: &[Entry]) -> Section {
 
 pub(super) fn udp(entries: &[Entry]) -> Section {
     Section {
+        place: Place::paper(4, 8),
         heading: "UDP over the round-trip time",
         words: "P4, figure 8: datagrams do not wait for acknowledgements.",
         figures: drawn(both_ways(entries, Protocol::Udp, 8), &AXIS),
@@ -70,6 +72,7 @@ pub(super) fn congestion(entries: &[Entry]) -> Section {
     }
     drawings.truncate(FIGURES_MAX);
     Section {
+        place: Place::paper(4, 9),
         heading: "Congestion controls over the round-trip time",
         words: "P4, figures 9 and 10: reno and cubic without loss and with it, sent by the host with the small receive maximum (9) and by the one with the large (10).",
         figures: drawn(drawings, &AXIS),
@@ -127,6 +130,7 @@ pub(super) fn other_congestion(entries: &[Entry]) -> Section {
     }
     drawings.truncate(FIGURES_MAX);
     Section {
+        place: Place::BEYOND,
         heading: "Other congestion controls",
         words: "Beside those of P4 the ones that it did not have, such as bbr.",
         figures: drawn(drawings, &AXIS),
@@ -163,6 +167,7 @@ pub(super) fn receiving(entries: &[Entry]) -> Section {
     drawings.truncate(FIGURES_MAX);
     let axis = Axis { legend: "receive maximum", ..AXIS };
     Section {
+        place: Place::paper(4, 15),
         heading: "Receiving with different receive maxima",
         words: "P4, figure 15: with a larger maximum throughput no longer falls with the round trip.",
         figures: drawn(drawings, &axis),

@@ -10,7 +10,7 @@ mod basic;
 mod delay;
 mod moments;
 
-use super::Section;
+use super::{Place, Section};
 use crate::entry::Entry;
 
 const COMMAND: &str = "flashmob reproduce p4";

@@ -2,7 +2,7 @@
 
 use flashmob_results::net::{Direction, Point, Repetition};
 
-use super::{MEGABIT, Section};
+use super::{MEGABIT, Place, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::traces::{Kind, Trace, Traces};
@@ -42,6 +42,7 @@ pub(super) fn section(entries: &[Entry]) -> Section {
         }
     }
     Section {
+        place: Place::BEYOND,
         heading: "Throughput over time",
         words: "From second to second, a line for each repetition.",
         figures,

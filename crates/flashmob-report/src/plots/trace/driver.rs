@@ -3,7 +3,7 @@
 use flashmob_results::trace::{Command, Commands, Steps};
 use flashmob_text::MIB;
 
-use super::super::{Figures, Section};
+use super::super::{Figures, Place, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::traces::{Kind, Trace, Traces};
@@ -20,6 +20,7 @@ pub fn section(entries: &[Entry]) -> Option<Section> {
         }
     }
     (!figures.is_empty()).then_some(Section {
+        place: Place::paper(3, 4),
         heading: "Steps of the driver's commands",
         words: "P3, figure 4: each dot a command; across, how far it begins from the end of the one before, backward to the left and forward to the right. Where the order matters, the left half stands higher.",
         figures,

@@ -7,7 +7,7 @@ mod driver;
 
 use flashmob_results::trace::{Layer, Run};
 
-use super::{Figures, Section};
+use super::{Figures, Place, Section};
 use crate::entry::Entry;
 use crate::figure::axes::Scale;
 use crate::figure::stacks::{Stack, Stacks};
@@ -59,6 +59,7 @@ fn stacks(entries: &[Entry]) -> Section {
         figures.push((entry.name.clone(), Box::new(move |nth| figure.draw(nth))));
     }
     Section {
+        place: Place::BEYOND,
         heading: "Where the time goes",
         words: "What a setting saves is missing from its bar.",
         figures,
@@ -95,6 +96,7 @@ fn durations(entries: &[Entry]) -> Section {
         figures.push((name, Box::new(move |nth| figure.draw(nth))));
     }
     Section {
+        place: Place::BEYOND,
         heading: "Operations over time",
         words: "P5: dense and sparse phases show as bands and steps.",
         figures,
