@@ -64,14 +64,29 @@ refused 'a node that cannot start' 'extent.* size|--size' "$DIR/push" node --siz
 check 'a benchmark' push bench disk --block-size 4k --size 1MiB --requests 200 --repeat 1 --save "$DIR/tablet.json"
 check 'its results are here' jq -e '.format == "flashmob-results" or (.measurements | length) > 0 or .device' "$DIR/tablet.json"
 check 'a report of them' "$FLASHMOB" report "$DIR/tablet.json" -o "$DIR/report.html"
-start bench "$FLASHMOB" push --binary "$BINARY" bench disk --block-size 4k --size 1MiB --time 60 --output ndjson --save "$DIR/cut.json"
-# Told to begin, it has a file and handles signals.
+LONG=("$FLASHMOB" push --binary "$BINARY" bench disk --block-size 4k --size 1MiB --time 60 --output ndjson --save "$DIR/cut.json")
+# A terminal that is closed sends SIGHUP.
+for signal in INT HUP; do
+    rm -f "$DIR/bench.out"
+    start bench env --default-signal=HUP "${LONG[@]}"
+    # Told to begin, it has a file and handles signals.
+    wait_for 60 'the benchmark there' test -s "$DIR/bench.out"
+    stop bench $signal
+    [ "$STATUS" -eq 130 ] || fail "a benchmark that was stopped by SIG$signal ended with $STATUS"
+    pass "SIG$signal ends a benchmark there"
+    check 'and the result so far is here' jq -e .interrupted "$DIR/cut.json"
+    runs_there "$(cat "$(there tablet)/flashmob.d/run.pid" 2>/dev/null || echo none)" && fail 'it runs still'
+    rm "$DIR/cut.json"
+done
+rm "$DIR/bench.out"
+start bench env --ignore-signal=HUP "${LONG[@]}"
 wait_for 60 'the benchmark there' test -s "$DIR/bench.out"
+kill -HUP "${PID[bench]}"
+sleep 1
+kill -0 "${PID[bench]}" || fail 'SIGHUP ended it under nohup'
+pass 'under nohup it goes on'
 stop bench INT
-[ "$STATUS" -eq 130 ] || fail "a benchmark that was stopped ended with $STATUS"
-pass 'Ctrl-C ends a benchmark there'
-check 'and the result so far is here' jq -e .interrupted "$DIR/cut.json"
-runs_there "$(cat "$(there tablet)/flashmob.d/run.pid" 2>/dev/null || echo none)" && fail 'it runs still'
+[ "$STATUS" -eq 130 ] || fail "SIGINT ended it with $STATUS"
 
 # Several devices; one of them old.
 about phone model '"Phone 5"' old true android '"5.1.1"'

@@ -15,15 +15,13 @@ mod trouble;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use adb::Adb;
 use session::{Session, Stopped};
 
-use super::tell::STATUS_INTERRUPTED;
+use super::tell::{self, STATUS_INTERRUPTED};
 
 /// Run a node or a benchmark on Android devices over adb: copies the right binary, runs it, and fetches the results.
 ///
@@ -137,11 +135,8 @@ pub fn run(args: &PushArgs) -> anyhow::Result<ExitCode> {
         list::run(&adb, &args.folder, *output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    super::on_signal({
-        let stop = Arc::clone(&stop);
-        move || stop.store(true, Ordering::Relaxed)
-    })?;
+    // Also when the terminal is closed: what runs on the device would go on, and its files stay.
+    let stop = tell::on_signal()?;
     let chosen = devices::choose(devices::attached(&adb)?, args.serial.as_deref(), args.all)?;
     if let PushCommand::Reproduce(reproduce) = &args.command {
         reproduce.check(&chosen)?;
