@@ -266,6 +266,19 @@ fn a_claim_says_how_a_phone_measures_it_until_one_has() {
 }
 
 #[test]
+fn a_phones_page_names_no_command_of_the_computer_for_what_is_missing() {
+    let of = |document: Document| {
+        let page = crate::tests::builder::report(vec![document]).html().unwrap();
+        let claim = page.split("<div class=\"claim\" id=\"C18\"").nth(1).unwrap();
+        claim.split("<div class=\"claim\"").next().unwrap().to_string()
+    };
+    let (phone, pc) = (of(on_phone(run("ext4"))), of(traced("pc", vec![run("ext4")])));
+    assert!(phone.contains("Measured as said above") && !phone.contains("<code>flashmob reproduce"), "{phone}");
+    assert!(phone.contains("flashmob push reproduce --papers p5 --save DIR"), "{phone}");
+    assert!(pc.contains("Measured by <code>flashmob reproduce p5</code>"), "{pc}");
+}
+
+#[test]
 fn rounds_of_a_system_become_one_result() {
     let round = |rate: f64| traced("pc", vec![paired(run("ext4"), &[rate])]);
     let whole = flashmob_results::merge::traces(vec![round(100.0), round(90.0), round(80.0)]).unwrap();

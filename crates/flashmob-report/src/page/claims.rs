@@ -62,7 +62,7 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
                         @for (at, missing) in &claim.lacking {
                             li {
                                 (verdict("open", "– not measured"))
-                                span { @if let Some(entry) = entries.get(*at) { strong { (entry.name) } ": " } (missing.what) ". Measured by " (measurement(claim, missing)) "." }
+                                span { @if let Some(entry) = entries.get(*at) { strong { (entry.name) } ": " } (missing.what) ". Measured " (measurement(entries.get(*at), claim, missing)) "." }
                             }
                         }
                         @if claim.findings.is_empty() && claim.lacking.is_empty() {
@@ -77,9 +77,13 @@ pub fn section(entries: &[Entry], claims: &[Claim]) -> Markup {
     }
 }
 
-/// The command that measures what is missing, and its conditions.
-fn measurement(claim: &Claim, missing: &Missing) -> Markup {
+/// The command that measures what is missing, and its conditions. A phone's is named above: the others run on the computer.
+fn measurement(entry: Option<&Entry>, claim: &Claim, missing: &Missing) -> Markup {
+    if entry.is_some_and(Entry::is_android) && !claim.on_phone.is_empty() {
+        return html! { "as said above of a phone or tablet" };
+    }
     html! {
+        "by "
         @match &missing.command {
             Some(command) => { code { (command) } (missing.measured_on) }
             None => { code { (claim.command) } (claim.measured_on) }
