@@ -7,23 +7,25 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::error::unsupported;
+use super::open::Opened;
 
 /// Magic number of FUSE (statfs(2)).
 const FUSE_SUPER_MAGIC: u32 = 0x6573_5546;
 
-/// Whether the file system of a file may show a hole where bytes wait in the page cache: that of FUSE asks its daemon, which does not have
+/// False if the file system of a file may show a hole where bytes wait in the page cache: that of FUSE asks its daemon, which does not have
 /// them yet.
-fn is_incoherent(file: &File) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u32 == FUSE_SUPER_MAGIC)
+pub(super) fn are_coherent(file: &File) -> bool {
+    !rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u32 == FUSE_SUPER_MAGIC)
 }
 
-/// Maps the holes of a range within a file into `into`. If the file system cannot report holes, all is data. Space that is allocated and was
-/// never written counts as a hole: it reads as zeros.
-pub(super) fn map(file: &File, offset_bytes: u64, len_bytes: u32, into: &mut [u8]) -> Result<(), Errno> {
-    if is_incoherent(file) {
+/// Maps the holes of a range of the extent into `into`. If they cannot be told, all is data. Space that is allocated and was never written
+/// counts as a hole: it reads as zeros.
+pub(super) fn map(opened: &Opened, offset_bytes: u64, len_bytes: u32, into: &mut [u8]) -> Result<(), Errno> {
+    if !opened.tells_holes {
         put_all_data(into, len_bytes);
         return Ok(());
     }
+    let file = &opened.file;
     let end = offset_bytes + u64::from(len_bytes);
     let mut map = MapWriter::new(into);
     let mut at = offset_bytes;

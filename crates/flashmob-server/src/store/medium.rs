@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::digest::{self, DIGEST_BLOCK_BYTES, DIGEST_BYTES, put_digest};
-use flashmob_core::wire::map::{MAP_BYTES, put_all_data};
+use flashmob_core::wire::map::MAP_BYTES;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
@@ -238,12 +238,8 @@ impl Medium {
             Op::Read => self.read(offset, &mut op.data, bounce),
             Op::Write => self.write(offset, &op.data, durable, bounce),
             Op::Flush => self.sync(),
-            Op::Map if self.opened.is_device => {
-                put_all_data(&mut op.data, op.len_bytes);
-                Ok(())
-            }
             Op::Map => {
-                let mapped = holes::map(&self.opened.file, offset, op.len_bytes, &mut op.data);
+                let mapped = holes::map(&self.opened, offset, op.len_bytes, &mut op.data);
                 mapped.map_err(|e| self.failed("seek", e))
             }
             Op::Digest => self.digest(offset, op.len_bytes as usize, &mut op.data, bounce),

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::direct::CHUNK_BYTES;
 use super::error::{StoreError, open_error};
+use super::holes;
 use super::identity::sidecar_path;
 
 /// How long to wait for another process's lock. udev locks a device for a moment after each close, and the kernel may keep a
@@ -36,6 +37,8 @@ pub(super) struct Opened {
     pub align_bytes: u64,
     /// Ranges given to `fallocate` start and end at multiples of this many bytes.
     pub hole_align_bytes: u64,
+    /// Whether its holes can be told: not those of block devices, nor of files whose file system does not know all that was written.
+    pub tells_holes: bool,
 }
 
 /// Opens `path` for an extent of `size_bytes` (what it has, if it exists, for `None`), with O_DIRECT if `direct`.
@@ -219,7 +222,8 @@ fn finish(path: &Path, file: File, size_bytes: u64, is_device: bool, direct: boo
         return Err(StoreError::Other { action: "open", path: path.into(), source });
     }
     let page_bytes = rustix::param::page_size() as u64;
-    let mut opened = Opened { file, durable, size_bytes, is_device, align_bytes: 1, hole_align_bytes: 1 };
+    let tells_holes = !is_device && holes::are_coherent(&file);
+    let mut opened = Opened { file, durable, size_bytes, is_device, align_bytes: 1, hole_align_bytes: 1, tells_holes };
     if is_device {
         // The kernel takes whole logical blocks only; whole pages spare it the ends of those.
         opened.hole_align_bytes = page_bytes;

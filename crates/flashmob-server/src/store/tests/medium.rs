@@ -3,6 +3,8 @@
 use super::*;
 use std::fs::OpenOptions;
 
+use flashmob_core::wire::map::put_all_data;
+
 const SIZE_BYTES: u64 = 1 << 20;
 
 fn open(path: &Path) -> File {
@@ -13,7 +15,15 @@ fn open(path: &Path) -> File {
 fn full_medium() -> Medium {
     let path = Path::new("/dev/full");
     let (file, durable) = (open(path), open(path));
-    let opened = Opened { file, durable, size_bytes: SIZE_BYTES, is_device: true, align_bytes: 1, hole_align_bytes: 1 };
+    let opened = Opened {
+        file,
+        durable,
+        size_bytes: SIZE_BYTES,
+        is_device: true,
+        align_bytes: 1,
+        hole_align_bytes: 1,
+        tells_holes: false,
+    };
     Medium::new(path, opened)
 }
 
@@ -106,4 +116,14 @@ fn holes_are_shrunk_to_whole_blocks() {
     ] {
         assert_eq!(medium.hole_within(offset, len), expected, "{offset} {len}");
     }
+}
+
+#[test]
+fn a_medium_that_cannot_tell_its_holes_is_all_data() {
+    let mut all = vec![9; MAP_BYTES];
+    put_all_data(&mut all, 200_000);
+    let data = vec![9; MAP_BYTES];
+    let mut op = StoreOp { id: 0, op: Op::Map, flags: OpFlags::NONE, offset_bytes: 0, len_bytes: 200_000, data };
+    assert_eq!(full_medium().execute(&mut op, &mut Bounce::new(1)), Ok(()));
+    assert_eq!(op.data, all);
 }
