@@ -55,8 +55,9 @@ impl Maps {
         if is_whole {
             return writer.rewrite(number, bytes);
         }
-        // What was decided up to now is at least what the batch has.
-        match gateway.map(volume).filter(|_| writer.needs_rewrite() || writer.wants_compaction()) {
+        // A snapshot has all decisions, so it must not be told to have fewer.
+        let is_latest = |image: &&MapImage| image.version() == number && writer.wants_compaction();
+        match gateway.map(volume).filter(is_latest) {
             Some(image) => writer.rewrite(number, flashmob_core::copies::encode_snapshot(image)),
             None => writer.append(number, bytes),
         }

@@ -221,12 +221,12 @@ layout = "stripped"
 path = "a"
 engine = "uring"
 "#,
-        r#"error: `layout` must be "linear" or "striped", not 'stripped'
+        r#"error: `layout` must be "linear", "striped" or "mapped", not 'stripped'
  --> gateway.toml:3:10
   |
 3 | layout = "stripped"
   |          ^^^^^^^^^^
-  = help: write "linear" or "striped"
+  = help: write "linear", "striped" or "mapped"
 
 error: `engine` must be "threads" or "io_uring", not 'uring'
  --> gateway.toml:6:10

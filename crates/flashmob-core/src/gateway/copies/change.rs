@@ -60,6 +60,7 @@ impl Copies {
         let mut buffer = std::mem::take(&mut request.buffer);
         let parts: Vec<_> = spans.iter().flat_map(|&(offset, len)| self.parts(offset, len.into())).collect();
         let mut at_byte = 0;
+        let mut places = Vec::with_capacity(parts.len());
         for &(chunk, at, len) in &parts {
             let bytes = match op {
                 Op::Write if parts.len() == 1 => std::mem::take(&mut buffer),
@@ -87,11 +88,8 @@ impl Copies {
             self.untold.insert(self.next_serial);
             let own = self.insert_inner(cx, Inner::Change(place), op, flags, bytes);
             self.changes[place].key = own;
+            places.push(place);
         }
-        // Registered first: a part that ends at once must not end the request before its other parts are known.
-        let serials: Vec<u64> = (self.next_serial - parts.len() as u64 + 1..=self.next_serial).collect();
-        let places: Vec<usize> =
-            self.changes.iter().filter(|(_, c)| serials.contains(&c.serial)).map(|(place, _)| place).collect();
         for place in places {
             self.begin_change(cx, place);
         }
@@ -135,10 +133,11 @@ impl Copies {
             if state.is_locked(change.at, change.len) {
                 return;
             }
+            // It also declares copies behind on members that are out.
+            let seq = self.open_chunk(chunk);
             if self.unborn(chunk) != 0 {
                 return;
             }
-            let seq = self.open_chunk(chunk);
             let may_go = self.log.is_durable(seq) || planted::is(Bug::SentBeforeOpen);
             if !may_go && self.log.trouble().is_none() {
                 return self.log.wait(seq, Waiter::Launch(chunk));
@@ -207,6 +206,7 @@ impl Copies {
             }
         }
         self.review_change(cx, place);
+        self.poke_job(cx, chunk);
     }
 
     /// Looks whether a change can be told, and whether it is over.
@@ -236,9 +236,7 @@ impl Copies {
                     self.doubt.insert(chunk);
                 }
                 // Copies that are being made equal may have it.
-                if let Some(state) = self.chunks.get_mut(&chunk) {
-                    (state.voided, state.decided) = (state.voided | state.joined, 0);
-                }
+                self.void_joined(chunk);
                 self.tell_change(cx, place, Some(failure.unwrap_or(Failure::Io)));
             } else {
                 if failed != 0 {

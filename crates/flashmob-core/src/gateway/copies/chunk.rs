@@ -114,6 +114,13 @@ impl Copies {
         }
     }
 
+    /// Copies that are being made equal may differ from their source: the job begins anew.
+    pub(super) fn void_joined(&mut self, chunk: u32) {
+        if let Some(state) = self.chunks.get_mut(&chunk) {
+            (state.voided, state.decided) = (state.voided | state.joined, 0);
+        }
+    }
+
     /// Forgets the state of a chunk that is not in use.
     pub(super) fn forget_if_idle(&mut self, chunk: u32) {
         let is_open = self.image.marks(chunk).is_open;

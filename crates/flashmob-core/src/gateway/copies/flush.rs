@@ -59,6 +59,10 @@ impl Copies {
             }
             self.send_flush(cx, place);
         }
+        // What a doubtful copy has flushed may not be all that was acknowledged: others are asked first.
+        if !self.doubtful.is_empty() {
+            return;
+        }
         let Some(flush) = self.flushes.get(place) else { return };
         let waits_for = |member: u16| matches!(flush.members[usize::from(member)], Part::Sent(_) | Part::Failed);
         let late: Vec<u16> = (0..flush.members.len() as u16).filter(|&m| waits_for(m)).collect();

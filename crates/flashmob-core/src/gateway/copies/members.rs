@@ -49,7 +49,7 @@ impl Copies {
     pub(super) fn unborn(&self, chunk: u32) -> u8 {
         let is_unborn = |copy: &usize| {
             let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
-            member.is_some_and(|member| !member.is_born && member.out_since.is_none())
+            member.is_some_and(|member| !member.is_born)
         };
         each(self.current(chunk)).filter(is_unborn).map(bit).fold(0, |a, b| a | b)
     }
@@ -150,6 +150,7 @@ impl Copies {
         for chunk in self.doubtful.iter().copied().collect::<Vec<_>>() {
             self.judge(cx, chunk);
         }
+        self.review_flushes(cx);
         for chunk in self.waiting_chunks() {
             self.compare_soon(cx, chunk);
             self.release(cx, chunk);

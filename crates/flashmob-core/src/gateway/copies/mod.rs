@@ -126,6 +126,8 @@ pub struct Copies {
     running_since: Time,
     /// When to call it next.
     due: Option<Time>,
+    /// When the map may be written again, after a failure.
+    retry_at: Time,
     /// Where the search for chunks to make equal continues.
     next_search: u32,
     pub counters: status::CopiesCounters,
@@ -252,6 +254,7 @@ impl Copies {
             deposed: None,
             running_since: Time::default(),
             due: Some(Time::default()),
+            retry_at: Time::default(),
             next_search: 0,
             counters: status::CopiesCounters::default(),
             image,
@@ -413,7 +416,8 @@ impl Copies {
         let waiters = match result {
             Ok(()) => self.log.committed(number),
             Err(failure) => {
-                self.look_at(cx.now + Duration::from_secs(1));
+                self.retry_at = cx.now + Duration::from_secs(1);
+                self.look_at(self.retry_at);
                 self.log.failed(failure)
             }
         };

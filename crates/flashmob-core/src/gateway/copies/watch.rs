@@ -32,7 +32,8 @@ impl Copies {
         if self.deposed.is_some() {
             return;
         }
-        if self.log.trouble().is_some() {
+        if self.log.trouble().is_some() && cx.now >= self.retry_at {
+            self.retry_at = cx.now + Duration::from_secs(1);
             self.log.retry();
         }
         self.put_out_silent(cx);
@@ -91,6 +92,12 @@ impl Copies {
         for (place, chunk, is_sent) in late.map(|(place, c)| (place, c.chunk, c.is_sent)).collect::<Vec<_>>() {
             if is_sent && self.current(chunk).count_ones() > 1 {
                 self.doubt.insert(chunk);
+            }
+            if is_sent {
+                self.void_joined(chunk);
+            }
+            for read in self.changes.get(place).map(|change| change.held.clone()).unwrap_or_default() {
+                self.read_again(cx, read);
             }
             self.end_change(cx, place);
             if is_sent {
