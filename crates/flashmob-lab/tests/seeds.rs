@@ -2,16 +2,22 @@
 
 use flashmob_lab::faults::{FAULT_KINDS, Fault, Scenario, Totals, run};
 
-#[test]
-fn no_seed_fails_and_every_kind_of_fault_happens() {
+/// What the first seeds did, none of which may fail.
+fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
     let mut totals = Totals::default();
-    for seed in 0..400 {
-        let outcome = run(Scenario::from_seed(seed), false);
+    for seed in 0..seeds {
+        let outcome = run(scenario(seed), false);
         if let Some(violation) = outcome.violation {
             panic!("seed {seed}: {violation}\n{}", outcome.last_events.join("\n"));
         }
         totals.add(&outcome.totals);
     }
+    totals
+}
+
+#[test]
+fn no_seed_fails_and_every_kind_of_fault_happens() {
+    let totals = totals_of(400, Scenario::from_seed);
     for kind in 0..FAULT_KINDS {
         assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
     }
@@ -24,14 +30,7 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
 
 #[test]
 fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
-    let mut totals = Totals::default();
-    for seed in 0..300 {
-        let outcome = run(Scenario::with_copies_from_seed(seed), false);
-        if let Some(violation) = outcome.violation {
-            panic!("seed {seed}: {violation}\n{}", outcome.last_events.join("\n"));
-        }
-        totals.add(&outcome.totals);
-    }
+    let totals = totals_of(300, Scenario::with_copies_from_seed);
     let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
     assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
     assert!(totals.errors * 50 < totals.answers, "{} of {}", totals.errors, totals.answers);

@@ -152,7 +152,9 @@ impl World {
         for _ in 0..2 {
             let c = self.ctx.rng.random_range(0..self.clients.len());
             let mut spans = Vec::new();
-            for node in (0..self.nodes.len()).filter(|&n| !dead[n]) {
+            // With copies, all of it can be read whichever node is dead.
+            let has_copies = self.scenario.copies.is_some();
+            for node in (0..self.nodes.len()).filter(|&n| !dead[n] || has_copies) {
                 for (mut at, end) in self.oracle.stretches(node) {
                     while at < end {
                         let len = self.ctx.rng.random_range(1..=longest).min(end - at);

@@ -294,8 +294,8 @@ pub(super) fn draw_quality(rng: &mut SmallRng, is_big: bool) -> LinkQuality {
     }
 }
 
-/// A few short places that everybody uses, often across the ends of extents or stripes.
-fn draw_busy(rng: &mut SmallRng, extents_bytes: &[u64], volume_bytes: u64) -> Vec<(u64, u64)> {
+/// A few short places that everybody uses, often across the ends of extents, stripes or chunks.
+pub(super) fn draw_busy(rng: &mut SmallRng, extents_bytes: &[u64], volume_bytes: u64) -> Vec<(u64, u64)> {
     (0..rng.random_range(1..4))
         .map(|_| {
             let len = (*pick(rng, &[16, 256, 2048, 8192])).min(volume_bytes);
@@ -306,7 +306,7 @@ fn draw_busy(rng: &mut SmallRng, extents_bytes: &[u64], volume_bytes: u64) -> Ve
         .collect()
 }
 
-fn draw_client(
+pub(super) fn draw_client(
     rng: &mut SmallRng,
     requests: u32,
     span_ms: u64,

@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 
 use super::fault::Fault;
 use super::mapped::CopiesPlan;
-use super::scenario::{ClientPlan, Scenario, draw_quality, pick};
+use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::store::StoreQuality;
 
 impl Scenario {
@@ -79,36 +79,13 @@ impl Scenario {
             return Scenario::with_copies_from_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         };
         let volume_bytes = image.size_bytes();
-        let busy: Vec<(u64, u64)> = (0..rng.random_range(1..4))
-            .map(|_| {
-                let len = (*pick(rng, &[16, 256, 2048, 8192])).min(volume_bytes);
-                let end = rng.random_range(0..=image.chunks()) as u64 * chunk_bytes;
-                let at =
-                    if rng.random_bool(0.5) { end.saturating_sub(len / 2) } else { rng.random_range(0..volume_bytes) };
-                (at.min(volume_bytes - len), len)
-            })
-            .collect();
+        let chunks = vec![chunk_bytes; image.chunks() as usize];
+        let busy = draw_busy(rng, &chunks, volume_bytes);
         let requests = rng.random_range(40..160);
         let clients = rng.random_range(1..=3);
         for _ in 0..clients {
-            let think_ns = span_ms * 1_000_000 * clients / requests;
-            scenario.clients.push(ClientPlan {
-                native: rng.random_ratio(1, 4),
-                structured: rng.random(),
-                requests: (requests / clients) as u32,
-                depth: *pick(rng, &[1, 2, 4, 8, 16]),
-                think_ns: if rng.random_ratio(1, 4) { think_ns / 10 } else { think_ns },
-                mix: *pick(
-                    rng,
-                    &[[10, 10, 1, 1, 1], [6, 12, 2, 0, 0], [8, 8, 3, 2, 2], [20, 4, 0, 0, 0], [2, 10, 1, 0, 1]],
-                ),
-                fua_rate: *pick(rng, &[0.0, 0.1, 0.5]),
-                len_max: (*pick(rng, &[1, 64, 512, 4096, 12_000])).min(volume_bytes),
-                busy_rate: *pick(rng, &[0.3, 0.8, 1.0]),
-                busy: busy.clone(),
-                leave_rate: *pick(rng, &[0.0, 0.0, 0.0, 0.01, 0.04]),
-                map_rate: 0.0,
-            });
+            let plan = draw_client(rng, requests / clients, span_ms, volume_bytes, false, &busy);
+            scenario.clients.push(plan);
         }
         scenario.volume.timeout = scenario.volume.timeout.max(scenario.patience());
         draw_faults(rng, &mut scenario, copies);
