@@ -134,7 +134,9 @@ impl Gateway {
         self.resume_clients(now, local);
         self.memory.end_turn();
         self.pump(now);
-        self.commit();
+        if self.has_copies() {
+            self.commit();
+        }
     }
 
     /// Whether another turn may make progress: a queue got pieces since the last one (of a link that broke while it was written to), or
@@ -170,7 +172,7 @@ impl Gateway {
             || self.clients.has_blocked();
         let sweep = is_awaiting.then_some(self.next_sweep);
         let others = sweep.into_iter().chain(self.queues.hold_end()).chain(self.clients.next_handshake_deadline());
-        let others = others.chain(self.copies_due());
+        let others = others.chain(if self.has_copies() { self.copies_due() } else { None });
         self.links.due().into_iter().chain(others).min()
     }
 
@@ -185,7 +187,9 @@ impl Gateway {
         }
         self.queues.release(now);
         self.drop_late_handshakes(now);
-        self.watch_copies(now);
+        if self.has_copies() {
+            self.watch_copies(now);
+        }
         if is_swept {
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);

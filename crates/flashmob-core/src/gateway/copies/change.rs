@@ -5,7 +5,7 @@
 
 use super::chunk::Waiting;
 use super::log::Waiter;
-use super::{Copies, Cx, Inner, bit, each};
+use super::{Copies, Cx, Inner, bit, each, mask};
 use crate::copies::COPIES_MAX;
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
@@ -102,7 +102,7 @@ impl Copies {
         let (chunk, at, len) = (change.chunk, change.at, change.len);
         let is_on_hold = self.is_on_hold(chunk);
         let state = self.chunks.entry(chunk).or_default();
-        if is_on_hold || !state.waiting.is_empty() || !state.launching.is_empty() || state.is_locked(at, len) {
+        if is_on_hold || state.is_waited_for() || state.is_locked(at, len) {
             state.waiting.push_back(Waiting::Change(place));
             if is_on_hold {
                 self.compare_soon(cx, chunk);
@@ -216,9 +216,7 @@ impl Copies {
         if change.request.is_some() {
             let decided = self.chunks.get(&chunk).map_or(0, |c| c.decided);
             let current = self.current(chunk);
-            let of = |wanted: fn(At) -> bool| -> u8 {
-                each(current).filter(|&copy| wanted(copies[copy])).map(bit).fold(0, |a, b| a | b)
-            };
+            let of = |wanted: fn(At) -> bool| -> u8 { mask(each(current).filter(|&copy| wanted(copies[copy]))) };
             let done = of(|at| at == At::Done);
             let failed = of(|at| matches!(at, At::Failed(_)));
             let is_awaited = |copy: usize| copies[copy] == At::Sent && (current | decided) & bit(copy) != 0;
@@ -285,12 +283,16 @@ impl Copies {
         self.review_flushes(cx);
     }
 
+    /// The copies that were sent a change, have not answered it, and matter: they are current, or are being made so.
+    pub(super) fn awaited(&self, change: &Change) -> u8 {
+        let joined = self.chunks.get(&change.chunk).map_or(0, |state| state.joined);
+        mask(each(self.current(change.chunk) | joined).filter(|&copy| change.copies[copy] == At::Sent))
+    }
+
     /// Ends a change that no copy can answer any more, or only such as are behind.
     pub(super) fn end_if_over(&mut self, cx: &mut Cx<'_>, place: usize) {
-        let Some(change) = self.changes.get(place).filter(|c| c.is_sent && c.request.is_none()) else { return };
-        let joined = self.chunks.get(&change.chunk).map_or(0, |c| c.joined);
-        let live = self.current(change.chunk) | joined;
-        if !(0..COPIES_MAX).any(|copy| change.copies[copy] == At::Sent && live & bit(copy) != 0) {
+        let told = self.changes.get(place).filter(|change| change.is_sent && change.request.is_none());
+        if told.is_some_and(|change| self.awaited(change) == 0) {
             self.end_change(cx, place);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::log::Waiter;
-use super::{Copies, Cx, bit, each};
+use super::{Copies, Cx};
 use crate::copies::COPIES_MAX;
 use crate::gateway::state::RequestKey;
 use crate::units::Time;
@@ -45,13 +45,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Whether changes or reads wait for it.
+    pub fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty() || !self.launching.is_empty()
+    }
+
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.changes.is_empty()
-            && self.waiting.is_empty()
-            && self.launching.is_empty()
-            && self.joined == 0
-            && self.lock.is_none()
+        self.changes.is_empty() && !self.is_waited_for() && self.joined == 0 && self.lock.is_none()
     }
 
     /// Whether a range is locked.
@@ -72,7 +73,7 @@ impl Copies {
         let mut marks = self.image.marks(chunk);
         marks.is_open = true;
         let current = self.current(chunk);
-        let out: u8 = each(current).filter(|&copy| self.is_out(self.member_of(chunk, copy))).map(bit).sum();
+        let out = self.out_of(chunk, current);
         if out != 0 && out != current && (current & !out).count_ones() as usize >= self.min_current {
             self.fall_behind(chunk, out);
             marks.behind |= out;
@@ -111,6 +112,20 @@ impl Copies {
             // What came to wait meanwhile is behind these.
             waiting.append(&mut state.waiting);
             state.waiting = waiting;
+        }
+    }
+
+    /// Whether changes or reads wait for a chunk.
+    pub(super) fn is_waited_for(&self, chunk: u32) -> bool {
+        self.chunks.get(&chunk).is_some_and(Chunk::is_waited_for)
+    }
+
+    /// Lets all that waits go on, where it may.
+    pub(super) fn serve_waiting(&mut self, cx: &mut Cx<'_>) {
+        let waited_for = self.chunks.iter().filter(|(_, state)| state.is_waited_for());
+        for chunk in waited_for.map(|(&chunk, _)| chunk).collect::<Vec<_>>() {
+            self.compare_soon(cx, chunk);
+            self.release(cx, chunk);
         }
     }
 

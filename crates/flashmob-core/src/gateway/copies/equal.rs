@@ -9,8 +9,9 @@
 
 use std::time::Duration;
 
+use super::change::At;
 use super::log::Waiter;
-use super::{Copies, Cx, Inner, bit, each};
+use super::{Copies, Cx, Inner, bit, each, mask};
 use crate::copies::{COPIES_MAX, Marks};
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
@@ -64,7 +65,6 @@ pub struct Job {
     /// Requests of it that are not answered: by copy.
     open: Vec<(usize, RequestKey)>,
     pub since: Time,
-    pub copied_bytes: u64,
 }
 
 impl Copies {
@@ -82,8 +82,7 @@ impl Copies {
             return;
         }
         let current = self.current(chunk);
-        let out: u8 = each(current).filter(|&copy| self.is_out(self.member_of(chunk, copy))).map(bit).sum();
-        let present: u8 = each(current).filter(|&copy| self.is_usable(cx, self.member_of(chunk, copy))).map(bit).sum();
+        let (out, present) = (self.out_of(chunk, current), self.usable_of(cx, chunk, current));
         let left = current & !out;
         if out != 0 && present != 0 && left.count_ones() as usize >= self.min_current {
             self.open_chunk(chunk);
@@ -103,13 +102,12 @@ impl Copies {
             return;
         }
         let behind = self.image.marks(chunk).behind;
-        let is_usable = |copy: &usize| self.is_usable(cx, self.member_of(chunk, *copy));
         let is_calm = |copy: &usize| {
             let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
             member.is_some_and(|member| cx.now >= member.calm_until)
         };
-        let targets: u8 = each(behind).filter(is_usable).filter(is_calm).map(bit).sum();
-        let Some(source) = each(self.current(chunk)).find(is_usable) else { return };
+        let targets = mask(each(self.usable_of(cx, chunk, behind)).filter(is_calm));
+        let Some(source) = each(self.usable_of(cx, chunk, self.current(chunk))).next() else { return };
         if targets != 0 {
             self.begin_job(cx, chunk, Goal::Resync, source, targets);
         }
@@ -132,7 +130,6 @@ impl Copies {
             runs: Vec::new(),
             open: Vec::new(),
             since: cx.now,
-            copied_bytes: 0,
         };
         self.jobs.insert(chunk, job);
         self.advance(cx, chunk);
@@ -173,11 +170,8 @@ impl Copies {
     /// Whether a change of a range is under way at a copy that matters.
     fn is_range_busy(&self, chunk: u32, (from, to): (u32, u32)) -> bool {
         let Some(state) = self.chunks.get(&chunk) else { return false };
-        let live = self.current(chunk) | state.joined;
-        state.changes.iter().filter_map(|&place| self.changes.get(place)).any(|change| {
-            let is_out = (0..COPIES_MAX).any(|c| live & bit(c) != 0 && change.copies[c] == super::change::At::Sent);
-            change.overlaps(from, to - from) && (is_out || !change.is_sent)
-        })
+        let mut changes = state.changes.iter().filter_map(|&place| self.changes.get(place));
+        changes.any(|change| change.overlaps(from, to - from) && self.awaited(change) != 0)
     }
 
     /// Takes the next steps of a job that need not wait.
@@ -287,7 +281,7 @@ impl Copies {
         let mut runs: Vec<Run> = Vec::new();
         for (index, expected) in digests(of(job.source)).enumerate() {
             let differs = |copy: &usize| digests(of(*copy)).nth(index) != Some(expected);
-            let targets: u8 = each(job.targets).filter(differs).map(bit).sum();
+            let targets = mask(each(job.targets).filter(differs));
             if targets == 0 {
                 continue;
             }
@@ -333,7 +327,6 @@ impl Copies {
         job.step = Step::Repair;
         let Some(&(at, len, targets)) = job.runs.last() else { return };
         let targets = targets & job.targets;
-        job.copied_bytes += u64::from(len);
         self.counters.copied_bytes += u64::from(len) * u64::from(targets.count_ones());
         for copy in each(targets) {
             self.ask(cx, chunk, copy, Op::Write, (at, len), data.clone());
@@ -401,8 +394,8 @@ impl Copies {
         for place in self.chunks.get(&chunk).map(|c| c.changes.clone()).unwrap_or_default() {
             if let Some(change) = self.changes.get_mut(place) {
                 for copy in each(targets) {
-                    if change.copies[copy] != super::change::At::Sent {
-                        change.copies[copy] = super::change::At::Done;
+                    if change.copies[copy] != At::Sent {
+                        change.copies[copy] = At::Done;
                     }
                 }
             }
@@ -461,6 +454,6 @@ impl Copies {
     /// The copies whose answers the job on a chunk waits for, and since when.
     pub(super) fn job_waits_for(&self, chunk: u32) -> Option<(u8, Time)> {
         let job = self.jobs.get(&chunk)?;
-        Some((job.open.iter().map(|&(copy, _)| bit(copy)).fold(0, |a, b| a | b), job.since))
+        Some((mask(job.open.iter().map(|&(copy, _)| copy)), job.since))
     }
 }

@@ -29,6 +29,8 @@ pub struct Flush {
     pub begun: Time,
     pub is_sent: bool,
     pub members: Vec<Part>,
+    /// What was decided when all members had ended: it is answered when that is durable.
+    pub after: Option<u64>,
 }
 
 impl Copies {
@@ -37,7 +39,7 @@ impl Copies {
         let barrier = self.next_serial;
         self.next_serial += 1;
         let serial = self.next_serial;
-        let flush = Flush { serial, request, barrier, begun: cx.now, is_sent: false, members: Vec::new() };
+        let flush = Flush { serial, request, barrier, begun: cx.now, is_sent: false, members: Vec::new(), after: None };
         self.flushes.insert(flush);
         self.review_flushes(cx);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
@@ -78,10 +80,10 @@ impl Copies {
                 Err(()) => return,
             }
         }
-        if !self.log.is_durable(self.log.wanted()) && !has_failed && !planted::is(Bug::AckBeforeBehind) {
-            // Only what was decided by now counts; later decisions do not delay it.
-            let wanted = self.log.wanted();
-            return self.log.wait(wanted, Waiter::Flush(place));
+        let wanted = self.log.wanted();
+        let after = self.flushes.get_mut(place).map_or(0, |flush| *flush.after.get_or_insert(wanted));
+        if !self.log.is_durable(after) && !has_failed && !planted::is(Bug::AckBeforeBehind) {
+            return self.log.wait(after, Waiter::Flushes);
         }
         let Some(flush) = self.drop_flush(cx, place) else { return };
         cx.ended.push_back((flush.request, has_failed.then_some(Failure::Io)));

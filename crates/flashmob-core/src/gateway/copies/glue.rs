@@ -245,13 +245,21 @@ impl Gateway {
         self.finish_request(now, key);
     }
 
+    /// Whether any volume has copies: the turns of the others do nothing for them.
+    #[inline]
+    pub(in crate::gateway) fn has_copies(&self) -> bool {
+        !self.with_copies.is_empty()
+    }
+
     /// The first time at which [`Gateway::watch_copies`] has something to do.
+    #[cold]
     pub(in crate::gateway) fn copies_due(&self) -> Option<Time> {
         let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
         copies.filter_map(Copies::due).min()
     }
 
     /// Does what time demands of volumes with copies.
+    #[cold]
     pub(in crate::gateway) fn watch_copies(&mut self, now: Time) {
         for at in 0..self.with_copies.len() {
             let volume = self.with_copies[at];
@@ -262,6 +270,7 @@ impl Gateway {
     }
 
     /// Asks the shell to make decisions durable.
+    #[cold]
     pub(in crate::gateway) fn commit(&mut self) {
         for &volume in &self.with_copies {
             let Some(copies) = self.volumes[volume].copies.as_deref_mut().filter(|c| c.deposed.is_none()) else {
@@ -290,11 +299,5 @@ impl Gateway {
     #[must_use]
     pub fn copies_status(&self, volume: usize) -> Option<CopiesStatus> {
         self.volumes.get(volume)?.copies.as_deref().map(Copies::status)
-    }
-
-    /// Whether every copy is current and settled, and nothing is under way.
-    #[must_use]
-    pub fn are_copies_at_rest(&self, volume: usize) -> bool {
-        self.volumes.get(volume).and_then(|v| v.copies.as_deref()).is_none_or(Copies::is_at_rest)
     }
 }

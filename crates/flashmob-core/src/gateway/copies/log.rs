@@ -19,8 +19,8 @@ pub enum Waiter {
     Review(u32),
     /// A member may be used.
     Member(u16),
-    /// A client's flush is looked at again.
-    Flush(usize),
+    /// Clients' flushes are looked at again.
+    Flushes,
     /// The job on a chunk ends.
     Job(u32),
 }

@@ -1,7 +1,8 @@
 //! Members: which of them can be used, and what a restart of their devices means for the chunks there.
 
+use super::change::At;
 use super::log::Waiter;
-use super::{Copies, Cx, bit, each};
+use super::{Copies, Cx, bit, each, mask};
 use crate::copies::{Marks, Record};
 use crate::gateway::Event;
 use crate::gateway::state::RequestKey;
@@ -51,7 +52,7 @@ impl Copies {
             let member = self.members.get(usize::from(self.member_of(chunk, *copy)));
             member.is_some_and(|member| !member.is_born)
         };
-        each(self.current(chunk)).filter(is_unborn).map(bit).fold(0, |a, b| a | b)
+        mask(each(self.current(chunk)).filter(is_unborn))
     }
 
     pub(super) fn is_out(&self, member: u16) -> bool {
@@ -89,7 +90,7 @@ impl Copies {
         let open: Vec<(u32, usize)> =
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
         for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {
-            if let Some(copy) = self.image.places(chunk).iter().position(|place| place.member == member) {
+            if let Some(copy) = self.copy_on(chunk, member) {
                 self.drop_job_of(cx, chunk, copy);
             }
         }
@@ -151,19 +152,8 @@ impl Copies {
             self.judge(cx, chunk);
         }
         self.review_flushes(cx);
-        for chunk in self.waiting_chunks() {
-            self.compare_soon(cx, chunk);
-            self.release(cx, chunk);
-        }
+        self.serve_waiting(cx);
         self.look_at(cx.now);
-    }
-
-    fn waiting_chunks(&self) -> Vec<u32> {
-        self.chunks
-            .iter()
-            .filter(|(_, c)| !c.waiting.is_empty() || !c.launching.is_empty())
-            .map(|(&chunk, _)| chunk)
-            .collect()
     }
 
     /// Declares a member out: it leaves I/O unanswered that others have done. Its copies of chunks that change are behind from now on.
@@ -180,14 +170,13 @@ impl Copies {
         self.reroute_reads(cx, member, reads, false);
         let used: Vec<u32> = self.chunks.keys().copied().collect();
         for chunk in used {
-            let Some(copy) = self.image.places(chunk).iter().position(|p| p.member == member) else { continue };
+            let Some(copy) = self.copy_on(chunk, member) else { continue };
             self.drop_job_of(cx, chunk, copy);
             if self.chunks.get(&chunk).is_some_and(|c| c.joined & bit(copy) != 0) {
                 self.leave(chunk, bit(copy));
                 self.review_chunk(cx, chunk);
             }
-            let waits =
-                |place: &usize| self.changes.get(*place).is_some_and(|c| c.copies[copy] == super::change::At::Sent);
+            let waits = |place: &usize| self.changes.get(*place).is_some_and(|c| c.copies[copy] == At::Sent);
             if self.chunks.get(&chunk).is_some_and(|c| c.changes.iter().any(waits)) {
                 self.open_chunk(chunk);
                 self.review_chunk(cx, chunk);

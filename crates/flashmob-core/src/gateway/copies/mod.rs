@@ -94,10 +94,10 @@ enum Inner {
 /// The state of one volume with copies.
 #[derive(Debug)]
 pub struct Copies {
-    spec_evict_after: Duration,
-    spec_settle_after: Duration,
+    evict_after: Duration,
+    settle_after: Duration,
     /// When requests fail that are not answered.
-    spec_timeout: Duration,
+    timeout: Duration,
     min_current: usize,
     /// What was decided, durable or not.
     image: MapImage,
@@ -205,6 +205,11 @@ fn bit(copy: usize) -> u8 {
     1 << copy
 }
 
+/// The mask of several copies.
+fn mask(copies: impl Iterator<Item = usize>) -> u8 {
+    copies.fold(0, |mask, copy| mask | bit(copy))
+}
+
 /// Cuts a range of a volume where chunks end, and where pieces would be too long: chunk, offset in it, length.
 fn cut(chunk_bytes: u64, offset_bytes: u64, len_bytes: u64) -> Vec<(u32, u32, u32)> {
     let (mut at, end) = (offset_bytes, offset_bytes + len_bytes);
@@ -234,9 +239,9 @@ impl Copies {
             }
         }
         let mut copies = Copies {
-            spec_evict_after: spec.evict_after,
-            spec_settle_after: spec.settle_after,
-            spec_timeout: timeout,
+            evict_after: spec.evict_after,
+            settle_after: spec.settle_after,
+            timeout,
             min_current: spec.min_current,
             log: Log::new(image.version()),
             members: image.members().iter().map(|m| Member::new(m.boot_id.is_some())).collect(),
@@ -300,12 +305,31 @@ impl Copies {
         self.image.places(chunk).get(copy).map_or(u16::MAX, |place| place.member)
     }
 
+    /// The copy of a chunk that a member has.
+    fn copy_on(&self, chunk: u32, member: u16) -> Option<usize> {
+        self.image.places(chunk).iter().position(|place| place.member == member)
+    }
+
+    /// Those of some copies that reads and jobs may use now.
+    fn usable_of(&self, cx: &Cx<'_>, chunk: u32, copies: u8) -> u8 {
+        mask(each(copies).filter(|&copy| self.is_usable(cx, self.member_of(chunk, copy))))
+    }
+
+    /// Those of some copies whose members are out.
+    fn out_of(&self, chunk: u32, copies: u8) -> u8 {
+        mask(each(copies).filter(|&copy| self.is_out(self.member_of(chunk, copy))))
+    }
+
+    /// The members of some copies.
+    fn members_of(&self, chunk: u32, copies: u8) -> Vec<u16> {
+        each(copies).map(|copy| self.member_of(chunk, copy)).collect()
+    }
+
     /// The chunk and the copy at a place of a member.
     fn chunk_at(&self, member: u16, offset_bytes: u64) -> Option<(u32, usize)> {
         let slot = (offset_bytes / self.image.chunk_bytes()) as usize;
         let chunk = *self.slots.get(usize::from(member))?.get(slot).filter(|chunk| **chunk != u32::MAX)?;
-        let copy = self.image.places(chunk).iter().position(|place| place.member == member)?;
-        Some((chunk, copy))
+        Some((chunk, self.copy_on(chunk, member)?))
     }
 
     /// Where a byte of a chunk lies on one of its copies: the member, and the offset in its extent.
@@ -428,7 +452,7 @@ impl Copies {
                 (_, Err(_)) => {}
                 (Waiter::Review(chunk), Ok(())) => self.review_chunk(cx, chunk),
                 (Waiter::Member(member), Ok(())) => self.usable(cx, member),
-                (Waiter::Flush(_), Ok(())) => self.review_flushes(cx),
+                (Waiter::Flushes, Ok(())) => self.review_flushes(cx),
                 (Waiter::Job(chunk), Ok(())) => self.job_durable(cx, chunk),
             }
         }

@@ -112,7 +112,7 @@ impl Copies {
     fn choose(&self, cx: &Cx<'_>, chunk: u32, failed: Option<usize>) -> Option<usize> {
         let current =
             if planted::is(Bug::ReadFromBehind) { !self.image.marks(chunk).doubtful & 3 } else { self.current(chunk) };
-        let usable: u8 = each(current).filter(|&copy| self.is_usable(cx, self.member_of(chunk, copy))).map(bit).sum();
+        let usable = self.usable_of(cx, chunk, current);
         if let Some(failed) = failed {
             let others =
                 [usable & !bit(failed), current & !bit(failed), current].into_iter().find(|mask| *mask != 0)?;
@@ -208,10 +208,8 @@ impl Copies {
             let place = self.chunk_at(member, piece.offset_bytes);
             let is_own = cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
             let another = place.filter(|_| !is_own).and_then(|(chunk, _)| {
-                let is_there = |copy: usize| self.is_usable(cx, self.member_of(chunk, copy));
-                let is_routed = has_lost || each(self.current(chunk)).any(is_there);
-                is_routed.then_some(())?;
-                Some((chunk, (piece.offset_bytes % self.image.chunk_bytes()) as u32))
+                let is_routed = has_lost || self.usable_of(cx, chunk, self.current(chunk)) != 0;
+                is_routed.then_some((chunk, (piece.offset_bytes % self.image.chunk_bytes()) as u32))
             });
             match another {
                 Some((chunk, at)) => {

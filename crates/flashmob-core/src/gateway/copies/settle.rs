@@ -17,12 +17,11 @@ impl Copies {
             if !marks.is_open || self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) {
                 continue;
             }
-            let is_waiting = !state.waiting.is_empty() || !state.launching.is_empty();
-            let is_busy = !state.changes.is_empty() || is_waiting || !self.log.is_durable(state.marks_seq);
+            let is_busy = !state.changes.is_empty() || state.is_waited_for() || !self.log.is_durable(state.marks_seq);
             if is_busy && !planted::is(Bug::SettledInFlight) {
                 continue;
             }
-            let at = state.used + self.spec_settle_after;
+            let at = state.used + self.settle_after;
             if cx.now < at {
                 next = Some(next.map_or(at, |next| next.min(at)));
                 continue;
@@ -66,7 +65,7 @@ impl Copies {
         let Some(state) = self.members.get_mut(usize::from(member)) else { return };
         state.sync = None;
         if !is_ok {
-            state.sync_again = cx.now + self.spec_settle_after;
+            state.sync_again = cx.now + self.settle_after;
         }
         self.look_at(cx.now);
     }

@@ -75,15 +75,4 @@ impl Copies {
             counters: self.counters,
         }
     }
-
-    /// Whether nothing is under way, and every copy is current and settled.
-    pub fn is_at_rest(&self) -> bool {
-        let counts = self.image.counts();
-        counts.open == 0
-            && counts.behind == 0
-            && counts.doubtful == 0
-            && self.doubt.is_empty()
-            && self.jobs.is_empty()
-            && !self.log.is_busy()
-    }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::change::{At, Change};
-use super::chunk::Chunk;
+use super::chunk::Waiting;
 use super::equal::{Goal, Job};
 use super::flush::Part;
-use super::{Copies, Cx, bit, each};
+use super::{Copies, Cx, bit, each, mask};
 use crate::gateway::state::RequestKey;
 use crate::units::Time;
 
@@ -39,18 +39,14 @@ impl Copies {
         self.put_out_silent(cx);
         self.drop_abandoned(cx);
         self.give_way(cx);
-        let waits = |c: &Chunk| !c.waiting.is_empty() || !c.launching.is_empty();
-        for chunk in self.chunks.iter().filter(|(_, c)| waits(c)).map(|(&c, _)| c).collect::<Vec<_>>() {
-            self.compare_soon(cx, chunk);
-            self.release(cx, chunk);
-        }
+        self.serve_waiting(cx);
         self.search_work(cx);
         let settles = self.settle(cx);
         let is_waiting = !self.untold.is_empty()
             || !self.flushes.is_empty()
             || !self.jobs.is_empty()
             || self.log.is_busy()
-            || self.chunks.values().any(|c| !c.waiting.is_empty() || !c.launching.is_empty() || !c.changes.is_empty())
+            || self.chunks.values().any(|c| c.is_waited_for() || !c.changes.is_empty())
             || self.inner.len() > 1;
         let soon = is_waiting.then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
@@ -65,7 +61,7 @@ impl Copies {
     fn is_silent(&self, cx: &Cx<'_>, member: u16, since: Time) -> bool {
         let back = self.members.get(usize::from(member)).map_or(Time::default(), |m| m.usable_since);
         let since = since.max(self.running_since).max(cx.answered(member)).max(back);
-        cx.now - since >= self.spec_evict_after
+        cx.now - since >= self.evict_after
     }
 
     /// Members that leave reads unanswered while others answer.
@@ -76,7 +72,7 @@ impl Copies {
         };
         let late: Vec<u16> = (0..self.members.len() as u16).filter(waits).collect();
         let answers = |member: u16| {
-            let is_heard = cx.now - cx.answered(member) < self.spec_evict_after;
+            let is_heard = cx.now - cx.answered(member) < self.evict_after;
             !late.contains(&member) && self.is_usable(cx, member) && (is_heard || cx.first_sent(member).is_none())
         };
         let are_others = (0..self.members.len() as u16).any(answers);
@@ -87,7 +83,7 @@ impl Copies {
     /// may have them alone: they are compared.
     fn drop_abandoned(&mut self, cx: &mut Cx<'_>) {
         let is_nobodys = |c: &Change| c.request == Some(RequestKey::default());
-        let is_late = |c: &Change| cx.now - c.begun.max(self.running_since) >= self.spec_timeout;
+        let is_late = |c: &Change| cx.now - c.begun.max(self.running_since) >= self.timeout;
         let late = self.changes.iter().filter(|(_, c)| is_nobodys(c) && is_late(c));
         for (place, chunk, is_sent) in late.map(|(place, c)| (place, c.chunk, c.is_sent)).collect::<Vec<_>>() {
             if is_sent && self.current(chunk).count_ones() > 1 {
@@ -108,13 +104,12 @@ impl Copies {
 
     /// Breaks off resyncs that keep changes waiting for long.
     fn give_way(&mut self, cx: &mut Cx<'_>) {
-        let waits =
-            |chunk: &u32| self.chunks.get(chunk).is_some_and(|c| !c.waiting.is_empty() || !c.launching.is_empty());
         let is_late = |job: &Job| job.goal == Goal::Resync && cx.now - job.since >= LOCK_PATIENCE;
-        let late: Vec<u32> = self.jobs.iter().filter(|(c, job)| is_late(job) && waits(c)).map(|(&c, _)| c).collect();
+        let late: Vec<u32> =
+            self.jobs.iter().filter(|(c, job)| is_late(job) && self.is_waited_for(**c)).map(|(&c, _)| c).collect();
         for chunk in late {
             let targets = self.jobs.get(&chunk).map_or(0, |job| job.targets);
-            for member in each(targets).map(|copy| self.member_of(chunk, copy)).collect::<Vec<_>>() {
+            for member in self.members_of(chunk, targets) {
                 self.members[usize::from(member)].calm_until = cx.now + Duration::from_secs(1);
             }
             self.give_up(cx, chunk);
@@ -126,40 +121,31 @@ impl Copies {
         let mut silent: Vec<u16> = Vec::new();
         let mut probes: Vec<u16> = Vec::new();
         for (_, change) in self.changes.iter().filter(|(_, c)| c.is_sent) {
-            let joined = self.chunks.get(&change.chunk).map_or(0, |c| c.joined);
-            let current = self.current(change.chunk);
-            let missing: u8 =
-                each(current | joined).filter(|&copy| change.copies[copy] == At::Sent).map(bit).fold(0, |a, b| a | b);
+            let missing = self.awaited(change);
             let has_it = |copy: &usize| change.copies[*copy] == At::Done;
-            let others = each(current & !missing).filter(has_it).map(|copy| self.member_of(change.chunk, copy));
-            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            let others = mask(each(self.current(change.chunk)).filter(has_it));
+            let has_others = self.is_any_alive(cx, self.members_of(change.chunk, others), &mut probes);
             self.collect_silent(cx, change.chunk, missing, change.begun, has_others, &mut silent);
         }
         for (&chunk, job) in &self.jobs {
             let Some((missing, since)) = self.job_waits_for(chunk) else { continue };
-            let others = each((job.targets | bit(job.source)) & !missing).map(|copy| self.member_of(chunk, copy));
-            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            let others = (job.targets | bit(job.source)) & !missing;
+            let has_others = self.is_any_alive(cx, self.members_of(chunk, others), &mut probes);
             self.collect_silent(cx, chunk, missing, since, has_others, &mut silent);
         }
         // Chunks on hold whose copies cannot be compared, as a member is away. Where nobody waits, it has more time.
-        let is_waited_for =
-            |chunk: &u32| self.chunks.get(chunk).is_some_and(|c| !c.waiting.is_empty() || !c.launching.is_empty());
-        let later = self.running_since + self.spec_evict_after * 9;
-        let waited_for = self.doubt.iter().filter(|c| is_waited_for(c)).map(|&c| (c, Time::default()));
-        let others = self.doubt.iter().filter(|c| !is_waited_for(c)).map(|&c| (c, later));
+        let later = self.running_since + self.evict_after * 9;
+        let waited_for = self.doubt.iter().filter(|c| self.is_waited_for(**c)).map(|&c| (c, Time::default()));
+        let others = self.doubt.iter().filter(|c| !self.is_waited_for(**c)).map(|&c| (c, later));
         for (chunk, since) in waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c)) {
-            let is_present = |copy: &usize| self.is_usable(cx, self.member_of(chunk, *copy));
-            let present: u8 = each(self.current(chunk)).filter(is_present).map(bit).fold(0, |a, b| a | b);
+            let present = self.usable_of(cx, chunk, self.current(chunk));
             let missing = self.current(chunk) & !present;
-            let others = each(present).map(|copy| self.member_of(chunk, copy));
-            let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
+            let has_others = self.is_any_alive(cx, self.members_of(chunk, present), &mut probes);
             self.collect_silent(cx, chunk, missing, since, has_others, &mut silent);
         }
         // Changes that cannot be sent yet, as a member has never been there.
         for (&chunk, _) in self.chunks.iter().filter(|(_, c)| !c.launching.is_empty()) {
-            let is_present = |copy: &usize| self.is_usable(cx, self.member_of(chunk, *copy));
-            let present =
-                each(self.current(chunk)).filter(is_present).map(|copy| self.member_of(chunk, copy)).collect();
+            let present = self.members_of(chunk, self.current(chunk));
             let has_others = self.is_any_alive(cx, present, &mut probes);
             self.collect_silent(cx, chunk, self.unborn(chunk), Time::default(), has_others, &mut silent);
         }
@@ -187,7 +173,7 @@ impl Copies {
     /// outlast its device.
     fn is_any_alive(&self, cx: &Cx<'_>, members: Vec<u16>, probes: &mut Vec<u16>) -> bool {
         let usable: Vec<u16> = members.into_iter().filter(|&member| self.is_usable(cx, member)).collect();
-        let lately = (self.spec_evict_after / 2).max(LATELY_MIN);
+        let lately = (self.evict_after / 2).max(LATELY_MIN);
         let is_alive = |member: &u16| cx.now - cx.heard(*member) < lately;
         let is_any = usable.iter().any(is_alive);
         if !is_any {
@@ -205,7 +191,7 @@ impl Copies {
         has_others: bool,
         silent: &mut Vec<u16>,
     ) {
-        let members: Vec<u16> = each(missing).map(|copy| self.member_of(chunk, copy)).collect();
+        let members = self.members_of(chunk, missing);
         // If all are silent, it may be the network: nobody is to blame.
         let are_silent = has_others && members.iter().all(|&member| self.is_silent(cx, member, since));
         if are_silent {
@@ -227,8 +213,8 @@ impl Copies {
         }
         for state in self.chunks.values() {
             stuck.extend(state.waiting.iter().filter_map(|waiting| match waiting {
-                super::chunk::Waiting::Read { request, .. } => Some(*request),
-                super::chunk::Waiting::Change(_) => None,
+                Waiting::Read { request, .. } => Some(*request),
+                Waiting::Change(_) => None,
             }));
         }
         let is_any_silent = (0..self.members.len() as u16).any(is_unanswering);
