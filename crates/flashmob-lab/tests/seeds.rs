@@ -1,5 +1,7 @@
 //! Some hundred clusters with faults: no wrong byte, no lost answer. `make faults` runs many more.
 
+use std::time::Duration;
+
 use flashmob_lab::faults::{FAULT_KINDS, Fault, Scenario, Totals, run};
 
 /// What the first seeds did, none of which may fail.
@@ -18,7 +20,9 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 #[test]
 fn no_seed_fails_and_every_kind_of_fault_happens() {
     let totals = totals_of(400, Scenario::from_seed);
-    for kind in 0..FAULT_KINDS {
+    // Extents are replaced in volumes with copies alone.
+    let replace = Fault::Replace(0, Duration::ZERO).kind();
+    for kind in (0..FAULT_KINDS).filter(|&kind| kind != replace) {
         assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
     }
     assert!(totals.requests[1..].iter().all(|&count| count > 100), "{:?}", totals.requests);
@@ -32,6 +36,7 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
 fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     let totals = totals_of(300, Scenario::with_copies_from_seed);
     let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
+    assert!(totals.faults[Fault::Replace(0, Duration::ZERO).kind()] > 10, "{totals:?}");
     assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
     assert!(totals.errors * 50 < totals.answers, "{} of {}", totals.errors, totals.answers);
 }

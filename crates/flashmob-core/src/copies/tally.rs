@@ -11,6 +11,8 @@ pub struct MapCounts {
     pub behind: u32,
     /// Chunks with a doubtful copy.
     pub doubtful: u32,
+    /// Copies that are behind, of all chunks.
+    pub behind_copies: u32,
     /// How many copies the worst chunk has that are neither behind nor doubtful.
     pub fewest_current: usize,
 }
@@ -21,6 +23,7 @@ pub(super) struct Tally {
     open: u32,
     behind: u32,
     doubtful: u32,
+    behind_copies: u32,
     /// How many chunks have so many copies that are neither behind nor doubtful.
     current: [u32; COPIES_MAX + 1],
 }
@@ -28,9 +31,9 @@ pub(super) struct Tally {
 impl Tally {
     /// What they say.
     pub fn counts(&self) -> MapCounts {
-        let &Tally { open, behind, doubtful, current } = self;
+        let &Tally { open, behind, doubtful, behind_copies, current } = self;
         let fewest_current = current.iter().position(|&chunks| chunks > 0).unwrap_or(0);
-        MapCounts { open, behind, doubtful, fewest_current }
+        MapCounts { open, behind, doubtful, behind_copies, fewest_current }
     }
 
     /// Adds chunks with these marks.
@@ -55,6 +58,9 @@ impl Tally {
         }
         if doubtful != 0 {
             change(&mut self.doubtful);
+        }
+        for _ in 0..behind.count_ones() {
+            change(&mut self.behind_copies);
         }
         let current = copies.saturating_sub((behind | doubtful).count_ones() as usize);
         if let Some(chunks) = self.current.get_mut(current) {

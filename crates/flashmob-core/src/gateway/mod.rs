@@ -43,7 +43,9 @@ use crate::units::Time;
 pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 use copies::Copies;
-pub use copies::{CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, SETTLE_AFTER};
+pub use copies::{
+    CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, MemberStatus, ReplaceError, Replaced, SETTLE_AFTER,
+};
 pub use late::LATENESS_MAX;
 pub use local::{LocalExtents, NoLocal};
 pub use native::{NativeCall, SPANS_MAX};

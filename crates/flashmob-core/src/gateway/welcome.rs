@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{LinkId, State};
+use super::state::{LinkId, Offer, State};
 use super::{Action, Event, Gateway};
 use crate::clocks::Exchange;
 use crate::units::Time;
@@ -20,7 +20,7 @@ impl Gateway {
         if self.is_of_another_start(id, welcome) {
             return self.hold_welcome(now, id, welcome);
         }
-        let became_ready = match self.check_welcome(id, welcome) {
+        let became_ready = match self.check_welcome(now, id, welcome) {
             Ok(became_ready) => became_ready,
             Err(text) => return self.refuse_node(now, id, text),
         };
@@ -35,6 +35,7 @@ impl Gateway {
         self.resolve(node_index, id);
         let node = &mut self.nodes[node_index];
         node.refusal = None;
+        node.offer = None;
         node.trouble = None;
         self.volumes[node.volume].refusals.remove(&(node.extent as usize));
         node.links_up += 1;
@@ -56,7 +57,7 @@ impl Gateway {
 
     /// Checks a welcome against what is known of the node, and learns the rest from it, unless it is refused. True if that makes the
     /// volume ready.
-    fn check_welcome(&mut self, id: LinkId, welcome: &Welcome) -> Result<bool, String> {
+    fn check_welcome(&mut self, now: Time, id: LinkId, welcome: &Welcome) -> Result<bool, String> {
         let number = self.links[id].node;
         let node = &mut self.nodes[number];
         let volume = &mut self.volumes[node.volume];
@@ -66,10 +67,17 @@ impl Gateway {
         }
         if let Some(known) = node.extent_id.filter(|known| *known != welcome.extent_id) {
             let [known, found] = [known, welcome.extent_id].map(u128::from_be_bytes);
+            let remedy = if volume.copies.is_some() {
+                let Welcome { extent_id, size_bytes, .. } = *welcome;
+                node.offer = Some(Offer { extent_id, size_bytes, seen: now });
+                "bring the old one back, or give its data up with `flashmob volume replace`: it is copied from other nodes"
+            } else {
+                "bring the old one back, correct `extent` in the configuration, or start the gateway with --forget to give \
+                 its data up"
+            };
             return Err(format!(
                 "it serves another extent ({found:032x}) than the one that this volume knows ({known:032x}); was its data \
-                 replaced, its card not mounted, or its address given to another node? bring the old one back, correct \
-                 `extent` in the configuration, or start the gateway with --forget to give its data up"
+                 replaced, its card not mounted, or its address given to another node? {remedy}"
             ));
         }
         let extent = node.extent as usize;

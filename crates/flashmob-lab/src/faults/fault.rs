@@ -47,10 +47,13 @@ pub enum Fault {
     Copy(usize, Duration),
     /// A connection to the node breaks, and what the node sends on the one that follows comes through only so much later.
     LateWelcome(usize, Duration),
+    /// The device loses its flash; so much later its node has an empty extent, which somebody puts in the place of the old one. Of volumes with
+    /// copies.
+    Replace(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 15;
+pub const FAULT_KINDS: usize = 16;
 
 impl Fault {
     /// The names of all kinds.
@@ -70,6 +73,7 @@ impl Fault {
         "doze",
         "copy",
         "late welcome",
+        "replace",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -91,6 +95,7 @@ impl Fault {
             Fault::Doze(..) => 12,
             Fault::Copy(..) => 13,
             Fault::LateWelcome(..) => 14,
+            Fault::Replace(..) => 15,
         }
     }
 }
@@ -264,6 +269,7 @@ impl World {
                     self.net.cut(&mut self.ctx, conn);
                 }
             }
+            Fault::Replace(node, lasts) => self.lose_flash(node, lasts),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
                     self.net.cut(&mut self.ctx, conn);
@@ -307,6 +313,8 @@ impl World {
     pub(super) fn heal(&mut self) {
         let now = self.ctx.now;
         self.copies_disappear();
+        self.is_healed = true;
+        self.old_extents_go();
         for n in 0..self.nodes.len() {
             self.nodes[n].store.ill_until = now;
             self.nodes[n].store.stalled_until = now;

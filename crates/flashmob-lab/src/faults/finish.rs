@@ -201,7 +201,7 @@ impl World {
             self.ctx.totals.pieces += link.counters.pieces;
             self.ctx.totals.resent += link.counters.resent;
         }
-        if let Some(copies) = core.copies_status(0).map(|status| status.counters) {
+        if let Some(copies) = core.copies_status(self.ctx.now, 0).map(|status| status.counters) {
             self.ctx.totals.evicted_copies += copies.evicted_copies;
             self.ctx.totals.resynced += copies.resynced;
             self.ctx.totals.compared += copies.compared;

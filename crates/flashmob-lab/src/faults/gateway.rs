@@ -346,6 +346,9 @@ impl World {
                 }
                 Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
                 Action::CloseClient(id, None) => self.gateway.closing.push(id),
+                // Until somebody says that the fresh extent takes the place of the old one, and that one for ever.
+                Action::Tell(Told::NodeRefused(name, text))
+                    if text.contains("another extent") && self.is_replaced(&name) => {}
                 Action::Tell(Told::NodeRefused(name, text)) => self.ctx.fail(format!("{name} was refused: {text}")),
                 Action::Tell(Told::NodeWarning(name, text)) if text.contains("another device") => {
                     // A device that restarted must not be taken for two.

@@ -172,10 +172,11 @@ impl World {
     /// Whether every copy on a living node is current, equal and permanent.
     pub(super) fn is_at_rest(&self, dead: &[bool]) -> bool {
         let Some(image) = self.gateway.core.as_ref().and_then(|core| core.map(0)) else { return true };
-        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(0));
+        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(self.ctx.now, 0));
         let is_done = status.is_some_and(|s| s.jobs == 0 && s.decisions.0 == s.decisions.1);
         let is_dead = |member: u16| dead[usize::from(member)];
         is_done
+            && (0..self.scenario.extents_bytes.len()).all(|node| self.is_extent_known(node))
             && image.chunks_marked().all(|(chunk, marks)| {
                 let places = image.places(chunk);
                 let lacks = |copy: usize| (marks.behind | marks.doubtful) & (1 << copy) != 0;
@@ -190,7 +191,7 @@ impl World {
     pub(super) fn copies_state(&self) -> String {
         let Some(core) = &self.gateway.core else { return "no gateway".to_string() };
         let marked: Vec<_> = core.map(0).into_iter().flat_map(MapImage::chunks_marked).collect();
-        format!("{marked:?}, {:?}", core.copies_status(0))
+        format!("{marked:?}, {:?}", core.copies_status(self.ctx.now, 0))
     }
 
     /// Looks at the flash of all copies that are said to be current: they are equal, what clients may see, and permanent where settled.

@@ -28,6 +28,7 @@ mod mapped;
 mod net;
 mod node;
 mod oracle;
+mod replace;
 mod samples;
 mod scenario;
 mod scenario_copies;
@@ -79,6 +80,8 @@ enum Event {
     Announce { node: usize, is_elsewhere: bool },
     CopiesDisappear,
     Committed { session: u64 },
+    Replace { node: usize },
+    SwapExtents { node: usize, is_old: bool },
     Watch,
 }
 
@@ -261,6 +264,8 @@ struct World {
     /// The number of the last sample of this gateway that was looked at.
     samples_seen: u64,
     map: mapped::MapDisk,
+    /// No faults happen any more.
+    is_healed: bool,
 }
 
 impl World {
@@ -299,6 +304,7 @@ impl World {
             latencies: Vec::new(),
             samples_seen: 0,
             map: mapped::MapDisk::default(),
+            is_healed: false,
             scenario,
         };
         for n in 0..nodes {
@@ -430,6 +436,8 @@ impl World {
             Event::Announce { node, is_elsewhere } => self.announce(node, is_elsewhere),
             Event::CopiesDisappear => self.copies_disappear(),
             Event::Committed { session } => self.committed(session),
+            Event::Replace { node } => self.replace(node),
+            Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::Watch => {
                 self.watch();
                 self.ctx.after(WATCH_INTERVAL.as_nanos() as u64, Event::Watch);

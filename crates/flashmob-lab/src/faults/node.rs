@@ -43,6 +43,10 @@ pub(super) struct NodeLoop {
     adopted: Option<(String, u32)>,
     /// The gateway that was last in charge, of a volume with copies.
     charge: Option<Charge>,
+    /// The extent that is not in use: the old one after it was replaced, or the fresh one while the old one is back.
+    pub other: Option<Extent>,
+    /// Whether the extent in use is the one that was replaced.
+    pub has_old: bool,
     is_awake: bool,
     pub has_timer: bool,
     accepting: Vec<ConnId>,
@@ -90,7 +94,38 @@ impl Host for NodeHost<'_> {
     }
 }
 
+/// An extent with its identity.
+#[derive(Debug)]
+pub(super) struct Extent {
+    id: [u8; 16],
+    store: Store,
+    adopted: Option<(String, u32)>,
+    charge: Option<Charge>,
+}
+
+impl Extent {
+    pub fn empty(id: [u8; 16], like: &Store) -> Extent {
+        let mut store = Store::new(vec![0; like.live().len()], like.quality.clone());
+        store.slowness = like.slowness;
+        Extent { id, store, adopted: None, charge: None }
+    }
+}
+
 impl NodeLoop {
+    /// Puts another extent in the place of the one in use, and returns that. The process must not run.
+    pub fn exchange(&mut self, extent: Extent) -> Extent {
+        Extent {
+            id: std::mem::replace(&mut self.config.extent_id, extent.id),
+            store: std::mem::replace(&mut self.store, extent.store),
+            adopted: std::mem::replace(&mut self.adopted, extent.adopted),
+            charge: std::mem::replace(&mut self.charge, extent.charge),
+        }
+    }
+
+    pub fn extent_id(&self) -> [u8; 16] {
+        self.config.extent_id
+    }
+
     pub fn new(number: usize, content: Vec<u8>, scenario: &super::Scenario) -> NodeLoop {
         let config = NodeConfig {
             memory_bytes: 0,
@@ -114,6 +149,8 @@ impl NodeLoop {
             copy_of: None,
             adopted: None,
             charge: None,
+            other: None,
+            has_old: false,
             is_awake: false,
             has_timer: false,
             accepting: Vec::new(),

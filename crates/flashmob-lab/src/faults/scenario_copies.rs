@@ -23,7 +23,7 @@ impl Scenario {
         let rng = &mut SmallRng::seed_from_u64(seed ^ 0xc0_91e5);
         let copies = *pick(rng, &[2, 2, 2, 3, 3, 1]);
         let nodes = rng.random_range(copies..=5.max(copies));
-        let chunk_bytes = *pick(rng, &[4 * KIB, 4 * KIB, 8 * KIB]);
+        let chunk_bytes = *pick(rng, &[4 * KIB, 8 * KIB, 16 * KIB]);
         let slots = |rng: &mut SmallRng| rng.random_range(1..4) as u64;
         let equal = slots(rng);
         let is_equal = rng.random_bool(0.5);
@@ -159,5 +159,13 @@ fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
     {
         let at = Duration::from_micros(rng.random_range(0..span_us));
         scenario.faults.push((at, Fault::Death(victim)));
+    }
+    if rng.random_ratio(1, 6)
+        && !is_lossless
+        && let Some(&victim) = victims.last()
+    {
+        let at = Duration::from_micros(rng.random_range(0..span_us));
+        let lasts = Duration::from_micros(rng.random_range(5_000..600_000));
+        scenario.faults.push((at, Fault::Replace(victim, lasts)));
     }
 }

@@ -14,6 +14,7 @@ fn counted(image: &MapImage) -> MapCounts {
         open: count(|marks| marks.is_open),
         behind: count(|marks| marks.behind != 0),
         doubtful: count(|marks| marks.doubtful != 0),
+        behind_copies: all().map(|marks| marks.behind.count_ones()).sum(),
         fewest_current: current.min().unwrap(),
     }
 }
@@ -85,7 +86,7 @@ fn a_new_image_is_settled_and_current() {
     assert_eq!((image.version(), image.epoch(), image.nonce(), image.losses()), (0, 0, 0, 0));
     assert_eq!((image.map_id(), image.chunk_bytes(), image.copies()), (id(7), CHUNK, 2));
     assert_eq!((image.chunks(), image.size_bytes(), image.members().len()), (6, 6 * CHUNK, 3));
-    assert_eq!(image.counts(), MapCounts { open: 0, behind: 0, doubtful: 0, fewest_current: 2 });
+    assert_eq!(image.counts(), MapCounts { open: 0, behind: 0, doubtful: 0, behind_copies: 0, fewest_current: 2 });
     assert_eq!(image.chunks_marked().count(), 0);
     assert_eq!((image.places(5).len(), image.places(6), image.places(u32::MAX)), (2, &[][..], &[][..]));
     assert_eq!(image.marks(6), Marks::default());
@@ -116,7 +117,7 @@ fn marks_are_set_whole_within_the_volume() {
         let expected = if is_ok { Ok(()) } else { Err(unknown) };
         assert_eq!(image.apply(&set(first_chunk, count, all)), expected);
     }
-    assert_eq!(image.counts(), MapCounts { open: 4, behind: 4, doubtful: 4, fewest_current: 0 });
+    assert_eq!(image.counts(), MapCounts { open: 4, behind: 4, doubtful: 4, behind_copies: 8, fewest_current: 0 });
     image.apply(&set(1, 3, Marks::default())).unwrap();
     assert_eq!(image.chunks_marked().collect::<Vec<_>>(), [(0, all)]);
 }

@@ -39,6 +39,8 @@ pub struct Change {
     /// When it was asked for.
     pub begun: Time,
     pub is_sent: bool,
+    /// When it was sent: its copies are silent from then on.
+    pub sent: Time,
     pub copies: [At; COPIES_MAX],
     /// Reads whose answers may show it.
     pub held: Vec<RequestKey>,
@@ -82,6 +84,7 @@ impl Copies {
                 flags,
                 begun: cx.now,
                 is_sent: false,
+                sent: Time::default(),
                 copies: [At::NotSent; COPIES_MAX],
                 held: Vec::new(),
             });
@@ -134,7 +137,7 @@ impl Copies {
                 return;
             }
             // It also declares copies behind on members that are out.
-            let seq = self.open_chunk(chunk);
+            let seq = self.open_chunk(cx, chunk);
             if self.unborn(chunk) != 0 {
                 return;
             }
@@ -179,7 +182,7 @@ impl Copies {
             state.changes.push(place);
             state.used = cx.now;
         }
-        self.changes[place].is_sent = true;
+        (self.changes[place].is_sent, self.changes[place].sent) = (true, cx.now);
         self.changes[place].copies = sent;
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
     }
@@ -240,7 +243,7 @@ impl Copies {
                 if failed != 0 {
                     self.fall_behind(chunk, failed);
                 }
-                let seq = self.chunks.get(&chunk).map_or(0, |c| c.marks_seq);
+                let seq = self.marks_seq(chunk);
                 if !self.log.is_durable(seq) && !planted::is(Bug::AckBeforeBehind) {
                     return self.log.wait(seq, Waiter::Review(chunk));
                 }

@@ -68,13 +68,16 @@ impl Copies {
     }
 
     /// Decides the marks that a chunk needs before a change is sent: it is open, and copies on members that are out are behind, unless no
-    /// other copy is left. Returns the number after which they are durable.
-    pub(super) fn open_chunk(&mut self, chunk: u32) -> u64 {
+    /// other copy is left that is there. Returns the number after which they are durable.
+    pub(super) fn open_chunk(&mut self, cx: &Cx<'_>, chunk: u32) -> u64 {
         let mut marks = self.image.marks(chunk);
         marks.is_open = true;
         let current = self.current(chunk);
         let out = self.out_of(chunk, current);
-        if out != 0 && out != current && (current & !out).count_ones() as usize >= self.min_current {
+        let others = current & !out;
+        // A dead member that was not asked anything yet is not out. It must not be the only one that is current.
+        let is_any_there = self.usable_of(cx, chunk, others) != 0;
+        if out != 0 && is_any_there && others.count_ones() as usize >= self.min_current {
             self.fall_behind(chunk, out);
             marks.behind |= out;
         }

@@ -19,8 +19,8 @@ use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::digest::{DIGEST_BLOCK_BYTES, digests};
 
-/// Bytes of a range: what one digest covers.
-const RANGE_BYTES: u32 = 256 << 10;
+/// Most bytes of a range: what one digest covers. A smaller chunk has up to 16 ranges.
+const RANGE_BYTES_MAX: u32 = 256 << 10;
 /// Most bytes that are copied at once.
 const RUN_BYTES: u32 = 64 << 10;
 /// Most jobs at once that nobody waits for, and of all.
@@ -85,7 +85,7 @@ impl Copies {
         let (out, present) = (self.out_of(chunk, current), self.usable_of(cx, chunk, current));
         let left = current & !out;
         if out != 0 && present != 0 && left.count_ones() as usize >= self.min_current {
-            self.open_chunk(chunk);
+            self.open_chunk(cx, chunk);
         } else if out != 0 {
             return;
         }
@@ -117,6 +117,7 @@ impl Copies {
         self.next_serial += 1;
         let state = self.chunks.entry(chunk).or_default();
         if goal == Goal::Resync {
+            self.pace.works(cx.now);
             state.joined |= targets;
             state.voided &= !targets;
         }
@@ -184,12 +185,13 @@ impl Copies {
                     let end = self.image.chunk_bytes() as u32;
                     // A copy that is alone is equal to itself.
                     let from = if job.targets == 0 { end } else { job.range.1 };
+                    let range_bytes = (end / 16).clamp(DIGEST_BLOCK_BYTES, RANGE_BYTES_MAX);
                     let is_last_skipped =
-                        planted::is(Bug::BehindClearedUnproven) && from > 0 && from + RANGE_BYTES.min(end / 2) >= end;
+                        planted::is(Bug::BehindClearedUnproven) && from > 0 && from + range_bytes >= end;
                     if from >= end || is_last_skipped {
                         return self.finish_job(cx, chunk);
                     }
-                    job.range = (from, end.min(from + RANGE_BYTES));
+                    job.range = (from, end.min(from + range_bytes));
                     job.step = Step::Lock;
                     let range = job.range;
                     if !planted::is(Bug::ResyncOverwritesNewer) {
@@ -339,7 +341,7 @@ impl Copies {
         let (goal, targets) = (job.goal, job.targets);
         if goal == Goal::Compare {
             self.set_step(chunk, Step::Commit);
-            let seq = self.chunks.get(&chunk).map_or(0, |c| c.marks_seq);
+            let seq = self.marks_seq(chunk);
             if self.log.is_durable(seq) {
                 return self.end_compare(cx, chunk);
             }
@@ -388,6 +390,7 @@ impl Copies {
         }
         let Some(job) = self.jobs.remove(&chunk) else { return };
         self.counters.resynced += 1;
+        self.pace.note(cx.now, self.image.chunk_bytes() * u64::from(targets.count_ones()));
         let marks = self.image.marks(chunk);
         self.mark(chunk, Marks { behind: marks.behind & !job.targets, ..marks });
         self.leave(chunk, targets);

@@ -26,8 +26,9 @@ pub struct Flush {
     pub request: RequestKey,
     /// Changes up to this serial have to end first.
     pub barrier: u64,
-    pub begun: Time,
     pub is_sent: bool,
+    /// When it was sent: its members are silent from then on.
+    pub sent: Time,
     pub members: Vec<Part>,
     /// What was decided when all members had ended: it is answered when that is durable.
     pub after: Option<u64>,
@@ -39,7 +40,8 @@ impl Copies {
         let barrier = self.next_serial;
         self.next_serial += 1;
         let serial = self.next_serial;
-        let flush = Flush { serial, request, barrier, begun: cx.now, is_sent: false, members: Vec::new(), after: None };
+        let (members, sent) = (Vec::new(), Time::default());
+        let flush = Flush { serial, request, barrier, is_sent: false, sent, members, after: None };
         self.flushes.insert(flush);
         self.review_flushes(cx);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
@@ -118,7 +120,7 @@ impl Copies {
             self.send(cx, key, member, (Op::Flush, OpFlags::NONE), (0, 0));
         }
         self.flushes[place].members = members;
-        self.flushes[place].is_sent = true;
+        (self.flushes[place].is_sent, self.flushes[place].sent) = (true, cx.now);
     }
 
     pub(super) fn flush_answered(&mut self, cx: &mut Cx<'_>, (place, serial): (usize, u64), member: u16, is_ok: bool) {

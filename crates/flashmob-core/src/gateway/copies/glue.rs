@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::read::Verdict;
-use super::{Copies, CopiesStatus, Cx, Inner};
+use super::{Copies, CopiesStatus, Cx, Inner, MemberStatus};
 use crate::gateway::alive::PROBE_PATIENCE;
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
@@ -14,7 +14,7 @@ use crate::wire::hello::Welcome;
 
 impl Gateway {
     /// Lets the copies of a volume handle an event, and carries out what it leads to.
-    fn with_copies<R>(
+    pub(super) fn with_copies<R>(
         &mut self,
         now: Time,
         volume: usize,
@@ -297,7 +297,16 @@ impl Gateway {
 
     /// The state of a volume's copies; `None` if it has none.
     #[must_use]
-    pub fn copies_status(&self, volume: usize) -> Option<CopiesStatus> {
-        self.volumes.get(volume)?.copies.as_deref().map(Copies::status)
+    pub fn copies_status(&self, now: Time, volume: usize) -> Option<CopiesStatus> {
+        self.volumes.get(volume)?.copies.as_deref().map(|copies| copies.status(now))
+    }
+
+    /// The state of a volume's copies by node; `None` if it has none. It looks at all chunks.
+    #[must_use]
+    pub fn members_status(&self, now: Time, volume: usize) -> Option<Vec<MemberStatus>> {
+        let state = self.volumes.get(volume)?;
+        let offers =
+            self.nodes.iter().skip(state.first_node).map(|node| node.offer_now(now).map(|offer| offer.extent_id));
+        state.copies.as_deref().map(|copies| copies.members_status(now, offers))
     }
 }

@@ -178,7 +178,7 @@ impl Copies {
             }
             let waits = |place: &usize| self.changes.get(*place).is_some_and(|c| c.copies[copy] == At::Sent);
             if self.chunks.get(&chunk).is_some_and(|c| c.changes.iter().any(waits)) {
-                self.open_chunk(chunk);
+                self.open_chunk(cx, chunk);
                 self.review_chunk(cx, chunk);
             }
         }

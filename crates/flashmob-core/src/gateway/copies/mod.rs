@@ -21,7 +21,9 @@ mod flush;
 mod glue;
 mod log;
 mod members;
+mod pace;
 mod read;
+mod replace;
 mod settle;
 mod status;
 mod watch;
@@ -45,8 +47,10 @@ use equal::Job;
 use flush::Flush;
 use log::{Log, Waiter};
 use members::Member;
+use pace::Pace;
 use read::Read;
-pub use status::{CopiesCounters, CopiesStatus};
+pub use replace::{ReplaceError, Replaced};
+pub use status::{CopiesCounters, CopiesStatus, MemberStatus};
 
 /// How long a copy may leave a change unanswered that others have done, before it is declared behind.
 pub const EVICT_AFTER: Duration = Duration::from_secs(3);
@@ -102,6 +106,8 @@ pub struct Copies {
     /// What was decided, durable or not.
     image: MapImage,
     log: Log,
+    /// The last decision about many chunks at once is durable from this number on.
+    bulk_seq: u64,
     members: Vec<Member>,
     /// By member and slot: the chunk there.
     slots: Vec<Vec<u32>>,
@@ -130,6 +136,8 @@ pub struct Copies {
     retry_at: Time,
     /// Where the search for chunks to make equal continues.
     next_search: u32,
+    /// How fast copies are made current.
+    pace: Pace,
     pub counters: status::CopiesCounters,
 }
 
@@ -244,6 +252,7 @@ impl Copies {
             timeout,
             min_current: spec.min_current,
             log: Log::new(image.version()),
+            bulk_seq: 0,
             members: image.members().iter().map(|m| Member::new(m.boot_id.is_some())).collect(),
             slots,
             chunks: BTreeMap::new(),
@@ -261,6 +270,7 @@ impl Copies {
             due: Some(Time::default()),
             retry_at: Time::default(),
             next_search: 0,
+            pace: Pace::default(),
             counters: status::CopiesCounters::default(),
             image,
         };
@@ -365,7 +375,12 @@ impl Copies {
                 self.doubtful.insert(chunk);
             }
         }
-        self.chunks.get(&chunk).map_or(0, |c| c.marks_seq)
+        self.marks_seq(chunk)
+    }
+
+    /// A chunk's marks are durable from this number on.
+    fn marks_seq(&self, chunk: u32) -> u64 {
+        self.chunks.get(&chunk).map_or(0, |c| c.marks_seq).max(self.bulk_seq)
     }
 
     /// Declares copies of a chunk behind: they lack something. Returns the number after which that is durable.

@@ -1,13 +1,17 @@
 //! What is told of a volume's copies.
 
-use super::Copies;
+use std::time::Duration;
+
+use super::{Copies, bit};
 use crate::counters::counters;
+use crate::units::Time;
 
 counters! {
     /// Counters of a volume's copies since the gateway's start.
     pub struct CopiesCounters {
         evictions: "Times that a node was put out because it left I/O unanswered",
         evicted_copies: "Copies of chunks that were declared behind",
+        replaced: "Extents that were given up, with a fresh one in their place",
         resynced: "Times that copies of a chunk were made current again",
         compared: "Chunks whose copies were compared because they might have differed",
         copied_bytes: "Bytes that were copied to make copies equal",
@@ -22,7 +26,7 @@ counters! {
 }
 
 /// The state of a volume's copies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CopiesStatus {
     /// Copies of each chunk.
     pub copies: usize,
@@ -36,6 +40,10 @@ pub struct CopiesStatus {
     pub open: u32,
     /// Chunks with a copy that lacks something.
     pub behind: u32,
+    /// Copies that lack something, of all chunks.
+    pub behind_copies: u32,
+    /// Bytes of copies that were made current in a second, lately; `None` while none were.
+    pub rebuilt_bytes_per_s: Option<f64>,
     /// Chunks with a copy of which it is not known whether it lacks something.
     pub doubtful: u32,
     /// Chunks whose copies may differ and are to be compared.
@@ -54,9 +62,61 @@ pub struct CopiesStatus {
     pub counters: CopiesCounters,
 }
 
+/// The copies on one node of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// The extent that the map knows; `None` before the node was linked for the first time.
+    pub extent_id: Option<[u8; 16]>,
+    /// Nodes of one domain may fail together.
+    pub domain: String,
+    /// Its size as the map has it.
+    pub size_bytes: u64,
+    /// Copies on it.
+    pub copies: u32,
+    /// Those that lack something.
+    pub behind: u32,
+    /// Those of which it is not known whether they lack something.
+    pub doubtful: u32,
+    /// Those whose chunks have no other current copy.
+    pub only: u32,
+    /// For how long it has been out: it left I/O unanswered.
+    pub out_for: Option<Duration>,
+    /// The extent that its node serves now instead, which is refused.
+    pub offered: Option<[u8; 16]>,
+}
+
 impl Copies {
+    /// The state by member. `offers`: what their nodes serve instead.
+    pub fn members_status(&self, now: Time, offers: impl Iterator<Item = Option<[u8; 16]>>) -> Vec<MemberStatus> {
+        let known = self.image.members().iter().zip(&self.members).zip(offers).enumerate();
+        let mut members: Vec<MemberStatus> = known
+            .map(|(number, ((member, state), offered))| MemberStatus {
+                extent_id: self.known_extent(number),
+                domain: member.domain.clone(),
+                size_bytes: member.size_bytes,
+                copies: 0,
+                behind: 0,
+                doubtful: 0,
+                only: 0,
+                out_for: state.out_since.map(|since| now - since),
+                offered,
+            })
+            .collect();
+        for chunk in 0..self.image.chunks() {
+            let (marks, current) = (self.image.marks(chunk), self.current(chunk));
+            for (copy, place) in self.image.places(chunk).iter().enumerate() {
+                let Some(member) = members.get_mut(usize::from(place.member)) else { continue };
+                member.copies += 1;
+                member.behind += u32::from(marks.behind & bit(copy) != 0);
+                member.doubtful += u32::from(marks.doubtful & bit(copy) != 0);
+                member.only += u32::from(current == bit(copy));
+            }
+        }
+        members
+    }
+
     /// The state now.
-    pub fn status(&self) -> CopiesStatus {
+    pub fn status(&self, now: Time) -> CopiesStatus {
         let counts = self.image.counts();
         CopiesStatus {
             copies: self.image.copies(),
@@ -65,6 +125,8 @@ impl Copies {
             epoch: self.image.epoch(),
             open: counts.open,
             behind: counts.behind,
+            behind_copies: counts.behind_copies,
+            rebuilt_bytes_per_s: self.pace.bytes_per_s(now),
             doubtful: counts.doubtful,
             in_doubt: self.doubt.len() as u32,
             fewest_current: counts.fewest_current,

@@ -125,7 +125,7 @@ impl Copies {
             let has_it = |copy: &usize| change.copies[*copy] == At::Done;
             let others = mask(each(self.current(change.chunk)).filter(has_it));
             let has_others = self.is_any_alive(cx, self.members_of(change.chunk, others), &mut probes);
-            self.collect_silent(cx, change.chunk, missing, change.begun, has_others, &mut silent);
+            self.collect_silent(cx, change.chunk, missing, change.sent, has_others, &mut silent);
         }
         for (&chunk, job) in &self.jobs {
             let Some((missing, since)) = self.job_waits_for(chunk) else { continue };
@@ -155,7 +155,7 @@ impl Copies {
             let is_done = |m: &u16| matches!(flush.members[usize::from(*m)], Part::Done | Part::Clean);
             let others = (0..flush.members.len() as u16).filter(is_done).filter(|&m| self.is_usable(cx, m));
             let has_others = self.is_any_alive(cx, others.collect(), &mut probes);
-            silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, flush.begun)));
+            silent.extend(missing.iter().filter(|&&m| has_others && self.is_silent(cx, m, flush.sent)));
         }
         silent.extend(self.silent_readers(cx));
         if !probes.is_empty() {

@@ -31,6 +31,6 @@ pub use clients::{Client, ClientId, ClientKind, Clients, NbdClient};
 pub use links::{Alive, Batches, HeldWelcome, Link, LinkCounters, LinkId, Links, SentBatch, State};
 pub use memory::Memory;
 pub use metrics::{GatewayCounters, Metrics};
-pub use node::Node;
+pub use node::{Node, Offer};
 pub use queues::Queues;
 pub use requests::{InHand, RequestKey, Requests};

@@ -1,5 +1,7 @@
 //! A node as the gateway sees it. Its queue is in `queues.rs`.
 
+use std::time::Duration;
+
 use super::fairness::Way;
 use super::queue::BatchLimits;
 use crate::clocks::ClockRelation;
@@ -26,6 +28,8 @@ pub struct Node {
     pub modelled: bool,
     pub is_local: bool,
     pub refusal: Option<String>,
+    /// The extent that was refused last because the volume knows another, its size, and when it was seen.
+    pub offer: Option<Offer>,
     /// Why it could not be reached, while it has no link.
     pub trouble: Option<String>,
     pub links_up: usize,
@@ -37,7 +41,23 @@ pub struct Node {
     pub clock: ClockRelation,
 }
 
+/// An extent that a node serves in place of the one that the volume knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    pub extent_id: [u8; 16],
+    pub size_bytes: u64,
+    pub seen: Time,
+}
+
+/// For how long a fresh extent counts as being there after it was seen. Its node is tried more often.
+const OFFER_LASTS: Duration = Duration::from_secs(15);
+
 impl Node {
+    /// What it served lately in place of the extent that the volume knows.
+    pub fn offer_now(&self, now: Time) -> Option<Offer> {
+        self.offer.filter(|offer| now - offer.seen < OFFER_LASTS)
+    }
+
     /// A node that was not connected yet.
     pub fn new(place: (usize, u32), spec: &ExtentSpec, links: std::ops::Range<usize>, limits: BatchLimits) -> Node {
         Node {

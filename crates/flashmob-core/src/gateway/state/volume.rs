@@ -105,7 +105,8 @@ impl Volume {
     /// Why it cannot be opened; `None` if it can. A volume that was complete once stays open to new clients when it loses a node.
     fn obstacle(&self) -> Option<String> {
         match self.refusals.iter().next() {
-            Some((&extent, why)) if !self.was_linked => {
+            // Other copies answer in its place.
+            Some((&extent, why)) if !self.was_linked && self.copies.is_none() => {
                 let node = &self.spec.extents[extent].name;
                 Some(format!("volume '{}' is not ready: node {node} is refused: {why}", self.spec.name))
             }

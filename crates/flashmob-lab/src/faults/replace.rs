@@ -1,0 +1,92 @@
+//! A node loses its flash, and somebody puts a fresh extent in its place. Later the old one may be back for a while: nothing may be read
+//! from it.
+
+use std::time::Duration;
+
+use rand::Rng;
+
+use super::node::Extent;
+use super::{Event, World};
+
+/// How often somebody looks whether the fresh extent can be taken, or is.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl World {
+    /// The node's device is gone with its flash. After so long its node is back with an empty extent.
+    pub(super) fn lose_flash(&mut self, node: usize, lasts: Duration) {
+        if self.nodes[node].is_dead || self.nodes[node].other.is_some() {
+            return;
+        }
+        self.stop_node(node, lasts, true);
+        let state = &mut self.nodes[node];
+        let mut id = state.extent_id();
+        id[15] ^= 0x80;
+        let fresh = Extent::empty(id, &state.store);
+        let old = state.exchange(fresh);
+        state.other = Some(old);
+        self.ctx.at(self.ctx.now + lasts, Event::Replace { node });
+        if self.ctx.rng.random_bool(0.5) {
+            let at = self.ctx.now + lasts * self.ctx.rng.random_range(2..6);
+            self.ctx.at(at, Event::SwapExtents { node, is_old: true });
+        }
+    }
+
+    /// Somebody gives up the node's old extent, unless that is done.
+    pub(super) fn replace(&mut self, node: usize) {
+        let now = self.ctx.now;
+        if !self.is_extent_known(node) {
+            if let Some(core) = &mut self.gateway.core
+                && !self.nodes[node].has_old
+            {
+                // It waits until the extent was seen, and until other copies are current.
+                let _ = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()));
+                self.wake_gateway();
+            }
+            self.disturb(node, now + LOOK_EVERY);
+        }
+        // A gateway that is killed may have forgotten it.
+        self.ctx.at(now + LOOK_EVERY, Event::Replace { node });
+    }
+
+    /// Whether the node with a name has lost its extent.
+    pub(super) fn is_replaced(&self, name: &str) -> bool {
+        let node = name.strip_prefix("node").and_then(|number| number.parse::<usize>().ok());
+        node.and_then(|node| self.nodes.get(node)).is_some_and(|node| node.other.is_some())
+    }
+
+    /// Whether the map has the node's last extent.
+    pub(super) fn is_extent_known(&self, node: usize) -> bool {
+        let state = &self.nodes[node];
+        let mut fresh = state.extent_id();
+        fresh[15] ^= if state.has_old { 0x80 } else { 0 };
+        let map = self.gateway.core.as_ref().and_then(|core| core.map(0));
+        state.is_dead || state.other.is_none() || map.is_some_and(|map| map.members()[node].extent_id == fresh)
+    }
+
+    /// The old extent is back at the node's address, or goes again.
+    pub(super) fn swap_extents(&mut self, node: usize, is_old: bool) {
+        let state = &self.nodes[node];
+        if state.is_dead || state.has_old == is_old || (is_old && self.is_healed) {
+            return;
+        }
+        let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
+        self.stop_node(node, down, true);
+        let state = &mut self.nodes[node];
+        if let Some(other) = state.other.take() {
+            let used = state.exchange(other);
+            (state.other, state.has_old) = (Some(used), is_old);
+        }
+        let lasts = Duration::from_micros(self.ctx.rng.random_range(10_000..1_000_000));
+        if is_old {
+            self.disturb(node, self.ctx.now + lasts);
+            self.ctx.at(self.ctx.now + lasts, Event::SwapExtents { node, is_old: false });
+        }
+    }
+
+    /// Old extents that are back go.
+    pub(super) fn old_extents_go(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.swap_extents(node, false);
+        }
+    }
+}
