@@ -131,6 +131,11 @@ impl ExtentMemory {
         self.named.iter().zip(&self.places).map(known).collect()
     }
 
+    /// Whether the configuration names the extent of a node.
+    pub fn names(&self, node: usize) -> bool {
+        self.named.get(node).is_some_and(Option::is_some)
+    }
+
     /// Records that a node serves an extent. A folder that is not writable does not prevent serving.
     pub fn remember(&mut self, node: usize, extent_id: [u8; 16]) {
         let Some(place) = self.places.get(node).cloned() else { return };

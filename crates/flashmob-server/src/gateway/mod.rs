@@ -13,6 +13,7 @@ mod place;
 mod report;
 mod server;
 mod surplus;
+mod volumes;
 mod whereabouts;
 
 pub use inside::{Inside, Resident};

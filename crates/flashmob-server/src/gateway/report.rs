@@ -4,15 +4,15 @@ use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus};
 
 use super::server::GatewayServer;
 use crate::status::report::{
-    ConditionReport, CopiesReport, GatewayReport, LinkReport, NodeOfVolume, Report, TraceCounters, VolumeReport,
-    stage_reports,
+    ConditionReport, CopiesReport, GatewayReport, LinkReport, NodeOfVolume, Rebuild, Report, TraceCounters,
+    VolumeReport, stage_reports,
 };
 use crate::status::trace::TraceReport;
 
 impl GatewayServer {
     pub(super) fn report(&mut self) -> Report {
         self.links.look(&self.gateway);
-        let status = self.gateway.status();
+        let (status, now) = (self.gateway.status(), self.clock.now());
         let volumes: Vec<VolumeReport> = status
             .volumes
             .iter()
@@ -20,7 +20,7 @@ impl GatewayServer {
             .map(|(number, v)| VolumeReport {
                 name: v.name.clone(),
                 size_bytes: v.size_bytes,
-                copies: self.gateway.copies_status(number).map(copies_report),
+                copies: self.gateway.copies_status(now, number).map(copies_report),
                 nodes: v.nodes.iter().map(|n| self.node_report(n)).collect(),
             })
             .collect();
@@ -108,6 +108,7 @@ fn copies_report(status: CopiesStatus) -> CopiesReport {
         doubtful_chunks: status.doubtful,
         uncompared_chunks: status.in_doubt,
         busy_chunks: status.jobs,
+        rebuild: Rebuild::of(status.behind_copies, status.chunk_bytes, status.rebuilt_bytes_per_s),
         epoch: status.epoch,
         map_trouble: status.map_trouble,
         deposed: status.deposed,

@@ -28,7 +28,7 @@ use crate::net::stream::refuse_unknown_congestion;
 use crate::net::{Clock, Filled, ListenAddr, Listener, Patience, Readiness, SocketOptions, Stream, Wake};
 use crate::status::report::Report;
 use crate::status::trace::TraceReport;
-use crate::status::{Reporter, reporter};
+use crate::status::{Reporter, VolumeQuestion, reporter};
 use crate::store::extent_id::unique_id;
 
 const WAKE: Token = Token(0);
@@ -70,6 +70,7 @@ pub struct GatewayServer {
     reporter: Reporter,
     questions: Receiver<SyncSender<Report>>,
     trace_questions: Receiver<SyncSender<TraceReport>>,
+    volume_questions: Receiver<VolumeQuestion>,
     whereabouts: Whereabouts,
     sightings: Receiver<Sighting>,
     stop: Arc<AtomicBool>,
@@ -159,6 +160,7 @@ impl GatewayServer {
         let (native_handle, native_calls) = native(wake.clone(), config.volumes.len());
         let (reporter, questions) = reporter(wake.clone());
         let (reporter, trace_questions) = reporter.with_traces();
+        let (reporter, volume_questions) = reporter.with_volumes();
         let (whereabouts, sightings) = whereabouts(wake.clone());
         Ok(GatewayServer {
             gateway,
@@ -174,6 +176,7 @@ impl GatewayServer {
             reporter,
             questions,
             trace_questions,
+            volume_questions,
             whereabouts,
             sightings,
             stop: Arc::new(AtomicBool::new(false)),
@@ -323,6 +326,9 @@ impl GatewayServer {
         }
         while let Ok(answer) = self.trace_questions.try_recv() {
             let _ = answer.try_send(self.trace_report());
+        }
+        while let Ok(question) = self.volume_questions.try_recv() {
+            self.answer_about_volumes(now, question);
         }
     }
 

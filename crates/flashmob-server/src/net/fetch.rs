@@ -78,6 +78,14 @@ pub fn fetch_trace(target: &str) -> Result<Vec<u8>, FetchError> {
     exchange(target, "/trace", None, TIMEOUT)
 }
 
+/// The body of `http://TARGET/volumes`, in the same way.
+///
+/// # Errors
+/// See [`FetchError`]; a node's port, which has no volumes, is [`FetchError::Foreign`].
+pub fn fetch_volumes(target: &str) -> Result<Vec<u8>, FetchError> {
+    exchange(target, "/volumes", None, TIMEOUT)
+}
+
 /// Sends JSON to `http://TARGET PATH` and returns the answer's body. All of it takes at most `timeout` for each address.
 ///
 /// # Errors
@@ -149,20 +157,25 @@ impl Asked<'_> {
             .build();
         let agent = Agent::with_parts(config, DefaultConnector::default(), Known(addr));
         // The host is a placeholder: the resolver has the address, and a URI cannot hold an IPv6 address with a scope.
-        let request = Request::builder()
-            .uri(format!("http://flashmob{}", self.path))
-            .header(HOST, self.authority)
-            .header(ACCEPT, "application/json");
+        let request =
+            Request::builder().uri(format!("http://flashmob{}", self.path)).header(ACCEPT, "application/json");
         match self.sent {
-            None => agent.run(request.body(())?),
-            Some(json) => agent.run(request.method("POST").header(CONTENT_TYPE, "application/json").body(json)?),
+            None => agent.run(request.header(HOST, self.authority).body(())?),
+            // What changes something is accepted for addresses alone.
+            Some(json) => agent.run(
+                request
+                    .method("POST")
+                    .header(HOST, addr.to_string())
+                    .header(CONTENT_TYPE, "application/json")
+                    .body(json)?,
+            ),
         }
     }
 
     fn body_of(&self, mut response: Response<Body>) -> Result<Vec<u8>, FetchError> {
         let target = || self.authority.to_string();
         let status = response.status().as_u16();
-        let is_refusal = self.sent.is_some() && matches!(status, 400 | 404 | 429);
+        let is_refusal = self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429);
         match status {
             200 => {}
             503 => return Err(FetchError::Busy(target())),
@@ -175,7 +188,7 @@ impl Asked<'_> {
         }
         let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|e| self.failed(e))?;
         if is_refusal {
-            let words = String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(300).collect();
+            let words = String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(600).collect();
             return Err(FetchError::Rejected(target(), words));
         }
         Ok(body)

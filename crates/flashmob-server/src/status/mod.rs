@@ -5,11 +5,13 @@
 pub mod condition;
 pub mod report;
 pub mod trace;
+pub mod volumes;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use report::Report;
 use trace::TraceReport;
+use volumes::{ReplaceAnswer, ReplaceRequest, VolumesReport};
 
 use crate::net::Wake;
 
@@ -19,7 +21,18 @@ pub struct Reporter {
     asks: SyncSender<SyncSender<Report>>,
     /// Absent in a node, which has no samples.
     traces: Option<SyncSender<SyncSender<TraceReport>>>,
+    /// Absent in a node, which has no volumes.
+    volumes: Option<SyncSender<VolumeQuestion>>,
     wake: Wake,
+}
+
+/// What a gateway is asked about its volumes.
+#[derive(Debug)]
+pub enum VolumeQuestion {
+    /// Their state.
+    Show(SyncSender<VolumesReport>),
+    /// To give up the extent of a node. The error is for who asked.
+    Replace(ReplaceRequest, SyncSender<Result<ReplaceAnswer, String>>),
 }
 
 /// Maximum number of questions that wait for the loop.
@@ -31,7 +44,7 @@ const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 #[must_use]
 pub fn reporter(wake: Wake) -> (Reporter, Receiver<SyncSender<Report>>) {
     let (asks, questions) = sync_channel(ASKS_MAX);
-    (Reporter { asks, traces: None, wake }, questions)
+    (Reporter { asks, traces: None, volumes: None, wake }, questions)
 }
 
 /// Puts a question to the event loop; `None` if too many wait, or if no answer comes in time.
@@ -54,6 +67,31 @@ impl Reporter {
     pub fn with_traces(self) -> (Reporter, Receiver<SyncSender<TraceReport>>) {
         let (asks, questions) = sync_channel(ASKS_MAX);
         (Reporter { traces: Some(asks), ..self }, questions)
+    }
+
+    /// Adds questions about volumes, and returns the end at which the event loop receives them.
+    #[must_use]
+    pub fn with_volumes(self) -> (Reporter, Receiver<VolumeQuestion>) {
+        let (asks, questions) = sync_channel(ASKS_MAX);
+        (Reporter { volumes: Some(asks), ..self }, questions)
+    }
+
+    /// Whether there are volumes.
+    #[must_use]
+    pub fn has_volumes(&self) -> bool {
+        self.volumes.is_some()
+    }
+
+    /// The volumes now; `None` if there are none here or the loop does not answer in time.
+    #[must_use]
+    pub fn ask_volumes(&self) -> Option<VolumesReport> {
+        ask(self.volumes.as_ref()?, &self.wake, VolumeQuestion::Show)
+    }
+
+    /// Gives up the extent of a node, in the same way.
+    #[must_use]
+    pub fn replace(&self, request: ReplaceRequest) -> Option<Result<ReplaceAnswer, String>> {
+        ask(self.volumes.as_ref()?, &self.wake, |answer| VolumeQuestion::Replace(request, answer))
     }
 
     /// Whether there may be samples.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::condition::{ConditionReport, PauseReport};
 pub use super::trace::TraceCounters;
+pub use super::volumes::Rebuild;
 pub use crate::net::report::{NodeLinkReport, PathLimit, PathReport, TcpReport};
 use crate::store::{LATE_NS, ModelStatus, PlaceInVolume};
 
@@ -149,6 +150,9 @@ pub struct CopiesReport {
     pub uncompared_chunks: u32,
     /// Chunks that are being compared or made equal.
     pub busy_chunks: usize,
+    /// What is left to be made current, and how fast that goes.
+    #[serde(default)]
+    pub rebuild: Rebuild,
     /// The number of the gateway's start, as nodes know it.
     pub epoch: u64,
     /// Why the map cannot be written, while it cannot.

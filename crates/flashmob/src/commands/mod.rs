@@ -45,6 +45,7 @@ mod tell;
 mod times;
 #[cfg(target_os = "linux")]
 mod trace;
+mod volume;
 mod whole_file;
 
 use std::io::Write;
@@ -112,6 +113,8 @@ enum Command {
     Discover(discover::DiscoverArgs),
     /// Show the status of a running gateway or node.
     Status(status::StatusArgs),
+    /// Show the volumes of a gateway by node, and replace a lost node's extent.
+    Volume(volume::VolumeArgs),
     /// Measure a device's flash, a network, a cluster, or any NBD server.
     Bench(bench::BenchArgs),
     /// Analyze network traffic.
@@ -158,6 +161,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Gateway(args) => gateway::run(args).map(|()| ExitCode::SUCCESS),
         Command::Discover(args) => discover::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Volume(args) => volume::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
         Command::Net(args) => net::run(&args),
         #[cfg(target_os = "linux")]

@@ -1,13 +1,15 @@
 //! From a request to its answer: path, method and format.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::Mutex;
 
@@ -16,6 +18,7 @@ use super::super::metrics::{Format, render};
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::status::report::Report;
+use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -29,6 +32,7 @@ const INDEX: &str = concat!(
     "<li><a href=\"/status\">/status</a>: the state of this process, as JSON. <code>flashmob status</code> prints it.</li>\n",
     "<li><a href=\"/metrics\">/metrics</a>: metrics for Prometheus.</li>\n",
     "<li><a href=\"/trace\">/trace</a>: requests sampled by a gateway, as JSON. <code>flashmob trace cluster</code> prints them.</li>\n",
+    "<li><a href=\"/volumes\">/volumes</a>: the volumes of a gateway by node, as JSON. <code>flashmob volume show</code> prints them.</li>\n",
     "<li>/join: nodes announce themselves here.</li>\n",
     "</ul></body></html>\n",
 );
@@ -81,8 +85,11 @@ pub(super) async fn answer(
     if path == "/join" {
         return Ok(join(&asker, peer, request).await);
     }
-    if !["/", "/status", "/metrics", "/trace"].contains(&path) {
-        let why = "Not found. The pages are /, /status, /metrics and /trace.\n";
+    if path == "/volumes/replace" {
+        return Ok(replace(&asker, request).await);
+    }
+    if !["/", "/status", "/metrics", "/trace", "/volumes"].contains(&path) {
+        let why = "Not found. The pages are /, /status, /metrics, /trace and /volumes.\n";
         return Ok(response(StatusCode::NOT_FOUND, TEXT, why));
     }
     // hyper itself leaves out the body when the method is HEAD.
@@ -100,6 +107,9 @@ pub(super) async fn answer(
     if path == "/trace" {
         return Ok(trace(&asker).await);
     }
+    if path == "/volumes" {
+        return Ok(volumes(&asker).await);
+    }
     let Some(report) = asker.report().await else { return Ok(busy()) };
     let (content_type, body) = if path == "/status" {
         (JSON, serde_json::to_vec(&*report).map_err(|e| e.to_string()))
@@ -116,28 +126,95 @@ async fn join(asker: &Asker, peer: SocketAddr, request: Request<Incoming>) -> Re
         let why = "Announcements are not accepted here. Announce the node to a gateway or to flashmob discover.\n";
         return response(StatusCode::NOT_FOUND, TEXT, why);
     };
-    if request.method() != Method::POST {
-        let why = "Only POST is allowed.\n";
-        return with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "POST");
-    }
-    // A page in a browser may send text and forms to any address, but JSON only after a preflight, which is not answered.
-    let is_json = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.trim().starts_with(JSON));
-    if !request.headers().get(CONTENT_TYPE).is_some_and(is_json) {
-        return response(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, "The body must be application/json.\n");
+    if let Some(refusal) = not_posted_json(&request) {
+        return refusal;
     }
     if !ear.has_time() {
         return unheard(&Unheard::TooMany);
     }
-    let Ok(body) = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await else {
-        return response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, "The body is incomplete, or longer than 4096 bytes.\n");
+    let body = match body_of(request, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
     };
     let _one_at_a_time = asker.hearing.lock().await;
-    let heard = tokio::task::spawn_blocking(move || ear.hear(&body.to_bytes(), peer.ip())).await;
+    let heard = tokio::task::spawn_blocking(move || ear.hear(&body, peer.ip())).await;
     match heard {
         Ok(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
         Ok(Err(why)) => unheard(&why),
         Err(_) => busy(),
     }
+}
+
+/// The refusal of a request that is no POST of JSON.
+fn not_posted_json(request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+    if request.method() != Method::POST {
+        let why = "Only POST is allowed.\n";
+        return Some(with_header(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, why), ALLOW, "POST"));
+    }
+    // A page in a browser may send text and forms to any address, but JSON only after a preflight, which is not answered.
+    let is_json = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.trim().starts_with(JSON));
+    let is_typed = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
+    let why = "The body must be application/json.\n";
+    (!is_typed).then(|| response(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, why))
+}
+
+async fn body_of(request: Request<Incoming>, bytes_max: usize) -> Result<Bytes, Response<Full<Bytes>>> {
+    let why = format!("The body is incomplete, or longer than {bytes_max} bytes.\n");
+    let body = Limited::new(request.into_body(), bytes_max).collect().await;
+    body.map(|body| body.to_bytes()).map_err(|_| response(StatusCode::PAYLOAD_TOO_LARGE, TEXT, why))
+}
+
+/// The volumes. One question at a time, as for samples.
+async fn volumes(asker: &Asker) -> Response<Full<Bytes>> {
+    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_volumes) else { return no_volumes() };
+    let _one_at_a_time = asker.last.lock().await;
+    match tokio::task::spawn_blocking(move || reporter.ask_volumes()).await.ok().flatten() {
+        Some(report) => written(JSON, serde_json::to_vec(&report).map_err(|e| e.to_string())),
+        None => busy(),
+    }
+}
+
+/// The extent of a node is given up.
+async fn replace(asker: &Asker, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_volumes) else { return no_volumes() };
+    if let Some(refusal) = not_posted_json(&request) {
+        return refusal;
+    }
+    if !names_this_host(request.headers()) {
+        let why = "The Host header must be an IP address or localhost: a page of another site may have sent this.\n";
+        return response(StatusCode::BAD_REQUEST, TEXT, why);
+    }
+    let body = match body_of(request, REQUEST_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let request: ReplaceRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => {
+            return response(StatusCode::BAD_REQUEST, TEXT, format!("The body is no such request: {error}.\n"));
+        }
+    };
+    let _one_at_a_time = asker.last.lock().await;
+    match tokio::task::spawn_blocking(move || reporter.replace(request)).await.ok().flatten() {
+        Some(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
+        Some(Err(why)) => response(StatusCode::CONFLICT, TEXT, format!("{why}\n")),
+        None => busy(),
+    }
+}
+
+/// Whether a request was sent to an address, not to a name: the owner of a name can let it lead here from a page in a browser.
+fn names_this_host(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || address.split('%').next().is_some_and(|a| a.parse::<IpAddr>().is_ok())
+}
+
+fn no_volumes() -> Response<Full<Bytes>> {
+    response(StatusCode::NOT_FOUND, TEXT, "Nodes have no volumes. Request /volumes from the gateway.\n")
 }
 
 fn unheard(why: &Unheard) -> Response<Full<Bytes>> {
@@ -252,6 +329,24 @@ mod tests {
         ] {
             assert_eq!(format_for(accept), Format::OpenMetrics, "{accept:?}");
         }
+    }
+
+    #[test]
+    fn only_addresses_name_this_host() {
+        let is = |host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.append(HOST, HeaderValue::from_static(host));
+            names_this_host(&headers)
+        };
+        for host in
+            ["127.0.0.1:10810", "127.0.0.1", "[::1]:10810", "[::1]", "localhost:9", "LOCALHOST", "[fe80::1%eth0]:9"]
+        {
+            assert!(is(host), "{host}");
+        }
+        for host in ["example.org", "example.org:10810", "127.0.0.1.example.org:1", "", ":80", "localhost.evil:1"] {
+            assert!(!is(host), "{host}");
+        }
+        assert!(!names_this_host(&HeaderMap::new()));
     }
 
     #[test]

@@ -152,6 +152,17 @@ pub(super) const COPIES: &[Series<CopiesReport>] = &[
             of("busy", c.busy_chunks as u64),
         ]
     }),
+    gauge("flashmob_volume_rebuild_left_bytes", "Bytes of copies that are left to be made current", |c| {
+        one(c.rebuild.left_bytes)
+    }),
+    gauge(
+        "flashmob_volume_rebuild_bytes_per_second",
+        "Bytes of copies that were made current in a second, over the last half minute; absent while none were",
+        |c| maybe(c.rebuild.bytes_per_second),
+    ),
+    gauge("flashmob_volume_rebuild_eta_seconds", "Time until all copies are current at that rate", |c| {
+        maybe(c.rebuild.eta_seconds)
+    }),
 ];
 
 /// The states that are always present, so that queries find those that have not occurred yet.

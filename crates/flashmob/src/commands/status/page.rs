@@ -4,6 +4,7 @@ use flashmob_core::units::Bytes;
 
 use super::units::{bytes, count, mean, printable, seconds, shortened, uptime, wrapped};
 use super::{devices, paths};
+use crate::commands::volume::left;
 use flashmob_server::status::report::{
     CopiesReport, GatewayReport, LinkReport, ModelReport, NodeOfVolume, NodeReport, Report, StageReport, TcpReport,
     VolumeReport,
@@ -188,6 +189,7 @@ impl Page {
         let parts = if parts.is_empty() { "all settled".to_string() } else { parts.join(", ") };
         let s = if copies == 1 { "copy" } else { "copies" };
         self.lines(&format!("{copies} {s} of {chunks} chunks of {}: {parts}", Bytes(report.chunk_bytes)));
+        left(&report.rebuild).iter().for_each(|line| self.lines(line));
         for (word, text) in [("map", &report.map_trouble), ("deposed", &report.deposed)] {
             if let Some(text) = text {
                 self.note(word, Colour::Bad, text);

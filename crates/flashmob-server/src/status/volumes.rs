@@ -1,0 +1,186 @@
+//! The volumes of a gateway in detail, by node: the JSON of `/volumes` and of `flashmob volume show`; and the replacement of an extent.
+//!
+//! `schema/volumes-1.json` describes it. Fields may be added; none changes its meaning without a new `schema`.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this form.
+pub const SCHEMA: u32 = 1;
+/// The largest request to replace an extent, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 4096;
+
+/// All volumes of a gateway.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VolumesReport {
+    /// Version of this form: 1.
+    pub schema: u32,
+    /// flashmob's version.
+    pub version: String,
+    /// Each volume.
+    pub volumes: Vec<VolumeDetails>,
+}
+
+/// One volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VolumeDetails {
+    /// The export's name.
+    pub name: String,
+    /// Its size, once known.
+    pub size_bytes: Option<u64>,
+    /// Its copies; absent for layouts without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<CopiesDetails>,
+    /// Its nodes, in the order of the configuration.
+    pub nodes: Vec<NodeDetails>,
+}
+
+/// The copies of a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CopiesDetails {
+    /// Copies of each chunk.
+    pub copies: usize,
+    /// The copies that the worst chunk has left: those that are known to have everything.
+    pub fewest_current: usize,
+    /// Chunks of the volume.
+    pub chunks: u32,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// What is left to be made current, and how fast that goes.
+    pub rebuild: Rebuild,
+    /// Why the map cannot be written, while it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_trouble: Option<String>,
+    /// Why this gateway is no longer in charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposed: Option<String>,
+}
+
+/// Copies that lack something are made current.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Rebuild {
+    /// Copies that lack something, of all chunks.
+    pub behind_copies: u32,
+    /// Their bytes: what has to be compared, and copied where it differs.
+    pub left_bytes: u64,
+    /// Bytes of copies that were made current in a second, over the last half minute; absent while none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<f64>,
+    /// When it is done at that rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_seconds: Option<f64>,
+}
+
+impl Rebuild {
+    /// So many copies are behind, and were made current at this rate.
+    #[must_use]
+    pub fn of(behind_copies: u32, chunk_bytes: u64, bytes_per_second: Option<f64>) -> Rebuild {
+        let left_bytes = u64::from(behind_copies) * chunk_bytes;
+        let bytes_per_second = bytes_per_second.filter(|_| behind_copies > 0);
+        let eta_seconds = bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| left_bytes as f64 / rate);
+        Rebuild { behind_copies, left_bytes, bytes_per_second, eta_seconds }
+    }
+}
+
+/// One node of a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NodeDetails {
+    /// Its number in the volume, from 0.
+    pub number: usize,
+    /// Its address or path.
+    pub name: String,
+    /// `ready`, `connecting`, `waiting` or `refused`.
+    pub state: String,
+    /// Why it cannot be used until somebody intervenes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+    /// Size of its extent, once known.
+    pub size_bytes: Option<u64>,
+    /// Its part in a volume with copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberDetails>,
+}
+
+/// The part of a node in a volume with copies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemberDetails {
+    /// The extent that the map knows, in hexadecimal; absent before the node was linked for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<String>,
+    /// No two copies of a chunk are in one domain.
+    pub domain: String,
+    /// Copies on it.
+    pub copies: u32,
+    /// Those of them that lack something.
+    pub behind: u32,
+    /// Those of which it is not known whether they lack something.
+    pub doubtful: u32,
+    /// Those whose chunks have no other current copy.
+    pub only: u32,
+    /// For how long it has been out, because it left requests unanswered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_seconds: Option<f64>,
+    /// The extent that is at its address instead, and is refused: `flashmob volume replace` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<String>,
+}
+
+/// Asks a gateway to give up the extent of a node, and to take the one that is at its address instead: the body of a POST to
+/// `/volumes/replace`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplaceRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// The node's number in it.
+    pub node: usize,
+    /// The extent to take, in hexadecimal, as it was shown to whoever decides.
+    pub extent: String,
+}
+
+/// It was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReplaceAnswer {
+    /// The extent that was given up, in hexadecimal.
+    pub given_up: String,
+    /// The one in its place.
+    pub taken: String,
+    /// Copies that have to be made again.
+    pub copies: u32,
+    /// The configuration names the extent that was given up: it has to be corrected before the next start.
+    pub is_named_in_configuration: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_copies_and_rate() {
+        let left = Rebuild::of(8, 4 << 20, Some(16e6));
+        assert_eq!((left.left_bytes, left.eta_seconds), (32 << 20, Some((32 << 20) as f64 / 16e6)));
+        assert_eq!(Rebuild::of(0, 4 << 20, Some(16e6)), Rebuild { behind_copies: 0, ..Rebuild::default() });
+        assert_eq!(Rebuild::of(8, 4 << 20, None).eta_seconds, None);
+        assert_eq!(Rebuild::of(8, 4 << 20, Some(0.0)).eta_seconds, None);
+    }
+
+    #[test]
+    fn the_schema_is_that_of_the_code() {
+        let mut schema = serde_json::to_value(schemars::schema_for!(VolumesReport)).unwrap();
+        schema["$id"] = "urn:flashmob:volumes:1".into();
+        schema["title"] = "The volumes of a gateway, by node".into();
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/volumes-1.json");
+        if std::env::var_os("ACCEPT_SCHEMA").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        let published = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(published, text, "ACCEPT_SCHEMA=1 accepts it");
+    }
+}

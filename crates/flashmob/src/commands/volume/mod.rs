@@ -1,0 +1,70 @@
+//! `flashmob volume`: the volumes of a gateway by node, and the replacement of a lost node's extent.
+
+mod replace;
+mod show;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::commands) use self::show::left;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+
+use flashmob_server::net::fetch::fetch_volumes;
+use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
+
+/// Show the volumes of a gateway by node, and replace a lost node's extent.
+#[derive(Debug, Args)]
+pub struct VolumeArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Show(show::ShowArgs),
+    Replace(replace::ReplaceArgs),
+}
+
+/// Runs the subcommand.
+pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
+    match &args.command {
+        Command::Show(args) => show::run(args),
+        Command::Replace(args) => replace::run(args),
+    }
+}
+
+/// The volumes of the gateway at an address, and the text that they were read from.
+fn volumes(target: &str) -> anyhow::Result<(VolumesReport, String)> {
+    let body = fetch_volumes(target)?;
+    let report: VolumesReport =
+        serde_json::from_slice(&body).with_context(|| format!("cannot read the volumes of {target}"))?;
+    if report.schema != SCHEMA {
+        bail!(
+            "{target} answers in format {}; this is flashmob {}, which reads format {SCHEMA}; use the same version",
+            report.schema,
+            env!("CARGO_PKG_VERSION")
+        );
+    }
+    Ok((report, String::from_utf8(body)?))
+}
+
+/// The volume with a name.
+fn named<'a>(report: &'a VolumesReport, name: &str) -> anyhow::Result<&'a VolumeDetails> {
+    let names = || report.volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = report.volumes.iter().find(|volume| volume.name == name);
+    found.with_context(|| format!("there is no volume '{name}'; there are: {}", flashmob_text::harmless(&names())))
+}
+
+/// The node with a number, or with a name.
+fn node<'a>(volume: &'a VolumeDetails, which: &str) -> anyhow::Result<&'a NodeDetails> {
+    let by_name = volume.nodes.iter().find(|node| node.name == which);
+    let by_number = || which.parse().ok().and_then(|number: usize| volume.nodes.get(number));
+    by_name.or_else(by_number).with_context(|| {
+        format!(
+            "volume '{}' has no node '{which}'; give its number, 0 to {}, or its address as `flashmob volume show` has it",
+            volume.name,
+            volume.nodes.len().saturating_sub(1)
+        )
+    })
+}

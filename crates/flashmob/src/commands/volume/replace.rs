@@ -1,0 +1,168 @@
+//! `flashmob volume replace`: the extent of a lost node is given up, and a fresh one takes its place.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use flashmob_bench::progress::{Progress, ProgressLine, Unit};
+use flashmob_core::units::Bytes;
+use flashmob_server::net::fetch::{TIMEOUT, post};
+use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
+
+use super::{named, node, volumes};
+use crate::commands::status::units::printable;
+use crate::commands::tell::Form;
+
+/// How often the gateway is asked how far it is.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a node that was just started is waited for: its gateway tries it every second or so.
+const APPEARS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Give up the extent of a lost node, and make its copies again on the fresh one in its place.
+///
+/// A node that lost its data is refused when it comes back with an empty file: it might be a card that is not mounted.
+/// This command says that the old data will not come back. Its copies are made again from other nodes, while clients
+/// read and write. The old extent is refused from then on, wherever it appears: its data is old.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: the tablet at 192.168.1.13 is broken, and another one has got its address:
+  flashmob node --data /data/extent.bin --size 10GiB           # on the new tablet; the size that the old one had
+  flashmob volume show 127.0.0.1:10810                         # node 3 serves another extent
+  flashmob volume replace 127.0.0.1:10810 pool 3
+
+With another address, change it in the gateway's configuration first, and restart the gateway.
+Ctrl-C ends the progress line; the gateway goes on.")]
+pub struct ReplaceArgs {
+    /// Admin address of the gateway: its --admin option (or 'admin' in its configuration).
+    #[arg(value_name = "ADDR:PORT")]
+    target: String,
+    /// The volume.
+    #[arg(value_name = "VOLUME")]
+    volume: String,
+    /// The node: its number, or its address in the configuration.
+    #[arg(value_name = "NODE")]
+    node: String,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    yes: bool,
+    /// Do not wait until the copies are made again.
+    #[arg(long)]
+    no_wait: bool,
+    /// Output format: a sentence, or JSON.
+    #[arg(long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
+    let (node, member, offered) = offer(args)?;
+    let name = printable(&node.name);
+    if !args.yes {
+        confirm(args, &node, &member, &offered)?;
+    }
+    let request = ReplaceRequest { volume: args.volume.clone(), node: node.number, extent: offered };
+    let body = post(&args.target, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT)?;
+    let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
+    if args.output == Form::Json {
+        writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
+    } else {
+        println!(
+            "node {} ({name}): extent {} is given up, {} takes its place",
+            node.number, answer.given_up, answer.taken
+        );
+    }
+    if answer.is_named_in_configuration {
+        log::warn!(
+            "the configuration names the extent that was given up; write extent = \"{}\" for node {} before the next start",
+            answer.taken,
+            node.number
+        );
+    }
+    if !args.no_wait {
+        let begun = Instant::now();
+        let bytes = wait(args, node.number)?;
+        if args.output != Form::Json {
+            println!("{} copies, {} made again in {:.1} s", answer.copies, Bytes(bytes), begun.elapsed().as_secs_f64());
+        }
+    }
+    Ok(())
+}
+
+/// The node, and the extent that it offers. One that has just been started appears soon.
+fn offer(args: &ReplaceArgs) -> anyhow::Result<(NodeDetails, MemberDetails, String)> {
+    let begun = Instant::now();
+    loop {
+        let (report, _) = volumes(&args.target)?;
+        let volume = named(&report, &args.volume)?;
+        let node = node(volume, &args.node)?.clone();
+        let Some(member) = node.member.clone() else {
+            bail!("volume '{}' has no copies: the data of a node's extent is nowhere else", args.volume);
+        };
+        if let Some(offered) = &member.offered {
+            return Ok((node, member.clone(), offered.clone()));
+        }
+        if node.state == "ready" {
+            bail!(
+                "node {} serves its extent, and nothing has to be replaced; to replace it all the same, stop the node, \
+                 move its file away and start it with an empty one",
+                node.number
+            );
+        }
+        if begun.elapsed() >= APPEARS_WITHIN {
+            let size = node.size_bytes.unwrap_or(0);
+            let refused = node.refusal.map(|why| format!("; what is there is refused: {}", printable(&why)));
+            bail!(
+                "no fresh extent is at {} (node {}): start a node there with an empty file of {size} bytes ({}){}",
+                printable(&node.name),
+                node.number,
+                Bytes(size),
+                refused.unwrap_or_default()
+            );
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn confirm(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offered: &str) -> anyhow::Result<()> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        bail_value!("this gives up the data of node {}; confirm it with --yes", node.number);
+    }
+    let known = member.extent.clone().unwrap_or_default();
+    eprint!(
+        "volume {}, node {} ({}): give up extent {known} with {} copies, and make them again on extent {}? [y/N] ",
+        args.volume,
+        node.number,
+        printable(&node.name),
+        member.copies,
+        printable(offered)
+    );
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    stdin.read_line(&mut answer)?;
+    anyhow::ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), "nothing was changed");
+    Ok(())
+}
+
+/// Waits until all copies on the node are current, with a progress line. Returns their bytes.
+fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
+    let mut line = ProgressLine::new("making the copies again");
+    loop {
+        let (report, _) = volumes(&args.target)?;
+        let volume = named(&report, &args.volume)?;
+        let copies = volume.copies.as_ref().context("the volume has no copies")?;
+        if let Some(why) = &copies.deposed {
+            bail!("another gateway is in charge: {}", printable(why));
+        }
+        let node = volume.nodes.get(number).context("the volume has fewer nodes")?;
+        let member = node.member.as_ref().context("the volume has no copies")?;
+        let (behind, total) = (u64::from(member.behind), u64::from(member.copies));
+        let total_bytes = total * copies.chunk_bytes;
+        if behind == 0 && node.state == "ready" {
+            return Ok(total_bytes);
+        }
+        let done = (total - behind.min(total)) * copies.chunk_bytes;
+        line.show(&Progress { done, total: total_bytes, unit: Unit::Bytes });
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

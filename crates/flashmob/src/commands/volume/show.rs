@@ -1,0 +1,151 @@
+//! `flashmob volume show`.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::Args;
+use flashmob_core::units::Bytes;
+use flashmob_server::status::volumes::{CopiesDetails, MemberDetails, NodeDetails, Rebuild, VolumeDetails};
+use flashmob_text::Side::{Left, Right};
+use flashmob_text::{Colour, Row, Side, Table};
+
+use super::{named, volumes};
+use crate::commands::status::units::{printable, shortened, uptime};
+use crate::commands::tell::Form;
+
+const WIDTH: usize = 120;
+const SIDES: [Side; 9] = [Right, Left, Left, Left, Right, Right, Right, Right, Right];
+const HEADINGS: [&str; 9] = ["node", "address", "state", "domain", "size", "copies", "behind", "doubtful", "only"];
+
+/// Show the volumes of a running gateway, and the copies that each node has.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flashmob volume show 127.0.0.1:10810
+  flashmob volume show 127.0.0.1:10810 pool --output json | jq '.volumes[].nodes[].member'
+
+Columns:
+  copies    copies of chunks on the node
+  behind    of these: lack something, and are made equal while the node is there
+  doubtful  of these: the device restarted, and it is not known yet whether they lack something
+  only      of these: the only current copy of their chunk; if it is lost, data is lost")]
+pub struct ShowArgs {
+    /// Admin address of the gateway: its --admin option (or 'admin' in its configuration).
+    #[arg(value_name = "ADDR:PORT")]
+    target: String,
+    /// Only this volume.
+    #[arg(value_name = "VOLUME")]
+    volume: Option<String>,
+    /// Output format: a table, or the JSON of /volumes (schema/volumes-1.json).
+    #[arg(long, value_enum, default_value = "table")]
+    output: Form,
+}
+
+pub fn run(args: &ShowArgs) -> anyhow::Result<()> {
+    let (mut report, _) = volumes(&args.target)?;
+    if let Some(name) = &args.volume {
+        report.volumes = vec![named(&report, name)?.clone()];
+    }
+    let mut out = io::stdout();
+    if args.output == Form::Json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+        return Ok(());
+    }
+    let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let texts: Vec<String> = report.volumes.iter().map(|volume| page(volume, colour)).collect();
+    out.write_all(texts.join("\n").as_bytes())?;
+    Ok(())
+}
+
+/// One volume as text.
+pub(super) fn page(volume: &VolumeDetails, colour: bool) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| text.push_str(&(line + "\n"));
+    let size = volume.size_bytes.map_or("size unknown".to_string(), |bytes| Bytes(bytes).to_string());
+    line(format!("volume {}, {size}, {} nodes", printable(&volume.name), volume.nodes.len()));
+    if let Some(copies) = &volume.copies {
+        copies_lines(copies).into_iter().for_each(&mut line);
+    }
+    let has_copies = volume.copies.is_some();
+    let columns = if has_copies { SIDES.len() } else { 3 };
+    let mut table = Table::new(&SIDES[..columns]);
+    table.plain(HEADINGS[..columns].iter().copied());
+    volume.nodes.iter().for_each(|node| table.row(row(node, has_copies)));
+    table.lines(WIDTH, colour).into_iter().for_each(&mut line);
+    for node in &volume.nodes {
+        notes(&volume.name, node).into_iter().for_each(&mut line);
+    }
+    text
+}
+
+fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
+    let CopiesDetails { copies: wanted, fewest_current, chunks, chunk_bytes, .. } = *copies;
+    let mut lines = Vec::new();
+    if fewest_current < wanted {
+        lines.push(format!("some chunks have {fewest_current} of {wanted} copies left"));
+    }
+    let s = if wanted == 1 { "copy" } else { "copies" };
+    lines.push(format!("{wanted} {s} of {chunks} chunks of {}", Bytes(chunk_bytes)));
+    lines.extend(left(&copies.rebuild));
+    let trouble = copies.map_trouble.iter().map(|why| format!("its map cannot be written: {}", printable(why)));
+    let deposed = copies.deposed.iter().map(|why| format!("another gateway is in charge: {}", printable(why)));
+    lines.extend(trouble.chain(deposed));
+    lines
+}
+
+/// What is left to be made current.
+pub(in crate::commands) fn left(rebuild: &Rebuild) -> Option<String> {
+    let Rebuild { behind_copies, left_bytes, .. } = *rebuild;
+    if behind_copies == 0 {
+        return None;
+    }
+    let speed = match (rebuild.bytes_per_second, rebuild.eta_seconds) {
+        (Some(rate), Some(eta)) => format!("{}/s, {} left", Bytes(rate as u64), uptime(eta)),
+        _ => "waiting for their nodes".to_string(),
+    };
+    Some(format!("{behind_copies} copies to be made current: {}, {speed}", Bytes(left_bytes)))
+}
+
+fn row(node: &NodeDetails, has_copies: bool) -> Row {
+    let colour = match &*node.state {
+        "ready" => Colour::Good,
+        "refused" => Colour::Bad,
+        _ => Colour::Doubtful,
+    };
+    let plain = |text: String| (text, Colour::Plain);
+    let name = shortened(&printable(&node.name), 40);
+    let mut row = vec![plain(node.number.to_string()), plain(name), (printable(&node.state), colour)];
+    if has_copies {
+        let member = node.member.as_ref();
+        let count = |of: fn(&MemberDetails) -> u32| member.map_or("-".to_string(), |member| of(member).to_string());
+        row.extend(
+            [
+                member.map_or("-".to_string(), |member| shortened(&printable(&member.domain), 24)),
+                node.size_bytes.map_or("-".to_string(), |bytes| Bytes(bytes).to_string()),
+                count(|member| member.copies),
+                count(|member| member.behind),
+                count(|member| member.doubtful),
+                count(|member| member.only),
+            ]
+            .map(plain),
+        );
+    }
+    row
+}
+
+fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
+    let mut notes = Vec::new();
+    let number = node.number;
+    if let Some(out) = node.member.as_ref().and_then(|member| member.out_seconds).filter(|_| node.refusal.is_none()) {
+        notes.push(format!("node {number} has not answered for {}", uptime(out)));
+    }
+    match node.member.as_ref().and_then(|member| member.offered.as_ref()) {
+        Some(offered) => notes.push(format!(
+            "node {number} serves another extent ({}): `flashmob volume replace ADDR:PORT {} {number}` gives up the one \
+             that was lost, and takes this one",
+            printable(offered),
+            printable(volume)
+        )),
+        None => notes.extend(node.refusal.iter().map(|why| format!("node {number} is refused: {}", printable(why)))),
+    }
+    notes
+}
