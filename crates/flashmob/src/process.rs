@@ -110,6 +110,13 @@ impl Process {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
+    /// Kills it at once, as when its device fails, and waits until it is gone.
+    pub fn kill(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// How it ended, if it did.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()

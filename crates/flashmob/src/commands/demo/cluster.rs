@@ -51,7 +51,7 @@ impl Drop for Scratch {
 pub struct Cluster {
     dir: PathBuf,
     addresses: Vec<SocketAddr>,
-    _nodes: Vec<Process>,
+    nodes: Vec<Process>,
 }
 
 /// A gateway over them.
@@ -66,25 +66,58 @@ impl Cluster {
     pub fn start(dir: &Path, count: usize, extent_bytes: u64) -> anyhow::Result<Cluster> {
         let mut nodes = Vec::new();
         for number in 0..count {
-            let data = dir.join(format!("node-{number}.extent")).display().to_string();
-            let args = ["node", "--data", &data, "--size", &extent_bytes.to_string(), "--listen", "127.0.0.1:0"];
-            nodes.push(Process::start(dir, &format!("node-{number}"), of_this_binary(&args.map(str::to_string))?)?);
+            nodes.push(start_node(dir, number, extent_bytes, "127.0.0.1:0")?);
         }
         let mut addresses = Vec::new();
         for node in &mut nodes {
             addresses.push(node.await_line("ready, listening on ")?.parse()?);
         }
-        Ok(Cluster { dir: dir.to_path_buf(), addresses, _nodes: nodes })
+        Ok(Cluster { dir: dir.to_path_buf(), addresses, nodes })
     }
 
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
+    /// Kills a node, and moves its files away, where it cannot find them.
+    pub fn lose(&mut self, number: usize, into: &Path) -> anyhow::Result<()> {
+        self.nodes[number].kill();
+        std::fs::create_dir(into)?;
+        for name in names(number) {
+            std::fs::rename(self.dir.join(&name), into.join(&name))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a node again at its address, with the files that are there.
+    pub fn start_again(&mut self, number: usize, extent_bytes: u64) -> anyhow::Result<()> {
+        let address = self.addresses[number].to_string();
+        self.nodes[number] = start_node(&self.dir, number, extent_bytes, &address)?;
+        self.nodes[number].await_line("ready, listening on ").map(drop)
+    }
+
+    /// Stops a node, and starts it with the files that it had once.
+    pub fn bring_back(&mut self, number: usize, from: &Path, extent_bytes: u64) -> anyhow::Result<()> {
+        self.nodes[number].kill();
+        for name in names(number) {
+            std::fs::rename(from.join(&name), self.dir.join(&name))?;
+        }
+        self.start_again(number, extent_bytes)
+    }
+
     /// Starts a gateway with this batching, and waits until its volume is ready.
     pub fn gateway(&self, batch: BatchMode, links: usize) -> anyhow::Result<Gateway> {
+        let batch = match batch {
+            BatchMode::Auto => "\"auto\"".to_string(),
+            BatchMode::Fixed(k) => k.to_string(),
+        };
+        self.gateway_with(&format!("batch = {batch}\nlinks = {links}\n"), None)
+    }
+
+    /// Starts a gateway whose volume has these lines, and waits until it is ready. Extents have a size where the layout needs it.
+    pub fn gateway_with(&self, lines: &str, extent_bytes: Option<u64>) -> anyhow::Result<Gateway> {
         let path = self.dir.join("gateway.toml");
-        std::fs::write(&path, self.config(batch, links)?)?;
+        std::fs::write(&path, self.config(lines, extent_bytes)?)?;
         let args = ["gateway".to_string(), path.display().to_string()];
         let mut process = Process::start(&self.dir, "gateway", of_this_binary(&args)?)?;
         let admin = process.await_line("admin on http://")?.trim_end_matches('/').parse()?;
@@ -94,20 +127,28 @@ impl Cluster {
         Ok(Gateway { uri, admin, _process: process })
     }
 
-    fn config(&self, batch: BatchMode, links: usize) -> anyhow::Result<String> {
-        let batch = match batch {
-            BatchMode::Auto => "\"auto\"".to_string(),
-            BatchMode::Fixed(k) => k.to_string(),
-        };
+    fn config(&self, lines: &str, extent_bytes: Option<u64>) -> anyhow::Result<String> {
         let mut text = format!(
-            "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nname = \"demo\"\n\n\
-             [[volume]]\nname = \"demo\"\nbatch = {batch}\nlinks = {links}\n"
+            "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nname = \"demo\"\n\n[[volume]]\nname = \"demo\"\n{lines}"
         );
+        let size = extent_bytes.map(|bytes| format!("size = {bytes}\n")).unwrap_or_default();
         for address in &self.addresses {
-            text.push_str(&format!("\n[[volume.node]]\naddress = \"{address}\"\n"));
+            text.push_str(&format!("\n[[volume.node]]\naddress = \"{address}\"\n{size}"));
         }
         // The file that is shown to users must be valid.
         Config::parse(&text, "gateway.toml", &self.dir)?;
         Ok(text)
     }
+}
+
+fn start_node(dir: &Path, number: usize, extent_bytes: u64, listen: &str) -> anyhow::Result<Process> {
+    let data = dir.join(format!("node-{number}.extent")).display().to_string();
+    let args = ["node", "--data", &data, "--size", &extent_bytes.to_string(), "--listen", listen];
+    Process::start(dir, &format!("node-{number}"), of_this_binary(&args.map(str::to_string))?)
+}
+
+/// The files of a node: its extent, and what is kept beside it.
+fn names(number: usize) -> [String; 2] {
+    let extent = format!("node-{number}.extent");
+    [extent.clone(), format!("{extent}.flashmob")]
 }

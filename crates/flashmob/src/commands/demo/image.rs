@@ -17,9 +17,14 @@ const TEXTS: usize = 200;
 
 /// Makes an ext4 image of `size_bytes` with files in it.
 pub fn make_ext4(dir: &Path, size_bytes: u64) -> anyhow::Result<PathBuf> {
+    make_ext4_with(dir, 1, size_bytes, &FILE_SIZES_BYTES)
+}
+
+/// Makes an ext4 image with files of random bytes of these sizes, drawn from `seed`.
+pub fn make_ext4_with(dir: &Path, seed: u64, size_bytes: u64, sizes_bytes: &[u64]) -> anyhow::Result<PathBuf> {
     let tree = dir.join("tree");
-    make_files(&tree)?;
-    let image = dir.join("image.ext4");
+    make_files(&tree, seed, sizes_bytes)?;
+    let image = dir.join(format!("image-{seed}.ext4"));
     File::create(&image)?.set_len(size_bytes)?;
     let output =
         e2fs("mkfs.ext4")?.args(["-q", "-F", "-L", "flashmob", "-d"]).arg(&tree).arg(&image).output().context(
@@ -30,10 +35,10 @@ pub fn make_ext4(dir: &Path, size_bytes: u64) -> anyhow::Result<PathBuf> {
     Ok(image)
 }
 
-fn make_files(tree: &Path) -> anyhow::Result<()> {
+fn make_files(tree: &Path, seed: u64, sizes_bytes: &[u64]) -> anyhow::Result<()> {
     std::fs::create_dir_all(tree.join("texts"))?;
-    let mut random = Random::new(1, 0);
-    for (number, &size) in FILE_SIZES_BYTES.iter().enumerate() {
+    let mut random = Random::new(seed, 0);
+    for (number, &size) in sizes_bytes.iter().enumerate() {
         let mut file = std::io::BufWriter::new(File::create(tree.join(format!("random-{number}.bin")))?);
         let mut left = size;
         while left > 0 {

@@ -1,7 +1,9 @@
 //! `flashmob demo`: a cluster on this machine, with real processes, a real file system and every byte checked.
 
 mod cluster;
+mod copies;
 mod image;
+mod rewrite;
 mod run;
 mod table;
 
@@ -31,7 +33,8 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 /// Starts eight node processes and a gateway, which present a volume of 8 x 64 MiB over loopback. Copies an ext4
 /// image in and out over NBD and verifies it (checksum, e2fsck), then measures random reads with at most k requests
 /// per packet, as in the paper (k = 1, 10, 100), and with self-clocked batches (auto). Every byte read is compared
-/// with the image. All files are removed at the end.
+/// with the image. Then a second act: a volume with two copies loses a node with its file while it is read and written, and
+/// an empty node takes its place (not with --image). All files are removed at the end.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Use this image instead of creating one.
@@ -68,6 +71,9 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
     anyhow::ensure!(runs.iter().all(|r| r.errors == 0), "some requests failed");
     anyhow::ensure!(runs.iter().all(|r| r.mismatched_bytes == 0), "some bytes were WRONG");
 
+    if args.image.is_none() {
+        copies::run(scratch.path())?;
+    }
     if args.keep {
         keep(&cluster.gateway(BatchMode::Auto, 1)?, &cluster);
     }
