@@ -157,6 +157,7 @@ impl NodeEnd {
                     keeps_alive: true,
                     hello_received_ns: u64::from(what),
                     welcome_sent_ns: u64::from(what) << (what & 31),
+                    remembered: None,
                 };
                 welcome.encode(&mut bytes);
                 self.unresolved.clear();

@@ -18,6 +18,14 @@ pub fn checksum_of_two(first: &[u8], second: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// The checksum of parts that follow each other.
+#[must_use]
+pub fn checksum_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    parts.into_iter().for_each(|part| hasher.update(part));
+    hasher.finalize()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +34,6 @@ mod tests {
     fn agrees_with_the_published_check_value() {
         assert_eq!(checksum(b"123456789"), 0xcbf4_3926);
         assert_eq!(checksum_of_two(b"1234", b"56789"), 0xcbf4_3926);
+        assert_eq!(checksum_of([&b"12"[..], b"", b"345", b"6789"]), 0xcbf4_3926);
     }
 }

@@ -70,10 +70,19 @@ impl OpFlags {
     pub const FUA: OpFlags = OpFlags(1);
     /// Write zeroes without punching a hole: the space stays allocated.
     pub const NO_HOLE: OpFlags = OpFlags(2);
-    /// All bits that have a meaning on the wire.
+    /// The bits that clients may set, and that every operation may have on the wire.
     pub const KNOWN: u8 = 3;
     /// Tell one run only, of a map. For the gateway; nodes are not told.
     pub const ONE_RUN: OpFlags = OpFlags(4);
+    /// Read bytes although their checksums do not match, and make the checksums match. For gateways of volumes with copies, which
+    /// have decided that these bytes are the right ones; clients cannot ask for it.
+    pub const UNVERIFIED: OpFlags = OpFlags(8);
+
+    /// The bits that have a meaning on the wire for an operation.
+    #[must_use]
+    pub fn known_of(op: Op) -> u8 {
+        if op == Op::Read { OpFlags::KNOWN | OpFlags::UNVERIFIED.0 } else { OpFlags::KNOWN }
+    }
 
     /// Whether all bits of `other` are set.
     #[must_use]
@@ -117,6 +126,9 @@ listed! {
         /// More bytes than a request may have.
         #[error("request too large")]
         TooLarge = 8,
+        /// Bytes do not match their checksum. Only of extents of volumes with copies: another copy has the bytes.
+        #[error("checksum mismatch: the flash returned other bytes than were written")]
+        Corrupt = 9,
     }
 }
 
@@ -144,6 +156,15 @@ mod tests {
         assert_eq!(Op::from_wire(0), None);
         assert_eq!(Op::from_wire(8), None);
         assert_eq!(Failure::from_wire(0), None);
-        assert_eq!(Failure::from_wire(9), None);
+        assert_eq!((Failure::from_wire(9), Failure::from_wire(10)), (Some(Failure::Corrupt), None));
+    }
+
+    #[test]
+    fn reads_alone_may_be_unverified() {
+        for op in Op::ALL {
+            let known = OpFlags(OpFlags::known_of(op));
+            assert!(known.has(OpFlags::FUA.with(OpFlags::NO_HOLE)) && !known.has(OpFlags::ONE_RUN));
+            assert_eq!(known.has(OpFlags::UNVERIFIED), op == Op::Read);
+        }
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn clip(text: &str) -> &str {
 #[must_use]
 pub fn errno(failure: Failure, is_read: bool, structured: bool) -> u32 {
     match failure {
-        Failure::Io => EIO,
+        Failure::Io | Failure::Corrupt => EIO,
         Failure::NoSpace => ENOSPC,
         Failure::NotPermitted => EPERM,
         Failure::NoMemory => ENOMEM,

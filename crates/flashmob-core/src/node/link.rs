@@ -10,7 +10,7 @@ use crate::buffers::{OutQueue, RxBuf};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::frame;
-use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
+use crate::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
 
 /// Identifies a link of this node. Reused only after the link has ended completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,14 +25,23 @@ pub(super) enum LinkState {
     /// No hello yet.
     #[default]
     New,
-    /// The hello, received at this time, was accepted; earlier links of the gateway are still being finished.
-    Fencing(Box<Hello>, Time),
+    /// A hello was accepted; earlier links of the gateway are still being finished.
+    Fencing(Box<Greeting>),
     /// Batches are served.
     Ready,
     /// Queued bytes are written, nothing more is read.
     Closing,
     /// The connection is gone; operations in the store may remain.
     Dead,
+}
+
+/// An accepted hello that is not welcomed yet.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    hello: Hello,
+    received: Time,
+    /// The charge that the extent remembered before it.
+    remembered: Option<Charge>,
 }
 
 #[derive(Debug, Default)]
@@ -147,6 +156,8 @@ impl Fences {
 impl Node {
     pub(super) fn handle_hello(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) {
         let received = host.now();
+        // Before the hello's own charge takes its place.
+        let remembered = host.charge();
         if let Err((reason, text)) = self.check_hello(&hello, host) {
             if let Some(link) = self.links.get_mut(id.0) {
                 let refuse = Refuse { reason, text: text.clone() };
@@ -173,7 +184,7 @@ impl Node {
         }
         if let Some(link) = self.links.get_mut(id.0) {
             link.peer = Some(peer);
-            link.state = LinkState::Fencing(Box::new(hello), received);
+            link.state = LinkState::Fencing(Box::new(Greeting { hello, received, remembered }));
         }
         self.settle_fences();
     }
@@ -232,7 +243,8 @@ impl Node {
 
     fn welcome(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id.0) else { return };
-        let LinkState::Fencing(hello, received) = std::mem::replace(&mut link.state, LinkState::Ready) else { return };
+        let LinkState::Fencing(greeting) = std::mem::replace(&mut link.state, LinkState::Ready) else { return };
+        let Greeting { hello, received, remembered } = *greeting;
         let clock_ns = |time: Time| self.clock_start_ns.saturating_add(time.as_nanos());
         let welcome = Welcome {
             extent_id: self.config.extent_id,
@@ -244,6 +256,7 @@ impl Node {
             hello_received_ns: clock_ns(received),
             // The latest known time, certainly before the welcome is sent.
             welcome_sent_ns: clock_ns(self.latest.max(received)),
+            remembered: remembered.filter(|_| hello.charge.is_some()),
         };
         link.out.append(|out| welcome.encode(out));
         link.told.is_wanted = hello.keeps_alive;

@@ -196,7 +196,7 @@ pub fn decode_sized_batch(
 fn decode_group(fields: &mut Fields<'_>, pieces: &mut Vec<WirePiece>) -> Result<(u64, u64), WireError> {
     let op = Op::from_wire(fields.u8()?).ok_or(WireError::Malformed("batch: unknown operation"))?;
     let flags = OpFlags(fields.u8()?);
-    if flags.0 & !OpFlags::KNOWN != 0 {
+    if flags.0 & !OpFlags::known_of(op) != 0 {
         return Err(WireError::Malformed("batch: unknown flags"));
     }
     let widths = fields.u8()?;
@@ -261,7 +261,8 @@ mod tests {
                 Op::Digest => (offset_bytes & !4095, 4096 * (1 + len % 64)),
                 _ => (offset_bytes, len),
             };
-            WirePiece { op, flags: OpFlags(flags), offset_bytes, len_bytes }
+            let unverified = if op == Op::Read { (len as u8 & 1) << 3 } else { 0 };
+            WirePiece { op, flags: OpFlags(flags | unverified), offset_bytes, len_bytes }
         })
     }
 
@@ -312,6 +313,21 @@ mod tests {
         let mut back = Vec::new();
         assert_eq!((decode_batch(&meta, 0, &mut back), &back[..]), (Ok(9), &pieces[..]));
         ask_together(&mut []);
+    }
+
+    #[test]
+    fn flags_that_an_operation_does_not_have_are_refused() {
+        for op in Op::ALL {
+            for bit in 0..8 {
+                let len_bytes = if op == Op::Flush { 0 } else { 4096 };
+                let piece = WirePiece { op, flags: OpFlags(1 << bit), offset_bytes: 0, len_bytes };
+                let (mut meta, mut back) = (Vec::new(), Vec::new());
+                put_groups(&mut meta, 0, &[piece], |piece| *piece);
+                let payload_bytes = piece.payload_bytes() as usize;
+                let is_known = bit < 2 || (bit == 3 && op == Op::Read);
+                assert_eq!(decode_batch(&meta, payload_bytes, &mut back).is_ok(), is_known, "{op:?} {bit}");
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! It is the answer to a piece of [`Op::Digest`](crate::op::Op::Digest), whose offset and length are multiples of [`DIGEST_BLOCK_BYTES`]:
 //! for each block in order XXH3 of its bytes, 64 bits with seed 0, little-endian. That is 0.2 % of the bytes. The hash finds accidents
 //! and differences; it is no protection against somebody who chooses the bytes.
+//!
+//! A block whose bytes do not match their checksum has [`CORRUPT`] in place of a hash. No block has that as its hash.
 
 use twox_hash::XxHash3_64;
 
@@ -25,10 +27,28 @@ pub fn answer_bytes(len_bytes: u32) -> u32 {
     len_bytes / DIGEST_BLOCK_BYTES * DIGEST_BYTES as u32
 }
 
-/// The hash of a block.
+/// Stands for the hash of a block whose bytes do not match their checksum. It differs from every hash: two such blocks are not equal
+/// either.
+pub const CORRUPT: u64 = u64::MAX;
+
+/// The hash of a block. One whose XXH3 is [`CORRUPT`] has the number before it.
 #[must_use]
 pub fn digest_of(block: &[u8]) -> u64 {
-    XxHash3_64::oneshot(block)
+    XxHash3_64::oneshot(block).min(CORRUPT - 1)
+}
+
+/// Whether two hashes say that their blocks are equal.
+#[inline]
+#[must_use]
+pub fn are_equal(one: u64, other: u64) -> bool {
+    one == other && one != CORRUPT
+}
+
+/// Writes [`CORRUPT`] in place of the hash of block `index` of a digest; nothing if there is no such block.
+pub fn put_corrupt(digest: &mut [u8], index: usize) {
+    if let Some(place) = digest.chunks_exact_mut(DIGEST_BYTES).nth(index) {
+        place.copy_from_slice(&CORRUPT.to_le_bytes());
+    }
 }
 
 /// Writes the digest of whole blocks into `out`, which has [`DIGEST_BYTES`] for each. What either has too much is left alone.
@@ -93,6 +113,18 @@ mod tests {
         let mut out = [0; DIGEST_BYTES];
         put_digest(&reference_bytes(BLOCK), &mut out);
         assert_eq!(out, [0xf9, 0x48, 0x1f, 0x9d, 0x42, 0x06, 0x12, 0xe9], "little-endian");
+    }
+
+    #[test]
+    fn a_block_that_does_not_match_its_checksum_equals_nothing() {
+        let mut digest = [0; 3 * DIGEST_BYTES];
+        put_digest(&[5; 3 * BLOCK], &mut digest);
+        put_corrupt(&mut digest, 1);
+        put_corrupt(&mut digest, 3);
+        let hash = digest_of(&[5; BLOCK]);
+        assert_eq!(digests(&digest).collect::<Vec<_>>(), [hash, CORRUPT, hash]);
+        assert!(are_equal(hash, hash) && !are_equal(hash, hash ^ 1));
+        assert!(!are_equal(hash, CORRUPT) && !are_equal(CORRUPT, CORRUPT));
     }
 
     #[test]

@@ -67,6 +67,9 @@ pub struct Welcome {
     pub hello_received_ns: u64,
     /// The same, read before this welcome was sent.
     pub welcome_sent_ns: u64,
+    /// The charge that the extent remembered before this hello, if it remembered one. Only in answer to a hello with a charge. One that
+    /// is older than the node was given before shows that the extent was restored from an older copy.
+    pub remembered: Option<Charge>,
 }
 
 listed! {
@@ -175,7 +178,7 @@ impl Charge {
         let charge =
             Charge { map_id: fields.array()?, epoch: fields.u64()?, nonce: fields.u64()?, version: fields.u64()? };
         if charge.epoch.max(charge.version) > CHARGE_NUMBER_MAX {
-            return Err(WireError::Malformed("hello: charge"));
+            return Err(WireError::Malformed("charge"));
         }
         Ok(charge)
     }
@@ -193,6 +196,9 @@ impl Welcome {
             meta.push(no_io | modelled | flag(self.keeps_alive, WELCOME_KEEPS_ALIVE));
             meta.extend_from_slice(&self.hello_received_ns.to_le_bytes());
             meta.extend_from_slice(&self.welcome_sent_ns.to_le_bytes());
+            if let Some(charge) = &self.remembered {
+                charge.put(meta);
+            }
         };
         encode_frame(out, FrameKind::Welcome, meta, |_| ());
     }
@@ -203,6 +209,7 @@ impl Welcome {
         let (extent_id, boot_id, size_bytes) = (fields.array()?, fields.array()?, fields.u64()?);
         let flags = fields.u8()?;
         let (hello_received_ns, welcome_sent_ns) = (fields.u64()?, fields.u64()?);
+        let remembered = if fields.is_empty() { None } else { Some(Charge::take(&mut fields)?) };
         fields.end()?;
         if flags & !(WELCOME_NO_IO | WELCOME_MODELLED | WELCOME_KEEPS_ALIVE) != 0
             || size_bytes == 0
@@ -215,7 +222,17 @@ impl Welcome {
         }
         let (no_io, modelled) = (flags & WELCOME_NO_IO != 0, flags & WELCOME_MODELLED != 0);
         let keeps_alive = flags & WELCOME_KEEPS_ALIVE != 0;
-        Ok(Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns })
+        Ok(Welcome {
+            extent_id,
+            boot_id,
+            size_bytes,
+            no_io,
+            modelled,
+            keeps_alive,
+            hello_received_ns,
+            welcome_sent_ns,
+            remembered,
+        })
     }
 }
 
@@ -283,9 +300,9 @@ mod tests {
         }
 
         #[test]
-        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
+        fn answers_round_trip(extent_id: [u8; 16], boot_id: [u8; 16], size_bytes in 1u64..1 << 60, no_io: bool, modelled: bool, keeps_alive: bool, times: [u64; 2], remembered in prop::option::of(any_charge()), reason in 0usize..RefuseReason::ALL.len(), text in "\\PC{0,60}") {
             let (hello_received_ns, welcome_sent_ns) = (times[0].min(times[1]), times[0].max(times[1]));
-            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns };
+            let welcome = Welcome { extent_id, boot_id, size_bytes, no_io, modelled, keeps_alive, hello_received_ns, welcome_sent_ns, remembered };
             let refuse = Refuse { reason: RefuseReason::ALL[reason], text };
             let (mut a, mut b) = (Vec::new(), Vec::new());
             welcome.encode(&mut a);
@@ -335,6 +352,38 @@ mod tests {
             let decoded = Hello::decode(&meta(Some(Charge { epoch, version, ..charge })));
             assert_eq!(decoded.is_ok(), is_valid, "{epoch} {version}");
         }
+    }
+
+    #[test]
+    fn a_welcome_ends_as_it_always_did_or_tells_a_whole_charge() {
+        let charge = Charge { map_id: [7; 16], epoch: CHARGE_NUMBER_MAX, nonce: 3, version: 9 };
+        let meta = |remembered| {
+            let mut bytes = Vec::new();
+            let (extent_id, boot_id, size_bytes) = ([1; 16], [2; 16], 4096);
+            let (no_io, modelled, keeps_alive) = (false, false, true);
+            let (hello_received_ns, welcome_sent_ns) = (5, 6);
+            Welcome {
+                extent_id,
+                boot_id,
+                size_bytes,
+                no_io,
+                modelled,
+                keeps_alive,
+                hello_received_ns,
+                welcome_sent_ns,
+                remembered,
+            }
+            .encode(&mut bytes);
+            meta_of(&bytes).to_vec()
+        };
+        let (without, with) = (meta(None), meta(Some(charge)));
+        assert_eq!((without.len(), with.len()), (57, 97));
+        assert_eq!(with[..57], without);
+        for len in 58..97 {
+            assert!(Welcome::decode(&with[..len]).is_err(), "{len} bytes");
+        }
+        assert!(Welcome::decode(&[&with[..], &[0]].concat()).is_err(), "one byte more");
+        assert!(Welcome::decode(&meta(Some(Charge { epoch: CHARGE_NUMBER_MAX + 1, ..charge }))).is_err());
     }
 
     #[test]

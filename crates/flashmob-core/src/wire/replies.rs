@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn replies_round_trip(groups in prop::collection::vec((any::<u32>(), prop::collection::btree_set(0u16..4096, 1..60), 0u8..9, any::<u32>()), 1..8)) {
+        fn replies_round_trip(groups in prop::collection::vec((any::<u32>(), prop::collection::btree_set(0u16..4096, 1..60), 0u8..10, any::<u32>()), 1..8)) {
             let mut encoder = RepliesEncoder::default();
             encoder.clear();
             let mut expected = Vec::new();

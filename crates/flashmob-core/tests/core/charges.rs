@@ -5,7 +5,7 @@ use flashmob_core::node::{LinkId, NodeConfig};
 use flashmob_core::op::{Op, OpFlags};
 use flashmob_core::wire::batch::{WirePiece, encode_batch};
 use flashmob_core::wire::frame::FrameKind;
-use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason};
+use flashmob_core::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
 use proptest::prelude::*;
 
 const EXTENT_BYTES: u64 = 1 << 20;
@@ -78,6 +78,27 @@ fn a_later_gateway_ends_every_link_of_the_earlier_ones_and_what_they_wait_for() 
         let (reason, _) = refused(&mut bed, &Hello { attempt: 9, ..start(1, 4) }).expect("refused");
         assert_eq!(reason, RefuseReason::Deposed);
     }
+}
+
+#[test]
+fn a_welcome_tells_the_charge_that_was_remembered_before() {
+    let mut bed = NodeBed::new(NodeConfig { store_depth: 1, ..node_config(EXTENT_BYTES) }, Reads::NotTried);
+    let told = |bed: &mut NodeBed, hello: &Hello| {
+        let link = bed.open_link(hello);
+        let frames = bed.sent(link);
+        assert_eq!(frames.iter().map(|frame| frame.kind).collect::<Vec<_>>(), [FrameKind::Welcome]);
+        Welcome::decode(&frames[0].meta).unwrap().remembered
+    };
+    let (first, later) = (start(1, 4), with_version(start(1, 4), 9));
+    assert_eq!(told(&mut bed, &first), None, "a free extent");
+    assert_eq!(told(&mut bed, &Hello { link: 1, ..later.clone() }), first.charge);
+    assert_eq!(told(&mut bed, &with_version(start(2, 5), 9)), later.charge);
+    // Restored from a copy that was made before all of that.
+    bed.charge = first.charge;
+    assert_eq!(told(&mut bed, &Hello { attempt: 2, ..with_version(start(2, 5), 9) }), first.charge);
+
+    let mut without = NodeBed::new(node_config(EXTENT_BYTES), Reads::NotTried);
+    assert_eq!(told(&mut without, &Hello { attempt: 2, ..hello() }), None, "a volume without copies");
 }
 
 #[test]

@@ -278,6 +278,7 @@ fn failures_get_the_documents_error_values() {
         for is_read in [false, true] {
             for (failure, expected) in [
                 (Failure::Io, EIO),
+                (Failure::Corrupt, EIO),
                 (Failure::NoSpace, ENOSPC),
                 (Failure::Invalid, EINVAL),
                 (Failure::NotPermitted, EPERM),

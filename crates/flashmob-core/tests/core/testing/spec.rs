@@ -63,5 +63,6 @@ pub fn welcome(size_bytes: u64) -> Welcome {
         keeps_alive: true,
         hello_received_ns: 0,
         welcome_sent_ns: 0,
+        remembered: None,
     }
 }
