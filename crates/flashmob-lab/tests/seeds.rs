@@ -20,9 +20,9 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 #[test]
 fn no_seed_fails_and_every_kind_of_fault_happens() {
     let totals = totals_of(400, Scenario::from_seed);
-    // Extents are replaced in volumes with copies alone.
-    let replace = Fault::Replace(0, Duration::ZERO).kind();
-    for kind in (0..FAULT_KINDS).filter(|&kind| kind != replace) {
+    // Extents are replaced, and have checksums, in volumes with copies alone.
+    let of_copies = [Fault::Replace(0, Duration::ZERO), Fault::Rot(0, 1)].map(|fault| fault.kind());
+    for kind in (0..FAULT_KINDS).filter(|kind| !of_copies.contains(kind)) {
         assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
     }
     assert!(totals.requests[1..].iter().all(|&count| count > 100), "{:?}", totals.requests);
@@ -36,7 +36,10 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
 fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     let totals = totals_of(300, Scenario::with_copies_from_seed);
     let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
-    assert!(totals.faults[Fault::Replace(0, Duration::ZERO).kind()] > 10, "{totals:?}");
+    for fault in [Fault::Replace(0, Duration::ZERO), Fault::Rot(0, 1)] {
+        assert!(totals.faults[fault.kind()] > 10, "{totals:?}");
+    }
+    assert!(totals.mended > 10, "{totals:?}");
     assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
     assert!(totals.errors * 50 < totals.answers, "{} of {}", totals.errors, totals.answers);
 }

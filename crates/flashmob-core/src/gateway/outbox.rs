@@ -61,6 +61,8 @@ pub enum Event {
     NodeDown(String, String),
     /// A node reports that limits of its device are crossed: its name, which limits and the remedy.
     NodeWarning(String, String),
+    /// The owner should know of this: the volume's name.
+    VolumeWarning(String, String),
     /// All limits of a node's device are met again: its name.
     NodeRecovered(String),
     /// A node reports that it was paused: its name, how long and why.

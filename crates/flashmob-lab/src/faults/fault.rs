@@ -50,10 +50,12 @@ pub enum Fault {
     /// The device loses its flash; so much later its node has an empty extent, which somebody puts in the place of the old one. Of volumes with
     /// copies.
     Replace(usize, Duration),
+    /// So many times a bit flips on the node's flash. Of volumes with copies, which have checksums.
+    Rot(usize, u32),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 16;
+pub const FAULT_KINDS: usize = 17;
 
 impl Fault {
     /// The names of all kinds.
@@ -74,6 +76,7 @@ impl Fault {
         "copy",
         "late welcome",
         "replace",
+        "rot",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -96,6 +99,7 @@ impl Fault {
             Fault::Copy(..) => 13,
             Fault::LateWelcome(..) => 14,
             Fault::Replace(..) => 15,
+            Fault::Rot(..) => 16,
         }
     }
 }
@@ -270,6 +274,7 @@ impl World {
                 }
             }
             Fault::Replace(node, lasts) => self.lose_flash(node, lasts),
+            Fault::Rot(node, times) => (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng)),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
                     self.net.cut(&mut self.ctx, conn);

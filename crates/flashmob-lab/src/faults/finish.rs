@@ -206,6 +206,7 @@ impl World {
             self.ctx.totals.resynced += copies.resynced;
             self.ctx.totals.compared += copies.compared;
             self.ctx.totals.held_answers += copies.held_answers;
+            self.ctx.totals.mended += copies.mended;
         }
         let counters = core.sample_counters();
         self.ctx.totals.samples_dropped += counters.abandoned + counters.untold;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, encode_snapshot, replay};
 use flashmob_core::units::Time;
+use flashmob_core::wire::digest::DIGEST_BLOCK_BYTES;
 use rand::Rng;
 
 use super::oracle::pattern;
@@ -206,15 +207,22 @@ impl World {
                 if (marks.behind | marks.doubtful) & (1 << copy) != 0 || dead[node] {
                     continue;
                 }
-                let at = place.slot as usize * chunk_bytes;
+                let (at, volume_at) = (place.slot as usize * chunk_bytes, u64::from(chunk) * image.chunk_bytes());
                 let store = &self.nodes[node].store;
-                let (live, durable) = (&store.live()[at..at + chunk_bytes], &store.durable()[at..at + chunk_bytes]);
-                if !marks.is_open && live != durable {
-                    return self.ctx.fail(format!("chunk {chunk} is settled, but copy {copy} is not permanent"));
-                }
-                let asked = self.oracle.asked();
-                if let Err(text) = self.oracle.read_ended(asked, u64::from(chunk) * image.chunk_bytes(), live) {
-                    return self.ctx.fail(format!("copy {copy} of chunk {chunk} is current, but {text}"));
+                for block in (0..chunk_bytes).step_by(DIGEST_BLOCK_BYTES as usize) {
+                    let range = at + block..at + block + DIGEST_BLOCK_BYTES as usize;
+                    // What nobody has read since it rotted is as it was.
+                    if store.is_rotten(range.start as u64) {
+                        continue;
+                    }
+                    let (live, durable) = (&store.live()[range.clone()], &store.durable()[range]);
+                    if !marks.is_open && live != durable {
+                        return self.ctx.fail(format!("chunk {chunk} is settled, but copy {copy} is not permanent"));
+                    }
+                    let asked = self.oracle.asked();
+                    if let Err(text) = self.oracle.read_ended(asked, volume_at + block as u64, live) {
+                        return self.ctx.fail(format!("copy {copy} of chunk {chunk} is current, but {text}"));
+                    }
                 }
             }
         }

@@ -179,6 +179,8 @@ pub struct Totals {
     pub compared: u64,
     /// Reads whose answer waited for changes.
     pub held_answers: u64,
+    /// Blocks that did not match their checksums and were written again.
+    pub mended: u64,
     /// Writes to links that were damaged.
     pub corruptions: u64,
     /// Faults by kind, see [`Fault::kind`].
@@ -210,6 +212,7 @@ impl Totals {
             (&mut self.resynced, other.resynced),
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
+            (&mut self.mended, other.mended),
             (&mut self.corruptions, other.corruptions),
             (&mut self.virtual_ns, other.virtual_ns),
         ];

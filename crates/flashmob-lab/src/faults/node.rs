@@ -106,7 +106,7 @@ pub(super) struct Extent {
 impl Extent {
     pub fn empty(id: [u8; 16], like: &Store) -> Extent {
         let mut store = Store::new(vec![0; like.live().len()], like.quality.clone());
-        store.slowness = like.slowness;
+        (store.slowness, store.has_sums) = (like.slowness, like.has_sums);
         Extent { id, store, adopted: None, charge: None }
     }
 }
@@ -135,6 +135,7 @@ impl NodeLoop {
         };
         let mut store = Store::new(content, scenario.store.clone());
         store.slowness = scenario.slowness[number];
+        store.has_sums = scenario.copies.is_some();
         NodeLoop {
             config,
             clock_start_ns: CLOCK_START_NS.saturating_add_signed(scenario.clocks_ahead_ns[number]),

@@ -168,4 +168,13 @@ fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
         let lasts = Duration::from_micros(rng.random_range(5_000..600_000));
         scenario.faults.push((at, Fault::Replace(victim, lasts)));
     }
+    if rng.random_ratio(1, 4)
+        && !is_lossless
+        && let Some(&victim) = victims.first()
+    {
+        for _ in 0..rng.random_range(1..4) {
+            let at = Duration::from_micros(rng.random_range(0..span_us));
+            scenario.faults.push((at, Fault::Rot(victim, rng.random_range(1..4))));
+        }
+    }
 }

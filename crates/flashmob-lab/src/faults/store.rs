@@ -4,18 +4,22 @@
 //! flash it reaches for sure only by a flush that began afterwards, or at once with FUA. It must do nothing that a real disk
 //! would not do.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
-use flashmob_core::wire::digest::put_digest;
+use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, put_corrupt, put_digest};
 use flashmob_core::wire::map::MapWriter;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
 /// The unit that flash writes atomically, in bytes: torn writes are torn at its boundaries.
 const SECTOR_BYTES: u64 = 512;
+
+/// What has a checksum.
+const BLOCK_BYTES: u64 = DIGEST_BLOCK_BYTES as u64;
 
 /// How a store behaves.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +51,7 @@ struct Flight {
     /// Reaches the live bytes (or, for a read, is taken from them) when it begins, not when it ends.
     is_early: bool,
     fails: bool,
+    is_corrupt: bool,
     /// A flush covers all writes below it.
     serial: u64,
 }
@@ -62,6 +67,12 @@ pub(super) struct Store {
     pub stalled_until: Time,
     live: Vec<u8>,
     durable: Vec<u8>,
+    /// Blocks whose bytes do not match their checksums.
+    corrupt: BTreeSet<u64>,
+    /// Those that would be so after a loss of power.
+    durable_corrupt: BTreeSet<u64>,
+    /// It keeps checksums.
+    pub has_sums: bool,
     unflushed: Vec<Unflushed>,
     next_serial: u64,
     flights: Vec<Option<Flight>>,
@@ -76,6 +87,9 @@ impl Store {
             stalled_until: Time::default(),
             durable: content.clone(),
             live: content,
+            corrupt: BTreeSet::new(),
+            durable_corrupt: BTreeSet::new(),
+            has_sums: false,
             unflushed: Vec::new(),
             next_serial: 0,
             flights: Vec::new(),
@@ -98,7 +112,45 @@ impl Store {
         self.durable[range].copy_from_slice(bytes);
     }
 
+    /// Bits of a block flip, in memory and on the flash.
+    pub fn rot(&mut self, rng: &mut SmallRng) {
+        let at = rng.random_range(0..self.live.len());
+        let flip = 1 << rng.random_range(0..8);
+        self.live[at] ^= flip;
+        self.durable[at] ^= flip;
+        self.corrupt.insert(at as u64 / BLOCK_BYTES);
+        self.durable_corrupt.insert(at as u64 / BLOCK_BYTES);
+    }
+
+    /// Whether a byte does not match its checksum, or would not after a loss of power.
+    pub fn is_rotten(&self, at: u64) -> bool {
+        let block = at / BLOCK_BYTES;
+        self.corrupt.contains(&block) || self.durable_corrupt.contains(&block)
+    }
+
+    fn blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
+        offset / BLOCK_BYTES..(offset + len).div_ceil(BLOCK_BYTES)
+    }
+
+    fn is_corrupt(&self, offset: u64, len: u64) -> bool {
+        self.corrupt.range(Store::blocks(offset, len)).next().is_some()
+    }
+
+    /// Whether an operation would need the bytes of a corrupt block: a read, or a change of a part of it.
+    fn hits_corrupt(&self, op: &StoreOp) -> bool {
+        let (from, end) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
+        let is_hit = |&block: &u64| match op.op {
+            Op::Read => !op.flags.has(OpFlags::UNVERIFIED),
+            Op::Write | Op::WriteZeroes | Op::Trim => from > block * BLOCK_BYTES || end < (block + 1) * BLOCK_BYTES,
+            Op::Flush | Op::Digest | Op::Map => false,
+        };
+        self.corrupt.range(Store::blocks(from, end - from)).any(is_hit)
+    }
+
     pub fn try_read(&self, rng: &mut SmallRng, offset: u64, into: &mut [u8]) -> TryRead {
+        if self.is_corrupt(offset, into.len() as u64) {
+            return TryRead::Miss;
+        }
         if !rng.random_bool(self.quality.hit_rate) {
             return TryRead::Miss;
         }
@@ -119,10 +171,11 @@ impl Store {
         let jitter = if self.quality.jitter_ns == 0 { 0 } else { rng.random_range(0..self.quality.jitter_ns) };
         let took = (self.quality.base_ns + jitter) * self.slowness * if is_flush { 4 } else { 1 };
         let serial = self.next_serial;
+        let mut is_corrupt = false;
         if is_early && !fails {
-            self.apply(rng, &mut op);
+            is_corrupt = !self.apply(rng, &mut op);
         }
-        let flight = Flight { op, started: now, is_early, fails, serial };
+        let flight = Flight { op, started: now, is_early, fails, is_corrupt, serial };
         let slot = self.flights.iter().position(Option::is_none).unwrap_or_else(|| {
             self.flights.push(None);
             self.flights.len() - 1
@@ -132,12 +185,12 @@ impl Store {
     }
 
     pub fn finish(&mut self, now: Time, rng: &mut SmallRng, slot: usize) -> Option<StoreDone> {
-        let Flight { mut op, started, is_early, fails, serial } = self.flights.get_mut(slot)?.take()?;
+        let Flight { mut op, started, is_early, fails, mut is_corrupt, serial } = self.flights.get_mut(slot)?.take()?;
         if fails {
             self.apply_partly(rng, &op);
         } else {
             if !is_early {
-                self.apply(rng, &mut op);
+                is_corrupt = !self.apply(rng, &mut op);
             }
             if op.op == Op::Flush {
                 self.flush_below(serial);
@@ -146,11 +199,24 @@ impl Store {
             }
         }
         let failure = if op.op.mutates() && rng.random_bool(0.3) { Failure::NoSpace } else { Failure::Io };
-        let result = if fails { Err(failure) } else { Ok(()) };
+        let result = match (fails, is_corrupt) {
+            (true, _) => Err(failure),
+            (false, true) => Err(Failure::Corrupt),
+            (false, false) => Ok(()),
+        };
         Some(StoreDone { id: op.id, result, data: op.data, started, finished: now })
     }
 
-    fn apply(&mut self, rng: &mut SmallRng, op: &mut StoreOp) {
+    /// Carries an operation out. False if bytes that it needs do not match their checksums: then nothing has happened.
+    fn apply(&mut self, rng: &mut SmallRng, op: &mut StoreOp) -> bool {
+        if self.hits_corrupt(op) {
+            return false;
+        }
+        let blocks = Store::blocks(op.offset_bytes, op.len_bytes.into());
+        if op.op.mutates() || op.flags.has(OpFlags::UNVERIFIED) {
+            // It has whole blocks of them.
+            self.corrupt.retain(|block| !blocks.contains(block));
+        }
         let at = op.offset_bytes as usize;
         let range = at..at + op.len_bytes as usize;
         match op.op {
@@ -159,7 +225,12 @@ impl Store {
             Op::WriteZeroes => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
             Op::Trim if rng.random_bool(0.7) => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
             Op::Trim | Op::Flush => {}
-            Op::Digest => put_digest(&self.live[range], &mut op.data),
+            Op::Digest => {
+                put_digest(&self.live[range], &mut op.data);
+                for block in self.corrupt.range(blocks.clone()) {
+                    put_corrupt(&mut op.data, (block - blocks.start) as usize);
+                }
+            }
             Op::Map => {
                 let mut map = MapWriter::new(&mut op.data);
                 let runs = self.live[range].chunk_by(|a, b| (*a == 0) == (*b == 0));
@@ -170,6 +241,7 @@ impl Store {
                 }
             }
         }
+        true
     }
 
     /// Applies a failed or interrupted change: not at all, in part, or as a whole.
@@ -179,6 +251,9 @@ impl Store {
             Op::WriteZeroes | Op::Trim => vec![0; op.len_bytes as usize],
             Op::Read | Op::Flush | Op::Map | Op::Digest => return,
         };
+        if self.hits_corrupt(op) {
+            return;
+        }
         for (offset, sector) in sectors(op.offset_bytes, &bytes) {
             if rng.random_bool(0.5) {
                 self.write(offset, sector.to_vec());
@@ -194,10 +269,11 @@ impl Store {
     }
 
     fn flush_below(&mut self, serial: u64) {
-        let durable = &mut self.durable;
+        let (durable, corrupt) = (&mut self.durable, &mut self.durable_corrupt);
         self.unflushed.retain(|u| {
             let flushed = u.serial < serial;
             if flushed {
+                corrupt.retain(|block| !is_whole(*block, u.offset, u.data.len() as u64));
                 durable[u.offset as usize..u.offset as usize + u.data.len()].copy_from_slice(&u.data);
             }
             !flushed
@@ -206,6 +282,7 @@ impl Store {
 
     fn flush_range(&mut self, start: u64, len: u64) {
         let end = start + len;
+        self.durable_corrupt.retain(|block| !is_whole(*block, start, len));
         self.durable[start as usize..end as usize].copy_from_slice(&self.live[start as usize..end as usize]);
         for u in std::mem::take(&mut self.unflushed) {
             let u_end = u.offset + u.data.len() as u64;
@@ -238,6 +315,10 @@ impl Store {
         self.kill(rng);
         let keep = [0.0, 0.5, 0.9][rng.random_range(0..3)];
         for u in std::mem::take(&mut self.unflushed) {
+            if self.has_sums && keep > 0.0 && rng.random_bool(0.3) {
+                // Bytes and checksum did not both reach the flash.
+                self.durable_corrupt.extend(Store::blocks(u.offset, u.data.len() as u64));
+            }
             for (offset, sector) in sectors(u.offset, &u.data) {
                 if rng.random_bool(keep) {
                     self.durable[offset as usize..offset as usize + sector.len()].copy_from_slice(sector);
@@ -246,8 +327,14 @@ impl Store {
         }
         let changed = differences(&self.live, &self.durable);
         self.live.clone_from(&self.durable);
+        self.corrupt.clone_from(&self.durable_corrupt);
         changed
     }
+}
+
+/// Whether a range has all of a block.
+fn is_whole(block: u64, offset: u64, len: u64) -> bool {
+    offset <= block * BLOCK_BYTES && (block + 1) * BLOCK_BYTES <= offset + len
 }
 
 /// Cuts bytes at `offset` where sectors end.

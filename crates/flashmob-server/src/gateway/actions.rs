@@ -73,6 +73,7 @@ fn tell(event: &Event) {
         Event::NodeDown(name, reason) => {
             log::warn!("node {name}: no link: {}; requests are queued, retrying", harmless(reason))
         }
+        Event::VolumeWarning(name, text) => log::error!("volume {name}: {text}"),
         Event::NodeWarning(name, text) => log::warn!("node {name}: {text}"),
         Event::NodeRecovered(name) => log::info!("node {name}: all limits are met again"),
         Event::NodePaused(name, text) => log::warn!("node {name}: it {}", harmless(text)),

@@ -4,6 +4,8 @@
 //! that differ from the source, and goes on. Changes of the rest of the chunk go on meanwhile, to the targets as well; so a range stays
 //! equal, unless a target misses a change: then the job is void, and begins anew later.
 //!
+//! The ranges of a job that *mends* are those in which a copy was found not to match its checksums ([`super::mend`]).
+//!
 //! A job that *compares* makes the current copies of a chunk in doubt equal, and all requests to the chunk wait for it. One that *resyncs* makes
 //! copies current that are behind: in the end they are flushed, and their mark is cleared.
 
@@ -11,20 +13,19 @@ use std::time::Duration;
 
 use super::change::At;
 use super::log::Waiter;
+use super::repair::Run;
 use super::{Copies, Cx, Inner, bit, each, mask};
 use crate::copies::{COPIES_MAX, Marks};
 use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::units::Time;
-use crate::wire::digest::{DIGEST_BLOCK_BYTES, digests};
+use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
 /// Most bytes of a range: what one digest covers. A smaller chunk has up to 16 ranges.
 const RANGE_BYTES_MAX: u32 = 256 << 10;
-/// Most bytes that are copied at once.
-const RUN_BYTES: u32 = 64 << 10;
 /// Most jobs at once that nobody waits for, and of all.
-const JOBS_MAX: usize = 4;
+pub(super) const JOBS_MAX: usize = 4;
 const JOBS_WANTED_MAX: usize = 64;
 /// Pause after a job that was given up.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -33,13 +34,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub enum Goal {
     Compare,
     Resync,
+    /// Blocks that do not match their checksums are written again.
+    Mend,
 }
 
-/// Bytes that differ on some copies: offset, length, which copies.
-type Run = (u32, u32, u8);
-
 #[derive(Debug)]
-enum Step {
+pub enum Step {
     /// The next range is to be locked.
     Next,
     /// Changes under way in the range have to end.
@@ -59,11 +59,12 @@ pub struct Job {
     pub goal: Goal,
     pub source: usize,
     pub targets: u8,
-    range: (u32, u32),
-    step: Step,
-    runs: Vec<Run>,
+    pub range: (u32, u32),
+    pub step: Step,
+    /// What differs in the range, the first of it last.
+    pub runs: Vec<Run>,
     /// Requests of it that are not answered: by copy.
-    open: Vec<(usize, RequestKey)>,
+    pub open: Vec<(usize, RequestKey)>,
     pub since: Time,
 }
 
@@ -98,7 +99,7 @@ impl Copies {
 
     /// Begins to make copies current that are behind, where a source and a target can be used.
     fn resync(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        if self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) {
+        if self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) || self.is_stuck(cx, chunk) {
             return;
         }
         let behind = self.image.marks(chunk).behind;
@@ -113,7 +114,7 @@ impl Copies {
         }
     }
 
-    fn begin_job(&mut self, cx: &mut Cx<'_>, chunk: u32, goal: Goal, source: usize, targets: u8) {
+    pub(super) fn begin_job(&mut self, cx: &mut Cx<'_>, chunk: u32, goal: Goal, source: usize, targets: u8) {
         self.next_serial += 1;
         let state = self.chunks.entry(chunk).or_default();
         if goal == Goal::Resync {
@@ -145,6 +146,7 @@ impl Copies {
             }
             self.compare(cx, chunk);
         }
+        self.search_rot(cx);
         if self.image.counts().behind == 0 {
             return;
         }
@@ -178,14 +180,21 @@ impl Copies {
     /// Takes the next steps of a job that need not wait.
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         loop {
+            // Where a job that mends goes on.
+            let rot = self.next_rot(chunk, self.jobs.get(&chunk).map_or(0, |job| job.range.1));
             let Some(job) = self.jobs.get_mut(&chunk) else { return };
             job.since = cx.now;
             match &job.step {
                 Step::Next => {
                     let end = self.image.chunk_bytes() as u32;
-                    // A copy that is alone is equal to itself.
-                    let from = if job.targets == 0 { end } else { job.range.1 };
-                    let range_bytes = (end / 16).clamp(DIGEST_BLOCK_BYTES, RANGE_BYTES_MAX);
+                    // A copy that is alone is equal to itself, but it may be torn.
+                    let is_alone = job.targets == 0 && !self.torn.contains(&chunk);
+                    let (from, end) = match job.goal {
+                        Goal::Mend => rot,
+                        _ if is_alone => (end, end),
+                        _ => (job.range.1, end),
+                    };
+                    let range_bytes = (self.image.chunk_bytes() as u32 / 16).clamp(DIGEST_BLOCK_BYTES, RANGE_BYTES_MAX);
                     let is_last_skipped =
                         planted::is(Bug::BehindClearedUnproven) && from > 0 && from + range_bytes >= end;
                     if from >= end || is_last_skipped {
@@ -207,7 +216,7 @@ impl Copies {
                     let len = range.1 - range.0;
                     for copy in each(all) {
                         let room = vec![0; Op::Digest.reply_bytes(len) as usize];
-                        self.ask(cx, chunk, copy, Op::Digest, (range.0, len), room);
+                        self.ask(cx, chunk, copy, (Op::Digest, OpFlags::NONE), (range.0, len), room);
                     }
                     return;
                 }
@@ -216,19 +225,27 @@ impl Copies {
         }
     }
 
-    fn set_step(&mut self, chunk: u32, step: Step) {
+    pub(super) fn set_step(&mut self, chunk: u32, step: Step) {
         if let Some(job) = self.jobs.get_mut(&chunk) {
             job.step = step;
         }
     }
 
     /// Sends a piece of a job to a copy.
-    fn ask(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, op: Op, (at, len): (u32, u32), buffer: Vec<u8>) {
+    pub(super) fn ask(
+        &mut self,
+        cx: &mut Cx<'_>,
+        chunk: u32,
+        copy: usize,
+        (op, flags): (Op, OpFlags),
+        (at, len): (u32, u32),
+        buffer: Vec<u8>,
+    ) {
         let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
         let Some(serial) = self.jobs.get(&chunk).map(|job| job.serial) else { return };
-        let key = self.insert_inner(cx, Inner::Job { chunk, serial, copy }, op, OpFlags::NONE, buffer);
+        let key = self.insert_inner(cx, Inner::Job { chunk, serial, copy }, op, flags, buffer);
         let range = if op == Op::Flush { (0, 0) } else { (offset_bytes, len) };
-        self.send(cx, key, member, (op, OpFlags::NONE), range);
+        self.send(cx, key, member, (op, flags), range);
         let sent = cx.queues[cx.node(member)].last_change();
         if op.mutates()
             && let Some(state) = self.chunks.get_mut(&chunk)
@@ -256,7 +273,10 @@ impl Copies {
         if self.void_jobs.contains(&chunk) {
             return;
         }
-        let Ok(data) = result else { return self.job_failed(cx, chunk, copy) };
+        let data = match result {
+            Ok(data) => data,
+            Err(failure) => return self.job_failed(cx, chunk, copy, failure),
+        };
         match &mut job.step {
             Step::Digest(answers) => {
                 answers[copy] = Some(data);
@@ -274,48 +294,7 @@ impl Copies {
         }
     }
 
-    /// All copies have hashed the range: finds the blocks that differ from those of the source.
-    fn find_differences(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        let Some(job) = self.jobs.get_mut(&chunk) else { return };
-        let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
-        let of = |copy: usize| answers[copy].as_deref().unwrap_or_default();
-        let block = DIGEST_BLOCK_BYTES;
-        let mut runs: Vec<Run> = Vec::new();
-        for (index, expected) in digests(of(job.source)).enumerate() {
-            let differs = |copy: &usize| digests(of(*copy)).nth(index) != Some(expected);
-            let targets = mask(each(job.targets).filter(differs));
-            if targets == 0 {
-                continue;
-            }
-            let at = job.range.0 + index as u32 * block;
-            match runs.last_mut() {
-                Some(run) if run.0 + run.1 == at && run.2 == targets && run.1 + block <= RUN_BYTES => run.1 += block,
-                _ => runs.push((at, block, targets)),
-            }
-        }
-        runs.reverse();
-        job.runs = runs;
-        self.fetch(cx, chunk);
-    }
-
-    /// Reads the next run from the source; without one, the range is equal.
-    fn fetch(&mut self, cx: &mut Cx<'_>, chunk: u32) {
-        let Some(job) = self.jobs.get_mut(&chunk) else { return };
-        let source = job.source;
-        match job.runs.last() {
-            Some(&(at, len, _)) => {
-                job.step = Step::Fetch;
-                self.ask(cx, chunk, source, Op::Read, (at, len), vec![0; len as usize]);
-            }
-            None => {
-                job.step = Step::Next;
-                self.unlock(cx, chunk);
-                self.advance(cx, chunk);
-            }
-        }
-    }
-
-    fn unlock(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+    pub(super) fn unlock(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         if let Some(state) = self.chunks.get_mut(&chunk)
             && state.lock.take().is_some()
         {
@@ -323,22 +302,13 @@ impl Copies {
         }
     }
 
-    /// Writes what was read from the source to the copies that differ there.
-    fn repair(&mut self, cx: &mut Cx<'_>, chunk: u32, data: Vec<u8>) {
-        let Some(job) = self.jobs.get_mut(&chunk) else { return };
-        job.step = Step::Repair;
-        let Some(&(at, len, targets)) = job.runs.last() else { return };
-        let targets = targets & job.targets;
-        self.counters.copied_bytes += u64::from(len) * u64::from(targets.count_ones());
-        for copy in each(targets) {
-            self.ask(cx, chunk, copy, Op::Write, (at, len), data.clone());
-        }
-    }
-
     /// All ranges are equal.
     fn finish_job(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let (goal, targets) = (job.goal, job.targets);
+        if goal == Goal::Mend {
+            return self.end_mend(cx, chunk);
+        }
         if goal == Goal::Compare {
             self.set_step(chunk, Step::Commit);
             let seq = self.marks_seq(chunk);
@@ -355,7 +325,7 @@ impl Copies {
         state.decided |= targets;
         self.set_step(chunk, Step::Flush);
         for copy in each(targets) {
-            self.ask(cx, chunk, copy, Op::Flush, (0, 0), Vec::new());
+            self.ask(cx, chunk, copy, (Op::Flush, OpFlags::NONE), (0, 0), Vec::new());
         }
     }
 
@@ -363,6 +333,7 @@ impl Copies {
         self.jobs.remove(&chunk);
         self.counters.compared += 1;
         self.doubt.remove(&chunk);
+        self.torn.remove(&chunk);
         // What the copies have may not be permanent.
         let serials = self.serials(cx, chunk);
         let state = self.chunks.entry(chunk).or_default();
@@ -410,10 +381,14 @@ impl Copies {
     }
 
     /// A copy has failed a piece of a job.
-    fn job_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize) {
+    fn job_failed(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, failure: Failure) {
         let Some(job) = self.jobs.get(&chunk) else { return };
         self.counters.failed_copies += 1;
         let (goal, left) = (job.goal, self.current(chunk) & !bit(copy));
+        if goal == Goal::Mend && failure != Failure::Corrupt {
+            // A copy that cannot be read or written is found out by what clients do.
+            self.forget_rot(chunk);
+        }
         if goal == Goal::Compare && left.count_ones() as usize >= self.min_current.max(1) {
             self.fall_behind(chunk, bit(copy));
             self.give_up(cx, chunk);

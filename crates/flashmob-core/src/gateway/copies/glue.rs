@@ -26,6 +26,7 @@ impl Gateway {
         let mut cx = Cx {
             now,
             volume: volume as u32,
+            volume_name: &state.spec.name,
             requests: &mut self.requests,
             queues: &mut self.queues,
             nodes: &self.nodes,
@@ -133,10 +134,11 @@ impl Gateway {
         let copies = self.volumes[volume].copies.as_deref();
         let change = match copies.and_then(|copies| copies.inner.get(place)) {
             Some(Inner::Change(change)) => *change,
-            Some(Inner::Read(_)) if result.is_err() => {
-                return self
-                    .with_copies(now, volume, |copies, cx| copies.read_failed(cx, member, piece))
-                    .unwrap_or(false);
+            Some(Inner::Read(_)) => {
+                let Err(failure) = result else { return false };
+                let event =
+                    |copies: &mut Copies, cx: &mut super::Cx<'_>| copies.read_failed(cx, member, piece, failure);
+                return self.with_copies(now, volume, event).unwrap_or(false);
             }
             _ => return false,
         };

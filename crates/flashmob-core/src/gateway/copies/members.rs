@@ -124,9 +124,8 @@ impl Copies {
             self.log.wait(seq, Waiter::Review(chunk));
         } else if current == 0 {
             // All lost power. What was flushed is on each; of the rest something may be lost, which clients are told.
-            if marks.doubtful.count_ones() > 1 {
-                self.doubt.insert(chunk);
-            }
+            self.doubt.insert(chunk);
+            self.torn.insert(chunk);
             self.mark(chunk, Marks { doubtful: 0, ..marks });
             let count = self.image.losses() + 1;
             self.decide(Record::Loss { count });

@@ -21,8 +21,10 @@ mod flush;
 mod glue;
 mod log;
 mod members;
+mod mend;
 mod pace;
 mod read;
+mod repair;
 mod replace;
 mod settle;
 mod status;
@@ -47,6 +49,7 @@ use equal::Job;
 use flush::Flush;
 use log::{Log, Waiter};
 use members::Member;
+use mend::Rot;
 use pace::Pace;
 use read::Read;
 pub use replace::{ReplaceError, Replaced};
@@ -117,6 +120,14 @@ pub struct Copies {
     doubt: BTreeSet<u32>,
     /// Chunks with a doubtful copy.
     doubtful: BTreeSet<u32>,
+    /// Those of the chunks in doubt that may be torn: all their copies lost power.
+    torn: BTreeSet<u32>,
+    /// Chunks with blocks that do not match their checksums.
+    rot: BTreeMap<u32, Rot>,
+    /// Chunks behind whose only source is corrupt, and until when that is.
+    stuck: BTreeMap<u32, Time>,
+    /// When the owner may be told of corrupt blocks again.
+    tell_rot_at: Time,
     changes: Slab<Change>,
     inner: Slab<Inner>,
     jobs: BTreeMap<u32, Job>,
@@ -145,6 +156,7 @@ pub struct Copies {
 pub struct Cx<'a> {
     pub now: Time,
     pub volume: u32,
+    pub volume_name: &'a str,
     pub requests: &'a mut Requests,
     pub queues: &'a mut Queues,
     pub nodes: &'a [Node],
@@ -196,6 +208,12 @@ impl Cx<'_> {
 
     fn name(&self, member: u16) -> String {
         self.nodes.get(self.node(member)).map(|node| node.name.clone()).unwrap_or_default()
+    }
+
+    /// Tells the owner something about the volume.
+    fn tell_of_volume(&mut self, text: String) {
+        let name = self.volume_name.to_string();
+        self.tell(Event::VolumeWarning(name, text));
     }
 
     fn tell(&mut self, event: Event) {
@@ -258,6 +276,10 @@ impl Copies {
             chunks: BTreeMap::new(),
             doubt: BTreeSet::new(),
             doubtful: BTreeSet::new(),
+            torn: BTreeSet::new(),
+            rot: BTreeMap::new(),
+            stuck: BTreeMap::new(),
+            tell_rot_at: Time::default(),
             changes: Slab::new(),
             inner: Slab::from_iter([(0, Inner::Client)]),
             jobs: BTreeMap::new(),

@@ -7,7 +7,7 @@ use super::chunk::Waiting;
 use super::{Copies, Cx, Inner, bit, cut, each};
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
-use crate::op::{Op, OpFlags};
+use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 
 /// A client's read.
@@ -87,7 +87,7 @@ impl Copies {
     ) {
         let Some(request) = cx.requests.get(key) else { return };
         let (client, received, sample) = (request.client, request.received, request.sample);
-        let Some(copy) = self.choose(cx, chunk, failed) else { return };
+        let Some(copy) = self.choose(cx, (chunk, at, len), failed) else { return };
         let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
         let piece = Piece {
             request: key,
@@ -109,9 +109,12 @@ impl Copies {
 
     /// The copy that a read is sent to: the chunk's home among those that can answer. Neighbouring chunks have different homes, so all nodes
     /// are busy, and each page is in one node's memory. After one that `failed` it is the next.
-    fn choose(&self, cx: &Cx<'_>, chunk: u32, failed: Option<usize>) -> Option<usize> {
+    fn choose(&self, cx: &Cx<'_>, (chunk, at, len): (u32, u32, u32), failed: Option<usize>) -> Option<usize> {
         let current =
             if planted::is(Bug::ReadFromBehind) { !self.image.marks(chunk).doubtful & 3 } else { self.current(chunk) };
+        // A copy that is away is waited for rather than one asked that is corrupt there.
+        let good = current & !self.corrupt_in(chunk, at, len);
+        let current = if good == 0 { current } else { good };
         let usable = self.usable_of(cx, chunk, current);
         if let Some(failed) = failed {
             let others =
@@ -183,8 +186,18 @@ impl Copies {
     }
 
     /// A copy has failed a piece of a client's read: another is asked. False if enough were.
-    pub(super) fn read_failed(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece) -> bool {
+    pub(super) fn read_failed(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece, failure: Failure) -> bool {
         let Some((chunk, copy)) = self.chunk_at(member, piece.offset_bytes) else { return false };
+        if failure == Failure::Corrupt {
+            let (at, len) = ((piece.offset_bytes % self.image.chunk_bytes()) as u32, piece.len_bytes);
+            self.found_corrupt(cx, chunk, copy, (at, len));
+            let corrupt = self.corrupt_in(chunk, at, len);
+            if corrupt & bit(copy) != 0 && self.current(chunk) & !corrupt != 0 {
+                self.counters.rereads += 1;
+                self.route_read(cx, piece.request, (chunk, at, len), piece.buffer_at, Some(copy));
+                return true;
+            }
+        }
         let Some(request) = cx.requests.get(piece.request) else { return false };
         let Some(Inner::Read(read)) = self.inner.get_mut((request.inner as usize).wrapping_sub(1)) else {
             return false;
@@ -208,8 +221,10 @@ impl Copies {
             let place = self.chunk_at(member, piece.offset_bytes);
             let is_own = cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
             let another = place.filter(|_| !is_own).and_then(|(chunk, _)| {
-                let is_routed = has_lost || self.usable_of(cx, chunk, self.current(chunk)) != 0;
-                is_routed.then_some((chunk, (piece.offset_bytes % self.image.chunk_bytes()) as u32))
+                let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
+                let good = self.current(chunk) & !self.corrupt_in(chunk, at, piece.len_bytes);
+                let is_routed = has_lost || self.usable_of(cx, chunk, good) != 0;
+                is_routed.then_some((chunk, at))
             });
             match another {
                 Some((chunk, at)) => {

@@ -50,7 +50,7 @@ impl Copies {
             || self.inner.len() > 1;
         let soon = is_waiting.then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
-        let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0;
+        let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0 || !self.rot.is_empty();
         let later = has_work.then_some(cx.now + Duration::from_secs(1));
         for at in soon.into_iter().chain(settles).chain(later) {
             self.look_at(at);

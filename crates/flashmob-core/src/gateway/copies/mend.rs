@@ -1,0 +1,139 @@
+//! Blocks that do not match their checksums: found by reads, and written again with what another current copy has.
+//!
+//! Nothing is recorded: a gateway that starts anew finds them again when they are read.
+
+use std::time::Duration;
+
+use super::equal::Goal;
+use super::{Copies, Cx, bit, each};
+use crate::gateway::Event;
+use crate::units::Time;
+use crate::wire::digest::DIGEST_BLOCK_BYTES;
+
+/// Most ranges of a chunk that are remembered. More are found again.
+const RANGES_MAX: usize = 64;
+/// Most chunks with such ranges.
+const CHUNKS_MAX: usize = 1024;
+/// When a range is tried again that could not be mended.
+const PAUSE: Duration = Duration::from_secs(1);
+/// When copies are made equal again of a chunk whose only source is corrupt.
+const STUCK_FOR: Duration = Duration::from_secs(60);
+/// How often the owner is told.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// What is known of a chunk's corrupt blocks.
+#[derive(Debug, Default)]
+pub struct Rot {
+    /// Ranges of whole blocks, in order, and the copies that are corrupt there.
+    ranges: Vec<(u32, u32, u8)>,
+    try_at: Time,
+}
+
+impl Copies {
+    /// A copy has answered that a range does not match its checksums.
+    pub(super) fn found_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, (at, len): (u32, u32)) {
+        self.counters.corrupt += 1;
+        let member = self.member_of(chunk, copy);
+        if cx.now >= self.tell_rot_at {
+            self.tell_rot_at = cx.now + TELL_EVERY;
+            let text =
+                "its flash returned other bytes than were written; they are taken from another copy, and written again";
+            cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
+        }
+        let block = DIGEST_BLOCK_BYTES;
+        let (from, to) = (at / block * block, (at + len).next_multiple_of(block));
+        if self.rot.len() >= CHUNKS_MAX && !self.rot.contains_key(&chunk) {
+            return;
+        }
+        let rot = self.rot.entry(chunk).or_default();
+        let known = rot.ranges.iter().position(|range| (range.0, range.1) == (from, to));
+        if let Some(range) = known.and_then(|at| rot.ranges.get_mut(at)) {
+            range.2 |= bit(copy);
+        } else if rot.ranges.len() < RANGES_MAX {
+            rot.ranges.push((from, to, bit(copy)));
+            rot.ranges.sort_unstable();
+        }
+        self.mend(cx, chunk);
+        self.look_at(cx.now + PAUSE);
+    }
+
+    /// Begins to mend a chunk, if copies are there to do it with.
+    fn mend(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let is_due = self.rot.get(&chunk).is_some_and(|rot| cx.now >= rot.try_at);
+        if !is_due || self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) {
+            return;
+        }
+        if let Some(rot) = self.rot.get_mut(&chunk) {
+            rot.try_at = cx.now + PAUSE;
+        }
+        let current = self.current(chunk);
+        if current.count_ones() < 2 {
+            // Nothing to mend it with. It is found again when it is read.
+            self.rot.remove(&chunk);
+            return;
+        }
+        let present = self.usable_of(cx, chunk, current);
+        if present.count_ones() < 2 {
+            return;
+        }
+        let Some(source) = each(present).next() else { return };
+        self.begin_job(cx, chunk, Goal::Mend, source, present & !bit(source));
+    }
+
+    /// Begins to mend chunks whose time has come.
+    pub(super) fn search_rot(&mut self, cx: &mut Cx<'_>) {
+        for chunk in self.rot.keys().copied().collect::<Vec<_>>() {
+            if self.jobs.len() >= super::equal::JOBS_MAX {
+                return;
+            }
+            self.mend(cx, chunk);
+        }
+    }
+
+    /// Where a job that mends goes on after `done`: the rest of the next range. At the end of the last it is empty.
+    pub(super) fn next_rot(&self, chunk: u32, done: u32) -> (u32, u32) {
+        let ranges = self.rot.get(&chunk).map(|rot| rot.ranges.as_slice()).unwrap_or_default();
+        let next = ranges.iter().find(|range| range.1 > done);
+        next.map_or((u32::MAX, u32::MAX), |range| (range.0.max(done), range.1))
+    }
+
+    /// The copies that are known to be corrupt somewhere in a range.
+    pub(super) fn corrupt_in(&self, chunk: u32, at: u32, len: u32) -> u8 {
+        let ranges = self.rot.get(&chunk).map(|rot| rot.ranges.as_slice()).unwrap_or_default();
+        let overlapping = ranges.iter().filter(|range| range.0 < at + len && at < range.1);
+        overlapping.fold(0, |mask, range| mask | range.2)
+    }
+
+    /// All ranges were gone through.
+    pub(super) fn end_mend(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        self.jobs.remove(&chunk);
+        self.rot.remove(&chunk);
+        self.unlock(cx, chunk);
+        self.forget_if_idle(chunk);
+        self.look_at(cx.now);
+    }
+
+    /// A chunk's corrupt blocks are left until they are found again.
+    pub(super) fn forget_rot(&mut self, chunk: u32) {
+        self.rot.remove(&chunk);
+    }
+
+    /// The source of a resync is corrupt: another current copy has to mend it first.
+    pub(super) fn source_is_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some((source, range)) = self.jobs.get(&chunk).map(|job| (job.source, job.range)) else { return };
+        self.give_up(cx, chunk);
+        if self.current(chunk).count_ones() < 2 {
+            self.stuck.insert(chunk, cx.now + STUCK_FOR);
+        }
+        self.found_corrupt(cx, chunk, source, (range.0, range.1 - range.0));
+    }
+
+    /// Whether copies of a chunk cannot be made equal for now: their only source is corrupt.
+    pub(super) fn is_stuck(&mut self, cx: &Cx<'_>, chunk: u32) -> bool {
+        let is_stuck = self.stuck.get(&chunk).is_some_and(|&until| cx.now < until);
+        if !is_stuck {
+            self.stuck.remove(&chunk);
+        }
+        is_stuck
+    }
+}

@@ -1,0 +1,140 @@
+//! What differs in a range of a chunk is found by digests, read from one copy and written to the others.
+//!
+//! A block that does not match its checksum equals nothing ([`CORRUPT`]). It is taken from another copy that may be believed: when copies are
+//! compared or mended any current one, else the source alone.
+
+use super::equal::{Goal, Step};
+use super::{Copies, Cx, bit, each, mask};
+use crate::op::{Op, OpFlags};
+use crate::wire::digest::{CORRUPT, DIGEST_BLOCK_BYTES, are_equal, digests};
+
+/// Most bytes that are copied at once.
+const RUN_BYTES: u32 = 64 << 10;
+
+/// Bytes that differ on some copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The offset in the chunk.
+    pub at: u32,
+    pub len: u32,
+    /// The copy that is right.
+    pub source: usize,
+    /// The copies that are not.
+    pub targets: u8,
+    /// No copy matches its checksum: what the source has is taken for right.
+    pub is_adopted: bool,
+}
+
+impl Copies {
+    /// All copies have hashed the range: finds the blocks that are to be written again.
+    pub(super) fn find_differences(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
+        let (goal, preferred, all, from) = (job.goal, job.source, job.targets | bit(job.source), job.range.0);
+        let is_torn = goal == Goal::Compare && self.torn.contains(&chunk);
+        let believed = if goal == Goal::Resync { bit(preferred) } else { all };
+        let hash = |copy: usize, index: usize| {
+            digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
+        };
+        let blocks = answers[preferred].as_deref().map_or(0, |digest| digests(digest).len());
+        let (mut runs, mut has_unreadable): (Vec<Run>, bool) = (Vec::new(), false);
+        for index in 0..blocks {
+            let is_good = |copy: &usize| hash(*copy, index) != CORRUPT;
+            let source = Some(preferred).filter(is_good).or_else(|| each(believed).find(is_good));
+            // After all copies lost power, a block may be torn on each.
+            let is_adopted = source.is_none() && is_torn;
+            let Some(source) = source.or(is_adopted.then_some(preferred)) else {
+                has_unreadable = true;
+                self.tell_unreadable(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
+                continue;
+            };
+            let expected = hash(source, index);
+            let differs = |copy: &usize| {
+                // Copies that differ though they match their checksums are not mended by guess.
+                let is_wanted = goal != Goal::Mend || hash(*copy, index) == CORRUPT;
+                *copy != source && is_wanted && !are_equal(hash(*copy, index), expected)
+            };
+            let targets = mask(each(all).filter(differs));
+            if targets == 0 && !is_adopted {
+                continue;
+            }
+            if is_adopted {
+                self.tell_adopted(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
+            }
+            self.counters.mended += each(targets).filter(|&copy| hash(copy, index) == CORRUPT).count() as u64;
+            let (at, len) = (from + index as u32 * DIGEST_BLOCK_BYTES, DIGEST_BLOCK_BYTES);
+            let same = |run: &&mut Run| {
+                (run.source, run.targets, run.is_adopted) == (source, targets, is_adopted)
+                    && run.at + run.len == at
+                    && run.len + len <= RUN_BYTES
+            };
+            match runs.last_mut().filter(same) {
+                Some(run) => run.len += len,
+                None => runs.push(Run { at, len, source, targets, is_adopted }),
+            }
+        }
+        if has_unreadable && goal == Goal::Resync {
+            return self.source_is_corrupt(cx, chunk);
+        }
+        runs.reverse();
+        if let Some(job) = self.jobs.get_mut(&chunk) {
+            job.runs = runs;
+        }
+        self.fetch(cx, chunk);
+    }
+
+    /// Reads the next run from its source; without one, the range is equal.
+    pub(super) fn fetch(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        match job.runs.last().copied() {
+            Some(Run { at, len, source, is_adopted, .. }) => {
+                job.step = Step::Fetch;
+                let flags = if is_adopted { OpFlags::UNVERIFIED } else { OpFlags::NONE };
+                self.ask(cx, chunk, source, (Op::Read, flags), (at, len), vec![0; len as usize]);
+            }
+            None => {
+                job.step = Step::Next;
+                self.unlock(cx, chunk);
+                self.advance(cx, chunk);
+            }
+        }
+    }
+
+    /// Writes what was read from the source to the copies that differ there.
+    pub(super) fn repair(&mut self, cx: &mut Cx<'_>, chunk: u32, data: Vec<u8>) {
+        let Some(job) = self.jobs.get_mut(&chunk) else { return };
+        job.step = Step::Repair;
+        let Some(&Run { at, len, source, targets, .. }) = job.runs.last() else { return };
+        let targets = targets & (job.targets | bit(job.source)) & !bit(source);
+        if targets == 0 {
+            job.runs.pop();
+            return self.fetch(cx, chunk);
+        }
+        self.counters.copied_bytes += u64::from(len) * u64::from(targets.count_ones());
+        for copy in each(targets) {
+            self.ask(cx, chunk, copy, (Op::Write, OpFlags::NONE), (at, len), data.clone());
+        }
+    }
+
+    fn tell_adopted(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32) {
+        self.counters.adopted += 1;
+        let text = format!(
+            "the block at byte {} matches its checksum on no copy, after all of them lost power; what is there is kept",
+            self.volume_offset(chunk, at)
+        );
+        cx.tell_of_volume(text);
+    }
+
+    fn tell_unreadable(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32) {
+        self.counters.unreadable += 1;
+        let text = format!(
+            "the block at byte {} matches its checksum on no current copy: reads of it fail until it is written again",
+            self.volume_offset(chunk, at)
+        );
+        cx.tell_of_volume(text);
+    }
+
+    fn volume_offset(&self, chunk: u32, at: u32) -> u64 {
+        u64::from(chunk) * self.image.chunk_bytes() + u64::from(at)
+    }
+}
