@@ -73,6 +73,8 @@ listed! {
         FreshExtentCurrent => "fresh-extent-current",
         /// Changes are acknowledged before it is durable that an extent was replaced.
         AckBeforeReplaced => "ack-before-replaced",
+        /// An older copy of an extent is taken for the extent.
+        RestoredBelieved => "restored-believed",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -105,13 +107,13 @@ impl Bug {
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::AckBeforeReplaced as u8
+        self as u8 <= Bug::RestoredBelieved as u8
     }
 
     /// Whether it is one of volumes with copies.
     #[must_use]
     pub fn is_of_copies(self) -> bool {
-        (Bug::AckAfterFirstCopy as u8..=Bug::AckBeforeReplaced as u8).contains(&(self as u8))
+        (Bug::AckAfterFirstCopy as u8..=Bug::RestoredBelieved as u8).contains(&(self as u8))
     }
 
     /// The bug with a name.

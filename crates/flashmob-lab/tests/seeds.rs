@@ -21,7 +21,8 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 fn no_seed_fails_and_every_kind_of_fault_happens() {
     let totals = totals_of(400, Scenario::from_seed);
     // Extents are replaced, and have checksums, in volumes with copies alone.
-    let of_copies = [Fault::Replace(0, Duration::ZERO), Fault::Rot(0, 1)].map(|fault| fault.kind());
+    let of_copies = [Fault::Replace(0, Duration::ZERO), Fault::Rot(0, 1), Fault::Restore(0, Duration::ZERO)]
+        .map(|fault| fault.kind());
     for kind in (0..FAULT_KINDS).filter(|kind| !of_copies.contains(kind)) {
         assert!(totals.faults[kind] > 0, "no {} in all these seeds", Fault::KINDS[kind]);
     }
@@ -36,7 +37,7 @@ fn no_seed_fails_and_every_kind_of_fault_happens() {
 fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
     let totals = totals_of(300, Scenario::with_copies_from_seed);
     let Totals { evicted_copies, resynced, compared, held_answers, .. } = totals;
-    for fault in [Fault::Replace(0, Duration::ZERO), Fault::Rot(0, 1)] {
+    for fault in [Fault::Replace(0, Duration::ZERO), Fault::Rot(0, 1), Fault::Restore(0, Duration::ZERO)] {
         assert!(totals.faults[fault.kind()] > 10, "{totals:?}");
     }
     assert!(totals.mended > 10, "{totals:?}");

@@ -32,6 +32,8 @@ pub struct Member {
     pub extent_id: [u8; 16],
     /// The last known start of the device's operating system.
     pub boot_id: Option<[u8; 16]>,
+    /// The epoch and the version of the latest charge that the extent is known to remember.
+    pub seen: Option<(u64, u64)>,
     /// Size of the extent, in bytes.
     pub size_bytes: u64,
     /// Members of one domain may fail together: 1 to [`DOMAIN_BYTES_MAX`](super::DOMAIN_BYTES_MAX) bytes.
@@ -227,6 +229,11 @@ impl MapImage {
                 self.losses = count;
                 Ok(())
             }
+            Record::Seen { member, epoch, version } => {
+                let known = self.members.get_mut(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
+                known.seen = known.seen.max(Some((epoch, version)));
+                Ok(())
+            }
             Record::Extent { member, extent_id, size_bytes } => self.replace(member, extent_id, size_bytes),
         }
     }
@@ -283,7 +290,8 @@ impl MapImage {
             self.tally.move_one(old, *marks, self.copies);
         }
         if let Some(member) = self.members.get_mut(usize::from(member)) {
-            (member.extent_id, member.size_bytes, member.boot_id) = (extent_id, size_bytes, None);
+            (member.extent_id, member.size_bytes) = (extent_id, size_bytes);
+            (member.boot_id, member.seen) = (None, None);
         }
         Ok(())
     }
@@ -310,6 +318,11 @@ impl MapImage {
         }
         let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
         records.extend(boots);
+        let seen = numbered().filter_map(|(member, known)| {
+            let (epoch, version) = known.seen?;
+            Some(Record::Seen { member, epoch, version })
+        });
+        records.extend(seen);
         if losses > 0 {
             records.push(Record::Loss { count: losses });
         }

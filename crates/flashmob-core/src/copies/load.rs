@@ -38,7 +38,7 @@ impl Loader {
                 if usize::from(number) != expected {
                     return Err(MapError::MemberNumber { number, expected });
                 }
-                let member = Member { extent_id, boot_id: None, size_bytes, domain: domain.clone() };
+                let member = Member { extent_id, boot_id: None, seen: None, size_bytes, domain: domain.clone() };
                 check_member(&image.members, &member)?;
                 let same = image.members.iter().position(|other| other.domain == member.domain);
                 self.domains.push(same.unwrap_or(expected));

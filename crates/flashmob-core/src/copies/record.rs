@@ -78,6 +78,16 @@ pub enum Record {
         /// Its size in bytes, not less than before.
         size_bytes: u64,
     },
+    /// A member's extent remembers a gateway's charge that is at least so late. One that remembers an earlier one was restored from an older
+    /// copy of itself.
+    Seen {
+        /// The member.
+        member: u16,
+        /// The epoch of that charge.
+        epoch: u64,
+        /// The version of the map in it.
+        version: u64,
+    },
 }
 
 listed! {
@@ -93,6 +103,7 @@ listed! {
         Marks = 6 => "marks",
         Loss = 7 => "loss",
         Extent = 8 => "extent",
+        Seen = 9 => "seen",
     }
 }
 
@@ -109,6 +120,7 @@ impl Record {
             Record::Marks { .. } => Kind::Marks,
             Record::Loss { .. } => Kind::Loss,
             Record::Extent { .. } => Kind::Extent,
+            Record::Seen { .. } => Kind::Seen,
         }
     }
 
@@ -163,6 +175,11 @@ impl Record {
                 out.extend_from_slice(&member.to_le_bytes());
                 out.extend_from_slice(extent_id);
                 out.extend_from_slice(&size_bytes.to_le_bytes());
+            }
+            Record::Seen { member, epoch, version } => {
+                out.extend_from_slice(&member.to_le_bytes());
+                out.extend_from_slice(&epoch.to_le_bytes());
+                out.extend_from_slice(&version.to_le_bytes());
             }
         }
     }
@@ -220,6 +237,7 @@ impl Record {
             Kind::Extent => {
                 Record::Extent { member: fields.u16()?, extent_id: fields.array()?, size_bytes: fields.u64()? }
             }
+            Kind::Seen => Record::Seen { member: fields.u16()?, epoch: fields.u64()?, version: fields.u64()? },
         }))
     }
 }
@@ -252,7 +270,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..10, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..11, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -274,7 +292,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[9; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[10; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 2;

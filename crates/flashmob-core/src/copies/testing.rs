@@ -12,6 +12,7 @@ pub fn members(slots_and_domains: &[(u64, usize)]) -> Vec<Member> {
     let member = |(number, &(slots, domain)): (usize, &(u64, usize))| Member {
         extent_id: id(number as u64 + 1),
         boot_id: None,
+        seen: None,
         size_bytes: slots * CHUNK,
         domain: format!("d{domain}"),
     };
@@ -68,6 +69,7 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
             },
         ),
         1 => number().prop_map(|count| Record::Loss { count }),
+        1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }
         }),

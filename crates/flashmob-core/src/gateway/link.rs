@@ -52,6 +52,8 @@ impl Gateway {
         let until = now + volume.spec.connect_timeout;
         link.state = State::Greeting(until);
         link.greeted = now;
+        let copies = volume.copies.as_deref().filter(|_| hello.charge.is_some());
+        link.charged = copies.map(|copies| copies.charged(node.extent as u16));
         link.out.append(|out| hello.encode(out));
         self.links.greeting += 1;
         self.links.look_at(until);

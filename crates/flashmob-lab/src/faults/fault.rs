@@ -52,10 +52,12 @@ pub enum Fault {
     Replace(usize, Duration),
     /// So many times a bit flips on the node's flash. Of volumes with copies, which have checksums.
     Rot(usize, u32),
+    /// The device is switched off, and its flash copied; so much later that copy takes the place of what is there. Of volumes with copies.
+    Restore(usize, Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 17;
+pub const FAULT_KINDS: usize = 18;
 
 impl Fault {
     /// The names of all kinds.
@@ -77,6 +79,7 @@ impl Fault {
         "late welcome",
         "replace",
         "rot",
+        "restore",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -100,6 +103,7 @@ impl Fault {
             Fault::LateWelcome(..) => 14,
             Fault::Replace(..) => 15,
             Fault::Rot(..) => 16,
+            Fault::Restore(..) => 17,
         }
     }
 }
@@ -274,6 +278,7 @@ impl World {
                 }
             }
             Fault::Replace(node, lasts) => self.lose_flash(node, lasts),
+            Fault::Restore(node, lasts) => self.back_up(node, lasts),
             Fault::Rot(node, times) => (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng)),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {

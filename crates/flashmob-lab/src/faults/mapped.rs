@@ -46,6 +46,7 @@ impl Scenario {
         let members = self.extents_bytes.iter().enumerate().map(|(n, &size_bytes)| Member {
             extent_id: [n as u8 + 1; 16],
             boot_id: None,
+            seen: None,
             size_bytes,
             domain: format!("d{}", plan.domains.get(n).copied().unwrap_or(n as u32)),
         });

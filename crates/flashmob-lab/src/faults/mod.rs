@@ -81,6 +81,7 @@ enum Event {
     CopiesDisappear,
     Committed { session: u64 },
     Replace { node: usize },
+    Restore { node: usize },
     SwapExtents { node: usize, is_old: bool },
     Watch,
 }
@@ -440,6 +441,7 @@ impl World {
             Event::CopiesDisappear => self.copies_disappear(),
             Event::Committed { session } => self.committed(session),
             Event::Replace { node } => self.replace(node),
+            Event::Restore { node } => self.restore(node),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::Watch => {
                 self.watch();

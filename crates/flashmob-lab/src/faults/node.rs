@@ -45,6 +45,8 @@ pub(super) struct NodeLoop {
     charge: Option<Charge>,
     /// The extent that is not in use: the old one after it was replaced, or the fresh one while the old one is back.
     pub other: Option<Extent>,
+    /// An older copy of the extent, with its identity.
+    pub backup: Option<Extent>,
     /// Whether the extent in use is the one that was replaced.
     pub has_old: bool,
     is_awake: bool,
@@ -122,6 +124,16 @@ impl NodeLoop {
         }
     }
 
+    /// A copy of the extent that is in use, with its identity.
+    pub fn copy_of_extent(&self) -> Extent {
+        Extent {
+            id: self.config.extent_id,
+            store: self.store.copied(),
+            adopted: self.adopted.clone(),
+            charge: self.charge,
+        }
+    }
+
     pub fn extent_id(&self) -> [u8; 16] {
         self.config.extent_id
     }
@@ -151,6 +163,7 @@ impl NodeLoop {
             adopted: None,
             charge: None,
             other: None,
+            backup: None,
             has_old: false,
             is_awake: false,
             has_timer: false,

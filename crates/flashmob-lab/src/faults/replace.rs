@@ -31,6 +31,30 @@ impl World {
         }
     }
 
+    /// The device is switched off, and its extent copied with its identity. The copy takes its place so much later.
+    pub(super) fn back_up(&mut self, node: usize, lasts: Duration) {
+        if self.nodes[node].is_dead || self.nodes[node].other.is_some() {
+            return;
+        }
+        // Nobody copies a flash faster than the map is written.
+        self.stop_node(node, Duration::from_millis(100), true);
+        self.nodes[node].backup = Some(self.nodes[node].copy_of_extent());
+        self.ctx.at(self.ctx.now + Duration::from_millis(100) + lasts, Event::Restore { node });
+    }
+
+    pub(super) fn restore(&mut self, node: usize) {
+        let state = &self.nodes[node];
+        if state.is_dead || state.other.is_some() || self.is_healed {
+            return;
+        }
+        let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
+        self.stop_node(node, down, true);
+        let state = &mut self.nodes[node];
+        if let Some(backup) = state.backup.take() {
+            state.exchange(backup);
+        }
+    }
+
     /// Somebody gives up the node's old extent, unless that is done.
     pub(super) fn replace(&mut self, node: usize) {
         let now = self.ctx.now;

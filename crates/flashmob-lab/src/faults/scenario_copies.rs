@@ -168,6 +168,14 @@ fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
         let lasts = Duration::from_micros(rng.random_range(5_000..600_000));
         scenario.faults.push((at, Fault::Replace(victim, lasts)));
     }
+    if rng.random_ratio(1, 8)
+        && !is_lossless
+        && let Some(&victim) = victims.last()
+    {
+        let at = Duration::from_micros(rng.random_range(0..span_us));
+        let lasts = Duration::from_micros(rng.random_range(50_000..2_000_000));
+        scenario.faults.push((at, Fault::Restore(victim, lasts)));
+    }
     if rng.random_ratio(1, 4)
         && !is_lossless
         && let Some(&victim) = victims.first()

@@ -96,6 +96,14 @@ impl Store {
         }
     }
 
+    /// A store with what is on the flash of this one.
+    pub fn copied(&self) -> Store {
+        let mut store = Store::new(self.durable.clone(), self.quality.clone());
+        (store.slowness, store.has_sums) = (self.slowness, self.has_sums);
+        (store.corrupt, store.durable_corrupt) = (self.durable_corrupt.clone(), self.durable_corrupt.clone());
+        store
+    }
+
     pub fn live(&self) -> &[u8] {
         &self.live
     }

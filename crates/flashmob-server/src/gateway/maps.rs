@@ -114,6 +114,7 @@ fn new_image(volume: &VolumeConfig, copies: &CopiesConfig) -> anyhow::Result<Map
     let members = volume.nodes.iter().enumerate().map(|(number, node)| Member {
         extent_id: node.extent.map_or_else(|| unknown_extent(number as u16), |id| id.0),
         boot_id: None,
+        seen: None,
         size_bytes: node.size_bytes.unwrap_or(0),
         domain: node.domain.clone().unwrap_or_else(|| own_domain(&node.source)),
     });

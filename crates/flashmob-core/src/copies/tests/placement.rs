@@ -167,7 +167,8 @@ fn members_are_refused_at_their_limits() {
     let many = |count: usize| members(&(0..count).map(|domain| (1, domain % 5)).collect::<Vec<_>>());
     assert_eq!(place(CHUNK, 1, &many(MEMBERS_MAX)).map(|table| table.len()), Ok(MEMBERS_MAX));
     assert_eq!(place(CHUNK, 1, &many(MEMBERS_MAX + 1)), Err(PlacementError::Member(MapError::TooManyMembers)));
-    let named = |domain: String| vec![Member { extent_id: id(1), boot_id: None, size_bytes: CHUNK, domain }];
+    let named =
+        |domain: String| vec![Member { extent_id: id(1), boot_id: None, seen: None, size_bytes: CHUNK, domain }];
     assert!(place(CHUNK, 1, &named("d".repeat(DOMAIN_BYTES_MAX))).is_ok());
     for bad in [String::new(), "d".repeat(DOMAIN_BYTES_MAX + 1)] {
         let len_bytes = bad.len();
@@ -200,6 +201,7 @@ fn a_tebibyte_with_three_copies_is_placed_whole() {
     let member = |number: u64| Member {
         extent_id: id(number),
         boot_id: None,
+        seen: None,
         size_bytes: 128 * GIB,
         domain: format!("node {number}"),
     };

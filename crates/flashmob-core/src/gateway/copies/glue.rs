@@ -202,7 +202,8 @@ impl Gateway {
     pub(in crate::gateway) fn copies_welcomed(&mut self, now: Time, id: LinkId, welcome: &Welcome) {
         let node = &self.nodes[self.links[id].node];
         let (volume, member) = (node.volume, node.extent as u16);
-        self.with_copies(now, volume, |copies, cx| copies.welcomed(cx, member, welcome));
+        let charged = self.links[id].charged;
+        self.with_copies(now, volume, |copies, cx| copies.welcomed(cx, member, welcome, charged));
     }
 
     /// A link was lost: reads that were out on it go to other copies, and those that wait for the node if it was the last link.

@@ -1,11 +1,13 @@
 //! Members: which of them can be used, and what a restart of their devices means for the chunks there.
 
+use std::collections::BTreeSet;
+
 use super::change::At;
 use super::log::Waiter;
 use super::{Copies, Cx, bit, each, mask};
 use crate::copies::{Marks, Record};
 use crate::gateway::Event;
-use crate::gateway::state::RequestKey;
+use crate::gateway::state::{Charged, RequestKey};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::hello::Welcome;
@@ -60,9 +62,14 @@ impl Copies {
     }
 
     /// A member is linked. What its device's restart means is decided now, and has effect when it is durable.
-    pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome) {
+    pub(super) fn welcomed(&mut self, cx: &mut Cx<'_>, member: u16, welcome: &Welcome, charged: Option<Charged>) {
         let Some(known) = self.image.members().get(usize::from(member)) else { return };
         let (extent_id, boot_id) = (known.extent_id, known.boot_id);
+        let seen = charged.and_then(|charged| charged.seen);
+        let remembered = welcome.remembered.map(|charge| (charge.epoch, charge.version));
+        if seen.is_some() && remembered < seen && !planted::is(Bug::RestoredBelieved) {
+            self.restored(cx, member);
+        }
         if extent_id != welcome.extent_id {
             let record = Record::Extent { member, extent_id: welcome.extent_id, size_bytes: welcome.size_bytes };
             self.decide(record);
@@ -74,6 +81,9 @@ impl Copies {
         }
         if boot_id != Some(welcome.boot_id) {
             self.decide(Record::Boot { member, boot_id: welcome.boot_id });
+        }
+        if let Some((epoch, version)) = charged.map(|charged| charged.offered) {
+            self.decide(Record::Seen { member, epoch, version });
         }
         let wanted = self.log.wanted();
         self.members[usize::from(member)].usable_from = Some(wanted);
@@ -106,6 +116,70 @@ impl Copies {
             }
         }
         self.reroute_reads(cx, member, reads, true);
+    }
+
+    /// A member's extent is an older copy of itself, as a backup is: all its copies lack something. Those that are the last of their chunks
+    /// are kept.
+    fn restored(&mut self, cx: &mut Cx<'_>, member: u16) {
+        self.counters.restored += 1;
+        let only = self.only_copies(member).0;
+        self.give_up_member(cx, member);
+        let mut runs: Vec<(u32, u32, Marks)> = Vec::new();
+        for (chunk, copy) in self.image.chunks_of(member) {
+            if self.current(chunk) & !bit(copy) == 0 {
+                continue;
+            }
+            let marks = self.image.marks(chunk);
+            let marks = Marks { behind: marks.behind | bit(copy), doubtful: marks.doubtful & !bit(copy), ..marks };
+            match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
+                Some(run) => run.1 += 1,
+                None => runs.push((chunk, 1, marks)),
+            }
+        }
+        for (first_chunk, count, marks) in runs {
+            self.bulk_seq = self.decide(Record::Marks { first_chunk, count, marks });
+        }
+        let name = cx.name(member);
+        let text = match only {
+            0 => "its extent is an older copy of itself, a backup perhaps; all of it is made equal to other copies"
+                .to_string(),
+            _ => format!(
+                "its extent is an older copy of itself, a backup perhaps; {only} chunks have no other copy: what they hold is old"
+            ),
+        };
+        cx.tell(Event::NodeWarning(name, text));
+        self.after_bulk(cx, member);
+    }
+
+    /// Ends what counts on the bytes of a member: jobs, and reads that wait for it.
+    pub(super) fn give_up_member(&mut self, cx: &mut Cx<'_>, member: u16) {
+        for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {
+            if let Some(copy) = self.copy_on(chunk, member) {
+                self.drop_job_of(cx, chunk, copy);
+            }
+        }
+        for chunk in self.chunks.keys().copied().collect::<Vec<_>>() {
+            if let Some(copy) = self.copy_on(chunk, member) {
+                self.leave(chunk, bit(copy));
+            }
+        }
+    }
+
+    /// The copies of a member were declared behind, all at once: lets what is under way go on without them.
+    pub(super) fn after_bulk(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let doubtful: BTreeSet<u32> = std::mem::take(&mut self.doubtful);
+        self.doubtful = doubtful.into_iter().filter(|&chunk| self.image.marks(chunk).doubtful != 0).collect();
+        let reads = cx.queues.take_reads(cx.node(member));
+        self.reroute_reads(cx, member, reads, true);
+        for chunk in self.chunks.keys().copied().collect::<Vec<_>>() {
+            if self.copy_on(chunk, member).is_some() {
+                self.log.wait(self.bulk_seq, Waiter::Review(chunk));
+                self.review_chunk(cx, chunk);
+            }
+        }
+        self.review_flushes(cx);
+        self.serve_waiting(cx);
+        self.look_at(cx.now);
     }
 
     /// Decides about doubtful copies, as soon as others are known: they are behind if one did not restart, and as good as any if all did.

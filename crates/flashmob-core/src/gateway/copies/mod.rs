@@ -36,7 +36,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::state::queue::Piece;
-use super::state::{ClientId, InHand, Links, Node, Queues, RequestKey, Requests};
+use super::state::{Charged, ClientId, InHand, Links, Node, Queues, RequestKey, Requests};
 use super::{Action, Event};
 use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
 use crate::op::{Failure, Op, OpFlags};
@@ -324,6 +324,13 @@ impl Copies {
     pub fn charge(&self) -> Charge {
         let (version, _) = self.log.progress();
         Charge { map_id: self.image.map_id(), epoch: self.image.epoch(), nonce: self.image.nonce(), version }
+    }
+
+    /// What a hello to a member has to do with that.
+    pub fn charged(&self, member: u16) -> Charged {
+        let Charge { epoch, version, .. } = self.charge();
+        let seen = self.image.members().get(usize::from(member)).and_then(|known| known.seen);
+        Charged { offered: (epoch, version), seen }
     }
 
     /// Copies that are neither behind nor doubtful.

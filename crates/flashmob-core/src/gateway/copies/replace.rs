@@ -3,9 +3,6 @@
 //! The fresh extent was refused before, because the map knows another: only a person can say that the old one will not come back. From that
 //! decision on every copy on the member is behind, and the old extent is refused for ever: its data is old.
 
-use std::collections::BTreeSet;
-
-use super::log::Waiter;
 use super::{Copies, Cx, bit};
 use crate::copies::{MapError, Marks, Record};
 use crate::gateway::Gateway;
@@ -110,20 +107,8 @@ impl Copies {
         let state = &mut self.members[usize::from(member)];
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));
         self.unlinked(cx, member);
-        let doubtful: BTreeSet<u32> = std::mem::take(&mut self.doubtful);
-        self.doubtful = doubtful.into_iter().filter(|&chunk| self.image.marks(chunk).doubtful != 0).collect();
-        let reads = cx.queues.take_reads(cx.node(member));
-        self.reroute_reads(cx, member, reads, true);
-        for chunk in self.chunks.keys().copied().collect::<Vec<_>>() {
-            let Some(copy) = self.copy_on(chunk, member) else { continue };
-            self.drop_job_of(cx, chunk, copy);
-            self.leave(chunk, bit(copy));
-            self.log.wait(self.bulk_seq, Waiter::Review(chunk));
-            self.review_chunk(cx, chunk);
-        }
-        self.review_flushes(cx);
-        self.serve_waiting(cx);
-        self.look_at(cx.now);
+        self.give_up_member(cx, member);
+        self.after_bulk(cx, member);
         Ok(())
     }
 }

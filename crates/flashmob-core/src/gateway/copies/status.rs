@@ -11,6 +11,7 @@ counters! {
     pub struct CopiesCounters {
         evictions: "Times that a node was put out because it left I/O unanswered",
         evicted_copies: "Copies of chunks that were declared behind",
+        restored: "Times that a node showed an older copy of its extent",
         replaced: "Extents that were given up, with a fresh one in their place",
         resynced: "Times that copies of a chunk were made current again",
         compared: "Chunks whose copies were compared because they might have differed",

@@ -97,6 +97,14 @@ pub struct Batches {
     pub pool: Vec<Vec<Piece>>,
 }
 
+/// What a hello and an extent have to do with the gateway in charge: epochs and versions of its map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charged {
+    pub offered: (u64, u64),
+    /// What was known when the hello was sent: answers to hellos of other links may overtake this one's.
+    pub seen: Option<(u64, u64)>,
+}
+
 #[derive(Debug, Default)]
 pub struct Link {
     pub node: usize,
@@ -128,6 +136,8 @@ pub struct Link {
     pub heard: Time,
     /// When the hello was made.
     pub greeted: Time,
+    /// Of a volume with copies: what the hello asks the extent to remember, and what it is known to remember already.
+    pub charged: Option<Charged>,
     pub is_dirty: bool,
     pub counters: LinkCounters,
 }

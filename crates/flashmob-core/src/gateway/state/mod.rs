@@ -28,7 +28,7 @@ pub mod samples;
 pub mod volume;
 
 pub use clients::{Client, ClientId, ClientKind, Clients, NbdClient};
-pub use links::{Alive, Batches, HeldWelcome, Link, LinkCounters, LinkId, Links, SentBatch, State};
+pub use links::{Alive, Batches, Charged, HeldWelcome, Link, LinkCounters, LinkId, Links, SentBatch, State};
 pub use memory::Memory;
 pub use metrics::{GatewayCounters, Metrics};
 pub use node::{Node, Offer};

@@ -17,6 +17,7 @@ fn new_image() -> MapImage {
     let member = |number: u8| Member {
         extent_id: [number; 16],
         boot_id: None,
+        seen: None,
         size_bytes: 4 * CHUNK_BYTES_MIN,
         domain: format!("node {number}"),
     };
