@@ -87,6 +87,8 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         "adopted_at_unix_s = 1763800000\n",
         "[charge]\nmap_id = \"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5\"\nepoch = 5\nnonce = \"ffffffffffffffff\"\nversion = 9",
     );
+    let stamp = "\n[sums]\nnonce = \"0123456789abcdef0123456789abcdef\"\nbefore = \"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5\"";
+    let summed = charged.replacen("version = 2", "version = 3", 1) + stamp;
     let seed = |kind: u8, text: &str| [&[kind][..], text.as_bytes()].concat();
     vec![
         ("join", seed(0, join)),
@@ -94,5 +96,6 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("state", seed(2, state)),
         ("identity", seed(3, plain)),
         ("identity_with_charge", seed(3, charged)),
+        ("identity_with_sums", seed(3, &summed)),
     ]
 }

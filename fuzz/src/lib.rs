@@ -18,6 +18,7 @@ pub mod nbd_client;
 pub mod node_frames;
 pub mod node_host;
 pub mod seeds;
+pub mod sums_file;
 pub mod texts;
 pub mod trace;
 pub mod wire;
@@ -26,7 +27,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 17] = [
     ("heard", heard::run),
     ("iperf3", iperf3::run),
     ("map_log", map_log::run),
+    ("sums_file", sums_file::run),
     ("trace_format", trace::format),
     ("trace_page", trace::page),
 ];

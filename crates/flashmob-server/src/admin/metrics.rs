@@ -23,7 +23,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use self::series::{
-    CONDITION, COPIES, EXTENT, GATEWAY, Kind, LINK, Labels, MODEL, NODE, PATH, PROCESS, Series, TCP, VOLUME, Value,
+    CONDITION, COPIES, EXTENT, GATEWAY, Kind, LINK, Labels, MODEL, NODE, PATH, PROCESS, SUMS, Series, TCP, VOLUME,
+    Value,
 };
 use crate::status::report::{Report, StageReport};
 
@@ -109,6 +110,7 @@ impl Collector for Scrape {
             sheet.families("", EXTENT, &[(vec![], node)])?;
             sheet.families("flashmob_extent_", CONDITION, &[(vec![], &node.condition)])?;
             sheet.families("", MODEL, &part(&[(vec![], node)], |node| node.model.as_ref()))?;
+            sheet.families("", SUMS, &part(&[(vec![], node)], |node| node.sums.as_ref()))?;
             sheet.counters("flashmob_extent", NodeCounters::TABLE, &[(vec![], &node.counters)])?;
         }
         Ok(())

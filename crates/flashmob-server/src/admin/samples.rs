@@ -7,7 +7,7 @@ use flashmob_core::node::NodeCounters;
 
 use crate::status::report::{
     ConditionReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport, PathLimit,
-    PathReport, PauseReport, Report, StageReport, TcpReport, TraceCounters, VolumeReport,
+    PathReport, PauseReport, Report, StageReport, SumsReport, TcpReport, TraceCounters, VolumeReport,
 };
 
 const MIB: u64 = 1 << 20;
@@ -242,6 +242,13 @@ pub fn node() -> Report {
             mapped: true,
             mapped_reads: 11_000,
             mapped_major_faults: 3,
+            sums: Some(SumsReport {
+                bad_blocks: 2,
+                mismatches: 5,
+                adopted_blocks: 1,
+                settled_blocks: 4,
+                units_without: 7,
+            }),
             waiting: 17,
             in_store: 4,
         }),

@@ -9,9 +9,11 @@ use flashmob_core::node::{Host, Node, NodeConfig, TryRead};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 
+use super::sums;
 use crate::net::{Clock, Wake};
 use crate::store::extent_id::unique_id;
 use crate::store::identity::{AdoptError, Identity, IdentityError, sidecar_path};
+use crate::store::sums::SumsStatus;
 use crate::store::{ExtentId, MappedStatus, ModelStatus, Store, StoreConfig, StoreError};
 
 /// The extent to serve, and how.
@@ -58,6 +60,10 @@ pub(crate) struct FileHost {
     identity: Identity,
     clock: Clock,
     has_fast_reads: bool,
+    /// Answers without I/O: it has no bytes that could be wrong.
+    no_io: bool,
+    /// Why its checksums cannot be used, so that it cannot be served to its volume.
+    sums_trouble: Option<String>,
 }
 
 impl Extent {
@@ -77,7 +83,18 @@ impl Extent {
             );
         }
         if config.forget {
+            let sums_path = identity.sums().map(|_| identity.sums_path());
             identity.forget()?;
+            if let Some(Err(error)) = sums_path.as_ref().map(std::fs::remove_file) {
+                log::warn!("the checksums of what was forgotten cannot be removed: {error}");
+            }
+        }
+        let mut sums_trouble = None;
+        if !config.store.no_io
+            && let Err(error) = sums::open(&store, &mut identity)
+        {
+            log::error!("{error}");
+            sums_trouble = Some(error.to_string());
         }
         let mut node = Node::new(NodeConfig {
             no_io: config.store.no_io,
@@ -91,7 +108,9 @@ impl Extent {
         });
         node.set_clock_start(clock.start_monotonic_ns());
         let has_fast_reads = config.store.no_io || !(config.store.direct || store.is_modelled());
-        Ok(Extent { node, host: FileHost { store, identity, clock, has_fast_reads }, done: Vec::new() })
+        let no_io = config.store.no_io;
+        let host = FileHost { store, identity, clock, has_fast_reads, no_io, sums_trouble };
+        Ok(Extent { node, host, done: Vec::new() })
     }
 
     /// Decodes what was received on a link.
@@ -139,6 +158,18 @@ impl Extent {
         self.host.store.mapped_status()
     }
 
+    /// The state of its checksums; `None` without any.
+    #[must_use]
+    pub fn sums_status(&self) -> Option<SumsStatus> {
+        self.host.store.sums_status()
+    }
+
+    /// Why it is not served to its volume, with the remedy: its checksums cannot be used.
+    #[must_use]
+    pub fn sums_trouble(&self) -> Option<&str> {
+        self.host.sums_trouble.as_deref()
+    }
+
     /// Statistics of the modelled flash; `None` without one.
     #[must_use]
     pub fn model_status(&self) -> Option<ModelStatus> {
@@ -173,9 +204,12 @@ impl Host for FileHost {
         if self.store.is_damaged() {
             return Err((RefuseReason::Store, "the node's data file is damaged; see its log".to_string()));
         }
+        if let Some(trouble) = &self.sums_trouble {
+            return Err((RefuseReason::Identity, trouble.clone()));
+        }
         let charge = hello.charge.as_ref();
         match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge) {
-            Ok(_) => Ok(()),
+            Ok(_) => self.ensure_sums(),
             Err(AdoptError::NotInCharge(reason, text)) => Err((reason, text)),
             Err(AdoptError::Identity(error)) => {
                 log::error!("cannot write the identity: {error}");
@@ -193,6 +227,19 @@ impl Host for FileHost {
 
     fn now(&mut self) -> Time {
         self.clock.now()
+    }
+}
+
+impl FileHost {
+    /// Makes checksums for an extent that has just been adopted, or that an earlier program adopted without.
+    fn ensure_sums(&mut self) -> Result<(), (RefuseReason, String)> {
+        if self.no_io {
+            return Ok(());
+        }
+        sums::ensure(&self.store, &mut self.identity).map_err(|error| {
+            log::error!("{error}");
+            (RefuseReason::Store, error.to_string())
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 mod extent;
 mod report;
 mod server;
+mod sums;
 
 pub use extent::{Extent, ExtentConfig, ExtentError};
 pub use server::{NodeOptions, NodeServer};

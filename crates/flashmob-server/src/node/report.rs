@@ -2,7 +2,7 @@
 
 use super::server::{Conn, NodeServer};
 use crate::status::report::{
-    ConditionReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, stage_reports,
+    ConditionReport, ModelReport, NodeLinkReport, NodeReport, PauseReport, Report, SumsReport, stage_reports,
 };
 use crate::store::PlaceInVolume;
 
@@ -27,6 +27,16 @@ impl NodeServer {
             warnings.push(format!(
                 "{} is damaged: every request fails until it is restored and the node restarted",
                 store.path.display()
+            ));
+        }
+        let sums = self.extent.sums_status();
+        warnings.extend(self.extent.sums_trouble().map(str::to_string));
+        if let Some(sums) = sums.filter(|sums| sums.bad_blocks > 0) {
+            warnings.push(format!(
+                "{}: {} blocks do not match their checksums: the flash returned other bytes than were written; \
+                 they are written again from other copies. If there are more and more, replace the device",
+                store.path.display(),
+                sums.bad_blocks
             ));
         }
         let condition = self.condition_report();
@@ -55,6 +65,13 @@ impl NodeServer {
                 mapped: mapped.is_some_and(|m| !m.is_given_up),
                 mapped_reads: mapped.map_or(0, |m| m.reads),
                 mapped_major_faults: mapped.map_or(0, |m| m.major_faults),
+                sums: sums.map(|sums| SumsReport {
+                    bad_blocks: sums.bad_blocks,
+                    mismatches: sums.mismatches,
+                    adopted_blocks: sums.adopted_blocks,
+                    settled_blocks: sums.settled_blocks,
+                    units_without: sums.units_without,
+                }),
                 waiting: status.waiting,
                 in_store: status.in_store,
             }),

@@ -262,10 +262,28 @@ pub struct NodeReport {
     /// Waits of the loop for a mapped page that was assumed to be in memory.
     #[serde(default)]
     pub mapped_major_faults: u64,
+    /// Its checksums; absent for an extent without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sums: Option<SumsReport>,
     /// Pieces that wait in the elevator.
     pub waiting: usize,
     /// Operations in the store now.
     pub in_store: usize,
+}
+
+/// The checksums of a node's extent, which belongs to a volume with copies. Numbers count from the start of the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SumsReport {
+    /// Blocks of 4 KiB that do not match their checksum, as far as known, and were not written since.
+    pub bad_blocks: u64,
+    /// How often a block was found not to match.
+    pub mismatches: u64,
+    /// Blocks that were given the checksum of the bytes that they have, because the gateway asked for them.
+    pub adopted_blocks: u64,
+    /// Blocks whose change was finished at the start, because the node had been killed in the middle of it.
+    pub settled_blocks: u64,
+    /// Units of 4 MiB whose checksums are made when they are first used, because they held data before.
+    pub units_without: u64,
 }
 
 /// A node's modelled flash.

@@ -18,6 +18,29 @@ pub(super) fn are_coherent(file: &File) -> bool {
     !rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u32 == FUSE_SUPER_MAGIC)
 }
 
+/// For each part of the extent of `unit_bytes` whether it may hold something else than zeros: all of them, if its holes cannot be told.
+pub(super) fn units_with_data(opened: &Opened, unit_bytes: u64) -> Vec<bool> {
+    let size_bytes = opened.size_bytes;
+    let mut units = vec![!opened.tells_holes; usize::try_from(size_bytes.div_ceil(unit_bytes)).unwrap_or(usize::MAX)];
+    let mut at = 0;
+    while opened.tells_holes && at < size_bytes {
+        match seek(&opened.file, SeekFrom::Data(at)) {
+            Ok(data) if data < size_bytes => {
+                let unit = data / unit_bytes;
+                units[unit as usize] = true;
+                // One call for each unit, however many pieces the file has.
+                at = (unit + 1) * unit_bytes;
+            }
+            Ok(_) | Err(Errno::NXIO) => break,
+            Err(_) => {
+                units.fill(true);
+                break;
+            }
+        }
+    }
+    units
+}
+
 /// Maps the holes of a range of the extent into `into`. If they cannot be told, all is data. Space that is allocated and was never written
 /// counts as a hole: it reads as zeros.
 pub(super) fn map(opened: &Opened, offset_bytes: u64, len_bytes: u32, into: &mut [u8]) -> Result<(), Errno> {

@@ -22,11 +22,14 @@ use serde::{Deserialize, Serialize};
 
 use super::extent_id::ExtentId;
 use super::open::sync_parent;
+use super::stamp::SumsStamp;
 
 /// Default directory of the sidecars of block devices.
 pub const STATE_DIR_DEFAULT: &str = "/var/lib/flashmob";
-/// The newest version of the sidecar's format: with the charge of a gateway, for an extent of a volume with copies.
-pub const FORMAT_VERSION: u32 = 2;
+/// The newest version of the sidecar's format: with the stamp of checksums, for an extent of a volume with copies.
+pub const FORMAT_VERSION: u32 = 3;
+/// The version with the charge of a gateway, and no checksums yet.
+const FORMAT_VERSION_CHARGED: u32 = 2;
 /// The version without: all other extents have it, so that earlier programs read them.
 const FORMAT_VERSION_PLAIN: u32 = 1;
 /// The longest name of a volume, in bytes.
@@ -67,6 +70,20 @@ struct Record {
     /// The gateway that was last in charge of the volume, if that has copies.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::charge")]
     charge: Option<Charge>,
+    /// Its checksums, if that volume has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sums: Option<SumsStamp>,
+}
+
+impl Record {
+    /// The version that has what is in it.
+    fn version_of(&self) -> u32 {
+        match (&self.charge, &self.sums) {
+            (_, Some(_)) => FORMAT_VERSION,
+            (Some(_), None) => FORMAT_VERSION_CHARGED,
+            (None, None) => FORMAT_VERSION_PLAIN,
+        }
+    }
 }
 
 /// Just the version, of a sidecar whose other fields may be unknown.
@@ -190,7 +207,7 @@ impl Identity {
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
         let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
-        let record = Record { version, extent_id, size_bytes, adopted: None, charge: None };
+        let record = Record { version, extent_id, size_bytes, adopted: None, charge: None, sums: None };
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
@@ -224,6 +241,24 @@ impl Identity {
     #[must_use]
     pub fn charge(&self) -> Option<Charge> {
         self.record.charge
+    }
+
+    /// The stamp of its checksums, if it has them.
+    #[must_use]
+    pub fn sums(&self) -> Option<SumsStamp> {
+        self.record.sums
+    }
+
+    /// Records the stamp of its checksums, on the flash when this returns. Only for an extent with a charge.
+    pub fn stamp_sums(&mut self, stamp: SumsStamp) -> Result<(), IdentityError> {
+        let record = Record { sums: Some(stamp), adopted: self.record.adopted.clone(), ..self.record };
+        self.replace(record)
+    }
+
+    /// The path of the file with the checksums of the extent: beside the sidecar.
+    #[must_use]
+    pub fn sums_path(&self) -> PathBuf {
+        self.path.with_extension("sums")
     }
 
     /// The path of the sidecar.
@@ -268,7 +303,7 @@ impl Identity {
             if known.as_ref() == charge {
                 return Ok(Adoption::Same);
             }
-            self.replace(Some(place.clone()), charge.copied())?;
+            self.replace(Record { adopted: Some(place.clone()), charge: charge.copied(), ..self.record })?;
             if let Some(charge) = charge.filter(|charge| known.is_none_or(|known| known.epoch < charge.epoch)) {
                 let path = self.path.display();
                 log::info!("{path}: a gateway took charge of volume '{volume_id}', epoch {}", charge.epoch);
@@ -283,7 +318,7 @@ impl Identity {
             layout: layout.to_string(),
             adopted_at_unix_s: now.as_secs(),
         };
-        self.replace(Some(place), charge.copied())?;
+        self.replace(Record { adopted: Some(place), charge: charge.copied(), ..self.record })?;
         let path = self.path.display();
         match charge {
             None => log::info!("{path}: adopted as extent {index} of {count} of volume '{volume_id}'"),
@@ -295,15 +330,14 @@ impl Identity {
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
-            self.replace(None, None)?;
+            self.replace(Record { adopted: None, charge: None, sums: None, ..self.record })?;
             log::info!("{}: removed from its volume", self.path.display());
         }
         Ok(())
     }
 
-    fn replace(&mut self, adopted: Option<Place>, charge: Option<Charge>) -> Result<(), IdentityError> {
-        let version = if charge.is_some() { FORMAT_VERSION } else { FORMAT_VERSION_PLAIN };
-        let record = Record { version, adopted, charge, ..self.record };
+    fn replace(&mut self, record: Record) -> Result<(), IdentityError> {
+        let record = Record { version: record.version_of(), ..record };
         persist(&self.path, &record)?;
         self.record = record;
         Ok(())
@@ -359,7 +393,10 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     if record.version == 0 {
         return Err(corrupt("its version is invalid".into()));
     }
-    if (record.version > FORMAT_VERSION_PLAIN) != record.charge.is_some() {
+    if record.sums.is_some() && record.charge.is_none() {
+        return Err(corrupt("it has checksums and no charge".into()));
+    }
+    if record.version != record.version_of() {
         return Err(corrupt("its version and its charge contradict each other".into()));
     }
     if record.charge.is_some() && record.adopted.is_none() {

@@ -15,11 +15,15 @@
 //! zeros. So every operation except reads checks the size first, a read that meets the end of the file detects it too, and
 //! from then on everything fails with [`Failure::Io`]. Only the instant between the check and the write remains. Bytes before
 //! the new end are still valid, so reads of them may be answered until then.
+//!
+//! **An extent with checksums** has operations of its own, in [`summed`]. One look at the state of the medium, which every
+//! operation takes, leads to them.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Bytes;
@@ -33,9 +37,15 @@ use super::error::{failure_of, unsupported};
 use super::holes;
 use super::mapped::Mapped;
 use super::open::Opened;
+use super::sums::Sums;
 use super::sys;
 use super::{StoreOp, TryRead};
 
+mod summed;
+
+/// Bits of a medium's state: truncated by others, so that all operations fail; with checksums.
+const DAMAGED: u8 = 1;
+const SUMMED: u8 = 2;
 /// Zeros to write, in chunks of this size, if the file system cannot zero a range itself.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Maximum bytes of one write into the page cache. The kernel makes large folios of large writes, and ext4 checks every block
@@ -50,8 +60,9 @@ const SLICES_MAX: usize = 1024;
 pub(super) struct Medium {
     path: PathBuf,
     opened: Opened,
-    /// Truncated by others: all operations fail.
-    damaged: AtomicBool,
+    /// [`DAMAGED`], [`SUMMED`]: 0 for most.
+    state: AtomicU8,
+    sums: OnceLock<Sums>,
     /// An fdatasync has failed: see the module's documentation.
     sync_failed: AtomicBool,
     /// `preadv2` with RWF_NOWAIT is not supported.
@@ -75,7 +86,8 @@ impl Medium {
         Medium {
             path: path.to_path_buf(),
             opened,
-            damaged: AtomicBool::new(false),
+            state: AtomicU8::new(0),
+            sums: OnceLock::new(),
             sync_failed: AtomicBool::new(false),
             nowait_missing: AtomicBool::new(false),
             durable_missing: AtomicBool::new(false),
@@ -150,7 +162,7 @@ impl Medium {
 
     /// Whether it was found truncated.
     pub fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & DAMAGED != 0
     }
 
     /// The open file for a transfer.
@@ -177,8 +189,9 @@ impl Medium {
     /// Reads from the page cache without waiting.
     pub fn read_cached(&self, offset_bytes: u64, bufs: &mut [IoSliceMut<'_>]) -> TryRead {
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if self.is_damaged() {
-            return TryRead::Failed(Failure::Io);
+        let state = self.state.load(Ordering::Acquire);
+        if state != 0 {
+            return self.read_cached_specially(state, offset_bytes, bufs);
         }
         if !self.contains(offset_bytes, wanted as u64) {
             return TryRead::Failed(Failure::Invalid);
@@ -202,6 +215,11 @@ impl Medium {
         if self.is_damaged() {
             return Err(Failure::Io);
         }
+        self.check(op)
+    }
+
+    /// Whether an operation makes sense, on a medium that is not damaged.
+    fn check(&self, op: &StoreOp) -> Result<(), Failure> {
         if op.op != Op::Flush && !self.contains(op.offset_bytes, u64::from(op.len_bytes)) {
             return Err(Failure::Invalid);
         }
@@ -231,7 +249,11 @@ impl Medium {
     pub fn execute(&self, op: &mut StoreOp, bounce: &mut Bounce) -> Result<(), Failure> {
         #[cfg(test)]
         assert_ne!(Some(op.len_bytes), self.panics_at_len_bytes, "as the test wants it");
-        self.admit(op)?;
+        let state = self.state.load(Ordering::Acquire);
+        if state != 0 {
+            return self.execute_specially(state, op, bounce);
+        }
+        self.check(op)?;
         let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
         let durable = is_durable(op);
         match op.op {
@@ -346,11 +368,12 @@ impl Medium {
     fn sync(&self) -> Result<(), Failure> {
         loop {
             match rustix::fs::fdatasync(&self.opened.file) {
-                Ok(()) => return Ok(()),
+                Ok(()) => break,
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(self.sync_broke(e)),
             }
         }
+        self.sums.get().map_or(Ok(()), |sums| sums.sync().map_err(|e| self.sync_broke(e)))
     }
 
     /// Trims the whole blocks in the range. Trimming is advice, so it also succeeds where it is not supported.
@@ -440,7 +463,7 @@ impl Medium {
         if let Some(mapped) = &self.mapped {
             mapped.give_up();
         }
-        if !self.damaged.swap(true, Ordering::AcqRel) {
+        if self.state.fetch_or(DAMAGED, Ordering::AcqRel) & DAMAGED == 0 {
             log::error!(
                 "{}: truncated while being served: it has {} bytes ({}), {} ({}) were expected. \
                  All requests fail from now on, because the missing part would read as zeros. \

@@ -6,7 +6,8 @@
 //!
 //! The parts: `open` opens, checks and locks; `medium` defines each operation and the effects of its errors; `threads` and
 //! `uring` are the two engines that carry operations out; `direct` widens to whole blocks for O_DIRECT; `mapped` answers
-//! small reads from a memory mapping; `completions` returns results; `modelled` delays answers as a modelled flash would.
+//! small reads from a memory mapping; `completions` returns results; `modelled` delays answers as a modelled flash would; `sums` keeps
+//! checksums of an extent of a volume with copies.
 //!
 //! The store does not order operations: overlapping ones in progress may happen in either order. The caller has to keep them
 //! apart, in units of [`Store::alignment_bytes`]. A flush covers operations that were completed before it was submitted.
@@ -33,6 +34,8 @@ mod mapped;
 mod medium;
 mod modelled;
 mod open;
+mod stamp;
+pub mod sums;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -53,6 +56,8 @@ use medium::Medium;
 use modelled::Modelled;
 pub use modelled::{LATE_NS, ModelStatus};
 pub(crate) use open::{sync_parent, take_lock};
+pub use stamp::SumsStamp;
+use sums::{Sums, SumsError, SumsStatus};
 use threads::Pool;
 use uring::Ring;
 
@@ -226,6 +231,27 @@ impl Store {
             Running::OnFile(FileEngine::IoUring(_)) | Running::NoIo => uring::DEPTH,
             Running::Modelled(modelled) => modelled.depth(),
         }
+    }
+
+    /// Makes checksums for the extent, in a new file at `path` with this nonce, and keeps them from now on. What the extent holds already
+    /// gets them as it is used, 4 MiB at a time. May block.
+    pub fn make_sums(&self, path: &Path, extent_id: ExtentId, nonce: ExtentId) -> Result<(), SumsError> {
+        let units = self.medium.units_with_data(sums::format::UNIT_BYTES);
+        let has_data = |unit: u64| units.get(unit as usize).copied().unwrap_or(true);
+        let sums = Sums::create(path, extent_id, self.size_bytes(), nonce, has_data)?;
+        self.medium.keep_sums(sums)
+    }
+
+    /// Keeps the checksums of an open file from now on: reads are answered with bytes that match, or with
+    /// [`Failure::Corrupt`](flashmob_core::op::Failure::Corrupt). To be called before the first operation. May block.
+    pub fn keep_sums(&self, sums: Sums) -> Result<(), SumsError> {
+        self.medium.keep_sums(sums)
+    }
+
+    /// The state of the checksums; `None` without any.
+    #[must_use]
+    pub fn sums_status(&self) -> Option<SumsStatus> {
+        self.medium.sums_status()
     }
 
     /// Whether the file was found truncated: then everything fails until the store is opened again.

@@ -148,13 +148,15 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// Whether an operation is expected to end without waiting for the device. Part of a page of a block device is not: the
-    /// page may have to be read, and there several writers find their way side by side.
+    /// Whether an operation is expected to end without waiting for the device. Part of a page of a block device is not, and several
+    /// writers find their way side by side there.
     fn is_light(&self, op: &StoreOp) -> bool {
         let is_small_write = op.op == Op::Write && op.len_bytes <= LIGHT_BYTES_MAX && !is_durable(op);
+        // The rest of a page of a block device, and of a block with a checksum, may have to be read.
+        let reads_rest = self.medium.is_device() || self.medium.is_summed();
         is_small_write
             && !self.medium.is_direct()
-            && (!self.medium.is_device() || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES))
+            && (!reads_rest || (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(PAGE_BYTES))
     }
 
     /// Carries an operation out. One that panics has said so on standard error and fails: it is answered, so are those

@@ -2,7 +2,8 @@
 //!
 //! The thread takes operations from a queue, puts reads, writes and flushes into the ring and collects completions.
 //! Operations that io_uring would pass to kernel threads anyway, or that take several steps, go to a small pool of threads:
-//! trims, zeroes, maps, digests, and direct writes that begin or end within a block.
+//! trims, zeroes, maps, digests, and direct writes that begin or end within a block. Of an extent with checksums reads alone go through
+//! the ring; one whose bytes do not match goes to the pool, which looks again.
 //!
 //! The kernel writes into buffers while the thread goes on: a buffer in flight belongs to its [`Flight`], which must
 //! never be dropped before its completion. io_uring is never tried unless the user chose it.
@@ -230,6 +231,9 @@ impl Driver {
     fn is_for_helpers(&self, op: &StoreOp) -> bool {
         let align = self.medium.align_bytes();
         let whole = op.offset_bytes.is_multiple_of(align) && u64::from(op.len_bytes).is_multiple_of(align);
+        if self.medium.is_summed() {
+            return op.op != Op::Read || !self.medium.has_units_of(op.offset_bytes, u64::from(op.len_bytes));
+        }
         match op.op {
             Op::Read | Op::Flush => false,
             Op::Write => !whole || (is_durable(op) && !self.medium.writes_durably()),
@@ -256,8 +260,9 @@ impl Driver {
             return opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build();
         }
         let done = flight.done_bytes;
-        let (offset, memory) = if self.medium.is_direct() {
-            let align = self.medium.align_bytes();
+        let is_summed = self.medium.is_summed();
+        let (offset, memory) = if self.medium.is_direct() || is_summed {
+            let align = if is_summed { self.medium.granule_bytes() } else { self.medium.align_bytes() };
             let at = flight.op.offset_bytes + done as u64;
             let window = Window::first(at, flight.op.data.len() - done, align);
             let mut bounce = match flight.bounce.take() {
@@ -336,12 +341,18 @@ impl Driver {
                 return self.finish(flight, Err(failure));
             }
             // The blocking way takes it up again in whole blocks. Doing the whole of it once more is harmless.
-            _ if self.medium.is_direct() && moved != flight.asked_bytes => return self.hand_over(flight),
+            _ if flight.bounce.is_some() && moved != flight.asked_bytes => return self.hand_over(flight),
             _ if moved == 0 => {
                 let failure = self.medium.failed("write", Errno::IO);
                 return self.finish(flight, Err(failure));
             }
             _ => {}
+        }
+        if let Some((bounce, window)) = flight.bounce.as_mut().filter(|_| self.medium.is_summed()) {
+            if !self.medium.matches_cached(window.start_bytes, bounce.slice(window.len_bytes)) {
+                return self.hand_over(flight);
+            }
+            self.medium.note_verified(window.start_bytes, window.len_bytes);
         }
         let Flight { op, bounce, done_bytes, .. } = &mut flight;
         *done_bytes += match bounce {

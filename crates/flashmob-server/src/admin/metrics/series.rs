@@ -2,7 +2,7 @@
 
 use crate::status::report::{
     ConditionReport, CopiesReport, GatewayReport, LinkReport, ModelReport, NodeLinkReport, NodeOfVolume, NodeReport,
-    PathReport, Report, TcpReport, VolumeReport,
+    PathReport, Report, SumsReport, TcpReport, VolumeReport,
 };
 
 /// The type of a metric.
@@ -297,6 +297,25 @@ pub(super) const MODEL: &[Series<ModelReport>] = &[
             all.map(|(quantile, us)| (vec![("quantile", quantile)], Value::Real(us / 1e6))).to_vec()
         },
     ),
+];
+
+/// Of the checksums of a node's extent.
+pub(super) const SUMS: &[Series<SumsReport>] = &[
+    gauge("flashmob_extent_bad_blocks", "Blocks that do not match their checksum and were not written since", |s| {
+        one(s.bad_blocks)
+    }),
+    counter("flashmob_extent_checksum_mismatches_total", "Blocks found not to match their checksum", |s| {
+        one(s.mismatches)
+    }),
+    counter("flashmob_extent_adopted_blocks_total", "Blocks that got the checksum of the bytes they have", |s| {
+        one(s.adopted_blocks)
+    }),
+    counter("flashmob_extent_settled_blocks_total", "Blocks whose change by a killed process was finished", |s| {
+        one(s.settled_blocks)
+    }),
+    gauge("flashmob_extent_units_without_checksums", "Units of 4 MiB whose checksums are made at first use", |s| {
+        one(s.units_without)
+    }),
 ];
 
 /// Of a node by itself. Its names differ from those of [`NODE`], which have other labels.

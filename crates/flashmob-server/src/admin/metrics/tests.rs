@@ -89,6 +89,9 @@ fn what_is_scraped_is_what_was_reported() {
         assert_eq!(value(&samples, "flashmob_extent_fast_reads_total", &[]), 12_345.0);
         assert_eq!(value(&samples, "flashmob_extent_mapped_reads_total", &[]), 11_000.0);
         assert_eq!(value(&samples, "flashmob_extent_mapped_major_faults_total", &[]), 3.0);
+        assert_eq!(value(&samples, "flashmob_extent_bad_blocks", &[]), 2.0);
+        assert_eq!(value(&samples, "flashmob_extent_checksum_mismatches_total", &[]), 5.0);
+        assert_eq!(value(&samples, "flashmob_extent_units_without_checksums", &[]), 7.0);
     }
 }
 

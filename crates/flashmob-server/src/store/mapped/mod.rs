@@ -10,6 +10,7 @@
 //! | the file is cut short, the device fails: SIGBUS | `sigbus`: the mapping is given up, the old way finds the error |
 //! | it is cut in the middle of a page: zeros, and no SIGBUS | `memory`: a watchman on the last page |
 //! | the memory counts as the process's own | `idle`: page tables are returned when there are no reads |
+//! | an extent with checksums: the bytes came from the flash unverified | `residency`: only pages that were verified since they came |
 //!
 //! `memory` is the mapping and the only place that touches it, `residency` what is known about it.
 
@@ -173,6 +174,17 @@ impl Mapped {
         if let Some(region) = self.residency.note(offset_bytes, len_bytes as u64, is_there) {
             self.renew(region);
         }
+    }
+
+    /// Answers from now on only what was verified since it came into the page cache: what [`Mapped::note`] is told (its reads have to be
+    /// verified), and [`Mapped::note_verified`].
+    pub fn verify_from_now_on(&self) {
+        self.residency.verify_from_now_on();
+    }
+
+    /// Notes that the whole blocks around a range were read from the page cache and verified. From any thread.
+    pub fn note_verified(&self, offset_bytes: u64, len_bytes: usize) {
+        self.residency.note_verified(offset_bytes, len_bytes as u64);
     }
 
     /// Notes that pages were removed from the page cache: trimmed, or zeroed by a hole. From any thread.

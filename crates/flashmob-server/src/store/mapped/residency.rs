@@ -10,10 +10,15 @@
 //! when its answer has grown old, if it served [`READS_BEFORE_RENEWING`] reads meanwhile. Regions that nobody reads, or that
 //! are on the flash, cost nothing.
 //!
+//! **An extent with checksums** is read from the flash through the page cache, and a page that is there may be one that nobody has
+//! verified. There a page counts as there only if it was verified as well, and at no look since then was absent. So a page's bit is set by
+//! a read that was verified, and a look at the page cache only clears bits. Between two looks a page can be evicted and come back: what is
+//! not looked at for [`VALID_TICKS`] beyond its validity is not known any more. The cost of a hit is the same.
+//!
 //! Nothing here makes a system call or knows the time: both are passed in. One thread reads; others may call
 //! [`Residency::forget`] and [`Residency::clear`] meanwhile.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use flashmob_core::units::Time;
 
@@ -38,6 +43,9 @@ pub(super) const VALID_TICKS: u32 = 1000;
 pub(super) const VALID_TICKS_WARY: u32 = 125;
 /// How long after that.
 pub(super) const WARY_TICKS: u32 = 4000;
+
+/// Bytes of a block that has a checksum.
+const BLOCK_BYTES: u64 = 4096;
 
 /// Nothing is known.
 const EMPTY: u64 = 0;
@@ -82,6 +90,8 @@ pub(super) struct Residency {
     eviction_tick: AtomicU32,
     /// Grows with every [`Residency::forget`], so that an answer that was fetched meanwhile is not kept.
     changes: AtomicU64,
+    /// Pages have to be verified before they count.
+    verifies: AtomicBool,
 }
 
 impl Residency {
@@ -98,7 +108,14 @@ impl Residency {
             now_tick: AtomicU32::new(0),
             eviction_tick: AtomicU32::new(0u32.wrapping_sub(WARY_TICKS)),
             changes: AtomicU64::new(0),
+            verifies: AtomicBool::new(false),
         }
+    }
+
+    /// Counts only pages that were verified, from now on.
+    pub fn verify_from_now_on(&self) {
+        self.verifies.store(true, Ordering::SeqCst);
+        self.clear();
     }
 
     /// Pages of a region.
@@ -120,6 +137,48 @@ impl Residency {
         let now = u64::from(self.now_tick.load(Ordering::Relaxed));
         let left = (tag >> 2).wrapping_sub(now) & TICK_MASK;
         left != 0 && left <= u64::from(VALID_TICKS)
+    }
+
+    /// Whether an answer is valid, or was a short while ago.
+    fn is_recent(&self, tag: u64) -> bool {
+        let now = u64::from(self.now_tick.load(Ordering::Relaxed));
+        let over = now.wrapping_sub(tag >> 2) & TICK_MASK;
+        over < u64::from(VALID_TICKS) || self.is_valid(tag)
+    }
+
+    /// Sets the bits of pages: of those that a range touches, or if they have to be verified, of those that its whole blocks cover.
+    fn add_pages(&self, index: usize, offset_bytes: u64, end_bytes: u64) {
+        let page_bytes = 1 << self.page_shift;
+        let (first, end) = if self.verifies.load(Ordering::Relaxed) {
+            let start = offset_bytes - offset_bytes % BLOCK_BYTES;
+            (start.next_multiple_of(page_bytes), end_bytes.next_multiple_of(BLOCK_BYTES) / page_bytes * page_bytes)
+        } else {
+            (offset_bytes, end_bytes)
+        };
+        if first >= end {
+            return;
+        }
+        let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
+        for page in self.page_of(first)..=self.page_of(end - 1) {
+            words[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the whole blocks around a range are in the page cache and were verified, where something is known of their region. From
+    /// any thread.
+    pub fn note_verified(&self, offset_bytes: u64, len_bytes: u64) {
+        let end = offset_bytes.saturating_add(len_bytes);
+        let mut at = offset_bytes;
+        while at < end {
+            let region = at >> REGION_SHIFT;
+            let until = end.min((region + 1) << REGION_SHIFT);
+            let index = self.slot(region);
+            let tag = self.slots[index].tag.load(Ordering::Acquire);
+            if tag >> 32 == region && tag & 3 == SOME && self.is_valid(tag) {
+                self.add_pages(index, at, until);
+            }
+            at = until;
+        }
     }
 
     /// Which way a read of `len_bytes` (at least 1) at `offset_bytes` goes.
@@ -187,10 +246,7 @@ impl Residency {
             slot.tag.store(region << 32 | EMPTY, Ordering::Release);
         } else if is_there && tag & 3 == SOME && self.is_valid(tag) {
             // These pages have come since: the system call is as good a witness as mincore.
-            let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
-            for page in self.page_of(offset_bytes)..=self.page_of(last_here) {
-                words[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
-            }
+            self.add_pages(index, offset_bytes, last_here + 1);
             return None;
         }
         let hits = slot.hits.load(Ordering::Relaxed).saturating_add(1);
@@ -212,6 +268,8 @@ impl Residency {
             return 0;
         }
         let state = if tag >> 32 == region { tag & 3 } else { EMPTY };
+        let verifies = self.verifies.load(Ordering::SeqCst);
+        let is_recent = self.is_recent(tag);
         let words = &self.bits[index * self.words_per_region..][..self.words_per_region];
         let (mut vanished, mut all) = (0, true);
         for (word, pages) in words.iter().zip(pages.chunks(64)) {
@@ -222,6 +280,11 @@ impl Residency {
                 _ => 0,
             };
             vanished += (believed & !bits).count_ones() as usize;
+            let bits = match verifies {
+                true if is_recent => bits & believed,
+                true => 0,
+                false => bits,
+            };
             all &= bits.count_ones() as usize == pages.len();
             word.store(bits, Ordering::Relaxed);
         }

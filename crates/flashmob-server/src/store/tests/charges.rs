@@ -1,6 +1,7 @@
 //! The charge in the sidecar: which gateway was last in charge of a volume with copies.
 
 use crate::store::identity::*;
+use crate::store::{ExtentId, SumsStamp};
 use flashmob_core::checksum::checksum;
 use flashmob_core::wire::hello::{CHARGE_NUMBER_MAX, Charge, RefuseReason};
 use proptest::prelude::*;
@@ -164,9 +165,37 @@ fn charges_that_cannot_be_are_refused() {
         assert_ne!(wrong, body);
         assert!(matches!(Identity::parse(&path, &checked(&wrong)), Err(IdentityError::Corrupt { .. })), "{wrong}");
     }
-    let newer = checked(&body.replace("version = 2\n", "version = 3\n"));
+    let newer = checked(&body.replace("version = 2\n", "version = 4\n"));
     let why = Identity::parse(&path, &newer).unwrap_err().to_string();
-    assert!(why.contains("has format version 3, and this program reads up to 2; use a newer flashmob"), "{why}");
+    assert!(why.contains("has format version 4, and this program reads up to 3; use a newer flashmob"), "{why}");
+}
+
+#[test]
+fn the_stamp_of_checksums_stays_with_the_charge_and_goes_with_it() {
+    let (_dir, path, mut identity) = member();
+    let stamp = SumsStamp { nonce: ExtentId([1; 16]), before: Some(ExtentId([2; 16])) };
+    assert_eq!(identity.sums(), None);
+    identity.stamp_sums(stamp).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("version = 3") && text.contains("before = \"0202"), "{text}");
+    assert_eq!((load(&path).sums(), load(&path).charge()), (Some(stamp), Some(FIRST)));
+    assert_eq!(stamp.nonces(), [ExtentId([1; 16]), ExtentId([2; 16])]);
+    let later = Charge { epoch: 6, ..FIRST };
+    assert_eq!(adopt(&mut identity, Some(later)).unwrap(), Adoption::Charged);
+    assert_eq!((load(&path).sums(), load(&path).charge()), (Some(stamp), Some(later)));
+    let body = text.rsplit_once("# crc32").unwrap().0;
+    for wrong in [
+        body.replace("version = 3", "version = 2"),
+        body.replace("[sums]", "[stamp]"),
+        body.replace("nonce = \"01", "nonce = \"1"),
+        body.split_at(body.find("[charge]").unwrap()).0.to_string() + body.split_at(body.find("[sums]").unwrap()).1,
+    ] {
+        assert_ne!(wrong, body);
+        assert!(matches!(Identity::parse(&path, &checked(&wrong)), Err(IdentityError::Corrupt { .. })), "{wrong}");
+    }
+    identity.forget().unwrap();
+    assert_eq!((load(&path).sums(), load(&path).charge()), (None, None));
+    assert_eq!(identity.sums_path(), path.with_file_name("data.sums"));
 }
 
 proptest! {

@@ -131,9 +131,9 @@ fn write_checked(path: &Path, body: &str) {
 #[test]
 fn a_newer_format_is_refused_by_its_version_whatever_else_it_says() {
     let dir = tempfile::tempdir().unwrap();
-    write_checked(&sidecar(&dir), "version = 3\nwonders = true\n");
+    write_checked(&sidecar(&dir), "version = 4\nwonders = true\n");
     let error = load(&sidecar(&dir)).unwrap_err();
-    assert!(matches!(error, IdentityError::Newer { found: 3, .. }) && error.to_string().contains("newer"), "{error}");
+    assert!(matches!(error, IdentityError::Newer { found: 4, .. }) && error.to_string().contains("newer"), "{error}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod holes;
 mod identity;
 mod opening;
 mod operations;
+mod sums;
 
 /// A way to carry operations out.
 pub(super) type Variant = (Engine, bool);

@@ -137,6 +137,59 @@ fn a_kernel_that_does_not_answer_leaves_nothing_known() {
     assert_eq!(table.look(0, 1), Look::Unknown);
 }
 
+#[test]
+fn with_checksums_a_page_counts_once_it_was_verified_until_it_is_seen_absent() {
+    let table = table(2 * REGION_BYTES);
+    answer(&table, 0, |_| true);
+    table.verify_from_now_on();
+    assert_eq!(table.look(0, 1), Look::Unknown, "what was known before is not verified");
+    answer(&table, 0, |_| true);
+    assert_eq!(table.look(0, 1), Look::Unknown, "there, and not verified");
+    assert_eq!(table.note(5 * PAGE + 7, 1, true), None);
+    table.note_verified(6 * PAGE + 1, 2 * PAGE - 1);
+    let verified = |first: u64, count: u64| table.look(first * PAGE, count * PAGE) == Look::Resident;
+    assert!(verified(5, 3) && !verified(4, 2) && !verified(7, 2));
+    // A look keeps what is still there.
+    at_ms(&table, 1000 + u64::from(VALID_TICKS));
+    assert_eq!(answer(&table, 0, |_| true), 0);
+    assert!(verified(5, 3) && !verified(4, 2));
+    // A page that was absent and is back has to be verified again.
+    assert_eq!(answer(&table, 0, |page| page != 6), 1);
+    assert_eq!(answer(&table, 0, |_| true), 0);
+    assert!(verified(5, 1) && !verified(6, 1) && verified(7, 1));
+    // Who did not look for long does not know whether it was absent.
+    at_ms(&table, 1000 + 2 * u64::from(VALID_TICKS) + u64::from(VALID_TICKS_WARY) - 1);
+    answer(&table, 0, |_| true);
+    assert!(verified(5, 1), "just in time");
+    at_ms(&table, 1000 + 10 * u64::from(VALID_TICKS));
+    answer(&table, 0, |_| true);
+    assert!(!verified(5, 1));
+    table.note_verified(0, REGION_BYTES);
+    assert!(verified(0, REGION_BYTES / PAGE));
+    // Where nothing is known, nothing is noted.
+    table.note_verified(REGION_BYTES - PAGE, 2 * PAGE);
+    answer(&table, 1, |_| true);
+    assert_eq!(table.look(REGION_BYTES, 1), Look::Unknown);
+    table.note_verified(REGION_BYTES - PAGE, 2 * PAGE);
+    assert_eq!(table.look(REGION_BYTES - PAGE, 2 * PAGE), Look::Resident);
+}
+
+#[test]
+fn a_page_of_many_blocks_counts_when_all_of_them_were_verified() {
+    let table = Residency::new(REGION_BYTES, 4 * PAGE as usize);
+    at_ms(&table, 1000);
+    table.verify_from_now_on();
+    answer(&table, 0, |_| true);
+    for (first, count) in [(4, 3), (5, 3), (3, 4), (7, 4)] {
+        table.note_verified(first * PAGE, count * PAGE);
+        table.note(first * PAGE, count * PAGE, true);
+        assert_eq!(table.look(first * PAGE, 1), Look::Unknown, "{first}+{count}");
+    }
+    table.note_verified(4 * PAGE + 1, 4 * PAGE - 2);
+    assert_eq!(table.look(4 * PAGE, 4 * PAGE), Look::Resident);
+    assert_eq!(table.look(8 * PAGE, 1), Look::Unknown);
+}
+
 proptest! {
     #[test]
     fn a_read_is_resident_exactly_if_all_of_its_pages_are(

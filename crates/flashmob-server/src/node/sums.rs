@@ -1,0 +1,51 @@
+//! The checksums of an extent of a volume with copies: made when it is adopted, opened when the node starts.
+//!
+//! The file of checksums and the sidecar have the same number, drawn at each start. The sidecar gets the new number first, beside the old
+//! one; then the file; then the sidecar gives the old one up. So a node that is killed in between finds a pair that fits, and a file or a
+//! sidecar from another start does not fit.
+//!
+//! Checksums that are missing, damaged or of another extent or start are never made anew: wrong bytes would get matching ones. The extent
+//! is not served to its volume then; the other copies have its data.
+
+use crate::store::extent_id::unique_id;
+use crate::store::identity::{Identity, IdentityError};
+use crate::store::sums::{Sums, SumsError};
+use crate::store::{ExtentId, Store, SumsStamp};
+
+/// Why an extent has no checksums that can be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unsummed {
+    /// The file cannot be used.
+    #[error(transparent)]
+    Sums(#[from] SumsError),
+    /// The sidecar cannot be written.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// Opens the checksums of an extent that has them. May block.
+pub(super) fn open(store: &Store, identity: &mut Identity) -> Result<(), Unsummed> {
+    let Some(stamp) = identity.sums() else { return Ok(()) };
+    let (path, extent_id) = (identity.sums_path(), identity.extent_id());
+    let (sums, found) = Sums::open(&path, extent_id, store.size_bytes(), &stamp.nonces())?;
+    let nonce = ExtentId(unique_id());
+    identity.stamp_sums(SumsStamp { nonce, before: Some(found) })?;
+    sums.renew(extent_id, nonce)?;
+    identity.stamp_sums(SumsStamp { nonce, before: None })?;
+    store.keep_sums(sums)?;
+    Ok(())
+}
+
+/// Makes the checksums of an extent that belongs to a volume with copies, unless it has them. May block.
+pub(super) fn ensure(store: &Store, identity: &mut Identity) -> Result<(), Unsummed> {
+    if identity.charge().is_none() || store.sums_status().is_some() {
+        return Ok(());
+    }
+    let nonce = ExtentId(unique_id());
+    let path = identity.sums_path();
+    store.make_sums(&path, identity.extent_id(), nonce)?;
+    // Until this is written, the file counts as not there: it is made anew at the next start.
+    identity.stamp_sums(SumsStamp { nonce, before: None })?;
+    log::info!("{}: checksums of the extent", path.display());
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! The sums file: made, opened, read and written. What its bytes mean is in `format`.
+//!
+//! It has its full size on the flash before its extent is served, so that a checksum always has room. It is read and written by
+//! system calls, not through a mapping: the loop that serves reads must not wait for a page of it, and a failing device must be an
+//! error and not a signal.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::super::error::unsupported;
+use super::super::open::sync_parent;
+use super::super::sys;
+use super::error::SumsError;
+use super::format::{BadHeader, Change, HEADER_BYTES, Header, SLOT_BYTES, SLOTS, Shape};
+
+/// Most checksums that are read at once.
+pub(in super::super) const LOAD_MAX: usize = 128;
+/// Zeros are written in parts of this size.
+const ZEROS_BYTES: usize = 64 * 1024;
+
+/// An open sums file.
+#[derive(Debug)]
+pub(super) struct SumsFile {
+    file: File,
+    path: PathBuf,
+    shape: Shape,
+}
+
+impl SumsFile {
+    /// Makes the file anew for an extent, with this bitmap of the units that have checksums (all zero: their blocks are zeros), and has
+    /// it on the flash. May block.
+    pub fn create(path: &Path, header: &Header, bitmap: &[u8]) -> Result<SumsFile, SumsError> {
+        let shape = Shape::new(header.size_bytes);
+        let make = || -> io::Result<File> {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+            reserve(&file, shape.file_bytes())?;
+            file.write_all_at(bitmap, shape.bitmap_at())?;
+            file.write_all_at(&header.encode(), 0)?;
+            file.sync_all()?;
+            sync_parent(path)?;
+            Ok(file)
+        };
+        let file = make().map_err(|e| {
+            // What is there of it helps nobody, and takes room.
+            let _ = std::fs::remove_file(path);
+            SumsError::of("make", path, shape.file_bytes(), e)
+        })?;
+        Ok(SumsFile { file, path: path.to_path_buf(), shape })
+    }
+
+    /// Opens the file of an extent. Returns it with its nonce.
+    pub fn open(path: &Path, extent_id: [u8; 16], size_bytes: u64) -> Result<(SumsFile, [u8; 16]), SumsError> {
+        let shape = Shape::new(size_bytes);
+        let failed = |action, e| SumsError::of(action, path, shape.file_bytes(), e);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => SumsError::Missing { path: path.into() },
+            _ => failed("open", e),
+        })?;
+        let damaged = |why: String| SumsError::Damaged { path: path.into(), why };
+        let (found_bytes, wanted_bytes) =
+            (file.metadata().map_err(|e| failed("examine", e))?.len(), shape.file_bytes());
+        let mut bytes = vec![0; HEADER_BYTES.min(usize::try_from(found_bytes).unwrap_or(usize::MAX))];
+        file.read_exact_at(&mut bytes, 0).map_err(|e| failed("read", e))?;
+        let header = Header::decode(&bytes).map_err(|why| match why {
+            BadHeader::Damaged(why) => damaged(why.to_string()),
+            BadHeader::Version(_) => SumsError::Newer { path: path.into(), why },
+        })?;
+        if header.extent_id != extent_id || header.size_bytes != size_bytes {
+            return Err(SumsError::Foreign { path: path.into() });
+        }
+        if found_bytes < wanted_bytes {
+            return Err(damaged(format!("it has {found_bytes} bytes, and should have {wanted_bytes}")));
+        }
+        Ok((SumsFile { file, path: path.to_path_buf(), shape }, header.nonce))
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file another nonce, on the flash.
+    pub fn renew(&self, header: &Header) -> Result<(), SumsError> {
+        let renewed = self.file.write_all_at(&header.encode(), 0).and_then(|()| self.file.sync_all());
+        renewed.map_err(|e| SumsError::of("write", &self.path, self.shape.file_bytes(), e))
+    }
+
+    /// The bitmap of units that have checksums.
+    pub fn load_bitmap(&self) -> Result<Vec<u8>, SumsError> {
+        let mut bitmap = vec![0; self.shape.units().div_ceil(8) as usize];
+        let read = self.file.read_exact_at(&mut bitmap, self.shape.bitmap_at());
+        read.map_err(|e| SumsError::of("read", &self.path, self.shape.file_bytes(), e))?;
+        Ok(bitmap)
+    }
+
+    /// Writes a byte of the bitmap.
+    pub fn store_bitmap(&self, index: u64, byte: u8) -> Result<(), Errno> {
+        self.write(&[byte], self.shape.bitmap_at() + index)
+    }
+
+    /// The changes that were under way when the file was last used, with the slots that they are in.
+    pub fn load_changes(&self) -> Result<Vec<(usize, Change)>, SumsError> {
+        let mut slots = vec![0; SLOTS * SLOT_BYTES];
+        let read = self.file.read_exact_at(&mut slots, self.shape.slot_at(0));
+        read.map_err(|e| SumsError::of("read", &self.path, self.shape.file_bytes(), e))?;
+        let changes = slots.chunks_exact(SLOT_BYTES).enumerate();
+        Ok(changes.filter_map(|(slot, bytes)| Some((slot, Change::decode(bytes, self.shape)?))).collect())
+    }
+
+    /// Writes a change into a slot, or empties it.
+    pub fn store_change(&self, slot: usize, change: Option<&Change>) -> Result<(), Errno> {
+        match change {
+            Some(change) => self.write(&change.encode(), self.shape.slot_at(slot)),
+            // It is enough that its checksum does not match.
+            None => self.write(&[0; 24], self.shape.slot_at(slot)),
+        }
+    }
+
+    /// Reads the checksums of the blocks from `first` on, at most [`LOAD_MAX`]. May wait for the device.
+    pub fn load(&self, first: u64, sums: &mut [u32]) -> Result<(), Errno> {
+        let mut bytes = [0; 4 * LOAD_MAX];
+        let Some(bytes) = bytes.get_mut(..4 * sums.len()) else { return Err(Errno::INVAL) };
+        self.file.read_exact_at(bytes, self.shape.sum_at(first)).map_err(errno)?;
+        fill(sums, bytes);
+        Ok(())
+    }
+
+    /// Reads them if the page cache has them. False: it has not, or cannot tell.
+    pub fn load_cached(&self, first: u64, sums: &mut [u32]) -> bool {
+        let mut bytes = [0; 4 * LOAD_MAX];
+        let Some(bytes) = bytes.get_mut(..4 * sums.len()) else { return false };
+        let read = sys::read_cached(&self.file, &mut [IoSliceMut::new(bytes)], self.shape.sum_at(first));
+        if read != Ok(bytes.len()) {
+            return false;
+        }
+        fill(sums, bytes);
+        true
+    }
+
+    /// Writes the checksums of the blocks from `first` on, at most [`LOAD_MAX`].
+    pub fn store(&self, first: u64, sums: &[u32]) -> Result<(), Errno> {
+        let mut bytes = [0; 4 * LOAD_MAX];
+        let Some(bytes) = bytes.get_mut(..4 * sums.len()) else { return Err(Errno::INVAL) };
+        for (sum, place) in sums.iter().zip(bytes.chunks_exact_mut(4)) {
+            place.copy_from_slice(&sum.to_le_bytes());
+        }
+        self.write(bytes, self.shape.sum_at(first))
+    }
+
+    /// Has everything that was written on the flash.
+    pub fn sync(&self) -> Result<(), Errno> {
+        loop {
+            match rustix::fs::fdatasync(&self.file) {
+                Err(Errno::INTR) => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<(), Errno> {
+        self.file.write_all_at(bytes, at).map_err(errno)
+    }
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+fn fill(sums: &mut [u32], bytes: &[u8]) {
+    for (sum, place) in sums.iter_mut().zip(bytes.chunks_exact(4)) {
+        *sum = place.try_into().map_or(0, u32::from_le_bytes);
+    }
+}
+
+/// Takes the room for a file that is empty. Where the file system cannot reserve it, zeros are written.
+fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len_bytes) {
+        Ok(()) => return Ok(()),
+        Err(e) if unsupported(e) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut at = 0;
+    while at < len_bytes {
+        let part = ZEROS_BYTES.min(usize::try_from(len_bytes - at).unwrap_or(ZEROS_BYTES));
+        file.write_all_at(&zeros[..part], at)?;
+        at += part as u64;
+    }
+    Ok(())
+}
