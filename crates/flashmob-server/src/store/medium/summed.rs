@@ -38,7 +38,7 @@ impl Medium {
     /// anything else uses them.
     pub fn keep_sums(&self, sums: Sums) -> Result<(), SumsError> {
         for (slot, change) in sums.unfinished()? {
-            self.settle(&sums, &change);
+            sums.settled(self.settle(&sums, &change));
             let emptied = sums.empty(slot);
             emptied.map_err(|e| SumsError::of("write", sums.path(), sums.shape().file_bytes(), e.into()))?;
         }

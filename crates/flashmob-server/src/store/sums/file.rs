@@ -148,11 +148,20 @@ impl SumsFile {
     /// Writes the checksums of the blocks from `first` on, at most [`LOAD_MAX`].
     pub fn store(&self, first: u64, sums: &[u32]) -> Result<(), Errno> {
         let mut bytes = [0; 4 * LOAD_MAX];
-        let Some(bytes) = bytes.get_mut(..4 * sums.len()) else { return Err(Errno::INVAL) };
-        for (sum, place) in sums.iter().zip(bytes.chunks_exact_mut(4)) {
-            place.copy_from_slice(&sum.to_le_bytes());
-        }
+        let bytes = encode(sums, &mut bytes)?;
         self.write(bytes, self.shape.sum_at(first))
+    }
+
+    /// The same, and has them on the flash; not the rest of the file, as a sync would. False: the system cannot, and nothing was written.
+    pub fn store_durably(&self, first: u64, sums: &[u32]) -> Result<bool, Errno> {
+        let mut bytes = [0; 4 * LOAD_MAX];
+        let bytes = encode(sums, &mut bytes)?;
+        match sys::write_durable(&self.file, bytes, self.shape.sum_at(first)) {
+            Ok(n) => Ok(n == bytes.len()),
+            Err(Errno::INTR) => Ok(false),
+            Err(e) if unsupported(e) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Has everything that was written on the flash.
@@ -172,6 +181,15 @@ impl SumsFile {
 
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// The bytes of checksums, in `room`.
+fn encode<'a>(sums: &[u32], room: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let bytes = room.get_mut(..4 * sums.len()).ok_or(Errno::INVAL)?;
+    for (sum, place) in sums.iter().zip(bytes.chunks_exact_mut(4)) {
+        place.copy_from_slice(&sum.to_le_bytes());
+    }
+    Ok(bytes)
 }
 
 fn fill(sums: &mut [u32], bytes: &[u8]) {

@@ -192,6 +192,15 @@ impl Sums {
         Ok(())
     }
 
+    /// Writes checksums, and has them on the flash.
+    pub(super) fn store_durably(&self, first: u64, sums: &[u32]) -> Result<(), Errno> {
+        if self.file.store_durably(first, sums)? {
+            return Ok(());
+        }
+        self.store(first, sums)?;
+        self.sync()
+    }
+
     /// Notes a change in the slot of its section, or its end.
     pub(super) fn note(&self, section: &Section<'_>, change: Option<&Change>) -> Result<(), Errno> {
         self.file.store_change(section.slot(), change)
@@ -245,8 +254,8 @@ impl Sums {
         self.healed(block, 1);
     }
 
-    /// Counts a block that got the checksum of an unfinished change.
-    pub(super) fn settled(&self) {
-        self.settled_blocks.fetch_add(1, Ordering::Relaxed);
+    /// Counts blocks that got the checksums of unfinished changes.
+    pub(super) fn settled(&self, count: u64) {
+        self.settled_blocks.fetch_add(count, Ordering::Relaxed);
     }
 }

@@ -278,6 +278,74 @@ fn a_change_that_a_killed_node_left_is_finished_and_hides_no_damage() {
 }
 
 #[test]
+fn a_node_that_is_killed_while_it_writes_leaves_no_block_that_does_not_match() {
+    if is_left_out("children") {
+        return;
+    }
+    let mut settled = 0;
+    for (number, variant) in variants().into_iter().enumerate() {
+        let mut bed = Bed::new(variant);
+        for round in 0..4u64 {
+            let (data, begun) = (bed.data(), Instant::now());
+            bed = bed.reopened(|_, _| {
+                let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "store::tests::sums::child_that_is_killed", "--ignored", "--nocapture"])
+                    .env(CHILD_PATH, &data)
+                    .env(CHILD_VARIANT, number.to_string())
+                    .stdout(std::process::Stdio::null())
+                    .spawn()
+                    .unwrap();
+                while !data.with_extension("writing").exists() && begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                std::thread::sleep(Duration::from_millis(20 + 31 * round));
+                child.kill().unwrap();
+                assert!(!child.wait().unwrap().success(), "it writes until it is killed");
+                std::fs::remove_file(data.with_extension("writing")).unwrap();
+            });
+            assert_eq!(bed.read(0, SIZE_BYTES as usize).map(|_| ()), Ok(()), "{variant:?}");
+            assert_eq!(bed.status().mismatches, 0, "{variant:?}");
+            settled += bed.status().settled_blocks;
+        }
+    }
+    eprintln!("{settled} blocks were in the middle of a change");
+}
+
+const CHILD_VARIANT: &str = "FLASHMOB_TEST_CHILD_VARIANT";
+
+#[test]
+#[ignore = "started by a_node_that_is_killed_while_it_writes_leaves_no_block_that_does_not_match"]
+fn child_that_is_killed() {
+    let Some(path) = child_path() else { return };
+    let number: usize = std::env::var(CHILD_VARIANT).unwrap().parse().unwrap();
+    let mut rig = Rig::open(config(&path, SIZE_BYTES, variants()[number]));
+    let (sums, _) = Sums::open(&path.with_extension("sums"), EXTENT, SIZE_BYTES, &[NONCE]).unwrap();
+    rig.store.keep_sums(sums).unwrap();
+    let align = rig.store.alignment_bytes();
+    let mut state = std::process::id() as u64 | 1 << 40;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    std::fs::write(path.with_extension("writing"), b"").unwrap();
+    loop {
+        // Each in a stretch of its own.
+        let ops = (0..16u64).map(|id| {
+            let stretch = SIZE_BYTES / 16;
+            let (at, len) = (random(stretch / 2) / align * align, 1 + random(if id < 8 { 9_000 } else { 200_000 }));
+            if id % 5 == 4 {
+                StoreOp { id, ..bare(Op::WriteZeroes, id * stretch + at, len as u32) }
+            } else {
+                write(id, id * stretch + at, pattern(random(1 << 40), len as usize))
+            }
+        });
+        assert!(rig.run(ops.collect()).values().all(|done| done.result == Ok(())));
+    }
+}
+
+#[test]
 fn a_file_that_is_missing_torn_foreign_or_older_is_refused_with_the_remedy() {
     let bed = Bed::new((Engine::Threads, false));
     let (path, other) = (bed.sums(), bed.dir.path().join("other.sums"));

@@ -90,8 +90,7 @@ impl Medium {
             blocks
         };
         let change = Change::Sums { first, sums: blocks.chunks(BLOCK_BYTES).map(sum_of).collect() };
-        self.change(sums, &section, change, || self.write_exact(window.start_bytes, blocks, durable))?;
-        if durable { sums.sync().map_err(|e| self.sync_broke(e)) } else { Ok(()) }
+        self.change(sums, &section, change, durable, || self.write_exact(window.start_bytes, blocks, durable))
     }
 
     /// Reads and verifies the first and the last part of a window, as far as they are not written whole.
@@ -122,6 +121,7 @@ impl Medium {
         sums: &Sums,
         section: &Section<'_>,
         change: Change,
+        durable: bool,
         write: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let failed = |e| self.sums_failed("write", e);
@@ -134,7 +134,8 @@ impl Medium {
         }
         let (first, count) = match &change {
             Change::Sums { first, sums: new } => {
-                sums.store(*first, new).map_err(failed)?;
+                let stored = if durable { sums.store_durably(*first, new) } else { sums.store(*first, new) };
+                stored.map_err(|e| if durable { self.sync_broke(e) } else { failed(e) })?;
                 (*first, new.len() as u64)
             }
             Change::Zeros { first, count } => {
@@ -162,8 +163,10 @@ impl Medium {
         Ok(())
     }
 
-    /// Gives blocks their new checksums, where they have the new bytes of a change that was not finished. The others keep theirs.
-    pub(super) fn settle(&self, sums: &Sums, change: &Change) {
+    /// Gives blocks their new checksums, where they have the new bytes of a change that was not finished. The others keep theirs. Returns
+    /// how many got new ones.
+    pub(super) fn settle(&self, sums: &Sums, change: &Change) -> u64 {
+        let mut settled = 0;
         let mut bounce = Bounce::new(self.align_bytes());
         for (block, new) in change.blocks() {
             let at = block * BLOCK;
@@ -175,10 +178,9 @@ impl Medium {
                 && sums.load(block, &mut known).is_ok()
                 && known[0] != new
                 && sum_of(bytes) == new;
-            if is_unfinished && sums.store(block, &[new]).is_ok() {
-                sums.settled();
-            }
+            settled += u64::from(is_unfinished && sums.store(block, &[new]).is_ok());
         }
+        settled
     }
 
     /// Writes zeros, unit by unit: at the edges as bytes, between them whole blocks.
@@ -225,7 +227,7 @@ impl Medium {
         }
         let section = sums.enter(first, count);
         let change = Change::Zeros { first, count: count as u32 };
-        self.change(sums, &section, change, || {
+        self.change(sums, &section, change, false, || {
             self.check_size()?;
             self.write_zeroes(start, end - start, keep_space, bounce)
         })?;

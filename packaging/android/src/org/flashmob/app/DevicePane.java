@@ -138,7 +138,9 @@ final class DevicePane {
 
     private void deleteData() {
         // The identity first: data without one is taken for a new extent, one without data would be refused.
-        boolean deleted = (!surroundings.identity().exists() || surroundings.identity().delete()) && surroundings.data().delete();
+        boolean deleted = (!surroundings.identity().exists() || surroundings.identity().delete())
+                && (!surroundings.checksums().exists() || surroundings.checksums().delete())
+                && surroundings.data().delete();
         if (!deleted) {
             android.widget.Toast.makeText(activity, R.string.delete_failed, android.widget.Toast.LENGTH_LONG).show();
         }

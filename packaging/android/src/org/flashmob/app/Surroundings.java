@@ -39,6 +39,11 @@ class Surroundings {
         return new File(folder(), "extent.bin.flashmob");
     }
 
+    /** Checksums of the extent; made by the node, for a volume with copies. */
+    final File checksums() {
+        return new File(folder(), "extent.bin.sums");
+    }
+
     final File deviceState() {
         return new File(folder(), "device-state.json");
     }
