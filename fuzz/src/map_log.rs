@@ -61,7 +61,7 @@ fn check_lengths(file: &[u8], replayed: &Replayed, control: u8) {
 fn check_image(image: &MapImage) {
     let (copies, members) = (image.copies(), image.members());
     let mut taken = BTreeSet::new();
-    let mut counts = MapCounts { open: 0, behind: 0, doubtful: 0, fewest_current: copies };
+    let mut counts = MapCounts { open: 0, behind: 0, doubtful: 0, behind_copies: 0, fewest_current: copies };
     for chunk in 0..image.chunks() {
         let places = image.places(chunk);
         let domains: BTreeSet<&str> = places.iter().map(|p| members[usize::from(p.member)].domain.as_str()).collect();
@@ -76,6 +76,7 @@ fn check_image(image: &MapImage) {
         counts.open += u32::from(is_open);
         counts.behind += u32::from(behind != 0);
         counts.doubtful += u32::from(doubtful != 0);
+        counts.behind_copies += behind.count_ones();
         counts.fewest_current = counts.fewest_current.min(copies - (behind | doubtful).count_ones() as usize);
     }
     assert_eq!(image.counts(), counts);
@@ -105,6 +106,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         let member = |number: u8| Member {
             extent_id: [number; 16],
             boot_id: (number == 1).then_some([0xb0; 16]),
+            seen: (number == 1).then_some((3, 4)),
             size_bytes: 2 * CHUNK_BYTES_MIN,
             domain: format!("d{number}"),
         };

@@ -172,6 +172,7 @@ impl World<'_> {
                 let (epoch, version) = (u64::from(numbers & 7), u64::from(numbers >> 4 & 3));
                 Charge { map_id: [u8::from(which == 0xff); 16], epoch, nonce: u64::from(which & 1), version }
             }),
+            seen: (what & 0xf0 == 0x50).then(|| (u64::from(choices.u8() & 7) + 1, 2)),
         };
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

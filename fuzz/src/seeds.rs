@@ -176,6 +176,7 @@ fn hello_with(charge: Option<Charge>) -> Vec<u8> {
         layout: "linear".to_string(),
         size_bytes: 0,
         charge,
+        seen: charge.map(|charge| (charge.epoch, 1)),
     }
     .encode(&mut bytes);
     bytes

@@ -36,6 +36,7 @@ fn hello(epoch: u64) -> Hello {
         layout: "mapped:4194304".to_string(),
         size_bytes: 0,
         charge: Some(Charge { map_id: [7; 16], epoch, nonce: u64::MAX - epoch, version: 1 }),
+        seen: None,
     }
 }
 

@@ -63,6 +63,7 @@ fn hello(epoch: u64) -> Hello {
         layout: "mapped:4194304".to_string(),
         size_bytes: 0,
         charge: charge(epoch),
+        seen: None,
     }
 }
 
@@ -253,7 +254,7 @@ fn an_extent_that_an_earlier_program_adopted_gets_checksums_when_its_gateway_lin
     content[..8].copy_from_slice(b"precious");
     std::fs::write(&data, &content).expect("data");
     let mut identity = Identity::load_or_create(&sidecar, SIZE_BYTES).expect("an identity");
-    identity.adopt("photos", 3, 4096, "mapped:4194304", charge(1).as_ref()).expect("adopted");
+    identity.adopt("photos", 3, 4096, "mapped:4194304", charge(1).as_ref(), None).expect("adopted");
     assert!(identity.to_text().expect("a text").contains("version = 2"));
     let mut bed = open(&data, false);
     assert!(bed.extent.sums_status().is_none());

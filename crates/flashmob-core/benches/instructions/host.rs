@@ -64,6 +64,10 @@ impl Host for MemoryHost {
         None
     }
 
+    fn told(&self) -> Option<Charge> {
+        None
+    }
+
     fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The gateway's end of a link: its hello, bytes in and out, and received frames.
 
 use super::Gateway;
-use super::state::{LinkId, State};
+use super::state::{Charged, LinkId, State};
 use crate::buffers::{OutQueue, RxBuf};
 use crate::layout::EXTENTS_MAX;
 use crate::stages::GatewayInterval;
@@ -48,12 +48,13 @@ impl Gateway {
             layout: volume.spec.layout.to_string(),
             size_bytes: volume.sizes_bytes[node.extent as usize].unwrap_or(0),
             charge: volume.copies.as_ref().map(|copies| copies.charge()),
+            seen: volume.copies.as_ref().and_then(|copies| copies.seen(node.extent as u16)),
         };
         let until = now + volume.spec.connect_timeout;
         link.state = State::Greeting(until);
         link.greeted = now;
-        let copies = volume.copies.as_deref().filter(|_| hello.charge.is_some());
-        link.charged = copies.map(|copies| copies.charged(node.extent as u16));
+        let offered = hello.charge.map(|charge| (charge.epoch, charge.version));
+        link.charged = offered.map(|offered| Charged { offered, seen: hello.seen });
         link.out.append(|out| hello.encode(out));
         self.links.greeting += 1;
         self.links.look_at(until);

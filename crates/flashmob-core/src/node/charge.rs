@@ -53,6 +53,17 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     Ok(())
 }
 
+/// What the welcomes of an extent tell from now on: it has accepted a hello whose gateway knows that it remembers `seen`. `remembered` is the
+/// charge that it remembers before that hello, `told` what its welcomes told until now.
+///
+/// A gateway must learn that an extent remembers less than it should, though the welcome is lost that says so first. So that is told until a
+/// gateway knows of what was remembered since.
+#[must_use]
+pub fn told_after(seen: Option<(u64, u64)>, remembered: Option<Charge>, told: Option<Charge>) -> Option<Charge> {
+    let is_known = seen.is_none() || seen >= remembered.map(|charge| (charge.epoch, charge.version));
+    if is_known { remembered } else { told }
+}
+
 /// Whether a hello with this charge is of a later start than the one that the extent remembers.
 #[must_use]
 pub fn takes_over(remembered: Option<&Charge>, offered: Option<&Charge>) -> bool {
@@ -103,6 +114,25 @@ mod tests {
         assert!(takes_over(None, Some(&KNOWN)) && !takes_over(None, None) && !takes_over(Some(&KNOWN), None));
         assert!(!takes_over(Some(&KNOWN), Some(&Charge { version: 10, ..KNOWN })));
         assert!(takes_over(Some(&KNOWN), Some(&Charge { epoch: 6, ..KNOWN })));
+    }
+
+    #[test]
+    fn an_older_copy_is_told_until_the_gateway_knows_of_what_it_remembers_since() {
+        let charge = |version| Charge { version, ..KNOWN };
+        let seen = |version| Some((KNOWN.epoch, version));
+        // Each hello is remembered after the one before; what the gateway knows lags behind where a welcome is lost.
+        assert_eq!(told_after(None, None, None), None, "a free extent");
+        assert_eq!(told_after(None, Some(charge(1)), None), Some(charge(1)), "a gateway that knows nothing");
+        assert_eq!(told_after(seen(1), Some(charge(1)), None), Some(charge(1)));
+        assert_eq!(told_after(seen(1), Some(charge(2)), Some(charge(1))), Some(charge(1)), "a welcome was lost");
+        assert_eq!(told_after(seen(3), Some(charge(3)), Some(charge(1))), Some(charge(3)));
+        // A copy that remembers version 1 comes back when the gateway knows of version 5.
+        assert_eq!(told_after(seen(5), Some(charge(1)), None), Some(charge(1)));
+        assert_eq!(told_after(seen(5), Some(charge(6)), Some(charge(1))), Some(charge(1)), "that welcome was lost");
+        assert_eq!(told_after(seen(7), Some(charge(7)), Some(charge(1))), Some(charge(7)), "the gateway has learnt it");
+        // One from before it was adopted.
+        assert_eq!(told_after(seen(5), None, None), None);
+        assert_eq!(told_after(seen(5), Some(charge(6)), None), None, "that welcome was lost");
     }
 
     fn any_charge() -> impl Strategy<Value = Charge> {

@@ -40,7 +40,7 @@ pub(super) enum LinkState {
 pub(super) struct Greeting {
     hello: Hello,
     received: Time,
-    /// The charge that the extent remembered before it.
+    /// What its welcome tells of the charges that the extent remembered before.
     remembered: Option<Charge>,
 }
 
@@ -156,8 +156,6 @@ impl Fences {
 impl Node {
     pub(super) fn handle_hello(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) {
         let received = host.now();
-        // Before the hello's own charge takes its place.
-        let remembered = host.charge();
         if let Err((reason, text)) = self.check_hello(&hello, host) {
             if let Some(link) = self.links.get_mut(id.0) {
                 let refuse = Refuse { reason, text: text.clone() };
@@ -166,6 +164,7 @@ impl Node {
             self.close_link(id, format!("refused: {text}"));
             return;
         }
+        let remembered = host.told();
         let peer = Peer::of(&hello);
         let fenced: Vec<LinkId> = self
             .links

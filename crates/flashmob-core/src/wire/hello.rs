@@ -32,6 +32,8 @@ pub struct Hello {
     pub size_bytes: u64,
     /// For a volume with copies: which gateway this is, among those that ever were in charge of the volume.
     pub charge: Option<Charge>,
+    /// Epoch and version of a charge that the gateway knows durably to be remembered by the extent. Only with a charge.
+    pub seen: Option<(u64, u64)>,
 }
 
 /// Identifies a start of a gateway among those of a volume with copies. A node remembers the latest durably.
@@ -67,8 +69,9 @@ pub struct Welcome {
     pub hello_received_ns: u64,
     /// The same, read before this welcome was sent.
     pub welcome_sent_ns: u64,
-    /// The charge that the extent remembered before this hello, if it remembered one. Only in answer to a hello with a charge. One that
-    /// is older than the node was given before shows that the extent was restored from an older copy.
+    /// A charge that the extent remembered before this hello, if it remembered one: the last of which the gateway knew when it sent a hello
+    /// ([`Hello::seen`]). Only in answer to a hello with a charge. One that is older than what the gateway knows shows that the extent was
+    /// restored from an older copy.
     pub remembered: Option<Charge>,
 }
 
@@ -138,6 +141,8 @@ impl Hello {
             put_text(meta, &self.layout);
             if let Some(charge) = &self.charge {
                 charge.put(meta);
+                let (epoch, version) = self.seen.unwrap_or_default();
+                [epoch, version].iter().for_each(|number| meta.extend_from_slice(&number.to_le_bytes()));
             }
         };
         encode_frame(out, FrameKind::Hello, meta, |_| ());
@@ -147,7 +152,7 @@ impl Hello {
     pub fn decode(meta: &[u8]) -> Result<Hello, WireError> {
         let mut fields = Fields::new(meta, "hello");
         let (gateway_id, session, link) = (fields.array()?, fields.u64()?, fields.u16()?);
-        let hello = Hello {
+        let mut hello = Hello {
             gateway_id,
             session,
             link: link & LINK_NUMBER_MAX,
@@ -159,7 +164,16 @@ impl Hello {
             volume_id: fields.text()?,
             layout: fields.text()?,
             charge: if fields.is_empty() { None } else { Some(Charge::take(&mut fields)?) },
+            seen: None,
         };
+        if hello.charge.is_some() {
+            let (epoch, version) = (fields.u64()?, fields.u64()?);
+            if epoch.max(version) > CHARGE_NUMBER_MAX {
+                return Err(WireError::Malformed("hello: seen"));
+            }
+            // No gateway has started before epoch 1.
+            hello.seen = (epoch > 0).then_some((epoch, version));
+        }
         fields.end()?;
         if hello.extent >= hello.extents || hello.volume_id.is_empty() {
             return Err(WireError::Malformed("hello"));
@@ -287,13 +301,14 @@ mod tests {
             layout: "linear".to_string(),
             size_bytes: 0,
             charge: None,
+            seen: None,
         }
     }
 
     proptest! {
         #[test]
-        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), keeps_alive: bool, extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge())) {
-            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge };
+        fn hellos_round_trip(ids in any::<([u8; 16], u64, u16, u32, u64)>(), keeps_alive: bool, extent in 0u32..9, volume_id in "[a-zé]{1,80}", layout in "[a-z:0-9]{0,20}", charge in prop::option::of(any_charge()), seen in prop::option::of((1..=CHARGE_NUMBER_MAX, 0..=CHARGE_NUMBER_MAX))) {
+            let hello = Hello { gateway_id: ids.0, session: ids.1, link: ids.2 & LINK_NUMBER_MAX, keeps_alive, attempt: ids.3, size_bytes: ids.4, extent, extents: 9, volume_id, layout, charge, seen: seen.filter(|_| charge.is_some()) };
             let mut bytes = Vec::new();
             hello.encode(&mut bytes);
             prop_assert_eq!(Hello::decode(meta_of(&bytes)), Ok(hello));
@@ -335,7 +350,7 @@ mod tests {
             meta_of(&bytes).to_vec()
         };
         let (without, with) = (meta(None), meta(Some(charge)));
-        assert_eq!((without.len(), with.len()), (50 + 1 + 6, without.len() + 40));
+        assert_eq!((without.len(), with.len()), (50 + 1 + 6, without.len() + 56));
         assert_eq!(with[..without.len()], without, "a volume without copies says what it always said");
         assert_eq!(with[without.len()..][..24], [&[7; 16][..], &5u64.to_le_bytes()].concat());
         for len in without.len() + 1..with.len() {

@@ -58,6 +58,10 @@ impl Host for SimHost {
         None
     }
 
+    fn told(&self) -> Option<Charge> {
+        None
+    }
+
     fn adopt(&mut self, _hello: &Hello) -> Result<(), (RefuseReason, String)> {
         Ok(())
     }

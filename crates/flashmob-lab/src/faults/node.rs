@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead};
+use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead, told_after};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use rand::Rng;
@@ -43,6 +43,8 @@ pub(super) struct NodeLoop {
     adopted: Option<(String, u32)>,
     /// The gateway that was last in charge, of a volume with copies.
     charge: Option<Charge>,
+    /// What welcomes tell of the charges before.
+    told: Option<Charge>,
     /// The extent that is not in use: the old one after it was replaced, or the fresh one while the old one is back.
     pub other: Option<Extent>,
     /// An older copy of the extent, with its identity.
@@ -65,6 +67,7 @@ struct NodeHost<'a> {
     now: Time,
     adopted: &'a mut Option<(String, u32)>,
     charge: &'a mut Option<Charge>,
+    told: &'a mut Option<Charge>,
 }
 
 impl Host for NodeHost<'_> {
@@ -76,11 +79,16 @@ impl Host for NodeHost<'_> {
         *self.charge
     }
 
+    fn told(&self) -> Option<Charge> {
+        *self.told
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         let wanted = (hello.volume_id.clone(), hello.extent);
         // Only a free extent may begin to have copies.
         let is_as_before = self.adopted.is_none() || self.charge.is_some() == hello.charge.is_some();
         if is_as_before && *self.adopted.get_or_insert(wanted.clone()) == wanted {
+            *self.told = told_after(hello.seen, *self.charge, *self.told);
             *self.charge = hello.charge;
             return Ok(());
         }
@@ -103,13 +111,14 @@ pub(super) struct Extent {
     store: Store,
     adopted: Option<(String, u32)>,
     charge: Option<Charge>,
+    told: Option<Charge>,
 }
 
 impl Extent {
     pub fn empty(id: [u8; 16], like: &Store) -> Extent {
         let mut store = Store::new(vec![0; like.live().len()], like.quality.clone());
         (store.slowness, store.has_sums) = (like.slowness, like.has_sums);
-        Extent { id, store, adopted: None, charge: None }
+        Extent { id, store, adopted: None, charge: None, told: None }
     }
 }
 
@@ -121,6 +130,7 @@ impl NodeLoop {
             store: std::mem::replace(&mut self.store, extent.store),
             adopted: std::mem::replace(&mut self.adopted, extent.adopted),
             charge: std::mem::replace(&mut self.charge, extent.charge),
+            told: std::mem::replace(&mut self.told, extent.told),
         }
     }
 
@@ -131,6 +141,7 @@ impl NodeLoop {
             store: self.store.copied(),
             adopted: self.adopted.clone(),
             charge: self.charge,
+            told: self.told,
         }
     }
 
@@ -162,6 +173,7 @@ impl NodeLoop {
             copy_of: None,
             adopted: None,
             charge: None,
+            told: None,
             other: None,
             backup: None,
             has_old: false,
@@ -180,7 +192,7 @@ impl NodeLoop {
         let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
         copy.adopted = self.adopted.clone();
-        copy.charge = self.charge;
+        (copy.charge, copy.told) = (self.charge, self.told);
         copy
     }
 
@@ -312,8 +324,8 @@ impl World {
             if let Some(rx) = core.rx(id) {
                 again |= net.read(ctx, conn, 1, rx);
             }
-            let (adopted, charge) = (&mut node.adopted, &mut node.charge);
-            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge };
+            let (adopted, charge, told) = (&mut node.adopted, &mut node.charge, &mut node.told);
+            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, told };
             core.process(now, id, host);
         }
         for conn in node.closed.drain(..) {
@@ -322,8 +334,8 @@ impl World {
                 core.link_closed(id);
             }
         }
-        let (adopted, charge) = (&mut node.adopted, &mut node.charge);
-        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge };
+        let (adopted, charge, told) = (&mut node.adopted, &mut node.charge, &mut node.told);
+        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, told };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {
             ctx.totals.store_ops += 1;

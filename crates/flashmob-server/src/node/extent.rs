@@ -200,6 +200,10 @@ impl Host for FileHost {
         self.identity.charge()
     }
 
+    fn told(&self) -> Option<Charge> {
+        self.identity.told()
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         if self.store.is_damaged() {
             return Err((RefuseReason::Store, "the node's data file is damaged; see its log".to_string()));
@@ -208,7 +212,7 @@ impl Host for FileHost {
             return Err((RefuseReason::Identity, trouble.clone()));
         }
         let charge = hello.charge.as_ref();
-        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge) {
+        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge, hello.seen) {
             Ok(_) => self.ensure_sums(),
             Err(AdoptError::NotInCharge(reason, text)) => Err((reason, text)),
             Err(AdoptError::Identity(error)) => {

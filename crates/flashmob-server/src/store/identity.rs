@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flashmob_core::checksum::checksum;
-use flashmob_core::node::check_charge;
+use flashmob_core::node::{check_charge, told_after};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::hello::{Charge, RefuseReason};
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,9 @@ struct Record {
     /// The gateway that was last in charge of the volume, if that has copies.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::charge")]
     charge: Option<Charge>,
+    /// What is told of the charges before: see [`told_after`].
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::charge")]
+    told: Option<Charge>,
     /// Its checksums, if that volume has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sums: Option<SumsStamp>,
@@ -207,7 +210,7 @@ impl Identity {
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
         let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
-        let record = Record { version, extent_id, size_bytes, adopted: None, charge: None, sums: None };
+        let record = Record { version, extent_id, size_bytes, adopted: None, charge: None, told: None, sums: None };
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
@@ -243,6 +246,12 @@ impl Identity {
         self.record.charge
     }
 
+    /// What a welcome tells of the charges that it remembered.
+    #[must_use]
+    pub fn told(&self) -> Option<Charge> {
+        self.record.told
+    }
+
     /// The stamp of its checksums, if it has them.
     #[must_use]
     pub fn sums(&self) -> Option<SumsStamp> {
@@ -267,7 +276,8 @@ impl Identity {
         &self.path
     }
 
-    /// Takes a place in a volume, or confirms the one it has, for a gateway with that charge if the volume has copies. Place and charge
+    /// Takes a place in a volume, or confirms the one it has, for a gateway with that charge if the volume has copies, which knows what it has
+    /// `seen`. Place and charge
     /// are on the flash when this returns.
     pub fn adopt(
         &mut self,
@@ -276,6 +286,7 @@ impl Identity {
         count: u32,
         layout: &str,
         charge: Option<&Charge>,
+        seen: Option<(u64, u64)>,
     ) -> Result<Adoption, AdoptError> {
         let refuse = |why| Err(AdoptError::Refused(why));
         let len_bytes = volume_id.len();
@@ -300,10 +311,11 @@ impl Identity {
                 ));
             }
             same_place(place, volume_id, index, count, layout)?;
-            if known.as_ref() == charge {
+            let told = told_after(seen, known, self.record.told);
+            if known.as_ref() == charge && told == self.record.told {
                 return Ok(Adoption::Same);
             }
-            self.replace(Record { adopted: Some(place.clone()), charge: charge.copied(), ..self.record })?;
+            self.replace(Record { adopted: Some(place.clone()), charge: charge.copied(), told, ..self.record })?;
             if let Some(charge) = charge.filter(|charge| known.is_none_or(|known| known.epoch < charge.epoch)) {
                 let path = self.path.display();
                 log::info!("{path}: a gateway took charge of volume '{volume_id}', epoch {}", charge.epoch);
@@ -330,7 +342,7 @@ impl Identity {
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
-            self.replace(Record { adopted: None, charge: None, sums: None, ..self.record })?;
+            self.replace(Record { adopted: None, charge: None, told: None, sums: None, ..self.record })?;
             log::info!("{}: removed from its volume", self.path.display());
         }
         Ok(())
@@ -398,6 +410,9 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     }
     if record.version != record.version_of() {
         return Err(corrupt("its version and its charge contradict each other".into()));
+    }
+    if record.told.is_some() && record.charge.is_none() {
+        return Err(corrupt("it has an earlier charge and none now".into()));
     }
     if record.charge.is_some() && record.adopted.is_none() {
         return Err(corrupt("it has a charge and no volume".into()));

@@ -1,6 +1,6 @@
 //! Members: which of them can be used, and what a restart of their devices means for the chunks there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::change::At;
 use super::log::Waiter;
@@ -12,12 +12,17 @@ use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::hello::Welcome;
 
+/// How many of the charges that an extent remembers are kept, the last of them.
+const SEEN_MAX: usize = 8;
+
 #[derive(Debug, Default)]
 pub struct Member {
     /// The number after which what its welcome led to is durable; `None` before the first welcome of this epoch.
     pub usable_from: Option<u64>,
     /// A start of its device is on record, so that the next will be noticed.
     pub is_born: bool,
+    /// What its extent is known to remember of charges, and from which number on that is durable. The last few.
+    pub seen: VecDeque<(u64, (u64, u64))>,
     /// Since when it is out: it left I/O unanswered.
     pub out_since: Option<Time>,
     /// When it could be used again.
@@ -31,8 +36,10 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(is_born: bool) -> Member {
-        Member { is_born, ..Member::default() }
+    /// As the map has it.
+    pub fn new(known: &crate::copies::Member) -> Member {
+        let seen = known.seen.map(|seen| (0, seen)).into_iter().collect();
+        Member { is_born: known.boot_id.is_some(), seen, ..Member::default() }
     }
 }
 
@@ -83,7 +90,13 @@ impl Copies {
             self.decide(Record::Boot { member, boot_id: welcome.boot_id });
         }
         if let Some((epoch, version)) = charged.map(|charged| charged.offered) {
-            self.decide(Record::Seen { member, epoch, version });
+            let seq = self.decide(Record::Seen { member, epoch, version });
+            let seen = &mut self.members[usize::from(member)].seen;
+            // Of those that are durable the last is enough; links are few.
+            if seen.len() >= SEEN_MAX {
+                seen.pop_front();
+            }
+            seen.push_back((seq, (epoch, version)));
         }
         let wanted = self.log.wanted();
         self.members[usize::from(member)].usable_from = Some(wanted);

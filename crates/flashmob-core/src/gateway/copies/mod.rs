@@ -36,7 +36,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use super::state::queue::Piece;
-use super::state::{Charged, ClientId, InHand, Links, Node, Queues, RequestKey, Requests};
+use super::state::{ClientId, InHand, Links, Node, Queues, RequestKey, Requests};
 use super::{Action, Event};
 use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
 use crate::op::{Failure, Op, OpFlags};
@@ -271,7 +271,7 @@ impl Copies {
             min_current: spec.min_current,
             log: Log::new(image.version()),
             bulk_seq: 0,
-            members: image.members().iter().map(|m| Member::new(m.boot_id.is_some())).collect(),
+            members: image.members().iter().map(Member::new).collect(),
             slots,
             chunks: BTreeMap::new(),
             doubt: BTreeSet::new(),
@@ -326,11 +326,10 @@ impl Copies {
         Charge { map_id: self.image.map_id(), epoch: self.image.epoch(), nonce: self.image.nonce(), version }
     }
 
-    /// What a hello to a member has to do with that.
-    pub fn charged(&self, member: u16) -> Charged {
-        let Charge { epoch, version, .. } = self.charge();
-        let seen = self.image.members().get(usize::from(member)).and_then(|known| known.seen);
-        Charged { offered: (epoch, version), seen }
+    /// What a member is known durably to remember of the charges that it was shown.
+    pub fn seen(&self, member: u16) -> Option<(u64, u64)> {
+        let state = self.members.get(usize::from(member))?;
+        state.seen.iter().rev().find(|(seq, _)| self.log.is_durable(*seq)).map(|(_, seen)| *seen)
     }
 
     /// Copies that are neither behind nor doubtful.

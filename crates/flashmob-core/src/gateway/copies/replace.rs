@@ -106,6 +106,7 @@ impl Copies {
         self.counters.replaced += 1;
         let state = &mut self.members[usize::from(member)];
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));
+        state.seen.clear();
         self.unlinked(cx, member);
         self.give_up_member(cx, member);
         self.after_bulk(cx, member);

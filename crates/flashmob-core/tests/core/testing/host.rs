@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::node::{Host, TryRead};
+use flashmob_core::node::{Host, TryRead, told_after};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 
@@ -28,6 +28,8 @@ pub struct FakeHost {
     pub reads: Reads,
     /// The charge that it remembers.
     pub charge: Option<Charge>,
+    /// What welcomes tell of the charges before.
+    pub told: Option<Charge>,
     /// It cannot remember another.
     pub is_full: bool,
 }
@@ -36,7 +38,7 @@ impl FakeHost {
     /// A host at a time that stands still.
     #[must_use]
     pub fn new(now: Time, reads: Reads) -> FakeHost {
-        FakeHost { now, tick: Duration::ZERO, reads, charge: None, is_full: false }
+        FakeHost { now, tick: Duration::ZERO, reads, charge: None, told: None, is_full: false }
     }
 }
 
@@ -53,10 +55,15 @@ impl Host for FakeHost {
         self.charge
     }
 
+    fn told(&self) -> Option<Charge> {
+        self.told
+    }
+
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         if self.is_full && self.charge != hello.charge {
             return Err((RefuseReason::Store, "no space".to_string()));
         }
+        self.told = told_after(hello.seen, self.charge, self.told);
         self.charge = hello.charge;
         Ok(())
     }

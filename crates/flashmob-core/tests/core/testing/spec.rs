@@ -48,6 +48,7 @@ pub fn hello() -> Hello {
         layout: "linear".to_string(),
         size_bytes: 0,
         charge: None,
+        seen: None,
     }
 }
 
