@@ -8,7 +8,8 @@ extent which does not answer holds up nobody else's load. A block has at most on
 follows from seed, block number and version, and no two bytes of it are related, so that misplaced bytes show.
 
 After a failed write a block holds the old bytes or the new ones (a failed write may still have happened); each byte
-must be one of them until a write succeeds, after which nothing else is right. A block never written is zeros.
+must be one of them until a write succeeds, after which nothing else is right. Once a read has shown a block as a failed
+write left it, the old bytes are wrong as well. A block never written is zeros.
 
 SIGTERM or SIGINT ends it in good order: outstanding requests are waited for. SIGUSR1 begins a new phase of
 measurement. The result is one JSON object on stdout, with figures per phase and extent; --progress FILE holds a
@@ -55,6 +56,17 @@ class Model:
 
     def maybe_written(self, block, version):
         self.uncertain.setdefault(block, [self.version[block]]).append(version)
+
+    def seen(self, block, data, is_final):
+        """A read has shown a whole block. What a failed write left there stays: the bytes before it must not return. If it is final,
+        failed writes that do not show have no effect any more."""
+        version = next((v for v in self.uncertain.get(block, []) if data == self.content(block, v)), None)
+        if version is None:
+            return
+        if version != self.version[block]:
+            self.uncertain[block] = [v for v in self.uncertain[block] if v != self.version[block]]
+        if is_final or len(self.uncertain[block]) == 1:
+            self.written(block, version)
 
     def right(self, block, start, data):
         """Whether data may be what lies at byte start of the block."""
@@ -182,7 +194,9 @@ class Load:
                 self.model.written(block, version)
         elif not error:
             self.reads += 1
-            if not self.model.right(block, start, data):
+            if self.model.right(block, start, data):
+                self.model.seen(block, data, self.args.final)
+            else:
                 self.mismatch(block, start, data)
         return index, extent
 
@@ -318,6 +332,7 @@ def main():
     parser.add_argument("--reads", type=int, default=70, help="percentage of reads")
     parser.add_argument("--fill", action="store_true", help="write every block once, and end")
     parser.add_argument("--verify", action="store_true", help="read every block once, and end")
+    parser.add_argument("--final", action="store_true", help="writes without an answer are over: what a read shows of them now must stay")
     parser.add_argument("--structured", action="store_true", help="negotiate structured replies")
     parser.add_argument("--model", help="file that keeps what was written")
     parser.add_argument("--progress", help="file renewed ten times a second")
