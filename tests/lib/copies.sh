@@ -1,0 +1,93 @@
+# Volumes with copies: their state, what happens to their nodes, and a client that waits while the gateway is away; sourced after lib.sh.
+# shellcheck shell=bash
+need jq curl
+
+# copies FILTER: whether the volume's copies are as the filter of jq says.
+copies() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.volumes[0].copies | $1" >/dev/null; }
+# copies_say FILTER: a value of them.
+copies_say() { curl -sf "http://$ADMIN/status" | jq -r ".gateway.volumes[0].copies | $1"; }
+# Nothing is behind or unknown: a node may go.
+are_whole() { copies '.fewest_current == .copies and .behind_chunks == 0 and .doubtful_chunks == 0 and .uncompared_chunks == 0'; }
+# whole_again: waits until all copies are equal.
+whole_again() { wait_for 60 'all copies to be equal' are_whole; }
+
+# is_linked NODE: whether the gateway has a link to it.
+is_linked() {
+    curl -sf "http://$ADMIN/status" |
+        jq -e --arg name "${ADDR[$1]}" '.gateway.volumes[0].nodes[] | select(.name == $name) | .state == "ready"' >/dev/null
+}
+
+# start_copies COUNT SIZE [VOLUME LINE...]: a cluster whose volume has two copies, which have been compared.
+start_copies() {
+    local count=$1 size=$2
+    shift 2
+    NODE_SIZE=$size
+    start_cluster "$count" "$size" 'layout = "mapped"' 'copies = 2' "$@"
+    admin_address
+    whole_again
+}
+
+# gateway_again: starts a gateway that was stopped or killed.
+gateway_again() {
+    run_gateway
+    volume_ready
+    admin_address
+}
+
+# node_again NODE: starts a node that was stopped or killed, and waits until nothing is missing any more.
+node_again() {
+    run_node "$1"
+    wait_for 20 "$1 to be linked" is_linked "$1"
+    whole_again
+}
+
+# is_all_there [OPTION...]: every byte is what was written, and every read was answered.
+is_all_there() {
+    "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model" "$@" >"$DIR/verify.json" &&
+        jq -e '.mismatches == 0 and .errors == {} and .unanswered == 0 and .reads > 0' "$DIR/verify.json"
+}
+
+# kill_all NAME...: SIGKILL to all of them at once.
+kill_all() {
+    local name pids=()
+    for name in "$@"; do pids+=("${PID[$name]}"); done
+    kill -KILL "${pids[@]}"
+    for name in "$@"; do
+        wait "${PID[$name]}" 2>/dev/null || true
+        unset "PID[$name]"
+    done
+}
+
+# draw N: a number below N in DRAWN; SEED repeats it. In a variable, for a subshell would draw the same again.
+draw() { DRAWN=$((RANDOM % $1)); }
+# seeded: says the random seed, and uses it.
+seeded() {
+    SEED=${SEED:-$((EPOCHSECONDS % 32768))}
+    RANDOM=$SEED
+    say "random seed: SEED=$SEED"
+}
+
+# start_qemu: qemu-storage-daemon as a client of the volume that waits while the gateway is away, and sends again what was not answered. It
+# shows the volume as an NBD export, QEMU_URI, and, if FUSE=1, as a file, QEMU_FILE. Each has a connection of its own.
+start_qemu() {
+    local options=() volume="driver=nbd,server.type=unix,server.path=$DIR/gateway.sock,export=pool,reconnect-delay=300,discard=unmap"
+    need qemu-storage-daemon
+    QEMU_URI="nbd+unix:///pool?socket=$DIR/qemu.sock" QEMU_FILE=$DIR/qemu.raw
+    if [ -n "${FUSE:-}" ]; then
+        [ -c /dev/fuse ] || fail '/dev/fuse is missing: this test needs FUSE'
+        : >"$QEMU_FILE"
+        options=(--blockdev "node-name=file,$volume" --export "type=fuse,id=file,node-name=file,mountpoint=$QEMU_FILE,writable=on,allow-other=on")
+        at_end end_qemu
+    fi
+    start qemu qemu-storage-daemon --blockdev "node-name=pool,$volume" --nbd-server "addr.type=unix,addr.path=$DIR/qemu.sock,max-connections=8" \
+        --export type=nbd,id=nbd,node-name=pool,name=pool,writable=on "${options[@]}"
+    shows_volume() { ! alive qemu || { [ -S "$DIR/qemu.sock" ] && { [ -z "${FUSE:-}" ] || [ -s "$QEMU_FILE" ]; }; }; }
+    wait_for 20 'qemu-storage-daemon to show the volume' shows_volume
+    alive qemu || fail 'qemu-storage-daemon ended'
+}
+
+# end_qemu: ends it on every way out. What waits for it would wait for ever, so it is killed, which fails that.
+end_qemu() {
+    if alive qemu; then stop qemu KILL; fi
+    ! mountpoint -q "$DIR/qemu.raw" || umount -l "$DIR/qemu.raw"
+}
