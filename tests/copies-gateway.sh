@@ -10,11 +10,12 @@ seeded
 KILLS=${KILLS:-6}
 
 start_copies 4 32MiB 'evict_after = "1s"' 'timeout = "60s"'
-FUSE=1 start_qemu
-# Half of the volume through QEMU's export, with many requests at a time; the other half as a file, to the byte.
+start_qemu
+start_file
+# Half of the volume through QEMU's export, with many requests at a time; the other half through a file, to the byte.
 HALF=$((32 << 20))
 LOAD_URI=$QEMU_URI start_load requests --bytes $HALF --connections 2 --depth 8 --reads 30 --model "$DIR/model" --seed "$SEED"
-start file "$PYTHON" "$TESTS/fileload.py" "$QEMU_FILE" --from $HALF --seed "$SEED" --progress "$DIR/file.progress"
+start file "$PYTHON" "$TESTS/fileload.py" "$FILE" --from $HALF --seed "$SEED" --progress "$DIR/file.progress"
 
 # goes_on COUNT: waits until both have so many more answers.
 goes_on() {
@@ -47,7 +48,9 @@ expect_result requests 'no request failed' '.errors == {} and .unanswered == 0 a
 check 'the gateway was killed and started' copies ".epoch == $((KILLS + 1))"
 whole_again
 check 'what was written is there, read past QEMU' is_all_there --bytes $HALF
-cp "$QEMU_FILE" "$DIR/whole.raw"
+cp "$FILE" "$DIR/whole.raw"
+fusermount3 -u "$DIR/fuse"
+finish nbdfuse 20
 check 'QEMU ends' stop qemu
 
 # Each copy alone has what the file had.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random reads, writes, holes and syncs of a file or block device, each byte compared with what was written last.
+"""Random reads, writes, zeros and syncs of a file or block device, each byte compared with what was written last.
 
     fileload.py FILE [--from BYTES] [--bytes BYTES] [--threads N] [--seed S] [--progress FILE]
 
@@ -18,13 +18,13 @@ import sys
 import threading
 
 LENGTH_MAX = 128 << 10
-HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+ZEROS = 0x11  # FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def punch(file, offset, length):
+def zero(file, offset, length):
     """Leaves zeros."""
-    if LIBC.fallocate(file, HOLE, ctypes.c_long(offset), ctypes.c_long(length)):
+    if LIBC.fallocate(file, ZEROS, ctypes.c_long(offset), ctypes.c_long(length)):
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
 
@@ -38,7 +38,7 @@ class Part(threading.Thread):
         self.start_byte, self.align, self.stop = start, align, stop
         self.random = random.Random(seed)
         self.model = bytearray(os.pread(self.file, length, start))
-        self.counts = {"reads": 0, "writes": 0, "holes": 0, "syncs": 0}
+        self.counts = {"reads": 0, "writes": 0, "zeros": 0, "syncs": 0}
         self.mismatches, self.error = [], None
 
     def compare(self, offset, length):
@@ -64,8 +64,8 @@ class Part(threading.Thread):
             written = os.pwrite(self.file, data, self.start_byte + offset)
             self.model[offset:offset + written] = data[:written]
         elif choice < 95:
-            self.counts["holes"] += 1
-            punch(self.file, self.start_byte + offset, length)
+            self.counts["zeros"] += 1
+            zero(self.file, self.start_byte + offset, length)
             self.model[offset:offset + length] = bytes(length)
         else:
             self.counts["syncs"] += 1
