@@ -139,8 +139,10 @@ pub struct Copies {
     next_serial: u64,
     /// A later gateway is in charge.
     deposed: Option<String>,
-    /// Since when the loop has not stalled: it must not evict nodes for that.
+    /// Since when the loop has not stalled, and not all members were silent: it must not evict nodes for that.
     running_since: Time,
+    /// Since when all members are asked whether they are alive, as none was heard lately.
+    all_asked: Option<Time>,
     /// When to call it next.
     due: Option<Time>,
     /// When the map may be written again, after a failure.
@@ -289,6 +291,7 @@ impl Copies {
             next_serial: 0,
             deposed: None,
             running_since: Time::default(),
+            all_asked: None,
             due: Some(Time::default()),
             retry_at: Time::default(),
             next_search: 0,

@@ -18,6 +18,8 @@ const JUDGED_MAX: usize = 16;
 const LATELY_MIN: Duration = Duration::from_millis(500);
 /// How long a resync may keep changes of a range waiting.
 const LOCK_PATIENCE: Duration = Duration::from_millis(250);
+/// How long members may take to show that they are alive, once all are asked.
+const COMMON_PATIENCE: Duration = Duration::from_millis(500);
 /// A loop that did not run for so long has not read its sockets either: silence before that is no sign.
 const STALL: Duration = Duration::from_millis(500);
 
@@ -42,19 +44,44 @@ impl Copies {
         self.serve_waiting(cx);
         self.search_work(cx);
         let settles = self.settle(cx);
-        let is_waiting = !self.untold.is_empty()
-            || !self.flushes.is_empty()
-            || !self.jobs.is_empty()
-            || self.log.is_busy()
-            || self.chunks.values().any(|c| c.is_waited_for() || !c.changes.is_empty())
-            || self.inner.len() > 1;
-        let soon = is_waiting.then_some(cx.now + WATCH_INTERVAL);
+        let soon = self.is_waiting().then_some(cx.now + WATCH_INTERVAL);
         // Work that found no room, or no member to use, is looked for now and then.
         let has_work = !self.doubt.is_empty() || self.image.counts().behind > 0 || !self.rot.is_empty();
         let later = has_work.then_some(cx.now + Duration::from_secs(1));
         for at in soon.into_iter().chain(settles).chain(later) {
             self.look_at(at);
         }
+    }
+
+    /// Whether something is under way.
+    fn is_waiting(&self) -> bool {
+        !self.untold.is_empty()
+            || !self.flushes.is_empty()
+            || !self.jobs.is_empty()
+            || self.log.is_busy()
+            || self.chunks.values().any(|c| c.is_waited_for() || !c.changes.is_empty())
+            || self.inner.len() > 1
+    }
+
+    /// Looks whether all members are silent. Then it may be the network, and the time is nobody's fault: the first that is heard again must not
+    /// be taken for one that was there all the time, or the others would be put out at once.
+    fn excuse_common_silence(&mut self, cx: &Cx<'_>, probes: &mut Vec<u16>) {
+        let members = 0..self.members.len() as u16;
+        let is_heard = members.clone().any(|member| cx.now - cx.heard(member) < self.lately());
+        if is_heard || !self.is_waiting() {
+            self.all_asked = None;
+            return;
+        }
+        // Those that nothing is asked of are silent, too.
+        probes.extend(members.filter(|&member| self.is_usable(cx, member)));
+        if cx.now - *self.all_asked.get_or_insert(cx.now) >= COMMON_PATIENCE {
+            self.running_since = cx.now;
+        }
+    }
+
+    /// A member that was heard for no longer than this is alive.
+    fn lately(&self) -> Duration {
+        (self.evict_after / 2).max(LATELY_MIN)
     }
 
     /// Whether a member has left I/O unanswered for so long that others need not wait.
@@ -120,6 +147,7 @@ impl Copies {
     fn put_out_silent(&mut self, cx: &mut Cx<'_>) {
         let mut silent: Vec<u16> = Vec::new();
         let mut probes: Vec<u16> = Vec::new();
+        self.excuse_common_silence(cx, &mut probes);
         for (_, change) in self.changes.iter().filter(|(_, c)| c.is_sent) {
             let missing = self.awaited(change);
             let has_it = |copy: &usize| change.copies[*copy] == At::Done;
@@ -173,8 +201,7 @@ impl Copies {
     /// outlast its device.
     fn is_any_alive(&self, cx: &Cx<'_>, members: Vec<u16>, probes: &mut Vec<u16>) -> bool {
         let usable: Vec<u16> = members.into_iter().filter(|&member| self.is_usable(cx, member)).collect();
-        let lately = (self.evict_after / 2).max(LATELY_MIN);
-        let is_alive = |member: &u16| cx.now - cx.heard(*member) < lately;
+        let is_alive = |member: &u16| cx.now - cx.heard(*member) < self.lately();
         let is_any = usable.iter().any(is_alive);
         if !is_any {
             probes.extend(usable);
