@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that PostgreSQL on ext4 on a volume with copies loses nothing and fails nothing while nodes die, freeze, restart and fill up, and the gateway dies.
+# Shows that PostgreSQL on ext4 on a volume with copies loses nothing and fails nothing while nodes die, freeze, restart, fill up and lose their file, and the gateway dies.
 # Tier: slow
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
@@ -133,27 +133,29 @@ restarted() {
     run_node "$1"
     wait_for 20 "$1 to be linked" is_linked "$1"
 }
-# What is new on the file system takes new blocks on the node; what it has it can overwrite.
+# The node can overwrite what it has. So new files are written until the file system takes blocks that are new to the node.
 filled() {
-    local before
+    local before count=0
     before=$(copies_say .failed_copies)
     head -c 1G /dev/zero >"$DIR/$1/ballast" 2>/dev/null || true
-    has_failed() { copies ".failed_copies > $before"; }
-    new_file() {
-        rm -f "$DIR/mnt/new"
-        head -c 96M /dev/urandom >"$DIR/mnt/new" && sync "$DIR/mnt/new"
-    }
-    check "a new file of 96 MiB while the disk of $1 is full" new_file
-    wait_for 60 "the disk of $1 to be full" has_failed
+    until copies ".failed_copies > $before"; do
+        count=$((count + 1))
+        [ $count -le 16 ] || fail "the disk of $1 did not become full"
+        { head -c 32M /dev/urandom >"$DIR/mnt/new.$count" && sync "$DIR/mnt/new.$count"; } || fail "a new file while the disk of $1 is full"
+    done
     goes_on "while the disk of $1 is full"
-    rm "$DIR/$1/ballast"
+    rm "$DIR/mnt/new."* "$DIR/$1/ballast"
 }
 lost() {
     stop "$1" KILL
-    rm -f "$DIR/$1/extent"*
+    rm "$DIR/$1/extent"*
+    goes_on "without $1"
     run_node "$1"
-    check "$1 gets a fresh extent" "$FLASHMOB" volume replace --help
-    fail "the test does not know yet how 'flashmob volume replace' is called"
+    is_refused() {
+        curl -sf "http://$ADMIN/volumes" | jq -e --argjson n "${1#node}" '.volumes[0].nodes[$n] | .state == "refused" and .member.offered != null'
+    }
+    wait_for 20 "the fresh extent of $1 to be seen" is_refused "$1"
+    check "the fresh extent of $1 takes the place of the lost one" "$FLASHMOB" volume replace "$ADMIN" pool "${1#node}" --yes
 }
 gateway_killed() {
     stop gateway KILL

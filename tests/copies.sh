@@ -3,29 +3,11 @@
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
-need jq curl nbdcopy nbdinfo
+. "$TESTS/lib/copies.sh"
+need nbdcopy nbdinfo
 
-# copies FILTER: whether the volume's copies are as the filter of jq says.
-copies() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.volumes[0].copies | $1" >/dev/null; }
-# Nothing is behind or unknown: a node may go.
-are_whole() { copies '.fewest_current == .copies and .behind_chunks == 0 and .doubtful_chunks == 0 and .uncompared_chunks == 0'; }
-
-# is_all_there: every byte is what was written, and every read was answered.
-is_all_there() {
-    "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model" >"$DIR/verify.json" &&
-        jq -e '.mismatches == 0 and .errors == {} and .unanswered == 0 and .reads > 0' "$DIR/verify.json"
-}
-# is_linked ADDRESS: whether the gateway has a link to that node.
-is_linked() {
-    curl -sf "http://$ADMIN/status" |
-        jq -e --arg name "$1" '.gateway.volumes[0].nodes[] | select(.name == $name) | .state == "ready"' >/dev/null
-}
-
-NODE_SIZE=32MiB
-start_cluster 4 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'evict_after = "500ms"' 'timeout = "60s"'
-admin_address
+start_copies 4 32MiB 'evict_after = "500ms"' 'timeout = "60s"'
 check 'half of the room is the volume: 64 MiB' test "$(nbdinfo --size "$URI")" -eq $((64 << 20))
-wait_for 20 'the copies of the new volume to be compared' are_whole
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
 
 # A node dies and comes back with the data it had.
@@ -49,9 +31,7 @@ check 'what is there is what was written' is_all_there
 for node in node0 node1 node3; do
     stop $node KILL
     check "it is all there without $node" is_all_there
-    run_node $node
-    wait_for 20 "$node to be linked" is_linked "${ADDR[$node]}"
-    wait_for 20 "$node to be whole" are_whole
+    node_again $node
 done
 
 # The gateway dies in the middle of writes: what was acknowledged is there, and copies are compared before they are read.
@@ -59,9 +39,7 @@ start_load killed --extents 4 --connections 2 --depth 8 --model "$DIR/model" --s
 for extent in 0 1 2 3; do extent_served killed $extent 200; done
 cp "$DIR/gateway.toml.pool.map" "$DIR/old.map"
 stop gateway KILL
-run_gateway
-volume_ready
-admin_address
+gateway_again
 end_load killed
 no_wrong_byte killed
 check 'what was acknowledged is there' is_all_there
