@@ -1,6 +1,6 @@
 //! What a node finds around it: a store in memory, and an identity.
 
-use flashmob_core::node::{Host, StoreDone, StoreOp, TryRead, told_after};
+use flashmob_core::node::{Host, StoreDone, StoreOp, TryRead, accept};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::Time;
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, is_whole_blocks, put_digest};
@@ -29,8 +29,8 @@ pub struct Memory {
     has_fast_reads: bool,
     /// The charge that the extent remembers.
     pub charge: Option<Charge>,
-    /// What welcomes tell of the charges before.
-    pub told: Option<Charge>,
+    /// Those that it accepted.
+    pub accepted: Vec<(u64, u64)>,
 }
 
 impl Memory {
@@ -38,7 +38,7 @@ impl Memory {
     #[must_use]
     pub fn new(has_fast_reads: bool, miss_every: usize) -> Memory {
         let bytes = (0..EXTENT_BYTES).map(pattern).collect();
-        Memory { bytes, miss_every, tries: 0, now: Time::default(), has_fast_reads, charge: None, told: None }
+        Memory { bytes, miss_every, tries: 0, now: Time::default(), has_fast_reads, charge: None, accepted: Vec::new() }
     }
 
     fn range(&mut self, offset_bytes: u64, len_bytes: usize) -> &mut [u8] {
@@ -92,8 +92,8 @@ impl Host for Memory {
         self.charge
     }
 
-    fn told(&self) -> Option<Charge> {
-        self.told
+    fn accepted(&self) -> Vec<(u64, u64)> {
+        self.accepted.clone()
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
@@ -105,7 +105,7 @@ impl Host for Memory {
             let is_later = known.epoch < next.epoch || (known.epoch, known.nonce) == (next.epoch, next.nonce);
             assert!(known.map_id == next.map_id && known.version <= next.version && is_later, "{known:?} {next:?}");
         }
-        self.told = told_after(hello.seen, self.charge, self.told);
+        hello.charge.iter().for_each(|charge| accept(&mut self.accepted, charge));
         self.charge = hello.charge;
         Ok(())
     }

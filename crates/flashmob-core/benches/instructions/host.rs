@@ -64,8 +64,8 @@ impl Host for MemoryHost {
         None
     }
 
-    fn told(&self) -> Option<Charge> {
-        None
+    fn accepted(&self) -> Vec<(u64, u64)> {
+        Vec::new()
     }
 
     fn adopt(&mut self, _: &Hello) -> Result<(), (RefuseReason, String)> {

@@ -53,15 +53,28 @@ pub fn check_charge(remembered: Option<&Charge>, offered: Option<&Charge>) -> Re
     Ok(())
 }
 
-/// What the welcomes of an extent tell from now on: it has accepted a hello whose gateway knows that it remembers `seen`. `remembered` is the
-/// charge that it remembers before that hello, `told` what its welcomes told until now.
+/// How many of the charges that it accepted an extent keeps, the last of them.
+pub const ACCEPTED_MAX: usize = 16;
+
+/// Adds a charge's epoch and version to those that an extent has accepted, oldest first.
+pub fn accept(accepted: &mut Vec<(u64, u64)>, charge: &Charge) {
+    let news = (charge.epoch, charge.version);
+    if accepted.last() != Some(&news) {
+        accepted.push(news);
+    }
+    let surplus = accepted.len().saturating_sub(ACCEPTED_MAX);
+    accepted.drain(..surplus);
+}
+
+/// What a welcome tells as remembered: the last charge that the extent `accepted` before this hello, but none later than the one of which
+/// the gateway knows ([`Hello::seen`](crate::wire::hello::Hello::seen)).
 ///
-/// A gateway must learn that an extent remembers less than it should, though the welcome is lost that says so first. So that is told until a
-/// gateway knows of what was remembered since.
+/// An extent that accepted what the gateway knows tells just that. An older copy of it did not: it tells less, and goes on so when it has
+/// accepted the gateway's present charge, until the gateway knows of that. So a gateway learns it though a welcome is lost.
 #[must_use]
-pub fn told_after(seen: Option<(u64, u64)>, remembered: Option<Charge>, told: Option<Charge>) -> Option<Charge> {
-    let is_known = seen.is_none() || seen >= remembered.map(|charge| (charge.epoch, charge.version));
-    if is_known { remembered } else { told }
+pub fn remembered(seen: Option<(u64, u64)>, accepted: &[(u64, u64)]) -> Option<(u64, u64)> {
+    let is_known = |charge: &&(u64, u64)| seen.is_none_or(|seen| **charge <= seen);
+    accepted.iter().rev().find(is_known).copied()
 }
 
 /// Whether a hello with this charge is of a later start than the one that the extent remembers.
@@ -117,22 +130,36 @@ mod tests {
     }
 
     #[test]
-    fn an_older_copy_is_told_until_the_gateway_knows_of_what_it_remembers_since() {
-        let charge = |version| Charge { version, ..KNOWN };
-        let seen = |version| Some((KNOWN.epoch, version));
-        // Each hello is remembered after the one before; what the gateway knows lags behind where a welcome is lost.
-        assert_eq!(told_after(None, None, None), None, "a free extent");
-        assert_eq!(told_after(None, Some(charge(1)), None), Some(charge(1)), "a gateway that knows nothing");
-        assert_eq!(told_after(seen(1), Some(charge(1)), None), Some(charge(1)));
-        assert_eq!(told_after(seen(1), Some(charge(2)), Some(charge(1))), Some(charge(1)), "a welcome was lost");
-        assert_eq!(told_after(seen(3), Some(charge(3)), Some(charge(1))), Some(charge(3)));
-        // A copy that remembers version 1 comes back when the gateway knows of version 5.
-        assert_eq!(told_after(seen(5), Some(charge(1)), None), Some(charge(1)));
-        assert_eq!(told_after(seen(5), Some(charge(6)), Some(charge(1))), Some(charge(1)), "that welcome was lost");
-        assert_eq!(told_after(seen(7), Some(charge(7)), Some(charge(1))), Some(charge(7)), "the gateway has learnt it");
-        // One from before it was adopted.
-        assert_eq!(told_after(seen(5), None, None), None);
-        assert_eq!(told_after(seen(5), Some(charge(6)), None), None, "that welcome was lost");
+    fn an_older_copy_tells_less_than_the_gateway_knows_until_it_knows_of_the_copy() {
+        let versions = |versions: &[u64]| versions.iter().map(|&version| (5, version)).collect::<Vec<_>>();
+        let told = |seen: Option<u64>, accepted: &[u64]| {
+            remembered(seen.map(|version| (5, version)), &versions(accepted)).map(|(_, version)| version)
+        };
+        assert_eq!(told(None, &[]), None, "a free extent");
+        assert_eq!(told(None, &[1, 2]), Some(2), "a gateway that knows nothing");
+        // What the gateway knows may lag behind by several welcomes.
+        for (seen, accepted) in [(1, &[1][..]), (1, &[1, 2, 3]), (2, &[1, 2, 3]), (3, &[1, 2, 3])] {
+            assert_eq!(told(Some(seen), accepted), Some(seen));
+        }
+        // A copy that accepted version 1 comes back when the gateway knows of version 5; its welcomes are lost; the gateway learns it.
+        assert_eq!(told(Some(5), &[1]), Some(1));
+        assert_eq!(told(Some(5), &[1, 6, 7]), Some(1));
+        assert_eq!(told(Some(7), &[1, 6, 7]), Some(7));
+        // One from before the extent was adopted.
+        assert_eq!(told(Some(5), &[]), None);
+        assert_eq!(told(Some(5), &[6]), None);
+    }
+
+    #[test]
+    fn the_last_charges_are_kept() {
+        let mut accepted = Vec::new();
+        for version in 0..ACCEPTED_MAX as u64 + 3 {
+            for _ in 0..2 {
+                accept(&mut accepted, &Charge { version, ..KNOWN });
+            }
+        }
+        let kept: Vec<u64> = accepted.iter().map(|&(_, version)| version).collect();
+        assert_eq!(kept, (3..ACCEPTED_MAX as u64 + 3).collect::<Vec<_>>());
     }
 
     fn any_charge() -> impl Strategy<Value = Charge> {

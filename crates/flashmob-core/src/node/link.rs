@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::charge::{check_charge, takes_over};
+use super::charge::{check_charge, remembered, takes_over};
 use super::reply::Done;
 use super::told::Told;
 use super::{Host, Node, NodeEvent};
@@ -10,7 +10,7 @@ use crate::buffers::{OutQueue, RxBuf};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::frame;
-use crate::wire::hello::{Charge, Hello, Refuse, RefuseReason, Welcome};
+use crate::wire::hello::{Hello, Refuse, RefuseReason, Welcome};
 
 /// Identifies a link of this node. Reused only after the link has ended completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub(super) struct Greeting {
     hello: Hello,
     received: Time,
     /// What its welcome tells of the charges that the extent remembered before.
-    remembered: Option<Charge>,
+    remembered: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -156,6 +156,8 @@ impl Fences {
 impl Node {
     pub(super) fn handle_hello(&mut self, id: LinkId, hello: Hello, host: &mut impl Host) {
         let received = host.now();
+        // Before the hello's own charge is accepted.
+        let remembered = hello.charge.and_then(|_| remembered(hello.seen, &host.accepted()));
         if let Err((reason, text)) = self.check_hello(&hello, host) {
             if let Some(link) = self.links.get_mut(id.0) {
                 let refuse = Refuse { reason, text: text.clone() };
@@ -164,7 +166,6 @@ impl Node {
             self.close_link(id, format!("refused: {text}"));
             return;
         }
-        let remembered = host.told();
         let peer = Peer::of(&hello);
         let fenced: Vec<LinkId> = self
             .links
@@ -255,7 +256,7 @@ impl Node {
             hello_received_ns: clock_ns(received),
             // The latest known time, certainly before the welcome is sent.
             welcome_sent_ns: clock_ns(self.latest.max(received)),
-            remembered: remembered.filter(|_| hello.charge.is_some()),
+            remembered,
         };
         link.out.append(|out| welcome.encode(out));
         link.told.is_wanted = hello.keeps_alive;

@@ -35,7 +35,7 @@ use crate::wire::frame;
 use crate::wire::hello::{Charge, Hello, RefuseReason};
 use crate::wire::replies::RepliesEncoder;
 
-pub use charge::{check_charge, told_after};
+pub use charge::{ACCEPTED_MAX, accept, check_charge};
 pub use link::LinkId;
 use link::{LinkState, NodeLink};
 pub use serve::LIGHT_BYTES_MAX;
@@ -119,8 +119,9 @@ pub trait Host {
     fn prefetch(&mut self, _offset_bytes: u64) {}
     /// The charge that the extent remembers durably, if it belongs to a volume with copies: that of the last hello that was adopted.
     fn charge(&self) -> Option<Charge>;
-    /// What a welcome tells as remembered: [`told_after`] the last hello that was adopted, stored durably with its charge.
-    fn told(&self) -> Option<Charge>;
+    /// Epochs and versions of the charges that it accepted last, oldest first, that of [`Host::charge`] included: see [`accept`]. Stored
+    /// durably with it.
+    fn accepted(&self) -> Vec<(u64, u64)>;
     /// Accepts the volume of the hello and stores that durably, with the hello's charge, or refuses it. Called only with a charge that
     /// [`check_charge`] accepts.
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)>;

@@ -90,12 +90,17 @@ fn a_welcome_tells_the_charge_that_was_remembered_before() {
         Welcome::decode(&frames[0].meta).unwrap().remembered
     };
     let (first, later) = (start(1, 4), with_version(start(1, 4), 9));
+    let seen = |hello: Hello, version: u64| Hello { seen: Some((4, version)), ..hello };
     assert_eq!(told(&mut bed, &first), None, "a free extent");
-    assert_eq!(told(&mut bed, &Hello { link: 1, ..later.clone() }), first.charge);
-    assert_eq!(told(&mut bed, &with_version(start(2, 5), 9)), later.charge);
+    assert_eq!(told(&mut bed, &Hello { link: 1, ..later.clone() }), Some((4, 7)));
+    assert_eq!(told(&mut bed, &seen(Hello { attempt: 2, ..later.clone() }, 7)), Some((4, 7)), "what the gateway knows");
+    assert_eq!(told(&mut bed, &seen(with_version(start(2, 5), 9), 9)), Some((4, 9)));
     // Restored from a copy that was made before all of that.
-    bed.charge = first.charge;
-    assert_eq!(told(&mut bed, &Hello { attempt: 2, ..with_version(start(2, 5), 9) }), first.charge);
+    (bed.charge, bed.accepted) = (first.charge, vec![(4, 7)]);
+    for attempt in [2, 3] {
+        let hello = Hello { attempt, ..with_version(start(2, 5), 9) };
+        assert_eq!(told(&mut bed, &seen(hello, 9)), Some((4, 7)), "the last one that it accepted, until that is known");
+    }
 
     let mut without = NodeBed::new(node_config(EXTENT_BYTES), Reads::NotTried);
     assert_eq!(told(&mut without, &Hello { attempt: 2, ..hello() }), None, "a volume without copies");

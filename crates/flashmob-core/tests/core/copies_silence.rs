@@ -25,6 +25,7 @@ impl Bed {
         let member = |n: u8| Member {
             extent_id: [n; 16],
             boot_id: Some([n; 16]),
+            seen: None,
             size_bytes: CHUNK_BYTES,
             domain: format!("node{n}"),
         };
@@ -80,7 +81,7 @@ impl Bed {
     }
 
     fn evictions(&self) -> u64 {
-        self.bed.gateway.copies_status(0).unwrap().counters.evictions
+        self.bed.gateway.copies_status(self.bed.now, 0).unwrap().counters.evictions
     }
 }
 

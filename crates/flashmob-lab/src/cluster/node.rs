@@ -58,8 +58,8 @@ impl Host for SimHost {
         None
     }
 
-    fn told(&self) -> Option<Charge> {
-        None
+    fn accepted(&self) -> Vec<(u64, u64)> {
+        Vec::new()
     }
 
     fn adopt(&mut self, _hello: &Hello) -> Result<(), (RefuseReason, String)> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead, told_after};
+use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead, accept};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use rand::Rng;
@@ -43,8 +43,8 @@ pub(super) struct NodeLoop {
     adopted: Option<(String, u32)>,
     /// The gateway that was last in charge, of a volume with copies.
     charge: Option<Charge>,
-    /// What welcomes tell of the charges before.
-    told: Option<Charge>,
+    /// Those that it accepted.
+    accepted: Vec<(u64, u64)>,
     /// The extent that is not in use: the old one after it was replaced, or the fresh one while the old one is back.
     pub other: Option<Extent>,
     /// An older copy of the extent, with its identity.
@@ -67,7 +67,7 @@ struct NodeHost<'a> {
     now: Time,
     adopted: &'a mut Option<(String, u32)>,
     charge: &'a mut Option<Charge>,
-    told: &'a mut Option<Charge>,
+    accepted: &'a mut Vec<(u64, u64)>,
 }
 
 impl Host for NodeHost<'_> {
@@ -79,8 +79,8 @@ impl Host for NodeHost<'_> {
         *self.charge
     }
 
-    fn told(&self) -> Option<Charge> {
-        *self.told
+    fn accepted(&self) -> Vec<(u64, u64)> {
+        self.accepted.clone()
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
@@ -88,7 +88,7 @@ impl Host for NodeHost<'_> {
         // Only a free extent may begin to have copies.
         let is_as_before = self.adopted.is_none() || self.charge.is_some() == hello.charge.is_some();
         if is_as_before && *self.adopted.get_or_insert(wanted.clone()) == wanted {
-            *self.told = told_after(hello.seen, *self.charge, *self.told);
+            hello.charge.iter().for_each(|charge| accept(self.accepted, charge));
             *self.charge = hello.charge;
             return Ok(());
         }
@@ -111,14 +111,14 @@ pub(super) struct Extent {
     store: Store,
     adopted: Option<(String, u32)>,
     charge: Option<Charge>,
-    told: Option<Charge>,
+    accepted: Vec<(u64, u64)>,
 }
 
 impl Extent {
     pub fn empty(id: [u8; 16], like: &Store) -> Extent {
         let mut store = Store::new(vec![0; like.live().len()], like.quality.clone());
         (store.slowness, store.has_sums) = (like.slowness, like.has_sums);
-        Extent { id, store, adopted: None, charge: None, told: None }
+        Extent { id, store, adopted: None, charge: None, accepted: Vec::new() }
     }
 }
 
@@ -130,7 +130,7 @@ impl NodeLoop {
             store: std::mem::replace(&mut self.store, extent.store),
             adopted: std::mem::replace(&mut self.adopted, extent.adopted),
             charge: std::mem::replace(&mut self.charge, extent.charge),
-            told: std::mem::replace(&mut self.told, extent.told),
+            accepted: std::mem::replace(&mut self.accepted, extent.accepted),
         }
     }
 
@@ -141,7 +141,7 @@ impl NodeLoop {
             store: self.store.copied(),
             adopted: self.adopted.clone(),
             charge: self.charge,
-            told: self.told,
+            accepted: self.accepted.clone(),
         }
     }
 
@@ -173,7 +173,7 @@ impl NodeLoop {
             copy_of: None,
             adopted: None,
             charge: None,
-            told: None,
+            accepted: Vec::new(),
             other: None,
             backup: None,
             has_old: false,
@@ -192,7 +192,7 @@ impl NodeLoop {
         let mut copy = NodeLoop::new(number, self.store.live().to_vec(), scenario);
         (copy.has_power, copy.boots, copy.copy_of) = (false, COPY_BOOTS, Some(number));
         copy.adopted = self.adopted.clone();
-        (copy.charge, copy.told) = (self.charge, self.told);
+        (copy.charge, copy.accepted) = (self.charge, self.accepted.clone());
         copy
     }
 
@@ -324,8 +324,8 @@ impl World {
             if let Some(rx) = core.rx(id) {
                 again |= net.read(ctx, conn, 1, rx);
             }
-            let (adopted, charge, told) = (&mut node.adopted, &mut node.charge, &mut node.told);
-            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, told };
+            let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
+            let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, accepted };
             core.process(now, id, host);
         }
         for conn in node.closed.drain(..) {
@@ -334,8 +334,8 @@ impl World {
                 core.link_closed(id);
             }
         }
-        let (adopted, charge, told) = (&mut node.adopted, &mut node.charge, &mut node.told);
-        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, told };
+        let (adopted, charge, accepted) = (&mut node.adopted, &mut node.charge, &mut node.accepted);
+        let host = &mut NodeHost { store: &node.store, rng: &mut ctx.rng, now, adopted, charge, accepted };
         core.turn(now, host);
         for op in core.store_ops().drain(..) {
             ctx.totals.store_ops += 1;

@@ -200,8 +200,8 @@ impl Host for FileHost {
         self.identity.charge()
     }
 
-    fn told(&self) -> Option<Charge> {
-        self.identity.told()
+    fn accepted(&self) -> Vec<(u64, u64)> {
+        self.identity.accepted().to_vec()
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
@@ -212,7 +212,7 @@ impl Host for FileHost {
             return Err((RefuseReason::Identity, trouble.clone()));
         }
         let charge = hello.charge.as_ref();
-        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge, hello.seen) {
+        match self.identity.adopt(&hello.volume_id, hello.extent, hello.extents, &hello.layout, charge) {
             Ok(_) => self.ensure_sums(),
             Err(AdoptError::NotInCharge(reason, text)) => Err((reason, text)),
             Err(AdoptError::Identity(error)) => {

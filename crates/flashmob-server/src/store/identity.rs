@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flashmob_core::checksum::checksum;
-use flashmob_core::node::{check_charge, told_after};
+use flashmob_core::node::{ACCEPTED_MAX, accept, check_charge};
 use flashmob_core::units::Bytes;
 use flashmob_core::wire::hello::{Charge, RefuseReason};
 use serde::{Deserialize, Serialize};
@@ -70,9 +70,9 @@ struct Record {
     /// The gateway that was last in charge of the volume, if that has copies.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::charge")]
     charge: Option<Charge>,
-    /// What is told of the charges before: see [`told_after`].
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::charge")]
-    told: Option<Charge>,
+    /// Epochs and versions of the charges that were accepted last: see [`accept`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    accepted: Vec<(u64, u64)>,
     /// Its checksums, if that volume has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sums: Option<SumsStamp>,
@@ -210,7 +210,8 @@ impl Identity {
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut f| f.read_exact(&mut random)).map_err(|e| failed("read", source, e))?;
         let (version, extent_id) = (FORMAT_VERSION_PLAIN, ExtentId(random));
-        let record = Record { version, extent_id, size_bytes, adopted: None, charge: None, told: None, sums: None };
+        let record =
+            Record { version, extent_id, size_bytes, adopted: None, charge: None, accepted: Vec::new(), sums: None };
         persist(path, &record)?;
         log::info!("{}: assigned extent identity {}", path.display(), record.extent_id);
         Ok(Identity { path: path.to_path_buf(), record, is_new: true })
@@ -246,10 +247,16 @@ impl Identity {
         self.record.charge
     }
 
-    /// What a welcome tells of the charges that it remembered.
+    /// Epochs and versions of the charges that it accepted last, oldest first.
     #[must_use]
-    pub fn told(&self) -> Option<Charge> {
-        self.record.told
+    pub fn accepted(&self) -> &[(u64, u64)] {
+        &self.record.accepted
+    }
+
+    fn accepted_with(&self, charge: Option<&Charge>) -> Vec<(u64, u64)> {
+        let mut accepted = self.record.accepted.clone();
+        charge.into_iter().for_each(|charge| accept(&mut accepted, charge));
+        accepted
     }
 
     /// The stamp of its checksums, if it has them.
@@ -260,7 +267,8 @@ impl Identity {
 
     /// Records the stamp of its checksums, on the flash when this returns. Only for an extent with a charge.
     pub fn stamp_sums(&mut self, stamp: SumsStamp) -> Result<(), IdentityError> {
-        let record = Record { sums: Some(stamp), adopted: self.record.adopted.clone(), ..self.record };
+        let (adopted, accepted) = (self.record.adopted.clone(), self.record.accepted.clone());
+        let record = Record { sums: Some(stamp), adopted, accepted, ..self.record };
         self.replace(record)
     }
 
@@ -276,8 +284,7 @@ impl Identity {
         &self.path
     }
 
-    /// Takes a place in a volume, or confirms the one it has, for a gateway with that charge if the volume has copies, which knows what it has
-    /// `seen`. Place and charge
+    /// Takes a place in a volume, or confirms the one it has, for a gateway with that charge if the volume has copies. Place and charge
     /// are on the flash when this returns.
     pub fn adopt(
         &mut self,
@@ -286,7 +293,6 @@ impl Identity {
         count: u32,
         layout: &str,
         charge: Option<&Charge>,
-        seen: Option<(u64, u64)>,
     ) -> Result<Adoption, AdoptError> {
         let refuse = |why| Err(AdoptError::Refused(why));
         let len_bytes = volume_id.len();
@@ -311,11 +317,12 @@ impl Identity {
                 ));
             }
             same_place(place, volume_id, index, count, layout)?;
-            let told = told_after(seen, known, self.record.told);
-            if known.as_ref() == charge && told == self.record.told {
+            if known.as_ref() == charge {
                 return Ok(Adoption::Same);
             }
-            self.replace(Record { adopted: Some(place.clone()), charge: charge.copied(), told, ..self.record })?;
+            let adopted = Some(place.clone());
+            let accepted = self.accepted_with(charge);
+            self.replace(Record { adopted, charge: charge.copied(), accepted, ..self.record })?;
             if let Some(charge) = charge.filter(|charge| known.is_none_or(|known| known.epoch < charge.epoch)) {
                 let path = self.path.display();
                 log::info!("{path}: a gateway took charge of volume '{volume_id}', epoch {}", charge.epoch);
@@ -330,7 +337,8 @@ impl Identity {
             layout: layout.to_string(),
             adopted_at_unix_s: now.as_secs(),
         };
-        self.replace(Record { adopted: Some(place), charge: charge.copied(), ..self.record })?;
+        let accepted = self.accepted_with(charge);
+        self.replace(Record { adopted: Some(place), charge: charge.copied(), accepted, ..self.record })?;
         let path = self.path.display();
         match charge {
             None => log::info!("{path}: adopted as extent {index} of {count} of volume '{volume_id}'"),
@@ -342,7 +350,7 @@ impl Identity {
     /// Gives up the place, so that another volume can adopt the extent. The data is unchanged.
     pub fn forget(&mut self) -> Result<(), IdentityError> {
         if self.record.adopted.is_some() {
-            self.replace(Record { adopted: None, charge: None, told: None, sums: None, ..self.record })?;
+            self.replace(Record { adopted: None, charge: None, accepted: Vec::new(), sums: None, ..self.record })?;
             log::info!("{}: removed from its volume", self.path.display());
         }
         Ok(())
@@ -411,8 +419,10 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, IdentityError> {
     if record.version != record.version_of() {
         return Err(corrupt("its version and its charge contradict each other".into()));
     }
-    if record.told.is_some() && record.charge.is_none() {
-        return Err(corrupt("it has an earlier charge and none now".into()));
+    let last = record.charge.map(|charge| (charge.epoch, charge.version));
+    if record.accepted.len() > ACCEPTED_MAX || (!record.accepted.is_empty() && record.accepted.last().copied() != last)
+    {
+        return Err(corrupt("its charge and those that it accepted contradict each other".into()));
     }
     if record.charge.is_some() && record.adopted.is_none() {
         return Err(corrupt("it has a charge and no volume".into()));

@@ -73,8 +73,7 @@ impl Copies {
         let Some(known) = self.image.members().get(usize::from(member)) else { return };
         let (extent_id, boot_id) = (known.extent_id, known.boot_id);
         let seen = charged.and_then(|charged| charged.seen);
-        let remembered = welcome.remembered.map(|charge| (charge.epoch, charge.version));
-        if seen.is_some() && remembered < seen && !planted::is(Bug::RestoredBelieved) {
+        if seen.is_some() && welcome.remembered < seen && !planted::is(Bug::RestoredBelieved) {
             self.restored(cx, member);
         }
         if extent_id != welcome.extent_id {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashmob_core::node::{Host, TryRead, told_after};
+use flashmob_core::node::{Host, TryRead, accept};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 
@@ -28,8 +28,8 @@ pub struct FakeHost {
     pub reads: Reads,
     /// The charge that it remembers.
     pub charge: Option<Charge>,
-    /// What welcomes tell of the charges before.
-    pub told: Option<Charge>,
+    /// Those that it accepted.
+    pub accepted: Vec<(u64, u64)>,
     /// It cannot remember another.
     pub is_full: bool,
 }
@@ -38,7 +38,7 @@ impl FakeHost {
     /// A host at a time that stands still.
     #[must_use]
     pub fn new(now: Time, reads: Reads) -> FakeHost {
-        FakeHost { now, tick: Duration::ZERO, reads, charge: None, told: None, is_full: false }
+        FakeHost { now, tick: Duration::ZERO, reads, charge: None, accepted: Vec::new(), is_full: false }
     }
 }
 
@@ -55,15 +55,15 @@ impl Host for FakeHost {
         self.charge
     }
 
-    fn told(&self) -> Option<Charge> {
-        self.told
+    fn accepted(&self) -> Vec<(u64, u64)> {
+        self.accepted.clone()
     }
 
     fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
         if self.is_full && self.charge != hello.charge {
             return Err((RefuseReason::Store, "no space".to_string()));
         }
-        self.told = told_after(hello.seen, self.charge, self.told);
+        hello.charge.iter().for_each(|charge| accept(&mut self.accepted, charge));
         self.charge = hello.charge;
         Ok(())
     }

@@ -22,8 +22,8 @@ pub struct NodeBed {
     pub ops: Vec<StoreOp>,
     /// The charge that the extent remembers.
     pub charge: Option<Charge>,
-    /// What welcomes tell of the charges before.
-    pub told: Option<Charge>,
+    /// Those that it accepted.
+    pub accepted: Vec<(u64, u64)>,
     /// It cannot remember another.
     pub is_full: bool,
 }
@@ -40,8 +40,16 @@ impl NodeBed {
     pub fn greeted(config: NodeConfig, reads: Reads, hello: &Hello) -> NodeBed {
         let mut node = Node::new(config);
         let link = node.link_opened();
-        let mut bed =
-            NodeBed { node, link, now: NOW, reads, ops: Vec::new(), charge: None, told: None, is_full: false };
+        let mut bed = NodeBed {
+            node,
+            link,
+            now: NOW,
+            reads,
+            ops: Vec::new(),
+            charge: None,
+            accepted: Vec::new(),
+            is_full: false,
+        };
         bed.receive(link, &bytes_of(|out| hello.encode(out)));
         bed
     }
@@ -60,10 +68,10 @@ impl NodeBed {
     }
 
     fn with_host(&mut self, act: impl FnOnce(&mut Node, Time, &mut FakeHost)) {
-        let (charge, told, is_full) = (self.charge, self.told, self.is_full);
-        let mut host = FakeHost { charge, told, is_full, ..FakeHost::new(self.now, self.reads) };
+        let (charge, accepted, is_full) = (self.charge, std::mem::take(&mut self.accepted), self.is_full);
+        let mut host = FakeHost { charge, accepted, is_full, ..FakeHost::new(self.now, self.reads) };
         act(&mut self.node, self.now, &mut host);
-        (self.charge, self.told) = (host.charge, host.told);
+        (self.charge, self.accepted) = (host.charge, host.accepted);
     }
 
     /// Bytes come on a link, and the loop turns.

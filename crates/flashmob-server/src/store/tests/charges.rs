@@ -16,7 +16,7 @@ fn load(path: &Path) -> Identity {
 }
 
 fn adopt(identity: &mut Identity, charge: Option<Charge>) -> Result<Adoption, AdoptError> {
-    identity.adopt("photos", 3, 4096, "mapped:4194304", charge.as_ref(), None)
+    identity.adopt("photos", 3, 4096, "mapped:4194304", charge.as_ref())
 }
 
 /// An extent of a volume with copies, and its sidecar.
@@ -59,7 +59,7 @@ fn a_volume_without_copies_has_the_first_version_that_old_programs_read() {
     let path = dir.path().join("data.flashmob");
     let mut identity = load(&path);
     assert!(fs::read_to_string(&path).unwrap().contains("version = 1"));
-    identity.adopt("photos", 2, 8, "linear", None, None).unwrap();
+    identity.adopt("photos", 2, 8, "linear", None).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("version = 1") && !text.contains("charge"), "{text}");
 }
@@ -89,7 +89,7 @@ fn who_is_not_in_charge_is_refused_and_nothing_is_written() {
         ("photos", 4, 4096, "mapped:4194304", "number 3 of volume 'photos', not number 4"),
         ("photos", 3, 4096, "mapped:1048576", "had the layout 'mapped:4194304'"),
     ] {
-        let why = identity.adopt(volume, index, count, layout, Some(&later), None).unwrap_err().to_string();
+        let why = identity.adopt(volume, index, count, layout, Some(&later)).unwrap_err().to_string();
         assert!(why.contains(says), "{why}");
     }
     assert_eq!((load(&path).charge(), identity.charge()), (Some(FIRST), Some(FIRST)));
@@ -100,11 +100,11 @@ fn an_extent_of_a_volume_without_copies_takes_no_charge() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("data.flashmob");
     let mut identity = load(&path);
-    identity.adopt("photos", 2, 8, "linear", None, None).unwrap();
+    identity.adopt("photos", 2, 8, "linear", None).unwrap();
     let text = fs::read_to_string(&path).unwrap();
-    let why = identity.adopt("photos", 2, 8, "linear", Some(&FIRST), None).unwrap_err().to_string();
+    let why = identity.adopt("photos", 2, 8, "linear", Some(&FIRST)).unwrap_err().to_string();
     assert!(why.contains("had no copies when it adopted this extent"), "{why}");
-    let why = identity.adopt("music", 2, 8, "linear", Some(&FIRST), None).unwrap_err().to_string();
+    let why = identity.adopt("music", 2, 8, "linear", Some(&FIRST)).unwrap_err().to_string();
     assert!(why.contains("belongs to volume 'photos', not to 'music'"), "{why}");
     assert_eq!((fs::read_to_string(&path).unwrap(), identity.charge()), (text, None));
 }
@@ -214,7 +214,7 @@ proptest! {
         let path = dir.path().join("data.flashmob");
         let mut identity = load(&path);
         let charge = has_charge.then_some(Charge { map_id, epoch, nonce, version });
-        identity.adopt(&volume, 3, 4096, &layout, charge.as_ref(), None).unwrap();
+        identity.adopt(&volume, 3, 4096, &layout, charge.as_ref()).unwrap();
         prop_assert_eq!(&load(&path).charge(), &charge);
         let again = Identity::parse(&path, identity.to_text().unwrap().as_bytes()).unwrap();
         prop_assert_eq!(again.place(), identity.place());

@@ -24,19 +24,19 @@ fn an_extent_keeps_its_identity_and_its_place() {
     assert!(identity.place().is_none());
     assert_eq!((identity.size_bytes(), identity.path()), (SIZE_BYTES, path.as_path()));
     assert_eq!(load(&path).unwrap().extent_id(), identity.extent_id());
-    assert_eq!(identity.adopt("photos", 2, 8, "linear \"x\"\n", None, None).unwrap(), Adoption::New);
-    assert_eq!(identity.adopt("photos", 2, 8, "linear \"x\"\n", None, None).unwrap(), Adoption::Same);
+    assert_eq!(identity.adopt("photos", 2, 8, "linear \"x\"\n", None).unwrap(), Adoption::New);
+    assert_eq!(identity.adopt("photos", 2, 8, "linear \"x\"\n", None).unwrap(), Adoption::Same);
 
     let mut again = load(&path).unwrap();
     assert_eq!((again.extent_id(), again.place()), (identity.extent_id(), identity.place()));
     let place = again.place().unwrap();
     assert_eq!((place.volume_id.as_str(), place.extent_index, place.extent_count), ("photos", 2, 8));
     assert!(place.layout == "linear \"x\"\n" && place.adopted_at_unix_s > 1_700_000_000);
-    assert_eq!(again.adopt("photos", 2, 8, "linear \"x\"\n", None, None).unwrap(), Adoption::Same);
+    assert_eq!(again.adopt("photos", 2, 8, "linear \"x\"\n", None).unwrap(), Adoption::Same);
     again.forget().unwrap();
     again.forget().unwrap();
     assert!(load(&path).unwrap().place().is_none());
-    assert_eq!(again.adopt("music", 0, 1, "", None, None).unwrap(), Adoption::New);
+    assert_eq!(again.adopt("music", 0, 1, "", None).unwrap(), Adoption::New);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
 }
 
@@ -51,7 +51,7 @@ fn two_extents_are_never_the_same() {
 fn another_place_is_refused_and_the_difference_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut identity = load(&sidecar(&dir)).unwrap();
-    identity.adopt("photos", 2, 8, "linear", None, None).unwrap();
+    identity.adopt("photos", 2, 8, "linear", None).unwrap();
     let cases = [
         ("music", 2, 8, "linear", "belongs to volume 'photos', not to 'music'"),
         ("photos", 3, 8, "linear", "number 2 of volume 'photos', not number 3"),
@@ -59,10 +59,10 @@ fn another_place_is_refused_and_the_difference_named() {
         ("photos", 2, 8, "striped", "had the layout 'linear' when it adopted this extent, not 'striped'"),
     ];
     for (volume, index, count, layout, expected) in cases {
-        let text = identity.adopt(volume, index, count, layout, None, None).unwrap_err().to_string();
+        let text = identity.adopt(volume, index, count, layout, None).unwrap_err().to_string();
         assert!(text.contains(expected), "{text}");
     }
-    assert_eq!(identity.adopt("photos", 2, 8, "linear", None, None).unwrap(), Adoption::Same);
+    assert_eq!(identity.adopt("photos", 2, 8, "linear", None).unwrap(), Adoption::Same);
 }
 
 #[test]
@@ -76,14 +76,14 @@ fn places_that_cannot_be_are_refused_at_their_limits() {
         (&too_long, "", "a volume's id must have 1 to 256 bytes, not 257"),
         ("v", &too_wide, "a layout's description must have at most 16384 bytes, not 16385"),
     ] {
-        assert_eq!(identity.adopt(volume, 0, 1, layout, None, None).unwrap_err().to_string(), expected);
+        assert_eq!(identity.adopt(volume, 0, 1, layout, None).unwrap_err().to_string(), expected);
     }
     for (index, count) in [(0, 0), (1, 1), (u32::MAX, u32::MAX)] {
-        let text = identity.adopt("v", index, count, "", None, None).unwrap_err().to_string();
+        let text = identity.adopt("v", index, count, "", None).unwrap_err().to_string();
         assert_eq!(text, format!("invalid extent number {index} of {count}"));
     }
     assert!(load(identity.path()).unwrap().place().is_none());
-    assert_eq!(identity.adopt(&longest, u32::MAX - 1, u32::MAX, &widest, None, None).unwrap(), Adoption::New);
+    assert_eq!(identity.adopt(&longest, u32::MAX - 1, u32::MAX, &widest, None).unwrap(), Adoption::New);
     assert_eq!(load(identity.path()).unwrap().place(), identity.place());
 }
 
@@ -101,7 +101,7 @@ fn another_size_is_refused_with_both() {
 fn a_sidecar_that_is_cut_short_or_changed_anywhere_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = sidecar(&dir);
-    load(&path).unwrap().adopt("photos", 2, 8, "linear", None, None).unwrap();
+    load(&path).unwrap().adopt("photos", 2, 8, "linear", None).unwrap();
     let whole = fs::read(&path).unwrap();
     let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|len| whole[..len].to_vec()).collect();
     damaged.extend((0..whole.len()).map(|i| {
@@ -168,12 +168,12 @@ fn an_adoption_that_cannot_be_recorded_has_not_happened() {
     let mut identity = load(&sidecar(&dir)).unwrap();
     let whole = fs::read(sidecar(&dir)).unwrap();
     fs::create_dir(dir.path().join("data.flashmob.new")).unwrap();
-    let text = identity.adopt("v", 0, 1, "", None, None).unwrap_err().to_string();
+    let text = identity.adopt("v", 0, 1, "", None).unwrap_err().to_string();
     assert!(text.contains("data.flashmob"), "{text}");
     assert!(identity.place().is_none());
     assert_eq!(fs::read(sidecar(&dir)).unwrap(), whole);
     fs::remove_dir(dir.path().join("data.flashmob.new")).unwrap();
-    assert_eq!(identity.adopt("v", 0, 1, "", None, None).unwrap(), Adoption::New);
+    assert_eq!(identity.adopt("v", 0, 1, "", None).unwrap(), Adoption::New);
     let text = Identity::load_or_create(&dir.path().join("none/x.flashmob"), 1).unwrap_err().to_string();
     assert!(text.contains("directory"), "{text}");
 }

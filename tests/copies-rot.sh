@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Shows that bytes that a flash returns wrong are found: flipped, zeroed, misplaced and old ones are read from another copy and written again, an older copy of an extent is made equal, and with one copy left it is an error and never wrong bytes.
+# Tier: test
+# Runs beside others.
+. "$(dirname "$0")/lib.sh"
+need jq curl nbdinfo
+
+copies() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.volumes[0].copies | $1" >/dev/null; }
+are_whole() { copies '.fewest_current == .copies and .behind_chunks == 0 and .doubtful_chunks == 0 and .uncompared_chunks == 0'; }
+is_all_there() {
+    "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model" >"$DIR/verify.json" &&
+        jq -e '.mismatches == 0 and .errors == {} and .unanswered == 0 and .reads > 0' "$DIR/verify.json"
+}
+# damage WHAT FILE: changes a data file in the way of a bad flash, and drops it from the page cache. Prints nothing.
+damage() {
+    "$PYTHON" - "$1" "$2" "${3:-}" <<'PY'
+import os, sys
+what, path, old = sys.argv[1:]
+fd = os.open(path, os.O_RDWR)
+size = os.fstat(fd).st_size
+BLOCK = 4096
+data = [at for at in range(0, size, BLOCK) if any(os.pread(fd, BLOCK, at))]
+# Some blocks, spread over the file.
+some = data[:: max(1, len(data) // 40)]
+for index, at in enumerate(some):
+    block = os.pread(fd, BLOCK, at)
+    if what == "flipped":
+        bit = (index * 7919) % (BLOCK * 8)
+        block = bytearray(block)
+        block[bit // 8] ^= 1 << bit % 8
+    elif what == "zeroed":
+        block = bytes(BLOCK)
+    elif what == "misplaced":
+        block = os.pread(fd, BLOCK, some[(index + 1) % len(some)])
+    elif what == "old":
+        with open(old, "rb") as before:
+            before.seek(at)
+            block = before.read(BLOCK)
+    os.pwrite(fd, bytes(block), at)
+os.fsync(fd)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+print(len(some))
+PY
+}
+
+NODE_SIZE=32MiB
+# Reads go to the file each time: nothing is found in what the page cache has.
+NODE_OPTIONS=(--direct)
+start_cluster 4 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'evict_after = "2s"' 'timeout = "60s"'
+admin_address
+wait_for 20 'the copies of the new volume to be compared' are_whole
+check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+cp "$DIR/node1.img" "$DIR/before.img"
+check 'and filled again' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+
+mended=0
+for what in flipped zeroed misplaced old; do
+    blocks=$(damage $what "$DIR/node1.img" "$DIR/before.img")
+    check "every byte is right though $blocks blocks of a node are $what" is_all_there
+    check 'they were found' copies ".corrupt > 0"
+    wait_for 20 "$what blocks to be written again" copies ".mended > $mended"
+    mended=$(curl -sf "http://$ADMIN/status" | jq '.gateway.volumes[0].copies.mended')
+done
+check 'nothing was unreadable' copies '.unreadable == 0 and .evictions == 0'
+check 'the log names the node' grep -q "node ${ADDR[node1]}: its flash returned other bytes" "$DIR/gateway.log"
+
+# An older copy of everything that a node has: its extent, its checksums and its identity.
+stop node2
+mkdir "$DIR/backup"
+cp "$DIR"/node2.img* "$DIR/backup/"
+run_node node2
+wait_for 20 'node 2 to be whole' are_whole
+check 'more is written' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+stop node2
+cp "$DIR"/backup/node2.img* "$DIR/"
+run_node node2
+wait_for 20 'the backup to be noticed' copies '.restored == 1'
+check 'nothing is read from it' is_all_there
+wait_for 60 'it to be made equal' are_whole
+stop node0 KILL
+check 'so it is all there without node 0' is_all_there
+run_node node0
+wait_for 60 'node 0 to be whole' are_whole
+stop node1 KILL
+check 'and without node 1' is_all_there
+run_node node1
+wait_for 60 'node 1 to be whole' are_whole
+
+# An older copy of the extent and its checksums alone: the node refuses to serve it, and says what to do.
+stop node3
+cp "$DIR/node3.img" "$DIR/node3.img.sums" "$DIR/backup/"
+run_node node3
+wait_for 20 'node 3 to be whole' are_whole
+stop node3
+cp "$DIR/backup/node3.img" "$DIR/backup/node3.img.sums" "$DIR/"
+run_node node3
+wait_for 20 'node 3 to be refused' log_has gateway "node ${ADDR[node3]}: refused"
+check 'it is all there without it' is_all_there
+stop node3
+
+# One copy is left, and it is damaged: an error, and never wrong bytes.
+for node in node0 node1 node2; do damage flipped "$DIR/$node.img" >/dev/null; done
+"$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model" >"$DIR/verify.json" || true
+check 'what no copy has is an error, and no byte is wrong' jq -e '.mismatches == 0 and (.errors | length) > 0 and .reads > 0' "$DIR/verify.json"
+check 'the log says where' grep -Eq 'the block at byte [0-9]+ matches its checksum on no current copy|its flash returned other bytes' "$DIR/gateway.log"
