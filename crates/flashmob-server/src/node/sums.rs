@@ -29,9 +29,15 @@ pub(super) fn open(store: &Store, identity: &mut Identity) -> Result<(), Unsumme
     let (path, extent_id) = (identity.sums_path(), identity.extent_id());
     let (sums, found) = Sums::open(&path, extent_id, store.size_bytes(), &stamp.nonces())?;
     let nonce = ExtentId(unique_id());
-    identity.stamp_sums(SumsStamp { nonce, before: Some(found) })?;
-    sums.renew(extent_id, nonce)?;
-    identity.stamp_sums(SumsStamp { nonce, before: None })?;
+    let mut stamped = identity.stamp_sums(SumsStamp { nonce, before: Some(found) });
+    if stamped.is_ok() {
+        sums.renew(extent_id, nonce)?;
+        stamped = identity.stamp_sums(SumsStamp { nonce, before: None });
+    }
+    if let Err(error) = stamped {
+        // A full disk. What is there fits nevertheless.
+        log::warn!("the start of the node cannot be recorded: {error}");
+    }
     store.keep_sums(sums)?;
     Ok(())
 }

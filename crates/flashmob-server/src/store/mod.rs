@@ -12,6 +12,7 @@
 //! The store does not order operations: overlapping ones in progress may happen in either order. The caller has to keep them
 //! apart, in units of [`Store::alignment_bytes`]. A flush covers operations that were completed before it was submitted.
 
+use std::cell::LazyCell;
 use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -236,7 +237,7 @@ impl Store {
     /// Makes checksums for the extent, in a new file at `path` with this nonce, and keeps them from now on. What the extent holds already
     /// gets them as it is used, 4 MiB at a time. May block.
     pub fn make_sums(&self, path: &Path, extent_id: ExtentId, nonce: ExtentId) -> Result<(), SumsError> {
-        let units = self.medium.units_with_data(sums::format::UNIT_BYTES);
+        let units = LazyCell::new(|| self.medium.units_with_data(sums::format::UNIT_BYTES));
         let has_data = |unit: u64| units.get(unit as usize).copied().unwrap_or(true);
         let sums = Sums::create(path, extent_id, self.size_bytes(), nonce, has_data)?;
         self.medium.keep_sums(sums)

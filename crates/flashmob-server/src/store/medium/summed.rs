@@ -254,9 +254,9 @@ impl Medium {
             if is_again && !self.is_direct() {
                 // The bytes may be right on the flash, and were damaged on the way or in memory. Bytes that the flash does not have yet
                 // stay.
+                self.forget_mapped(at, bytes.len() as u64);
                 let len_bytes = std::num::NonZeroU64::new(bytes.len() as u64);
                 let _ = rustix::fs::fadvise(&self.opened.file, at, len_bytes, Advice::DontNeed);
-                self.forget_mapped(at, bytes.len() as u64);
             }
             self.read(at, bytes, &mut bounce)?;
             sums.load(block, &mut expected).map_err(|e| self.sums_failed("read", e))?;

@@ -198,6 +198,17 @@ fn fill(sums: &mut [u32], bytes: &[u8]) {
     }
 }
 
+/// Refuses a file for which there is certainly no room, before memory is taken for what would be in it.
+pub(super) fn check_room(path: &Path, wanted_bytes: u64) -> Result<(), SumsError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match rustix::fs::statvfs(parent) {
+        Ok(fs) if fs.f_bavail.saturating_mul(fs.f_frsize) < wanted_bytes => {
+            Err(SumsError::NoSpace { path: path.into(), wanted_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Takes the room for a file that is empty. Where the file system cannot reserve it, zeros are written.
 fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len_bytes) {

@@ -69,7 +69,8 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Makes the file for an extent. `has_data` tells for each unit whether it may hold something else than zeros. May block.
+    /// Makes the file for an extent. `has_data` tells for each unit whether it may hold something else than zeros; it is asked once it is
+    /// clear that there is room, so also about no more units than that has checksums for. May block.
     pub fn create(
         path: &Path,
         extent_id: ExtentId,
@@ -78,6 +79,9 @@ impl Sums {
         has_data: impl Fn(u64) -> bool,
     ) -> Result<Sums, SumsError> {
         let shape = Shape::new(size_bytes);
+        // What is there was never used: the identity does not have it.
+        let _ = std::fs::remove_file(path);
+        file::check_room(path, shape.file_bytes())?;
         let mut bitmap = vec![0; shape.units().div_ceil(8) as usize];
         for unit in (0..shape.units()).filter(|&unit| !has_data(unit)) {
             bitmap[(unit / 8) as usize] |= 1 << (unit % 8);

@@ -367,7 +367,7 @@ fn a_file_that_is_missing_torn_foreign_or_older_is_refused_with_the_remedy() {
     file.set_len(100).unwrap();
     says(open(EXTENT, SIZE_BYTES, &[NONCE]), "too short");
     std::fs::write(&path, &bytes).unwrap();
-    file.write_all_at(&[1], 4000).unwrap();
+    file.write_all_at(&[1], 50).unwrap();
     says(open(EXTENT, SIZE_BYTES, &[NONCE]), "does not match");
     file.write_all_at(b"x", 0).unwrap();
     says(open(EXTENT, SIZE_BYTES, &[NONCE]), "does not begin");
@@ -376,6 +376,14 @@ fn a_file_that_is_missing_torn_foreign_or_older_is_refused_with_the_remedy() {
     std::fs::write(&path, [&bytes[..8], &9u32.to_le_bytes(), &bytes[12..]].concat()).unwrap();
     let text = open(EXTENT, SIZE_BYTES, &[NONCE]).unwrap_err().to_string();
     assert!(text.contains("version 9") && text.contains("newer flashmob"), "{text}");
+}
+
+#[test]
+fn an_extent_that_is_too_large_for_any_file_of_checksums_takes_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data.sums");
+    let error = Sums::create(&path, EXTENT, i64::MAX as u64, NONCE, |_| panic!("asked about its units")).unwrap_err();
+    assert!(matches!(error, SumsError::NoSpace { .. }) && !path.exists(), "{error}");
 }
 
 #[test]
