@@ -116,9 +116,16 @@ struck() {
         pass "$node $what: $(transactions) transactions, copies are whole; $(copies_say '"\(.evictions) evictions, \(.copied_bytes) bytes copied"')"
     done
 }
-killed() {
+# gone NODE: it dies, and the others go on without it.
+gone() {
+    local before
+    before=$(copies_say .evictions)
     stop "$1" KILL
+    wait_for 30 "the end of waiting for $1" copies ".evictions > $before"
     goes_on "without $1"
+}
+killed() {
+    gone "$1"
     run_node "$1"
     wait_for 20 "$1 to be linked" is_linked "$1"
 }
@@ -147,9 +154,8 @@ filled() {
     rm "$DIR/mnt/new."* "$DIR/$1/ballast"
 }
 lost() {
-    stop "$1" KILL
+    gone "$1"
     rm "$DIR/$1/extent"*
-    goes_on "without $1"
     run_node "$1"
     is_refused() {
         curl -sf "http://$ADMIN/volumes" | jq -e --argjson n "${1#node}" '.volumes[0].nodes[$n] | .state == "refused" and .member.offered != null'
