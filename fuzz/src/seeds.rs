@@ -295,7 +295,7 @@ fn wire() -> Vec<(&'static str, Vec<u8>)> {
         keeps_alive: true,
         hello_received_ns: 7,
         welcome_sent_ns: 9,
-        remembered: Some(Charge { map_id: [6; 16], epoch: 4, nonce: 3, version: 2 }),
+        remembered: Some((4, 2)),
     }
     .encode(&mut welcome);
     Refuse { reason: RefuseReason::Identity, text: "other volume".to_string() }.encode(&mut refuse);
