@@ -5,9 +5,8 @@
 //! does not match is looked at once more in a section of its own, where nothing changes it ([`Medium::judge`]). Changes take a section
 //! for their blocks: bytes and checksums change in it together, and a part of a block is read, verified, changed and written whole.
 //!
-//! `changes` has the changes; here are the reads, and what both need.
-//!
-//! A block is thus kept apart here and not by the caller: the alignment of the store is that of its system calls.
+//! Blocks are thus kept apart here and not by the caller: the alignment of the store is that of its system calls. `changes` has the
+//! changes; here are the reads, and what both need.
 
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
