@@ -133,7 +133,10 @@ impl Bed {
             }
             match way {
                 Way::Mapped | Way::Preadv2 => {
-                    assert_eq!(self.store.try_read(at, &mut buf), TryRead::Hit, "the page cache is too small");
+                    // A page that was evicted, or is locked at the moment, is read as a node would.
+                    if self.store.try_read(at, &mut buf) != TryRead::Hit {
+                        self.one(Op::Read, OpFlags::NONE, at, BLOCK);
+                    }
                 }
                 Way::ThreadRead | Way::DirectRead => self.one(Op::Read, OpFlags::NONE, at, BLOCK),
                 Way::ThreadWrite | Way::DirectWrite => self.one(Op::Write, OpFlags::NONE, at, BLOCK),
