@@ -3,27 +3,19 @@
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
-need jq curl nbdinfo
+. "$TESTS/lib/copies.sh"
 
 volumes() { curl -sf "http://$ADMIN/volumes"; }
 # node NUMBER FILTER: whether a node of the volume is as the filter of jq says.
 node() { volumes | jq -e --argjson n "$1" ".volumes[0].nodes[\$n] | $2" >/dev/null; }
-copies() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.volumes[0].copies | $1" >/dev/null; }
-are_whole() { copies '.fewest_current == .copies and .behind_chunks == 0 and .doubtful_chunks == 0 and .uncompared_chunks == 0'; }
-is_all_there() {
-    "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model" >"$DIR/verify.json" &&
-        jq -e '.mismatches == 0 and .errors == {} and .unanswered == 0 and .reads > 0' "$DIR/verify.json"
-}
 # find_admin: where the gateway's pages are, and the command that goes there.
 find_admin() {
     admin_address
     replace=("$FLASHMOB" volume replace "$ADMIN")
 }
 
-NODE_SIZE=32MiB
-start_cluster 4 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'evict_after = "500ms"' 'timeout = "60s"'
+start_copies 4 32MiB 'evict_after = "500ms"' 'timeout = "60s"'
 find_admin
-wait_for 20 'the copies of the new volume to be compared' are_whole
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
 
 # What is no replacement is refused, and changes nothing.
@@ -65,8 +57,7 @@ check 'it was counted' copies '.replaced == 1 and .resynced >= 8'
 for other in node0 node1 node3; do
     stop $other KILL
     check "it is all there without $other" is_all_there
-    run_node $other
-    wait_for 20 "$other to be whole" are_whole
+    node_again $other
 done
 
 # The old file comes back: it is refused, before and after a restart of the gateway.

@@ -3,14 +3,8 @@
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
-need jq curl nbdinfo
+. "$TESTS/lib/copies.sh"
 
-copies() { curl -sf "http://$ADMIN/status" | jq -e ".gateway.volumes[0].copies | $1" >/dev/null; }
-are_whole() { copies '.fewest_current == .copies and .behind_chunks == 0 and .doubtful_chunks == 0 and .uncompared_chunks == 0'; }
-is_all_there() {
-    "$PYTHON" "$TESTS/nbdload.py" "$URI" --verify --model "$DIR/model" >"$DIR/verify.json" &&
-        jq -e '.mismatches == 0 and .errors == {} and .unanswered == 0 and .reads > 0' "$DIR/verify.json"
-}
 # damage WHAT FILE: changes a data file in the way of a bad flash, and drops it from the page cache. Prints nothing.
 damage() {
     "$PYTHON" - "$1" "$2" "${3:-}" <<'PY'
@@ -43,12 +37,9 @@ print(len(some))
 PY
 }
 
-NODE_SIZE=32MiB
 # Reads go to the file each time: nothing is found in what the page cache has.
 NODE_OPTIONS=(--direct)
-start_cluster 4 $NODE_SIZE 'layout = "mapped"' 'copies = 2' 'evict_after = "2s"' 'timeout = "60s"'
-admin_address
-wait_for 20 'the copies of the new volume to be compared' are_whole
+start_copies 4 32MiB 'evict_after = "2s"' 'timeout = "60s"'
 check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
 cp "$DIR/node1.img" "$DIR/before.img"
 check 'and filled again' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
@@ -59,7 +50,7 @@ for what in flipped zeroed misplaced old; do
     check "every byte is right though $blocks blocks of a node are $what" is_all_there
     check 'they were found' copies ".corrupt > 0"
     wait_for 20 "$what blocks to be written again" copies ".mended > $mended"
-    mended=$(curl -sf "http://$ADMIN/status" | jq '.gateway.volumes[0].copies.mended')
+    mended=$(copies_say .mended)
 done
 check 'nothing was unreadable' copies '.unreadable == 0 and .evictions == 0'
 check 'the log names the node' grep -q "node ${ADDR[node1]}: its flash returned other bytes" "$DIR/gateway.log"
@@ -68,8 +59,7 @@ check 'the log names the node' grep -q "node ${ADDR[node1]}: its flash returned 
 stop node2
 mkdir "$DIR/backup"
 cp "$DIR"/node2.img* "$DIR/backup/"
-run_node node2
-wait_for 20 'node 2 to be whole' are_whole
+node_again node2
 check 'more is written' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
 stop node2
 cp "$DIR"/backup/node2.img* "$DIR/"
@@ -79,18 +69,15 @@ check 'nothing is read from it' is_all_there
 wait_for 60 'it to be made equal' are_whole
 stop node0 KILL
 check 'so it is all there without node 0' is_all_there
-run_node node0
-wait_for 60 'node 0 to be whole' are_whole
+node_again node0
 stop node1 KILL
 check 'and without node 1' is_all_there
-run_node node1
-wait_for 60 'node 1 to be whole' are_whole
+node_again node1
 
 # An older copy of the extent and its checksums alone: the node refuses to serve it, and says what to do.
 stop node3
 cp "$DIR/node3.img" "$DIR/node3.img.sums" "$DIR/backup/"
-run_node node3
-wait_for 20 'node 3 to be whole' are_whole
+node_again node3
 stop node3
 cp "$DIR/backup/node3.img" "$DIR/backup/node3.img.sums" "$DIR/"
 run_node node3
