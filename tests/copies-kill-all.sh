@@ -8,11 +8,11 @@ need nbdinfo
 seeded
 
 start_copies 4 8MiB 'evict_after = "500ms"' 'timeout = "60s"'
-check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --model "$DIR/model"
+check 'the volume is filled' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 --block 16384 --model "$DIR/model"
 
 for round in {1..20}; do
     name=load$round
-    start_load "$name" --extents 4 --connections 2 --depth 8 --reads 20 --model "$DIR/model" --seed "$((SEED + round))"
+    start_load "$name" --extents 4 --connections 2 --depth 8 --reads 20 --block 16384 --model "$DIR/model" --seed "$((SEED + round))"
     draw 150
     for extent in 0 1 2 3; do extent_served "$name" $extent $((50 + DRAWN)); done
     kill_all gateway "${NODES[@]}"
@@ -24,7 +24,7 @@ for round in {1..20}; do
     gateway_again
     # Not in every round: copies that have not been compared yet are killed again.
     [ $((round % 4)) -ne 0 ] || whole_again
-    check "round $round: all is there, $(jq .uncertain "$DIR/$name.out") of the last writes were not answered" is_all_there --final
+    check "round $round: all is there, $(jq .uncertain "$DIR/$name.out") of the last writes were not answered" is_all_there --final --block 16384
 done
 check 'each start was counted' copies '.epoch == 21'
 whole_again
@@ -32,6 +32,6 @@ whole_again
 # Each copy alone.
 for node in "${NODES[@]}"; do
     stop "$node" KILL
-    check "it is all there without $node" is_all_there
+    check "it is all there without $node" is_all_there --block 16384
     node_again "$node"
 done
