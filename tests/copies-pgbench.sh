@@ -9,7 +9,7 @@ NODE_COUNT=8 NODE_BYTES=$((192 << 20)) CLIENTS=4 SCALE=${SCALE:-3}
 FROZEN_S=6
 [ "$FAULTS" != all ] || FROZEN_S=20
 
-need losetup mkfs.ext4 e2fsck setpriv
+need losetup mkfs.ext4 e2fsck setpriv pkill
 need_root 'FUSE, a loop device and mount'
 # Debian keeps its servers' programs outside of PATH.
 PATH=$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)
@@ -62,7 +62,13 @@ start_file
 LOOP=$(losetup -f --show --direct-io=on "$FILE")
 detach() {
     # What is left of the server, the mount and the device after a failure: without QEMU all of it ends with errors, and does not wait.
-    [ -z "${SERVER:-}" ] || { kill -KILL "$(head -n 1 "$DIR/mnt/data/postmaster.pid")" 2>/dev/null; stop qemu KILL; }
+    if [ -n "${SERVER:-}" ]; then
+        local server
+        server=$(head -n 1 "$DIR/mnt/data/postmaster.pid" 2>/dev/null)
+        [ -z "${PID[pgbench]:-}" ] || pkill -KILL -P "${PID[pgbench]}"
+        [ -z "$server" ] || { pkill -KILL -P "$server"; kill -KILL "$server"; }
+        stop qemu KILL
+    fi
     ! mountpoint -q "$DIR/mnt" || umount "$DIR/mnt" || umount -l "$DIR/mnt"
     [ -z "$LOOP" ] || losetup -d "$LOOP"
     LOOP=
