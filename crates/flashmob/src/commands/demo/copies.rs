@@ -1,6 +1,6 @@
 //! The demo's second act: a volume with two copies loses a node with its flash while it is used.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ fn replace(gateway: &Gateway) -> anyhow::Result<()> {
 }
 
 /// Reads the volume back, and compares it with an image.
-fn compare(gateway: &Gateway, image: &PathBuf, dir: &Path) -> anyhow::Result<()> {
+fn compare(gateway: &Gateway, image: &Path, dir: &Path) -> anyhow::Result<()> {
     let back = dir.join("back.img");
     let mut line = ProgressLine::new("reading it back");
     read_image(&gateway.uri, &back, &mut |p| line.show(p))?;
