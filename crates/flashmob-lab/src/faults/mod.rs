@@ -41,8 +41,8 @@ use std::time::Duration;
 
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::Time;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 use client::Client;
 pub use fault::{FAULT_KINDS, Fault};
@@ -81,6 +81,7 @@ enum Event {
     CopiesDisappear,
     Committed { session: u64 },
     Replace { node: usize },
+    KillGateway,
     Restore { node: usize },
     SwapExtents { node: usize, is_old: bool },
     Watch,
@@ -441,6 +442,10 @@ impl World {
             Event::CopiesDisappear => self.copies_disappear(),
             Event::Committed { session } => self.committed(session),
             Event::Replace { node } => self.replace(node),
+            Event::KillGateway => {
+                let lasts = Duration::from_micros(self.ctx.rng.random_range(100..20_000));
+                self.restart_gateway(lasts);
+            }
             Event::Restore { node } => self.restore(node),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::Watch => {

@@ -63,8 +63,15 @@ impl World {
                 && !self.nodes[node].has_old
             {
                 // It waits until the extent was seen, and until other copies are current.
-                let _ = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()));
+                let replaced = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()));
                 self.wake_gateway();
+                if replaced.is_ok() && !self.is_healed && self.ctx.rng.random_ratio(1, 3) {
+                    // The gateway is killed before, or soon after, that is durable, and the old extent is found again.
+                    let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
+                    let soon = Duration::from_nanos(self.ctx.rng.random_range(0..longest_ns * 2));
+                    self.ctx.at(now + soon, Event::KillGateway);
+                    self.ctx.at(now + soon, Event::SwapExtents { node, is_old: true });
+                }
             }
             self.disturb(node, now + LOOK_EVERY);
         }

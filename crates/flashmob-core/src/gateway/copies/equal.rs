@@ -108,7 +108,9 @@ impl Copies {
             member.is_some_and(|member| cx.now >= member.calm_until)
         };
         let targets = mask(each(self.usable_of(cx, chunk, behind)).filter(is_calm));
-        let Some(source) = each(self.usable_of(cx, chunk, self.current(chunk))).next() else { return };
+        let sources = self.usable_of(cx, chunk, self.current(chunk));
+        let corrupt = self.corrupt_in(chunk, 0, self.image.chunk_bytes() as u32);
+        let Some(source) = each(sources & !corrupt).next().or(each(sources).next()) else { return };
         if targets != 0 {
             self.begin_job(cx, chunk, Goal::Resync, source, targets);
         }
@@ -270,6 +272,9 @@ impl Copies {
         let Some(job) = self.jobs.get_mut(&chunk).filter(|job| job.serial == serial) else { return };
         job.open.retain(|&(_, other)| other != key);
         job.since = cx.now;
+        if job.goal == Goal::Resync {
+            self.pace.works(cx.now);
+        }
         if self.void_jobs.contains(&chunk) {
             return;
         }
@@ -395,6 +400,9 @@ impl Copies {
             return self.compare_soon(cx, chunk);
         }
         self.give_up(cx, chunk);
+        if goal == Goal::Resync {
+            self.stuck_for(cx, chunk, PAUSE);
+        }
         self.look_at(cx.now + PAUSE);
     }
 

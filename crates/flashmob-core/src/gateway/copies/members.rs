@@ -91,9 +91,9 @@ impl Copies {
         if let Some((epoch, version)) = charged.map(|charged| charged.offered) {
             let seq = self.decide(Record::Seen { member, epoch, version });
             let seen = &mut self.members[usize::from(member)].seen;
-            // Of those that are durable the last is enough; links are few.
             if seen.len() >= SEEN_MAX {
-                seen.pop_front();
+                // The first may be the only one that is durable.
+                seen.remove(1);
             }
             seen.push_back((seq, (epoch, version)));
         }
@@ -134,15 +134,21 @@ impl Copies {
     /// are kept.
     fn restored(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.counters.restored += 1;
-        let only = self.only_copies(member).0;
         self.give_up_member(cx, member);
+        let (mut only, mut lost) = (0, Vec::new());
         let mut runs: Vec<(u32, u32, Marks)> = Vec::new();
         for (chunk, copy) in self.image.chunks_of(member) {
-            if self.current(chunk) & !bit(copy) == 0 {
-                continue;
-            }
             let marks = self.image.marks(chunk);
-            let marks = Marks { behind: marks.behind | bit(copy), doubtful: marks.doubtful & !bit(copy), ..marks };
+            let mut marks = Marks { behind: marks.behind | bit(copy), doubtful: marks.doubtful & !bit(copy), ..marks };
+            if self.current(chunk) & !bit(copy) == 0 {
+                if marks.doubtful == 0 {
+                    only += 1;
+                    continue;
+                }
+                // The others lost power, and yet have more than a copy from before.
+                marks.doubtful = 0;
+                lost.push(chunk);
+            }
             match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
                 Some(run) => run.1 += 1,
                 None => runs.push((chunk, 1, marks)),
@@ -150,6 +156,10 @@ impl Copies {
         }
         for (first_chunk, count, marks) in runs {
             self.bulk_seq = self.decide(Record::Marks { first_chunk, count, marks });
+        }
+        if !lost.is_empty() {
+            self.doubt.extend(lost);
+            self.tell_loss(cx);
         }
         let name = cx.name(member);
         let text = match only {
@@ -211,15 +221,22 @@ impl Copies {
         } else if current == 0 {
             // All lost power. What was flushed is on each; of the rest something may be lost, which clients are told.
             self.doubt.insert(chunk);
-            self.torn.insert(chunk);
+            if marks.doubtful.count_ones() as usize == self.image.copies() {
+                self.torn.insert(chunk);
+            }
             self.mark(chunk, Marks { doubtful: 0, ..marks });
-            let count = self.image.losses() + 1;
-            self.decide(Record::Loss { count });
-            cx.losses += 1;
+            self.tell_loss(cx);
         } else {
             return;
         }
         self.compare_soon(cx, chunk);
+    }
+
+    /// Changes that were acknowledged and not flushed may be lost. Clients are told.
+    fn tell_loss(&mut self, cx: &mut Cx<'_>) {
+        let count = self.image.losses() + 1;
+        self.decide(Record::Loss { count });
+        cx.losses += 1;
     }
 
     /// What a member's welcome led to is durable, and it is linked.

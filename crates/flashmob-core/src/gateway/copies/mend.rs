@@ -15,11 +15,11 @@ const RANGES_MAX: usize = 64;
 /// Most chunks with such ranges.
 const CHUNKS_MAX: usize = 1024;
 /// When a range is tried again that could not be mended.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// When copies are made equal again of a chunk whose only source is corrupt.
-const STUCK_FOR: Duration = Duration::from_secs(60);
+pub(super) const STUCK_FOR: Duration = Duration::from_secs(60);
 /// How often the owner is told.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+pub(super) const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What is known of a chunk's corrupt blocks.
 #[derive(Debug, Default)]
@@ -34,6 +34,10 @@ impl Copies {
     pub(super) fn found_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, (at, len): (u32, u32)) {
         self.counters.corrupt += 1;
         let member = self.member_of(chunk, copy);
+        if self.current(chunk) & !bit(copy) == 0 {
+            // Nothing to mend it with. It is found again when it is read.
+            return self.tell_unreadable(cx, chunk, at / DIGEST_BLOCK_BYTES * DIGEST_BLOCK_BYTES);
+        }
         if cx.now >= self.tell_rot_at {
             self.tell_rot_at = cx.now + TELL_EVERY;
             let text =
@@ -122,10 +126,15 @@ impl Copies {
     pub(super) fn source_is_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some((source, range)) = self.jobs.get(&chunk).map(|job| (job.source, job.range)) else { return };
         self.give_up(cx, chunk);
-        if self.current(chunk).count_ones() < 2 {
-            self.stuck.insert(chunk, cx.now + STUCK_FOR);
-        }
+        let has_others = self.current(chunk).count_ones() > 1;
+        self.stuck_for(cx, chunk, if has_others { PAUSE } else { STUCK_FOR });
         self.found_corrupt(cx, chunk, source, (range.0, range.1 - range.0));
+    }
+
+    /// No resync of a chunk is begun for so long.
+    pub(super) fn stuck_for(&mut self, cx: &Cx<'_>, chunk: u32, time: Duration) {
+        let until = self.stuck.entry(chunk).or_default();
+        *until = (*until).max(cx.now + time);
     }
 
     /// Whether copies of a chunk cannot be made equal for now: their only source is corrupt.

@@ -128,6 +128,8 @@ pub struct Copies {
     stuck: BTreeMap<u32, Time>,
     /// When the owner may be told of corrupt blocks again.
     tell_rot_at: Time,
+    /// And of blocks that no copy has.
+    tell_unreadable_at: Time,
     changes: Slab<Change>,
     inner: Slab<Inner>,
     jobs: BTreeMap<u32, Job>,
@@ -141,6 +143,8 @@ pub struct Copies {
     deposed: Option<String>,
     /// Since when the loop has not stalled, and not all members were silent: it must not evict nodes for that.
     running_since: Time,
+    /// Since when the loop has not stalled.
+    unstalled_since: Time,
     /// Since when all members are asked whether they are alive, as none was heard lately.
     all_asked: Option<Time>,
     /// When to call it next.
@@ -282,6 +286,7 @@ impl Copies {
             rot: BTreeMap::new(),
             stuck: BTreeMap::new(),
             tell_rot_at: Time::default(),
+            tell_unreadable_at: Time::default(),
             changes: Slab::new(),
             inner: Slab::from_iter([(0, Inner::Client)]),
             jobs: BTreeMap::new(),
@@ -291,6 +296,7 @@ impl Copies {
             next_serial: 0,
             deposed: None,
             running_since: Time::default(),
+            unstalled_since: Time::default(),
             all_asked: None,
             due: Some(Time::default()),
             retry_at: Time::default(),

@@ -16,6 +16,8 @@ pub struct Read {
     pub spans: Vec<(u64, u32)>,
     /// How often copies were tried that failed.
     pub failures: u32,
+    /// Copies that answered a part of it with bytes that do not match their checksums: chunk, offset in it, copies.
+    pub avoid: Vec<(u32, u32, u8)>,
     /// It has waited for the changes that its bytes may show.
     pub was_held: bool,
     /// One of those failed: its bytes may be on no copy that stays.
@@ -37,6 +39,7 @@ impl Copies {
         let place = self.inner.insert(Inner::Read(Read {
             spans: spans.to_vec(),
             failures: 0,
+            avoid: Vec::new(),
             was_held: false,
             is_void: false,
         })) as u32
@@ -87,7 +90,8 @@ impl Copies {
     ) {
         let Some(request) = cx.requests.get(key) else { return };
         let (client, received, sample) = (request.client, request.received, request.sample);
-        let Some(copy) = self.choose(cx, (chunk, at, len), failed) else { return };
+        let avoid = self.avoided(cx, key, (chunk, at));
+        let Some(copy) = self.choose(cx, chunk, avoid, failed) else { return };
         let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
         let piece = Piece {
             request: key,
@@ -107,13 +111,21 @@ impl Copies {
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
     }
 
+    /// The copies that a part of a read must not be sent to again.
+    fn avoided(&self, cx: &Cx<'_>, key: RequestKey, (chunk, at): (u32, u32)) -> u8 {
+        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
+        let Some(Inner::Read(read)) = self.inner.get(place.wrapping_sub(1)) else { return 0 };
+        let of_part = read.avoid.iter().filter(|part| (part.0, part.1) == (chunk, at));
+        of_part.fold(0, |mask, part| mask | part.2)
+    }
+
     /// The copy that a read is sent to: the chunk's home among those that can answer. Neighbouring chunks have different homes, so all nodes
     /// are busy, and each page is in one node's memory. After one that `failed` it is the next.
-    fn choose(&self, cx: &Cx<'_>, (chunk, at, len): (u32, u32, u32), failed: Option<usize>) -> Option<usize> {
+    fn choose(&self, cx: &Cx<'_>, chunk: u32, avoid: u8, failed: Option<usize>) -> Option<usize> {
         let current =
             if planted::is(Bug::ReadFromBehind) { !self.image.marks(chunk).doubtful & 3 } else { self.current(chunk) };
-        // A copy that is away is waited for rather than one asked that is corrupt there.
-        let good = current & !self.corrupt_in(chunk, at, len);
+        // A copy that is away is waited for rather than one asked again that is corrupt there.
+        let good = current & !avoid;
         let current = if good == 0 { current } else { good };
         let usable = self.usable_of(cx, chunk, current);
         if let Some(failed) = failed {
@@ -144,6 +156,7 @@ impl Copies {
             // What was read may be on a copy that will not be taken for the right one.
             if let Some(Inner::Read(read)) = self.inner.get_mut(place) {
                 read.was_held = false;
+                read.avoid.clear();
             }
             self.counters.rereads += 1;
             request.pieces_left = parts.len() as u32;
@@ -191,12 +204,15 @@ impl Copies {
         if failure == Failure::Corrupt {
             let (at, len) = ((piece.offset_bytes % self.image.chunk_bytes()) as u32, piece.len_bytes);
             self.found_corrupt(cx, chunk, copy, (at, len));
-            let corrupt = self.corrupt_in(chunk, at, len);
-            if corrupt & bit(copy) != 0 && self.current(chunk) & !corrupt != 0 {
-                self.counters.rereads += 1;
-                self.route_read(cx, piece.request, (chunk, at, len), piece.buffer_at, Some(copy));
-                return true;
+            let place = cx.requests.get(piece.request).map_or(0, |request| request.inner as usize);
+            let Some(Inner::Read(read)) = self.inner.get_mut(place.wrapping_sub(1)) else { return false };
+            read.avoid.push((chunk, at, bit(copy)));
+            if self.current(chunk) & !self.avoided(cx, piece.request, (chunk, at)) == 0 {
+                return false;
             }
+            self.counters.rereads += 1;
+            self.route_read(cx, piece.request, (chunk, at, len), piece.buffer_at, Some(copy));
+            return true;
         }
         let Some(request) = cx.requests.get(piece.request) else { return false };
         let Some(Inner::Read(read)) = self.inner.get_mut((request.inner as usize).wrapping_sub(1)) else {
@@ -222,7 +238,7 @@ impl Copies {
             let is_own = cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
             let another = place.filter(|_| !is_own).and_then(|(chunk, _)| {
                 let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
-                let good = self.current(chunk) & !self.corrupt_in(chunk, at, piece.len_bytes);
+                let good = self.current(chunk) & !self.avoided(cx, piece.request, (chunk, at));
                 let is_routed = has_lost || self.usable_of(cx, chunk, good) != 0;
                 is_routed.then_some((chunk, at))
             });

@@ -4,6 +4,7 @@
 //! compared or mended any current one, else the source alone.
 
 use super::equal::{Goal, Step};
+use super::mend::{STUCK_FOR, TELL_EVERY};
 use super::{Copies, Cx, bit, each, mask};
 use crate::op::{Op, OpFlags};
 use crate::wire::digest::{CORRUPT, DIGEST_BLOCK_BYTES, are_equal, digests};
@@ -31,7 +32,9 @@ impl Copies {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
         let (goal, preferred, all, from) = (job.goal, job.source, job.targets | bit(job.source), job.range.0);
-        let is_torn = goal == Goal::Compare && self.torn.contains(&chunk);
+        // Not without any of the copies: it may match there.
+        let are_all = all.count_ones() as usize == self.image.copies();
+        let is_torn = goal == Goal::Compare && are_all && self.torn.contains(&chunk);
         let believed = if goal == Goal::Resync { bit(preferred) } else { all };
         let hash = |copy: usize, index: usize| {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
@@ -45,7 +48,9 @@ impl Copies {
             let is_adopted = source.is_none() && is_torn;
             let Some(source) = source.or(is_adopted.then_some(preferred)) else {
                 has_unreadable = true;
-                self.tell_unreadable(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
+                if goal != Goal::Resync {
+                    self.tell_unreadable(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES);
+                }
                 continue;
             };
             let expected = hash(source, index);
@@ -75,6 +80,9 @@ impl Copies {
         }
         if has_unreadable && goal == Goal::Resync {
             return self.source_is_corrupt(cx, chunk);
+        }
+        if has_unreadable {
+            self.stuck_for(cx, chunk, STUCK_FOR);
         }
         runs.reverse();
         if let Some(job) = self.jobs.get_mut(&chunk) {
@@ -125,8 +133,13 @@ impl Copies {
         cx.tell_of_volume(text);
     }
 
-    fn tell_unreadable(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32) {
+    /// No current copy has a block. Told now and then, as clients may read it as often as they like.
+    pub(super) fn tell_unreadable(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32) {
         self.counters.unreadable += 1;
+        if cx.now < self.tell_unreadable_at {
+            return;
+        }
+        self.tell_unreadable_at = cx.now + TELL_EVERY;
         let text = format!(
             "the block at byte {} matches its checksum on no current copy: reads of it fail until it is written again",
             self.volume_offset(chunk, at)

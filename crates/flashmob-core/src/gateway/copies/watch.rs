@@ -29,7 +29,7 @@ impl Copies {
         let planned = self.due.take().unwrap_or(cx.now);
         // At first nobody had the time to answer either.
         if cx.now - planned > STALL || self.running_since == Time::default() {
-            self.running_since = cx.now;
+            (self.running_since, self.unstalled_since) = (cx.now, cx.now);
         }
         if self.deposed.is_some() {
             return;
@@ -110,7 +110,7 @@ impl Copies {
     /// may have them alone: they are compared.
     fn drop_abandoned(&mut self, cx: &mut Cx<'_>) {
         let is_nobodys = |c: &Change| c.request == Some(RequestKey::default());
-        let is_late = |c: &Change| cx.now - c.begun.max(self.running_since) >= self.timeout;
+        let is_late = |c: &Change| cx.now - c.begun.max(self.unstalled_since) >= self.timeout;
         let late = self.changes.iter().filter(|(_, c)| is_nobodys(c) && is_late(c));
         for (place, chunk, is_sent) in late.map(|(place, c)| (place, c.chunk, c.is_sent)).collect::<Vec<_>>() {
             if is_sent && self.current(chunk).count_ones() > 1 {

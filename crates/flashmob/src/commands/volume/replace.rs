@@ -19,6 +19,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long a node that was just started is waited for: its gateway tries it every second or so.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long nothing may happen before that is told.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Give up the extent of a lost node, and make its copies again on the fresh one in its place.
 ///
 /// A node that lost its data is refused when it comes back with an empty file: it might be a card that is not mounted.
@@ -147,22 +150,44 @@ fn confirm(args: &ReplaceArgs, node: &NodeDetails, member: &MemberDetails, offer
 /// Waits until all copies on the node are current, with a progress line. Returns their bytes.
 fn wait(args: &ReplaceArgs, number: usize) -> anyhow::Result<u64> {
     let mut line = ProgressLine::new("making the copies again");
+    let (mut answered, mut moved, mut last) = (Instant::now(), Instant::now(), u64::MAX);
     loop {
-        let (report, _) = volumes(&args.target)?;
+        std::thread::sleep(LOOK_EVERY);
+        // The gateway may be busy, or be started again.
+        let report = match volumes(&args.target) {
+            Ok((report, _)) => report,
+            Err(_) if answered.elapsed() < PATIENCE => continue,
+            Err(error) => {
+                return Err(error.context("the extent was replaced, and the gateway does not answer any more"));
+            }
+        };
+        answered = Instant::now();
         let volume = named(&report, &args.volume)?;
         let copies = volume.copies.as_ref().context("the volume has no copies")?;
         if let Some(why) = &copies.deposed {
             bail!("another gateway is in charge: {}", printable(why));
         }
+        if let Some(why) = &copies.map_trouble {
+            bail!("the map cannot be written, so that nothing is recorded: {}", printable(why));
+        }
         let node = volume.nodes.get(number).context("the volume has fewer nodes")?;
         let member = node.member.as_ref().context("the volume has no copies")?;
-        let (behind, total) = (u64::from(member.behind), u64::from(member.copies));
+        let (behind, total) = (u64::from(member.behind + member.doubtful), u64::from(member.copies));
         let total_bytes = total * copies.chunk_bytes;
         if behind == 0 && node.state == "ready" {
             return Ok(total_bytes);
         }
+        if behind != last {
+            (last, moved) = (behind, Instant::now());
+        } else if moved.elapsed() >= PATIENCE {
+            moved = Instant::now();
+            let why = node.refusal.as_ref().map(|why| format!(": {}", printable(why))).unwrap_or_default();
+            log::warn!(
+                "{behind} copies are left, and none was made for some time; the node is {}{why}",
+                printable(&node.state)
+            );
+        }
         let done = (total - behind.min(total)) * copies.chunk_bytes;
         line.show(&Progress { done, total: total_bytes, unit: Unit::Bytes });
-        std::thread::sleep(LOOK_EVERY);
     }
 }
