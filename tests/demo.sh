@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that `flashmob demo` runs from beginning to end, prints its table, and leaves neither processes nor files.
+# Shows that `flashmob demo` runs from beginning to end, prints its table, replaces a lost node, and leaves neither processes nor files.
 # Tier: test
 # Runs beside others.
 . "$(dirname "$0")/lib.sh"
@@ -24,6 +24,10 @@ for word in 'auto' '100' 'p99' 'reads/s'; do
     grep -q -- "$word" "$DIR/demo.out" || { cat "$DIR/demo.out" >&2; fail "its table does not mention '$word'"; }
 done
 pass 'its table has the modes of P1'
+for line in 'is killed, and its file deleted' 'its copies are made again' 'every byte compared' 'the old file is back at node 3: refused'; do
+    grep -q -- "$line" "$DIR/demo.out" || { cat "$DIR/demo.out" >&2; fail "its second act does not say '$line'"; }
+done
+pass 'a node was lost with its file, and replaced'
 [ -z "$(leftovers)" ] || fail "processes are left: $(leftovers | wc -l)"
 pass 'no process is left'
 [ -z "$(ls -A "$TMPDIR")" ] || fail "files are left: $(ls -A "$TMPDIR")"
