@@ -49,6 +49,7 @@ impl World {
         }
         let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
         self.stop_node(node, down, true);
+        self.calm_at = self.calm_at.max(self.ctx.now + down);
         let state = &mut self.nodes[node];
         if let Some(backup) = state.backup.take() {
             state.exchange(backup);
@@ -102,6 +103,8 @@ impl World {
         }
         let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
         self.stop_node(node, down, true);
+        // The gateway may learn of it only then.
+        self.calm_at = self.calm_at.max(self.ctx.now + down);
         let state = &mut self.nodes[node];
         if let Some(other) = state.other.take() {
             let used = state.exchange(other);

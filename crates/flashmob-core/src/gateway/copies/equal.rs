@@ -9,10 +9,9 @@
 //! A job that *compares* makes the current copies of a chunk in doubt equal, and all requests to the chunk wait for it. One that *resyncs* makes
 //! copies current that are behind: in the end they are flushed, and their mark is cleared.
 
-use std::time::Duration;
-
 use super::change::At;
 use super::log::Waiter;
+use super::mend::PAUSE;
 use super::repair::Run;
 use super::{Copies, Cx, Inner, bit, each, mask};
 use crate::copies::{COPIES_MAX, Marks};
@@ -27,8 +26,6 @@ const RANGE_BYTES_MAX: u32 = 256 << 10;
 /// Most jobs at once that nobody waits for, and of all.
 pub(super) const JOBS_MAX: usize = 4;
 const JOBS_WANTED_MAX: usize = 64;
-/// Pause after a job that was given up.
-const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
@@ -109,7 +106,7 @@ impl Copies {
         };
         let targets = mask(each(self.usable_of(cx, chunk, behind)).filter(is_calm));
         let sources = self.usable_of(cx, chunk, self.current(chunk));
-        let corrupt = self.corrupt_in(chunk, 0, self.image.chunk_bytes() as u32);
+        let corrupt = self.corrupt_of(chunk);
         let Some(source) = each(sources & !corrupt).next().or(each(sources).next()) else { return };
         if targets != 0 {
             self.begin_job(cx, chunk, Goal::Resync, source, targets);

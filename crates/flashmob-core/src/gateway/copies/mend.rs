@@ -14,7 +14,7 @@ use crate::wire::digest::DIGEST_BLOCK_BYTES;
 const RANGES_MAX: usize = 64;
 /// Most chunks with such ranges.
 const CHUNKS_MAX: usize = 1024;
-/// When a range is tried again that could not be mended.
+/// When a range that could not be mended, or a job that failed, is tried again.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// When copies are made equal again of a chunk whose only source is corrupt.
 pub(super) const STUCK_FOR: Duration = Duration::from_secs(60);
@@ -73,8 +73,7 @@ impl Copies {
         let current = self.current(chunk);
         if current.count_ones() < 2 {
             // Nothing to mend it with. It is found again when it is read.
-            self.rot.remove(&chunk);
-            return;
+            return self.forget_rot(chunk);
         }
         let present = self.usable_of(cx, chunk, current);
         if present.count_ones() < 2 {
@@ -101,11 +100,9 @@ impl Copies {
         next.map_or((u32::MAX, u32::MAX), |range| (range.0.max(done), range.1))
     }
 
-    /// The copies that are known to be corrupt somewhere in a range.
-    pub(super) fn corrupt_in(&self, chunk: u32, at: u32, len: u32) -> u8 {
-        let ranges = self.rot.get(&chunk).map(|rot| rot.ranges.as_slice()).unwrap_or_default();
-        let overlapping = ranges.iter().filter(|range| range.0 < at + len && at < range.1);
-        overlapping.fold(0, |mask, range| mask | range.2)
+    /// The copies of a chunk that are known to be corrupt somewhere.
+    pub(super) fn corrupt_of(&self, chunk: u32) -> u8 {
+        self.rot.get(&chunk).map_or(0, |rot| rot.ranges.iter().fold(0, |mask, range| mask | range.2))
     }
 
     /// All ranges were gone through.
@@ -137,7 +134,7 @@ impl Copies {
         *until = (*until).max(cx.now + time);
     }
 
-    /// Whether copies of a chunk cannot be made equal for now: their only source is corrupt.
+    /// Whether copies of a chunk cannot be made equal for now: a job failed, or their only source is corrupt.
     pub(super) fn is_stuck(&mut self, cx: &Cx<'_>, chunk: u32) -> bool {
         let is_stuck = self.stuck.get(&chunk).is_some_and(|&until| cx.now < until);
         if !is_stuck {

@@ -124,7 +124,7 @@ pub struct Copies {
     torn: BTreeSet<u32>,
     /// Chunks with blocks that do not match their checksums.
     rot: BTreeMap<u32, Rot>,
-    /// Chunks behind whose only source is corrupt, and until when that is.
+    /// Chunks behind that cannot be made equal for now, and until when.
     stuck: BTreeMap<u32, Time>,
     /// When the owner may be told of corrupt blocks again.
     tell_rot_at: Time,

@@ -16,6 +16,8 @@ pub struct Read {
     pub spans: Vec<(u64, u32)>,
     /// How often copies were tried that failed.
     pub failures: u32,
+    /// The copies that its parts were sent to: chunk and copy.
+    pub asked: Vec<(u32, usize)>,
     /// Copies that answered a part of it with bytes that do not match their checksums: chunk, offset in it, copies.
     pub avoid: Vec<(u32, u32, u8)>,
     /// It has waited for the changes that its bytes may show.
@@ -39,6 +41,7 @@ impl Copies {
         let place = self.inner.insert(Inner::Read(Read {
             spans: spans.to_vec(),
             failures: 0,
+            asked: Vec::new(),
             avoid: Vec::new(),
             was_held: false,
             is_void: false,
@@ -108,6 +111,10 @@ impl Copies {
         };
         let node = cx.node(member);
         cx.queues.give(node, piece);
+        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
+        if let Some(Inner::Read(read)) = self.inner.get_mut(place.wrapping_sub(1)) {
+            read.asked.push((chunk, copy));
+        }
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
     }
 
@@ -148,7 +155,10 @@ impl Copies {
         }
         let spans = read.spans.clone();
         let was_held = std::mem::replace(&mut read.was_held, true);
-        let is_void = std::mem::take(&mut read.is_void);
+        let (is_void, asked) = (std::mem::take(&mut read.is_void), read.asked.clone());
+        // A copy that fell behind meanwhile may have shown a part of a change that failed.
+        let is_behind = |&(chunk, copy): &(u32, usize)| self.current(chunk) & bit(copy) == 0;
+        let is_void = is_void || (asked.iter().any(is_behind) && !planted::is(Bug::ReadFromBehind));
         let chunk_bytes = self.image.chunk_bytes();
         let parts: Vec<_> = spans.iter().flat_map(|&(offset, len)| cut(chunk_bytes, offset, len.into())).collect();
         let is_held = parts.iter().any(|&(chunk, ..)| self.is_on_hold(chunk));
@@ -157,6 +167,7 @@ impl Copies {
             if let Some(Inner::Read(read)) = self.inner.get_mut(place) {
                 read.was_held = false;
                 read.avoid.clear();
+                read.asked.clear();
             }
             self.counters.rereads += 1;
             request.pieces_left = parts.len() as u32;
