@@ -47,15 +47,21 @@ wait_for 60 'the copies to be compared' are_whole
 check 'and still is when all copies are equal' is_all_there
 check 'copies were compared after the gateway was killed' copies '.compared > 0 and .epoch == 2'
 
-# A second gateway with a copy of the map takes over, and the first serves the volume no longer.
+# A second gateway with a copy of the map is refused, unless it is told to take over; then the first serves the volume no longer.
 mkdir "$DIR/second"
 cp "$DIR/gateway.toml" "$DIR/gateway.toml.extents" "$DIR/gateway.toml.pool.map" "$DIR/second/"
 sed -i "s|unix:$DIR/gateway.sock|unix:$DIR/second.sock|" "$DIR/second/gateway.toml"
-start second "$FLASHMOB" gateway "$DIR/second/gateway.toml"
+refused 'a copy of the map is not taken for the map' 'last used on another machine.*--take-over' \
+    "$FLASHMOB" gateway "$DIR/second/gateway.toml"
+start second "$FLASHMOB" gateway --take-over "$DIR/second/gateway.toml"
 started second 'volume pool ready'
 started gateway 'another gateway|later gateway'
 refused 'the first gateway fails reads now' 'error|refused|not' nbdcopy "$URI" "$DIR/never"
 stop second
+# It has another home now, and need not be told again.
+start third "$FLASHMOB" gateway "$DIR/second/gateway.toml"
+started third 'volume pool ready'
+stop third
 
 # A map that is older than what nodes know is refused: its marks would show old copies as current.
 stop gateway

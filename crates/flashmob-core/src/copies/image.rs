@@ -50,6 +50,7 @@ pub struct MapImage {
     epoch: u64,
     nonce: u64,
     losses: u64,
+    home: Option<[u8; 16]>,
     pub(super) members: Vec<Member>,
     /// All places of chunk 0, then those of chunk 1, and so on.
     pub(super) places: Vec<Place>,
@@ -84,8 +85,8 @@ impl MapImage {
     /// Without members and chunks, for those who fill it.
     pub(super) fn empty(map_id: [u8; 16], chunk_bytes: u64, copies: usize, version: u64) -> MapImage {
         let (members, places, marks) = (Vec::new(), Vec::new(), Vec::new());
-        let (epoch, nonce, losses, tally) = (0, 0, 0, Tally::default());
-        MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, members, places, marks, tally }
+        let (epoch, nonce, losses, home, tally) = (0, 0, 0, None, Tally::default());
+        MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, home, members, places, marks, tally }
     }
 
     /// Gives each chunk that has places its first marks.
@@ -125,6 +126,12 @@ impl MapImage {
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses
+    }
+
+    /// Where its file was last used; `None` if that was never noted.
+    #[must_use]
+    pub fn home(&self) -> Option<[u8; 16]> {
+        self.home
     }
 
     /// Size of a chunk, in bytes.
@@ -234,6 +241,10 @@ impl MapImage {
                 known.seen = known.seen.max(Some((epoch, version)));
                 Ok(())
             }
+            Record::Home { home } => {
+                self.home = Some(home);
+                Ok(())
+            }
             Record::Extent { member, extent_id, size_bytes } => self.replace(member, extent_id, size_bytes),
         }
     }
@@ -316,6 +327,7 @@ impl MapImage {
         if epoch > 0 {
             records.push(Record::Epoch { epoch, nonce });
         }
+        records.extend(self.home.map(|home| Record::Home { home }));
         let boots = numbered().filter_map(|(member, known)| Some(Record::Boot { member, boot_id: known.boot_id? }));
         records.extend(boots);
         let seen = numbered().filter_map(|(member, known)| {

@@ -88,6 +88,11 @@ pub enum Record {
         /// The version of the map in it.
         version: u64,
     },
+    /// Where the map's file is used from now on. A copy of it elsewhere is not taken for the map.
+    Home {
+        /// A hash of the machine and the path: the shell's, which alone compares it.
+        home: [u8; 16],
+    },
 }
 
 listed! {
@@ -104,6 +109,7 @@ listed! {
         Loss = 7 => "loss",
         Extent = 8 => "extent",
         Seen = 9 => "seen",
+        Home = 10 => "home",
     }
 }
 
@@ -121,6 +127,7 @@ impl Record {
             Record::Loss { .. } => Kind::Loss,
             Record::Extent { .. } => Kind::Extent,
             Record::Seen { .. } => Kind::Seen,
+            Record::Home { .. } => Kind::Home,
         }
     }
 
@@ -181,6 +188,7 @@ impl Record {
                 out.extend_from_slice(&epoch.to_le_bytes());
                 out.extend_from_slice(&version.to_le_bytes());
             }
+            Record::Home { home } => out.extend_from_slice(home),
         }
     }
 
@@ -238,6 +246,7 @@ impl Record {
                 Record::Extent { member: fields.u16()?, extent_id: fields.array()?, size_bytes: fields.u64()? }
             }
             Kind::Seen => Record::Seen { member: fields.u16()?, epoch: fields.u64()?, version: fields.u64()? },
+            Kind::Home => Record::Home { home: fields.array()? },
         }))
     }
 }
@@ -270,7 +279,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..11, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..12, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -292,7 +301,7 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[10; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[11; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
         bytes[9] = 2;

@@ -27,6 +27,24 @@ pub fn derived_id(config_path: &Path) -> [u8; 16] {
     first_half(&hasher.finalize())
 }
 
+/// Where a map is used: this machine, and the path of the map.
+///
+/// A machine without `/etc/machine-id` is not told apart from another one without it.
+#[must_use]
+pub fn home_of(map_path: &Path) -> [u8; 16] {
+    home_on(&std::fs::read_to_string("/etc/machine-id").unwrap_or_default(), map_path)
+}
+
+fn home_on(machine_id: &str, map_path: &Path) -> [u8; 16] {
+    let path = std::fs::canonicalize(map_path).unwrap_or_else(|_| map_path.to_path_buf());
+    let mut hasher = Sha256::new();
+    hasher.update(b"home\0");
+    hasher.update(machine_id.trim());
+    hasher.update(b"\0");
+    hasher.update(path.as_os_str().as_encoded_bytes());
+    first_half(&hasher.finalize())
+}
+
 /// The session number of this start: nanoseconds since 1970, so that later ones are larger.
 #[must_use]
 pub fn session() -> u64 {
@@ -50,6 +68,18 @@ fn first_half(hash: &[u8]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_is_a_machine_and_a_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let [here, link] = ["pool.map", "link"].map(|name| dir.path().join(name));
+        std::fs::write(&here, b"").unwrap();
+        std::os::unix::fs::symlink(&here, &link).unwrap();
+        let home = home_on("a1\n", &here);
+        assert_eq!(home, home_on("a1", &link), "a link leads to the same place");
+        assert_ne!(home, home_on("a2", &here), "another machine");
+        assert_ne!(home, home_on("a1", dir.path()), "another path");
+    }
 
     #[test]
     fn a_clock_that_is_not_set_still_numbers_starts() {

@@ -9,6 +9,7 @@ use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, unkno
 use flashmob_core::gateway::{CopiesSpec, Gateway};
 use flashmob_core::units::Time;
 
+use super::identity::home_of;
 use super::map_file::{MapDone, MapFile, MapWriter};
 use super::memory::state_path;
 use crate::config::{Config, CopiesConfig, LayoutKind, NodeSource, VolumeConfig};
@@ -26,6 +27,7 @@ impl Maps {
     pub fn open(
         config: &Config,
         config_path: Option<&Path>,
+        takes_over: bool,
         wake: &Wake,
     ) -> anyhow::Result<(Maps, Vec<Option<CopiesSpec>>)> {
         let (mut maps, mut specs) = (Maps::default(), Vec::new());
@@ -39,7 +41,7 @@ impl Maps {
                 let name = &volume.name;
                 format!("volume '{name}' has copies: it needs a gateway with a configuration file, beside which its map lies")
             })?;
-            let (file, image) = take_charge(volume, copies, &map_path(path, volume))
+            let (file, image) = take_charge(volume, copies, &map_path(path, volume), takes_over)
                 .with_context(|| format!("volume '{}': its map cannot be used", volume.name))?;
             let wake = wake.clone();
             maps.writers.push(Some(MapWriter::start(file, move || wake.wake())?));
@@ -86,8 +88,13 @@ fn map_path(config_path: &Path, volume: &VolumeConfig) -> PathBuf {
     state_path(config_path, &format!(".{name}.map"))
 }
 
-/// Opens or makes a map, and counts this start in it.
-fn take_charge(volume: &VolumeConfig, copies: &CopiesConfig, path: &Path) -> anyhow::Result<(MapFile, MapImage)> {
+/// Opens or makes a map, and counts this start in it. One that was last used elsewhere is refused, unless this gateway `takes_over`.
+fn take_charge(
+    volume: &VolumeConfig,
+    copies: &CopiesConfig,
+    path: &Path,
+    takes_over: bool,
+) -> anyhow::Result<(MapFile, MapImage)> {
     let (mut file, mut image) = match MapFile::open(path)? {
         Some((file, image)) => {
             check(volume, copies, &image)
@@ -100,10 +107,23 @@ fn take_charge(volume: &VolumeConfig, copies: &CopiesConfig, path: &Path) -> any
         }
     };
     let nonce = u64::from_be_bytes(std::array::from_fn(|at| unique_id()[at]));
-    let record = Record::Epoch { epoch: image.epoch() + 1, nonce };
+    let first = image.version() + 1;
+    let mut records = vec![Record::Epoch { epoch: image.epoch() + 1, nonce }];
+    let home = home_of(file.path());
+    if image.home() != Some(home) {
+        anyhow::ensure!(
+            image.home().is_none() || takes_over,
+            "{} was last used on another machine, or at another path. If it is a copy, it may lack what was decided since. Make \
+             sure that no other gateway uses this volume and that no later map of it exists, then start once with --take-over",
+            file.path().display()
+        );
+        records.push(Record::Home { home });
+    }
+    for record in &records {
+        image.apply(record)?;
+    }
     let mut batch = Vec::new();
-    image.apply(&record)?;
-    encode_batch(&mut batch, image.version(), &[record])?;
+    encode_batch(&mut batch, first, &records)?;
     file.append(&batch)?;
     Ok((file, image))
 }
@@ -161,4 +181,47 @@ fn check(volume: &VolumeConfig, copies: &CopiesConfig, image: &MapImage) -> anyh
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashmob_core::units::MIB;
+
+    const CONFIG: &str = r#"
+        [[volume]]
+        name = "pool"
+        layout = "mapped"
+        copies = 2
+        [[volume.node]]
+        address = "192.0.2.1"
+        size = "8MiB"
+        [[volume.node]]
+        address = "192.0.2.2"
+        size = "8MiB"
+    "#;
+
+    /// Starts a gateway with the map at `path`: its epoch, and whether the map knows where it is.
+    fn start(path: &Path, takes_over: bool) -> anyhow::Result<u64> {
+        let config = Config::parse(CONFIG, "cluster.toml", Path::new("/"))?;
+        let volume = &config.volumes[0];
+        let copies = volume.copies.as_ref().expect("copies");
+        let (file, image) = take_charge(volume, copies, path, takes_over)?;
+        assert_eq!((image.size_bytes(), image.home()), (8 * MIB, Some(home_of(file.path()))));
+        Ok(image.epoch())
+    }
+
+    #[test]
+    fn a_map_elsewhere_is_refused_unless_it_is_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let [first, second] = ["first.map", "second.map"].map(|name| dir.path().join(name));
+        assert_eq!(start(&first, false).unwrap(), 1);
+        assert_eq!(start(&first, false).unwrap(), 2);
+        std::fs::copy(&first, &second).unwrap();
+        let refused = start(&second, false).unwrap_err().to_string();
+        assert!(refused.contains("was last used on another machine") && refused.contains("--take-over"), "{refused}");
+        assert_eq!(start(&second, true).unwrap(), 3, "the refused start is not counted");
+        assert_eq!(start(&second, false).unwrap(), 4, "it is at home there from now on");
+        assert_eq!(start(&first, true).unwrap(), 3, "to be told to take over does no harm at home");
+    }
 }

@@ -18,5 +18,5 @@ mod whereabouts;
 
 pub use inside::{Inside, Resident};
 pub use native::{NativeHandle, NativeResult, Pending};
-pub use server::{GatewayServer, Stopper};
+pub use server::{GatewayServer, Start, Stopper};
 pub use whereabouts::Whereabouts;

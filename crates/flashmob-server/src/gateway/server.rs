@@ -103,13 +103,22 @@ impl Stopper {
     }
 }
 
+/// What a gateway is told for one start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Start {
+    /// Accept the extents that nodes have now, whatever is recorded.
+    pub forget: bool,
+    /// Use maps that were last used on another machine, or at another path.
+    pub take_over: bool,
+}
+
 impl GatewayServer {
     /// Opens local extents and listens for NBD clients, as configured. Extents must be those of earlier starts with this
-    /// configuration, unless `forget` is set.
-    pub fn open(config: &Config, config_path: &Path, forget: bool) -> anyhow::Result<GatewayServer> {
-        let mut memory = ExtentMemory::load(config, config_path, forget)?;
-        let start = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
-        let mut server = GatewayServer::open_with(config, start, Some((memory, config_path)))?;
+    /// configuration, unless the `start` forgets them.
+    pub fn open(config: &Config, config_path: &Path, start: Start) -> anyhow::Result<GatewayServer> {
+        let mut memory = ExtentMemory::load(config, config_path, start.forget)?;
+        let id = memory.begin_session(config.name.as_deref().map(named_id), derived_id(config_path), session());
+        let mut server = GatewayServer::open_with(config, id, start, Some((memory, config_path)))?;
         let mut listeners = Vec::new();
         for addr in &config.listen {
             let mut listener = Listener::bind(addr)
@@ -123,12 +132,13 @@ impl GatewayServer {
 
     /// Opens local extents; serves native clients only.
     pub fn open_native(config: &Config) -> anyhow::Result<GatewayServer> {
-        GatewayServer::open_with(config, (unique_id(), session()), None)
+        GatewayServer::open_with(config, (unique_id(), session()), Start::default(), None)
     }
 
     fn open_with(
         config: &Config,
         (id, session): ([u8; 16], u64),
+        start: Start,
         kept: Option<(ExtentMemory, &Path)>,
     ) -> anyhow::Result<GatewayServer> {
         let clock = Clock::start();
@@ -146,7 +156,7 @@ impl GatewayServer {
             }
         }
         let (memory, config_path) = kept.unzip();
-        let (maps, copies) = Maps::open(config, config_path, &wake)?;
+        let (maps, copies) = Maps::open(config, config_path, start.take_over, &wake)?;
         let volumes = config.volumes.iter().zip(copies).map(volume_spec).collect();
         let mut gateway = Gateway::new(GatewayConfig {
             memory_bytes: config.memory_bytes,

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use flashmob_server::admin;
 use flashmob_server::config::{Config, NodeSource};
 use flashmob_server::discovery::follow::{self, Follower};
-use flashmob_server::gateway::GatewayServer;
+use flashmob_server::gateway::{GatewayServer, Start};
 use flashmob_server::net::ListenAddr;
 
 /// Present volumes over nodes to NBD clients.
@@ -31,6 +31,10 @@ pub struct GatewayArgs {
     /// Forget the recorded extents of the volumes (CONFIG.toml.extents), and accept those that the nodes have now.
     #[arg(long)]
     forget: bool,
+    /// Use a map (CONFIG.toml.*.map, of a volume with copies) that was last used on another machine or at another path. Only
+    /// if the gateway there is stopped for good, and this is its last map: a copy from before lacks changes.
+    #[arg(long)]
+    take_over: bool,
     /// Check the configuration, print it with every default, and exit.
     #[arg(long)]
     check: bool,
@@ -52,7 +56,8 @@ pub fn run(args: GatewayArgs) -> anyhow::Result<()> {
         print!("{}", config.to_toml()?);
         return Ok(());
     }
-    let mut server = GatewayServer::open(&config, &args.config, args.forget)?;
+    let mut server =
+        GatewayServer::open(&config, &args.config, Start { forget: args.forget, take_over: args.take_over })?;
     let admin = args.admin.or(config.admin);
     let ear = || Some(follow::ear(server.whereabouts()));
     let _admin = admin.map(|addr| admin::start(addr, server.reporter(), ear())).transpose()?;

@@ -50,6 +50,12 @@ pub enum MapFileError {
     /// Its content.
     #[error("cannot use the map {path}: {source}")]
     Damaged { path: PathBuf, source: ReplayError },
+    /// Its path leads to nothing, or to another file.
+    #[error(
+        "the map {path} was moved, removed or replaced while this gateway used it, so another gateway may be in charge; \
+         if none is, copy {last} to that path before this gateway is stopped, and start it again"
+    )]
+    Moved { path: PathBuf, last: PathBuf },
     /// An earlier write failed.
     #[error("the map {path} takes no more changes since one could not be written; it has to be written anew")]
     Spent { path: PathBuf },

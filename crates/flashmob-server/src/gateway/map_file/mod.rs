@@ -5,6 +5,8 @@
 //!
 //! - **The file is locked** by the gateway that uses it. A file that is written anew gets its lock before its name,
 //!   so a map is never without one.
+//! - **A gateway whose map was moved away decides nothing any more.** Another one may have it. So before each write the path is looked
+//!   up: it must still lead to the open file.
 //! - **After a failed write or sync the file is never appended to again.** The kernel may have dropped bytes that it
 //!   still shows, and the next sync would succeed. Only a new file helps: [`MapFile::rewrite`].
 //! - **A map that is opened is written anew too,** if it has changes behind its snapshot. A process that ended cannot
@@ -17,6 +19,7 @@ mod writer;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -44,6 +47,8 @@ pub struct MapFile {
     /// Without symbolic links, so that renaming replaces the file and no link.
     path: PathBuf,
     file: File,
+    /// Its device and inode.
+    identity: (u64, u64),
     /// Where the next batch belongs.
     end_bytes: u64,
     /// How much of it is the snapshot.
@@ -69,7 +74,8 @@ impl MapFile {
         };
         let file = open_locked(&real, &real, false)?;
         let Replayed { image, valid_bytes, torn_bytes, snapshot_bytes, .. } = read(&real, &file)?;
-        let mut map = MapFile { path: real, file, end_bytes: valid_bytes, snapshot_bytes, is_spent: false };
+        let identity = identity_of(&real, &file)?;
+        let mut map = MapFile { path: real, file, identity, end_bytes: valid_bytes, snapshot_bytes, is_spent: false };
         if torn_bytes > 0 {
             let path = map.path.display();
             log::warn!(
@@ -98,7 +104,8 @@ impl MapFile {
         })?;
         sync_parent(&path).map_err(|e| MapFileError::new("sync the directory of", &path, e))?;
         let snapshot_bytes = snapshot.len() as u64;
-        let map = MapFile { path, file, end_bytes: snapshot_bytes, snapshot_bytes, is_spent: false };
+        let identity = identity_of(&path, &file)?;
+        let map = MapFile { path, file, identity, end_bytes: snapshot_bytes, snapshot_bytes, is_spent: false };
         map.reserve();
         log::info!("{}: created, {}", map.path.display(), Bytes(snapshot_bytes));
         Ok(map)
@@ -115,6 +122,7 @@ impl MapFile {
         if self.is_spent {
             return Err(MapFileError::Spent { path: self.path.clone() });
         }
+        self.must_be_there()?;
         let written = self.file.write_all_at(batch, self.end_bytes).and_then(|()| self.file.sync_data());
         if let Err(source) = written {
             self.is_spent = true;
@@ -129,7 +137,9 @@ impl MapFile {
     /// Replaces the file by one that begins with `snapshot`, the bytes of [`encode_snapshot`]. It is durable when this
     /// returns `Ok`. After an error the map on the disk is the old one, or the new one, and either is whole.
     pub fn rewrite(&mut self, snapshot: &[u8]) -> Result<(), MapFileError> {
+        self.must_be_there()?;
         self.file = write_new(&self.path, snapshot, |_| Ok(()))?;
+        self.identity = identity_of(&self.path, &self.file)?;
         (self.snapshot_bytes, self.end_bytes) = (snapshot.len() as u64, snapshot.len() as u64);
         // A power cut may bring the old file back until its directory is durable.
         self.is_spent = true;
@@ -137,6 +147,18 @@ impl MapFile {
         self.is_spent = false;
         self.reserve();
         Ok(())
+    }
+
+    /// Refuses to write unless the path still leads to the open file.
+    fn must_be_there(&self) -> Result<(), MapFileError> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(named) if (named.dev(), named.ino()) == self.identity => Ok(()),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(MapFileError::new("find", &self.path, e)),
+            _ => {
+                let last = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
+                Err(MapFileError::Moved { path: self.path.clone(), last: last.into() })
+            }
+        }
     }
 
     /// Whether nothing can be appended before it is written anew.
@@ -181,14 +203,20 @@ fn open_locked(path: &Path, map: &Path, is_new: bool) -> Result<File, MapFileErr
             Err(e) => return Err(MapFileError::CannotLock { path: map.into(), source: e.into() }),
         }
         // Whoever had the lock may have renamed another file to this name, or this file to another name.
-        let ours = file.metadata().map_err(|e| MapFileError::new("examine", map, e))?;
+        let ours = identity_of(map, &file)?;
         match fs::metadata(path) {
-            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => return Ok(file),
+            Ok(named) if (named.dev(), named.ino()) == ours => return Ok(file),
             _ => {}
         }
     }
     let source = io::Error::other("it is replaced again and again");
     Err(MapFileError::Other { action: "lock", path: map.into(), source })
+}
+
+/// The device and the inode of an open file of `map`.
+fn identity_of(map: &Path, file: &File) -> Result<(u64, u64), MapFileError> {
+    let metadata = file.metadata().map_err(|e| MapFileError::new("examine", map, e))?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Reads a map.

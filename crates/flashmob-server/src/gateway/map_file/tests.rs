@@ -188,6 +188,29 @@ fn a_lock_on_a_file_that_was_replaced_is_not_enough() {
 }
 
 #[test]
+fn a_map_that_was_moved_away_takes_nothing_more() {
+    let (_dir, path, images, _) = sample();
+    let elsewhere = path.with_extension("moved");
+    let (mut file, mut image) = opened(&path);
+    let mut refusals = |file: &mut MapFile| {
+        let refused = [file.append(&change(&mut image, 2)), file.rewrite(&encode_snapshot(&image))];
+        refused.map(|result| text(result.unwrap_err()))
+    };
+    fs::rename(&path, &elsewhere).unwrap();
+    for text in refusals(&mut file) {
+        assert!(text.contains("was moved, removed or replaced") && text.contains("/proc/"), "{text}");
+    }
+    assert!(!path.exists(), "no other map begins there");
+    fs::copy(&elsewhere, &path).unwrap();
+    for text in refusals(&mut file) {
+        assert!(text.contains("was moved, removed or replaced"), "a copy is another file: {text}");
+    }
+    assert_eq!(opened(&path).1, images[2], "and has what was there before");
+    fs::rename(&elsewhere, &path).unwrap();
+    file.append(&change(&mut images[2].clone(), 3)).unwrap();
+}
+
+#[test]
 fn compaction_is_wanted_in_time_and_keeps_the_image() {
     let (_dir, path, ..) = sample();
     let (mut file, mut image) = opened(&path);
