@@ -75,6 +75,14 @@ listed! {
         AckBeforeReplaced => "ack-before-replaced",
         /// An older copy of an extent is taken for the extent.
         RestoredBelieved => "restored-believed",
+        /// A gateway takes decisions for durable that the map of its successor refused.
+        RefusedCommitBelieved => "refused-commit-believed",
+        /// A node accepts a gateway that is not in charge any more.
+        EarlierEpochAccepted => "earlier-epoch-accepted",
+        /// The links of the former gateway go on when the second is welcomed.
+        EarlierLinksSurvive => "earlier-links-survive",
+        /// A node forgets which gateway is in charge when it is started again.
+        EpochForgotten => "epoch-forgotten",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -107,13 +115,13 @@ impl Bug {
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::RestoredBelieved as u8
+        self as u8 <= Bug::EpochForgotten as u8
     }
 
     /// Whether it is one of volumes with copies.
     #[must_use]
     pub fn is_of_copies(self) -> bool {
-        (Bug::AckAfterFirstCopy as u8..=Bug::RestoredBelieved as u8).contains(&(self as u8))
+        (Bug::AckAfterFirstCopy as u8..=Bug::EpochForgotten as u8).contains(&(self as u8))
     }
 
     /// The bug with a name.

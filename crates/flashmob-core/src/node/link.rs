@@ -293,5 +293,5 @@ fn is_fenced_by(old: &Peer, new: &Peer) -> bool {
     }
     let is_earlier_attempt = old.session == new.session && old.link == new.link && old.attempt < new.attempt;
     let is_of_earlier_link = old.gateway_id == new.gateway_id && (old.session < new.session || is_earlier_attempt);
-    is_of_earlier_link || old.is_deposed_by(new)
+    is_of_earlier_link || (old.is_deposed_by(new) && !planted::is(Bug::EarlierLinksSurvive))
 }

@@ -209,8 +209,9 @@ impl World {
                 self.client_gone(conn);
             }
         } else {
+            let is_of_former = self.has_former_native(c);
             self.native_closes(c);
-            open.for_each(|p| self.oracle.abandoned(p.asked, p.write, p.op == Op::Flush));
+            open.for_each(|p| self.abandons(p, is_of_former));
         }
         self.client_waits(c);
     }
@@ -219,8 +220,16 @@ impl World {
     pub(super) fn client_gone(&mut self, conn: ConnId) {
         self.gone.insert(conn);
         let ConnKind::Client(c) = self.net.conns[conn].kind else { return };
-        for (_, p) in self.clients[c].abandoned.extract_if(.., |(of, _)| *of == conn) {
-            self.oracle.abandoned(p.asked, p.write, p.op == Op::Flush);
+        let is_of_former = self.of_former.contains(&conn);
+        let abandoned: Vec<_> = self.clients[c].abandoned.extract_if(.., |(of, _)| *of == conn).collect();
+        abandoned.into_iter().for_each(|(_, p)| self.abandons(p, is_of_former));
+    }
+
+    /// A request will not be answered.
+    fn abandons(&mut self, pending: Pending, is_of_former: bool) {
+        match pending.write {
+            Some(write) if !is_of_former => self.oracle.goes_on(write, pending.asked),
+            write => self.oracle.abandoned(pending.asked, write, pending.op == Op::Flush),
         }
     }
 
@@ -344,15 +353,20 @@ impl World {
         self.ctx.trace(What::Answered { client: c as u8, cookie, errno });
         self.ctx.trace.mix(cookie << 8 | u64::from(errno));
         self.ctx.totals.answers += 1;
+        let is_of_former = self.is_client_of_former(c);
         if errno != 0 {
             self.ctx.totals.errors += 1;
+        }
+        if errno != 0 && !is_of_former {
             self.check_error(c, cookie, &pending, errno)?;
-        } else if self.scenario.record_latencies {
+        } else if errno == 0 && self.scenario.record_latencies {
             self.latencies.push((c, self.ctx.now.nanos_since(pending.at)));
         }
-        let by_fault = (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
+        let by_fault = is_of_former || (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
         let oracle = &mut self.oracle;
         match (pending.op, answer) {
+            // It may be old.
+            (Op::Read | Op::Map, _) if is_of_former => oracle.read_failed(pending.asked),
             (Op::Read, Answer::Read(data)) => {
                 let expected: usize = pending.spans.iter().map(|s| s.1 as usize).sum();
                 if data.len() != expected {
@@ -370,7 +384,11 @@ impl World {
             (Op::Flush, _) => oracle.flush_ended(c, pending.asked, errno == 0, by_fault)?,
             (_, _) => {
                 let write = pending.write.ok_or("a change without a number")?;
-                oracle.write_ended(write, pending.fua, errno == 0);
+                if errno == 0 || is_of_former {
+                    oracle.write_ended(write, pending.fua, errno == 0);
+                } else {
+                    oracle.goes_on(write, pending.asked);
+                }
             }
         }
         self.wake_client(c);

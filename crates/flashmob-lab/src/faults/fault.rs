@@ -54,10 +54,12 @@ pub enum Fault {
     Rot(usize, u32),
     /// The device is switched off, and its flash copied; so much later that copy takes the place of what is there. Of volumes with copies.
     Restore(usize, Duration),
+    /// A second gateway takes over while the first runs, for so much longer. Of volumes with copies.
+    SecondGateway(Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 18;
+pub const FAULT_KINDS: usize = 19;
 
 impl Fault {
     /// The names of all kinds.
@@ -80,6 +82,7 @@ impl Fault {
         "replace",
         "rot",
         "restore",
+        "second gateway",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -104,7 +107,14 @@ impl Fault {
             Fault::Replace(..) => 15,
             Fault::Rot(..) => 16,
             Fault::Restore(..) => 17,
+            Fault::SecondGateway(_) => 18,
         }
+    }
+
+    /// Whether a device may lose data by it.
+    pub(super) fn loses_data(&self) -> bool {
+        use Fault::{Death, PowerLoss, Replace, Restore, Rot, StoreErrors};
+        matches!(self, PowerLoss(..) | Death(_) | Replace(..) | Restore(..) | Rot(..) | StoreErrors(..))
     }
 }
 
@@ -279,6 +289,7 @@ impl World {
             }
             Fault::Replace(node, lasts) => self.lose_flash(node, lasts),
             Fault::Restore(node, lasts) => self.back_up(node, lasts),
+            Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::Rot(node, times) => (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng)),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {
@@ -324,6 +335,7 @@ impl World {
         let now = self.ctx.now;
         self.copies_disappear();
         self.is_healed = true;
+        self.end_partition();
         self.old_extents_go();
         for n in 0..self.nodes.len() {
             self.nodes[n].store.ill_until = now;

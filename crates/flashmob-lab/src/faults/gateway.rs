@@ -9,6 +9,7 @@ use flashmob_core::gateway::{
     LocalExtents, NativeCall, Sampling, VolumeSpec,
 };
 use flashmob_core::node::TryRead;
+use flashmob_core::op::Failure;
 use flashmob_core::units::Time;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -40,6 +41,14 @@ pub(super) struct GatewayLoop {
     closing: Vec<ClientId>,
     is_awake: bool,
     timer: Option<Time>,
+    /// Another gateway is in charge.
+    pub is_former: bool,
+    /// How many gateways were in charge before it.
+    pub number: u8,
+    /// It stands still until then.
+    pub frozen_until: Time,
+    /// What becomes of the decisions that it has handed over, as a former gateway.
+    pub refused_commit: Option<(u64, Result<(), Failure>)>,
     // Memory that is used again.
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
@@ -60,7 +69,7 @@ impl LocalExtents for Local<'_> {
     }
 }
 
-fn config(scenario: &Scenario, session: u64, map: Option<MapImage>) -> GatewayConfig {
+fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImage>) -> GatewayConfig {
     let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
         size_bytes: scenario.sizes_configured.then_some(size),
         is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
@@ -75,7 +84,7 @@ fn config(scenario: &Scenario, session: u64, map: Option<MapImage>) -> GatewayCo
         memory_bytes: scenario.gateway_memory_bytes,
         clients_max: 16,
         seed: scenario.seed,
-        ..GatewayConfig::new([7; 16], session, vec![volume])
+        ..GatewayConfig::new([7 + number; 16], session, vec![volume])
     }
 }
 
@@ -84,6 +93,25 @@ impl GatewayLoop {
         let Some(core) = &self.core else { return 0 };
         let status = core.status();
         status.volumes[0].nodes[node].links.iter().filter(|link| link.phase == LinkPhase::Ready).count()
+    }
+
+    /// The loop of the gateway that takes over from this one; it does not run yet.
+    pub fn successor(&self) -> GatewayLoop {
+        GatewayLoop { session: self.session, number: self.number + 1, ..GatewayLoop::default() }
+    }
+
+    /// Connections of clients.
+    pub fn client_conns(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.clients.keys().chain(&self.accepting).copied()
+    }
+
+    /// Whether a connection is one of its links.
+    pub fn has_link(&self, conn: ConnId) -> bool {
+        self.links.iter().any(|(of_link, _)| *of_link == Some(conn)) || self.closed.contains(&conn)
+    }
+
+    pub fn has_native(&self, client: usize) -> bool {
+        self.natives.contains_key(&client)
     }
 
     /// The nodes that have all their links up.
@@ -99,7 +127,7 @@ impl World {
     pub(super) fn start_gateway(&mut self) {
         self.gateway.session += 1;
         let map = self.load_map();
-        match Gateway::new(config(&self.scenario, self.gateway.session, map)) {
+        match Gateway::new(config(&self.scenario, (self.gateway.number, self.gateway.session), map)) {
             Ok(mut core) => {
                 let one_in = self.scenario.sampled_one_in;
                 core.set_sampling(Sampling { one_in, clock_start_ns: CLOCK_START_NS });
@@ -121,8 +149,15 @@ impl World {
         for node in 0..self.nodes.len() {
             self.disturb(node, self.ctx.now + down);
         }
-        let session = self.gateway.session;
-        let old = std::mem::replace(&mut self.gateway, GatewayLoop { session, ..GatewayLoop::default() });
+        let (session, number) = (self.gateway.session, self.gateway.number);
+        let old = std::mem::replace(&mut self.gateway, GatewayLoop { session, number, ..GatewayLoop::default() });
+        self.close_all(old);
+        self.tear_map();
+        self.ctx.after(down.as_nanos() as u64, Event::StartGateway);
+    }
+
+    /// A gateway's process has ended: its kernel closes its connections.
+    pub(super) fn close_all(&mut self, old: GatewayLoop) {
         for conn in old.links.into_iter().filter_map(|(conn, _)| conn) {
             let late = self.ctx.rng.random_range(0..200);
             self.net.close(&mut self.ctx, conn, 0, Duration::from_millis(late));
@@ -135,8 +170,6 @@ impl World {
             self.native_gone(client);
         }
         self.oracle.gateway_lost();
-        self.tear_map();
-        self.ctx.after(down.as_nanos() as u64, Event::StartGateway);
     }
 
     pub(super) fn wake_gateway(&mut self) {
@@ -191,11 +224,17 @@ impl World {
     }
 
     pub(super) fn native_calls(&mut self, client: usize, call: NativeCall) {
+        if self.has_former_native(client) && !self.gateway.is_former {
+            return self.with_former(|world| world.native_calls(client, call));
+        }
         self.gateway.calls.push((client, call));
         self.wake_gateway();
     }
 
     pub(super) fn native_closes(&mut self, client: usize) {
+        if self.has_former_native(client) && !self.gateway.is_former {
+            return self.with_former(|world| world.native_closes(client));
+        }
         if let (Some(id), Some(core)) = (self.gateway.natives.remove(&client), &mut self.gateway.core) {
             core.client_closed(id);
         }
@@ -206,6 +245,9 @@ impl World {
         let gateway = &mut self.gateway;
         if gateway.session != session {
             return;
+        }
+        if gateway.frozen_until > self.ctx.now {
+            return self.ctx.at(gateway.frozen_until, Event::GatewayTurn { session });
         }
         let Some(mut core) = gateway.core.take() else { return };
         gateway.is_awake = false;
@@ -346,6 +388,7 @@ impl World {
                 }
                 Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
                 Action::CloseClient(id, None) => self.gateway.closing.push(id),
+                Action::Tell(_) if self.gateway.is_former => {}
                 // Until somebody says that the fresh extent takes the place of the old one, and that one for ever.
                 Action::Tell(Told::NodeRefused(name, text))
                     if text.contains("another extent") && self.is_replaced(&name) => {}
@@ -384,6 +427,9 @@ impl World {
     }
 
     pub(super) fn connect_arrives(&mut self, link: usize, node: usize, attempt: u32, session: u64) {
+        if self.is_cut_off(node) {
+            return;
+        }
         let node = self.who_answers(node);
         match self.nodes[node].answers_connect(self.ctx.now) {
             None => {}

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, encode_snapshot, replay};
+use flashmob_core::op::Failure;
 use flashmob_core::units::Time;
 use flashmob_core::wire::digest::DIGEST_BLOCK_BYTES;
 use rand::Rng;
@@ -36,7 +37,17 @@ pub struct CopiesPlan {
 pub(super) struct MapDisk {
     bytes: Vec<u8>,
     /// What is being appended, the number of its last record, and whether it replaces all.
-    out: Option<(u64, Vec<u8>, bool)>,
+    pub out: Option<(u64, Vec<u8>, bool)>,
+}
+
+impl MapDisk {
+    /// Makes decisions durable: at the end of the file, or in the place of all.
+    pub fn store(&mut self, bytes: Vec<u8>, is_whole: bool) {
+        if is_whole {
+            self.bytes.clear();
+        }
+        self.bytes.extend(bytes);
+    }
 }
 
 impl Scenario {
@@ -94,6 +105,13 @@ impl World {
 
     /// The gateway wants decisions to be durable.
     pub(super) fn commit(&mut self, number: u64, bytes: Vec<u8>, is_whole: bool) {
+        let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
+        let takes_ns = self.ctx.rng.random_range(0..longest_ns);
+        let session = self.gateway.session;
+        if self.gateway.is_former {
+            self.gateway.refused_commit = Some((number, Err(Failure::Io)));
+            return self.ctx.after(takes_ns, Event::Committed { session });
+        }
         if self.map.out.is_some() {
             return self.ctx.fail("two batches of decisions are out at once".to_string());
         }
@@ -101,9 +119,6 @@ impl World {
             self.trace_records(&bytes);
         }
         self.map.out = Some((number, bytes, is_whole));
-        let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
-        let takes_ns = self.ctx.rng.random_range(0..longest_ns);
-        let session = self.gateway.session;
         self.ctx.after(takes_ns, Event::Committed { session });
     }
 
@@ -127,13 +142,19 @@ impl World {
         if session != self.gateway.session {
             return;
         }
-        let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
-        if is_whole {
-            self.map.bytes.clear();
+        if self.gateway.frozen_until > self.ctx.now {
+            return self.ctx.at(self.gateway.frozen_until, Event::Committed { session });
         }
-        self.map.bytes.extend(bytes);
+        let (number, result) = if self.gateway.is_former {
+            let Some(refused) = self.gateway.refused_commit.take() else { return };
+            refused
+        } else {
+            let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
+            self.map.store(bytes, is_whole);
+            (number, Ok(()))
+        };
         if let Some(core) = &mut self.gateway.core {
-            core.committed(self.ctx.now, 0, number, Ok(()));
+            core.committed(self.ctx.now, 0, number, result);
             self.wake_gateway();
         }
     }

@@ -10,6 +10,7 @@
 //! | `scenario_copies.rs` | the same, with copies |
 //! | `fault.rs` | faults, and the errors that they excuse |
 //! | `mapped.rs` | volumes with copies: the map's file, and what copies promise |
+//! | `second.rs` | a second gateway on a volume with copies |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
 //! | `store.rs` | the nodes' storage: live bytes against durable ones |
@@ -32,6 +33,7 @@ mod replace;
 mod samples;
 mod scenario;
 mod scenario_copies;
+mod second;
 mod store;
 mod trace;
 
@@ -82,6 +84,7 @@ enum Event {
     Committed { session: u64 },
     Replace { node: usize },
     KillGateway,
+    KillFormer,
     Restore { node: usize },
     SwapExtents { node: usize, is_old: bool },
     Watch,
@@ -257,6 +260,11 @@ struct World {
     net: Net,
     nodes: Vec<NodeLoop>,
     gateway: GatewayLoop,
+    /// The gateway that was in charge before, while it runs.
+    former: Option<GatewayLoop>,
+    /// Connections of clients to gateways that are not in charge any more.
+    of_former: BTreeSet<ConnId>,
+    partition: second::Partition,
     clients: Vec<Client>,
     oracle: Oracle,
     size_bytes: u64,
@@ -300,6 +308,9 @@ impl World {
             },
             nodes: Vec::new(),
             gateway: GatewayLoop::default(),
+            former: None,
+            of_former: BTreeSet::new(),
+            partition: second::Partition::new(nodes),
             clients: scenario.clients.iter().cloned().map(Client::new).collect(),
             oracle,
             size_bytes,
@@ -385,7 +396,11 @@ impl World {
             if self.ctx.totals.events > EVENTS_MAX {
                 self.ctx.fail(format!("more than {EVENTS_MAX} events: something spins"));
             }
-            self.dispatch(next.event);
+            if self.is_of_former(next.event) {
+                self.with_former(|world| world.dispatch(next.event));
+            } else {
+                self.dispatch(next.event);
+            }
             if self.ctx.now.nanos_since(checked) > 5_000_000 {
                 checked = self.ctx.now;
                 if is_over(self) {
@@ -446,6 +461,7 @@ impl World {
                 let lasts = Duration::from_micros(self.ctx.rng.random_range(100..20_000));
                 self.restart_gateway(lasts);
             }
+            Event::KillFormer => self.kill_former(),
             Event::Restore { node } => self.restore(node),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::Watch => {

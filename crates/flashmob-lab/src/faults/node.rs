@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flashmob_core::node::{Host, LinkId, Node, NodeConfig, NodeEvent, StoreDone, TryRead, accept};
+use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
 use flashmob_core::wire::hello::{Charge, Hello, RefuseReason};
 use rand::Rng;
@@ -213,6 +214,9 @@ impl World {
             node.has_power = true;
             node.boots += 1;
             node.config.boot_id[..8].copy_from_slice(&node.boots.to_le_bytes());
+        }
+        if let Some(charge) = node.charge.as_mut().filter(|_| planted::is(Bug::EpochForgotten)) {
+            (charge.epoch, charge.version) = (0, 0);
         }
         let mut core = Node::new(node.config.clone());
         core.set_clock_start(node.clock_start_ns);

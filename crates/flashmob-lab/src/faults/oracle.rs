@@ -118,6 +118,10 @@ pub(crate) struct Oracle {
     /// Since when the gateway runs.
     session: Stamp,
     losses: u32,
+    /// A gateway that is not in charge any more may acknowledge changes, too.
+    is_shared: bool,
+    /// Changes that ended badly meanwhile, by the gateway in charge: it may carry them out after what the other has acknowledged.
+    going_on: Vec<WriteId>,
 }
 
 /// The byte that a write leaves at a place: all writes differ there, until there are 255 of them.
@@ -158,6 +162,8 @@ impl Oracle {
             untold: None,
             session: 0,
             losses: 0,
+            is_shared: false,
+            going_on: Vec::new(),
         }
     }
 
@@ -203,6 +209,27 @@ impl Oracle {
             cell.entries.push(Entry { write: id, superseded: NEVER, seen: NEVER, gone: false });
         });
         id
+    }
+
+    /// Whether a gateway that is not in charge any more runs.
+    pub fn set_shared(&mut self, is_shared: bool) {
+        self.is_shared = is_shared;
+        if !is_shared {
+            let now = self.tick();
+            for id in std::mem::take(&mut self.going_on) {
+                self.known.writes[id as usize].ended = now;
+            }
+        }
+    }
+
+    /// A change at the gateway in charge failed, or its client is gone: until the other gateway is gone as well, nothing follows from that.
+    pub fn goes_on(&mut self, id: WriteId, asked: Stamp) {
+        if self.is_shared {
+            self.open.remove(&asked);
+            self.going_on.push(id);
+        } else {
+            self.write_ended(id, false, false);
+        }
     }
 
     /// A write was answered. `fua` says whether an acknowledgement means that it is on the flash.
@@ -386,7 +413,7 @@ impl Oracle {
         self.clients[client].unflushed = later;
         for id in covered {
             let write = &self.known.writes[id as usize];
-            if write.ended == NEVER {
+            if write.ended == NEVER && !self.going_on.contains(&id) {
                 return Err(format!("a flush was answered before write {id}, which the client had sent earlier"));
             }
             if write.settled != NEVER && write.ended > asked && write.leaves != Leaves::MaybeZeros {

@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 use super::fault::Fault;
 use super::mapped::CopiesPlan;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
+use super::second;
 use super::store::StoreQuality;
 
 impl Scenario {
@@ -92,6 +93,7 @@ impl Scenario {
         scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, u64::MAX]);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| rng.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
+        second::draw(&mut scenario);
         scenario
     }
 }
