@@ -91,7 +91,7 @@ pub fn reference(path: &Path) -> anyhow::Result<Verifier> {
 }
 
 /// Fills a file with the bytes from `begin_bytes` on of what all files here are parts of.
-fn write(path: &Path, begin_bytes: u64, len_bytes: u64, chunk_bytes: usize) -> anyhow::Result<()> {
+pub fn write(path: &Path, begin_bytes: u64, len_bytes: u64, chunk_bytes: usize) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}; --dir names another place", path.display());
     let mut file = File::create(path).with_context(failed)?;
     let contents = PatternReference { seed: SEED };

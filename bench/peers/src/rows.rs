@@ -21,6 +21,7 @@ pub enum Group {
     Writes,
     Sequential,
     Fairness,
+    Copies,
 }
 
 impl Group {
@@ -35,6 +36,7 @@ impl Group {
             Group::Writes => "Random writes of 4 KiB into the page cache, 4 connections, 64 outstanding each, two hops",
             Group::Sequential => "Sequential reads of 1 MiB, 1 connection, 16 outstanding, two hops",
             Group::Fairness => "Fairness: one client at one outstanding, alone and beside a greedy one at 1,024",
+            Group::Copies => "Copies: random reads and writes of 4 KiB, 4 connections, 64 outstanding each, two hops",
         }
     }
 
@@ -49,6 +51,7 @@ impl Group {
             Group::Writes => "writes",
             Group::Sequential => "sequential",
             Group::Fairness => "fairness",
+            Group::Copies => "copies",
         }
     }
 }
@@ -159,6 +162,9 @@ const ONE_HOP: [Server; 6] =
 /// Those of two.
 const TWO_HOPS: [Server; 3] = [TWO, Server::RelayNbdkit(READS), Server::RelayQemu(READS)];
 
+/// Numbers of copies that are measured; 0 for a linear volume of the same size.
+const COPIES: [u8; 4] = [0, 1, 2, 3];
+
 /// The short name of a server in a row's id.
 fn key(server: Server) -> String {
     match server {
@@ -166,6 +172,8 @@ fn key(server: Server) -> String {
         Server::FlashmobTwo(Build::A, _) => "flashmob-two".into(),
         Server::FlashmobOne(Build::B) => "against-one".into(),
         Server::FlashmobTwo(Build::B, _) => "against-two".into(),
+        Server::FlashmobCopies(copies, Set::Reads) => format!("flashmob-reads-{copies}"),
+        Server::FlashmobCopies(copies, Set::Writes) => format!("flashmob-writes-{copies}"),
         Server::NbdkitFile => "nbdkit-file".into(),
         Server::NbdkitMemory => "nbdkit-memory".into(),
         Server::NbdServer => "nbd-server".into(),
@@ -195,6 +203,7 @@ impl Rows {
         let (ours, other) = match server {
             Server::FlashmobOne(Build::A) => (true, Some(Server::FlashmobOne(Build::B))),
             Server::FlashmobTwo(Build::A, set) => (true, Some(Server::FlashmobTwo(Build::B, set))),
+            Server::FlashmobCopies(..) => (true, None),
             _ => (false, None),
         };
         let class = match server {
@@ -321,6 +330,12 @@ pub fn all(against: bool) -> Vec<Row> {
         for (greedy, how) in [(0, "alone"), (1024, "beside")] {
             let (id, name) = (format!("{}-{how}", key(server)), format!("{}, {how}", server.name()));
             rows.add(Group::Fairness, class, path, &id, &name, Kind::Beside { server, greedy });
+        }
+    }
+
+    for (set, shape) in [(READS, blocks4), (Set::Writes, writes)] {
+        for copies in COPIES {
+            rows.nbd(Group::Copies, Path::TwoHops, Server::FlashmobCopies(copies, set), shape);
         }
     }
     rows.rows

@@ -38,6 +38,8 @@ pub enum Server {
     FlashmobOne(Build),
     /// A gateway in front of eight nodes.
     FlashmobTwo(Build, Set),
+    /// A gateway in front of eight nodes that keep so many copies, with checksums; 0: linear, without either. Small volumes of their own.
+    FlashmobCopies(u8, Set),
     NbdkitFile,
     NbdkitMemory,
     NbdServer,
@@ -63,6 +65,14 @@ impl Server {
             Server::FlashmobTwo(Build::A, _) => "flashmob, eight nodes",
             Server::FlashmobOne(Build::B) => "the other flashmob, local extent",
             Server::FlashmobTwo(Build::B, _) => "the other flashmob, eight nodes",
+            Server::FlashmobCopies(0, Set::Reads) => "flashmob, linear, reads",
+            Server::FlashmobCopies(1, Set::Reads) => "flashmob, mapped, 1 copy, reads",
+            Server::FlashmobCopies(2, Set::Reads) => "flashmob, 2 copies, reads",
+            Server::FlashmobCopies(_, Set::Reads) => "flashmob, 3 copies, reads",
+            Server::FlashmobCopies(0, Set::Writes) => "flashmob, linear, writes",
+            Server::FlashmobCopies(1, Set::Writes) => "flashmob, mapped, 1 copy, writes",
+            Server::FlashmobCopies(2, Set::Writes) => "flashmob, 2 copies, writes",
+            Server::FlashmobCopies(_, Set::Writes) => "flashmob, 3 copies, writes",
             Server::NbdkitFile => "nbdkit file",
             Server::NbdkitMemory => "nbdkit memory",
             Server::NbdServer => "nbd-server",

@@ -50,6 +50,7 @@ pub const NODE_BYTES_MAX: u64 = 64 << 20;
 
 const ONE: &str = "one hop: gateway with a local extent";
 const TWO: &str = "two hops: gateway, eight nodes";
+const COPIES: &str = "copies, 4 KiB, 4 conn, eight nodes";
 const NATIVE: &str = "native client, eight nodes";
 
 const PEERS_4K: &[&str] = &[
@@ -184,6 +185,10 @@ pub const TARGETS: &[Target] = &[
         at_least: 3.0,
         aim: 3.0,
     },
+    rate(COPIES, "reads, 2 copies, against 1", "copies/flashmob-reads-2", &["copies/flashmob-reads-1"], 0.97, 1.0),
+    rate(COPIES, "reads, 3 copies, against 1", "copies/flashmob-reads-3", &["copies/flashmob-reads-1"], 0.97, 1.0),
+    rate(COPIES, "writes, 2 copies, against 1", "copies/flashmob-writes-2", &["copies/flashmob-writes-1"], 0.6, 0.8),
+    rate(COPIES, "writes, 3 copies, against 1", "copies/flashmob-writes-3", &["copies/flashmob-writes-1"], 0.45, 0.6),
 ];
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl Results {
             .filter(|other| other.group == row.group && other.path == row.path && other.class == Class::Peer)
             .map(|other| other.id.as_str())
             .collect();
-        let compared = row.class == Class::Ours && row.group != Group::Fairness;
+        let compared = row.class == Class::Ours && !matches!(row.group, Group::Fairness | Group::Copies);
         let pread = format!("{}/pread", row.group.key());
         let ratio = |others: &[&str]| self.ratio(&row.id, others, metric, best).map(|spread| spread.median);
         let calls = self.system_calls.get(&row.id);

@@ -9,10 +9,15 @@ use anyhow::Context;
 use flashmob_bench::nbd::connection::{Connection, Options};
 use flashmob_bench::{Uri, copy};
 
+use flashmob_core::units::MIB;
+
 use super::{Build, DAEMONS, Export, MOUNTS, Running, Server, Servers, Set};
-use crate::data::NODES;
+use crate::data::{self, NODES, SMALL_CHUNK_BYTES};
 use crate::process::{Process, READY_TIMEOUT, free_port, require};
 use crate::redis;
+
+/// Bytes of a volume that is measured with several numbers of copies: all of them together must fit into memory.
+const COPIES_BYTES: u64 = 128 * MIB;
 
 impl Servers {
     fn process(&mut self, program: &str, args: &[&str]) -> anyhow::Result<Process> {
@@ -28,6 +33,7 @@ impl Servers {
         match server {
             Server::FlashmobOne(build) => self.flashmob_one(build),
             Server::FlashmobTwo(build, set) => self.flashmob_two(build, set),
+            Server::FlashmobCopies(copies, set) => self.flashmob_copies(copies, set),
             Server::NbdkitFile => {
                 let (file, _) = self.files(Set::Reads)?;
                 let (process, export) = self.nbdkit_file(&file, &file, true)?;
@@ -73,7 +79,7 @@ impl Servers {
     fn flashmob_one(&mut self, build: Build) -> anyhow::Result<Running> {
         let (whole, _) = self.files(Set::Reads)?;
         let config = self.dir.join(format!("one-{build:?}.toml"));
-        std::fs::write(&config, config_text("one", &[format!("path = \"{}\"", whole.display())]))?;
+        std::fs::write(&config, config_text("one", "", &[format!("path = \"{}\"", whole.display())]))?;
         let (gateway, uri) = self.gateway(build, &config)?;
         Ok(Running::new(vec![gateway], Vec::new(), vec![Export { uri, file: whole }]))
     }
@@ -81,18 +87,9 @@ impl Servers {
     fn flashmob_two(&mut self, build: Build, set: Set) -> anyhow::Result<Running> {
         let program = self.flashmob(build)?;
         let (whole, parts) = self.files(set)?;
-        let mut nodes = Vec::new();
-        for part in &parts {
-            nodes.push(
-                self.process(&program, &["node", "--data", &part.display().to_string(), "--listen", "127.0.0.1:0"])?,
-            );
-        }
-        let mut addresses = Vec::new();
-        for node in &mut nodes {
-            addresses.push(format!("address = \"{}\"", node.await_line("ready, listening on ")?));
-        }
+        let (nodes, addresses) = self.nodes(&program, &parts)?;
         let config = self.dir.join(format!("two-{build:?}-{set:?}.toml"));
-        std::fs::write(&config, config_text(&format!("two-{set:?}"), &addresses))?;
+        std::fs::write(&config, config_text(&format!("two-{set:?}"), "", &addresses))?;
         let (gateway, uri) = self.gateway(build, &config)?;
         // The client has a configuration of its own, so that what its gateway remembers lies elsewhere.
         let native = self.dir.join(format!("native-{build:?}-{set:?}.toml"));
@@ -100,6 +97,53 @@ impl Servers {
         let mut running = Running::new(vec![gateway], nodes, vec![Export { uri, file: whole }]);
         running.config = Some(native);
         Ok(running)
+    }
+
+    /// Nodes that serve these files, and how the configuration names them.
+    fn nodes(&mut self, program: &str, files: &[PathBuf]) -> anyhow::Result<(Vec<Process>, Vec<String>)> {
+        let mut nodes = Vec::new();
+        for file in files {
+            nodes.push(
+                self.process(program, &["node", "--data", &file.display().to_string(), "--listen", "127.0.0.1:0"])?,
+            );
+        }
+        let mut addresses = Vec::new();
+        for node in &mut nodes {
+            addresses.push(format!("address = \"{}\"", node.await_line("ready, listening on ")?));
+        }
+        Ok((nodes, addresses))
+    }
+
+    fn flashmob_copies(&mut self, copies: u8, set: Set) -> anyhow::Result<Running> {
+        let program = self.flashmob(Build::A)?;
+        let whole = self.dir.join("copies");
+        if !whole.exists() {
+            data::write(&whole, 0, COPIES_BYTES, SMALL_CHUNK_BYTES)?;
+        }
+        let part_bytes = COPIES_BYTES / NODES as u64;
+        let (id, extent_bytes) = (format!("copies-{copies}-{set:?}"), part_bytes * u64::from(copies.max(1)));
+        let mut files = Vec::new();
+        for number in 0..NODES {
+            let file = self.dir.join(format!("{id}-{number}"));
+            data::write(&file, part_bytes * number as u64, extent_bytes, SMALL_CHUNK_BYTES)?;
+            files.push(file);
+        }
+        let (nodes, mut addresses) = self.nodes(&program, &files)?;
+        let mut layout = String::new();
+        if copies > 0 {
+            layout = format!("layout = \"mapped\"\ncopies = {copies}\n");
+            for address in &mut addresses {
+                // Writing to a String cannot fail.
+                let _ = write!(address, "\nsize = {extent_bytes}");
+            }
+        }
+        let config = self.dir.join(format!("{id}.toml"));
+        std::fs::write(&config, config_text(&id, &layout, &addresses))?;
+        let (gateway, uri) = self.gateway(Build::A, &config)?;
+        if copies > 0 {
+            copy::write_image(&uri, &whole, &mut |_| ())?;
+        }
+        Ok(Running::new(vec![gateway], nodes, vec![Export { uri, file: whole }]))
     }
 
     fn nbdkit(&mut self, args: &[&str]) -> anyhow::Result<(Process, Uri)> {
@@ -294,10 +338,11 @@ impl Servers {
     }
 }
 
-/// A gateway's configuration.
-fn config_text(id: &str, nodes: &[String]) -> String {
-    let mut text =
-        format!("listen = \"127.0.0.1:0\"\nname = \"bench\"\n\n[[volume]]\nname = \"bench\"\nid = \"bench-{id}\"\n");
+/// A gateway's configuration; `layout` has lines of the volume.
+fn config_text(id: &str, layout: &str, nodes: &[String]) -> String {
+    let mut text = format!(
+        "listen = \"127.0.0.1:0\"\nname = \"bench\"\n\n[[volume]]\nname = \"bench\"\nid = \"bench-{id}\"\n{layout}"
+    );
     for node in nodes {
         // Writing to a String cannot fail.
         let _ = write!(text, "\n[[volume.node]]\n{node}\n");
