@@ -22,9 +22,10 @@ impl Gateway {
     ) -> Result<(), WireError> {
         let mut runs = RepliesDecoder::new(meta)?;
         let mut rest = payload;
-        let node = self.links[id].node;
-        self.links[id].answered = now;
-        self.links[id].counters.reply_frames += 1;
+        let link = &mut self.links[id];
+        let node = link.node;
+        link.answered = now;
+        link.counters.reply_frames += 1;
         while let Some(run) = runs.next_run()? {
             self.handle_run(now, id, node, &run, &mut rest)?;
         }
@@ -54,10 +55,12 @@ impl Gateway {
         rest: &mut &[u8],
     ) -> Result<(), WireError> {
         let unknown = WireError::Malformed("replies: unknown batch or piece");
-        let at = self.links[id].sent.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
+        let batches = &mut self.links[id].sent;
+        let at = batches.iter().position(|b| b.seq == run.seq).ok_or(unknown.clone())?;
+        let batch = &mut batches[at];
         // The pieces leave the link while they complete: completing one needs the whole gateway.
-        let mut pieces = std::mem::take(&mut self.links[id].sent[at].pieces);
-        let sent = self.links[id].sent[at].sent;
+        let mut pieces = std::mem::take(&mut batch.pieces);
+        let sent = batch.sent;
         if self.metrics.samples.is_active() {
             self.metrics.samples.returned(now, id, run);
         }
@@ -98,15 +101,16 @@ impl Gateway {
             }
         }
         self.metrics.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
-        let node_nanos = &mut self.links[id].counters.node_nanos;
-        *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
         let took = Duration::from_nanos(now.nanos_since(sent));
         self.nodes[node].way.note(now, took.saturating_sub(Duration::from_micros(run.node_time_us.into())));
         let link = &mut self.links[id];
+        let node_nanos = &mut link.counters.node_nanos;
+        *node_nanos = node_nanos.saturating_add(u64::from(run.node_time_us) * 1000 * count as u64);
         link.counters.failures += if run.outcome.is_err() { count as u64 } else { 0 };
-        link.sent[at].left -= count;
-        link.sent[at].pieces = pieces;
-        if link.sent[at].left == 0
+        let batch = &mut link.sent[at];
+        batch.left -= count;
+        batch.pieces = pieces;
+        if batch.left == 0
             && let Some(mut batch) = link.sent.remove(at)
         {
             self.batches.out -= 1;
