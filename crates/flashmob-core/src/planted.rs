@@ -83,6 +83,12 @@ listed! {
         EarlierLinksSurvive => "earlier-links-survive",
         /// A node forgets which gateway is in charge when it is started again.
         EpochForgotten => "epoch-forgotten",
+        /// Chunks that were open when the gateway was killed are taken for equal.
+        InheritedOpenTrusted => "inherited-open-trusted",
+        /// A copy that failed a change while it is made equal counts as equal once the rest is done.
+        FailedTargetEqual => "failed-target-equal",
+        /// A trim is sent to the copies as advice.
+        TrimIsAdvice => "trim-is-advice",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -115,13 +121,26 @@ impl Bug {
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::EpochForgotten as u8
+        self as u8 <= Bug::TrimIsAdvice as u8
     }
 
     /// Whether it is one of volumes with copies.
     #[must_use]
     pub fn is_of_copies(self) -> bool {
-        (Bug::AckAfterFirstCopy as u8..=Bug::EpochForgotten as u8).contains(&(self as u8))
+        (Bug::AckAfterFirstCopy as u8..=Bug::TrimIsAdvice as u8).contains(&(self as u8))
+    }
+
+    /// Whether it harms volumes with copies and others.
+    #[must_use]
+    pub fn is_of_both(self) -> bool {
+        matches!(
+            self,
+            Bug::NodeDoesNotFence
+                | Bug::ChangesResentAtOnce
+                | Bug::FlushWithoutStore
+                | Bug::FuaDropped
+                | Bug::FlushOvertakesWrite
+        )
     }
 
     /// The bug with a name.

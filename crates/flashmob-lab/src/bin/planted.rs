@@ -35,10 +35,12 @@ fn main() -> ExitCode {
     println!("| bug | seeds to find it, median of {} ranges | each range | missed |", args.ranges);
     println!("|---|---:|---|---:|");
     let mut missed_all = 0;
-    for bug in Bug::ALL.into_iter().filter(|bug| bug.is_for_simulator() && bug.name().contains(&args.only)) {
+    let families = |bug: Bug| [(bug, false), (bug, true)].into_iter().filter(|&(bug, copies)| is_tried(bug, copies));
+    for (bug, copies) in Bug::ALL.into_iter().flat_map(families).filter(|(bug, _)| bug.name().contains(&args.only)) {
         plant(Some(bug));
+        let first = |range: u64| args.first + range * APART;
         let mut found: Vec<Option<u64>> =
-            (0..args.ranges).map(|range| seeds_until_found(bug, args.first + range * APART, args.seeds)).collect();
+            (0..args.ranges).map(|range| seeds_until_found(copies, first(range), args.seeds)).collect();
         plant(None);
         let each: Vec<String> =
             found.iter().map(|seeds| seeds.map_or("missed".to_string(), |n| n.to_string())).collect();
@@ -47,15 +49,21 @@ fn main() -> ExitCode {
         found.sort_unstable_by_key(|seeds| seeds.unwrap_or(u64::MAX));
         let median = found.get(found.len() / 2).copied().flatten();
         let median = median.map_or(format!("more than {}", args.seeds), |n| n.to_string());
-        println!("| {} | {median} | {} | {missed} |", bug.name(), each.join(", "));
+        let with = if copies && !bug.is_of_copies() { ", with copies" } else { "" };
+        println!("| {}{with} | {median} | {} | {missed} |", bug.name(), each.join(", "));
         missed_all += u64::from(missed as u64 == args.ranges);
     }
     if missed_all == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Which seed of a range finds the bug, counted from 1.
-fn seeds_until_found(bug: Bug, first: u64, seeds: u64) -> Option<u64> {
-    let scenario = if bug.is_of_copies() { Scenario::with_copies_from_seed } else { Scenario::from_seed };
+/// Whether a bug is tried in clusters whose volumes have copies, or in the others.
+fn is_tried(bug: Bug, copies: bool) -> bool {
+    bug.is_for_simulator() && (bug.is_of_copies() == copies || bug.is_of_both())
+}
+
+/// Which seed of a range finds the planted bug, counted from 1.
+fn seeds_until_found(copies: bool, first: u64, seeds: u64) -> Option<u64> {
+    let scenario = if copies { Scenario::with_copies_from_seed } else { Scenario::from_seed };
     let next = AtomicU64::new(first);
     let found = AtomicU64::new(u64::MAX);
     std::thread::scope(|scope| {

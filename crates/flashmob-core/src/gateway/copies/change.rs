@@ -57,7 +57,7 @@ impl Copies {
     pub(super) fn begin_changes(&mut self, cx: &mut Cx<'_>, key: RequestKey, spans: &[(u64, u32)]) -> u32 {
         let Some(request) = cx.requests.get_mut(key) else { return 0 };
         // A trim leaves zeros on every copy: otherwise copies would differ, and reads alternate.
-        let op = if request.op == Op::Trim { Op::WriteZeroes } else { request.op };
+        let op = if request.op == Op::Trim && !planted::is(Bug::TrimIsAdvice) { Op::WriteZeroes } else { request.op };
         let flags = OpFlags(request.flags.0 & OpFlags::KNOWN);
         let mut buffer = std::mem::take(&mut request.buffer);
         let parts: Vec<_> = spans.iter().flat_map(|&(offset, len)| self.parts(offset, len.into())).collect();
@@ -204,7 +204,7 @@ impl Copies {
         if result.is_err() {
             self.counters.failed_copies += 1;
             if let Some(state) = self.chunks.get_mut(&chunk).filter(|state| state.joined & bit(copy) != 0) {
-                state.voided |= bit(copy);
+                state.voided |= if planted::is(Bug::FailedTargetEqual) { 0 } else { bit(copy) };
                 state.decided &= !bit(copy);
             }
         }

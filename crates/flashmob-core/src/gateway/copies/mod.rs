@@ -307,7 +307,8 @@ impl Copies {
             image,
         };
         for (chunk, marks) in copies.image.chunks_marked().collect::<Vec<_>>() {
-            if marks.is_open && copies.current(chunk).count_ones() > 1 {
+            let is_trusted = planted::is(Bug::InheritedOpenTrusted);
+            if marks.is_open && copies.current(chunk).count_ones() > 1 && !is_trusted {
                 copies.doubt.insert(chunk);
             } else if marks.is_open {
                 // Its only copy may have to be synced.
