@@ -75,6 +75,8 @@ listed! {
         AckBeforeReplaced => "ack-before-replaced",
         /// An older copy of an extent is taken for the extent.
         RestoredBelieved => "restored-believed",
+        /// A node that changes a part of a block does not verify the rest of it, and gives it the checksum of what is there.
+        PartialWriteLaundersRot => "partial-write-launders-rot",
         /// A gateway takes decisions for durable that the map of its successor refused.
         RefusedCommitBelieved => "refused-commit-believed",
         /// A node accepts a gateway that is not in charge any more.
@@ -118,16 +120,19 @@ listed! {
 }
 
 impl Bug {
+    /// The last one that the simulator can find; those of volumes with copies are its last ones.
+    const LAST_OF_COPIES: Bug = Bug::TrimIsAdvice;
+
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]
     pub fn is_for_simulator(self) -> bool {
-        self as u8 <= Bug::TrimIsAdvice as u8
+        self as u8 <= Bug::LAST_OF_COPIES as u8
     }
 
     /// Whether it is one of volumes with copies.
     #[must_use]
     pub fn is_of_copies(self) -> bool {
-        (Bug::AckAfterFirstCopy as u8..=Bug::TrimIsAdvice as u8).contains(&(self as u8))
+        (Bug::AckAfterFirstCopy as u8..=Bug::LAST_OF_COPIES as u8).contains(&(self as u8))
     }
 
     /// Whether it harms volumes with copies and others.

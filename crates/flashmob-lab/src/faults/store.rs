@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flashmob_core::node::{StoreDone, StoreOp, TryRead};
 use flashmob_core::op::{Failure, Op, OpFlags};
+use flashmob_core::planted::{self, Bug};
 use flashmob_core::units::Time;
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, put_corrupt, put_digest};
 use flashmob_core::wire::map::MapWriter;
@@ -149,7 +150,7 @@ impl Store {
         let (from, end) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
         let is_hit = |&block: &u64| match op.op {
             Op::Read => !op.flags.has(OpFlags::UNVERIFIED),
-            Op::Write | Op::WriteZeroes | Op::Trim => from > block * BLOCK_BYTES || end < (block + 1) * BLOCK_BYTES,
+            Op::Write | Op::WriteZeroes | Op::Trim => !heals(block, from, end - from),
             Op::Flush | Op::Digest | Op::Map => false,
         };
         self.corrupt.range(Store::blocks(from, end - from)).any(is_hit)
@@ -281,7 +282,7 @@ impl Store {
         self.unflushed.retain(|u| {
             let flushed = u.serial < serial;
             if flushed {
-                corrupt.retain(|block| !is_whole(*block, u.offset, u.data.len() as u64));
+                corrupt.retain(|block| !heals(*block, u.offset, u.data.len() as u64));
                 durable[u.offset as usize..u.offset as usize + u.data.len()].copy_from_slice(&u.data);
             }
             !flushed
@@ -290,7 +291,7 @@ impl Store {
 
     fn flush_range(&mut self, start: u64, len: u64) {
         let end = start + len;
-        self.durable_corrupt.retain(|block| !is_whole(*block, start, len));
+        self.durable_corrupt.retain(|block| !heals(*block, start, len));
         self.durable[start as usize..end as usize].copy_from_slice(&self.live[start as usize..end as usize]);
         for u in std::mem::take(&mut self.unflushed) {
             let u_end = u.offset + u.data.len() as u64;
@@ -340,9 +341,11 @@ impl Store {
     }
 }
 
-/// Whether a range has all of a block.
-fn is_whole(block: u64, offset: u64, len: u64) -> bool {
-    offset <= block * BLOCK_BYTES && (block + 1) * BLOCK_BYTES <= offset + len
+/// Whether a block matches its checksum once a range of it was changed: if the range has all of it.
+fn heals(block: u64, offset: u64, len: u64) -> bool {
+    let (start, end) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
+    let is_touched = offset < end && start < offset + len;
+    (offset <= start && end <= offset + len) || (is_touched && planted::is(Bug::PartialWriteLaundersRot))
 }
 
 /// Cuts bytes at `offset` where sectors end.

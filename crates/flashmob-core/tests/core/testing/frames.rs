@@ -1,6 +1,7 @@
 //! Frames as values, and answers to batches.
 
-use flashmob_core::wire::batch::decode_batch;
+use flashmob_core::op::Failure;
+use flashmob_core::wire::batch::{WirePiece, decode_batch};
 use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame, encode_frame};
 use flashmob_core::wire::replies::RepliesEncoder;
 
@@ -39,14 +40,26 @@ pub fn bytes_of(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Answers a batch with success, reads with zeros, and appends that to `to`. Returns how many pieces that were.
 pub fn answer(batch: &Frame, to: &mut Vec<u8>) -> usize {
+    answer_with(batch, |_| Ok(()), to)
+}
+
+/// The same with an outcome for each piece.
+pub fn answer_with(
+    batch: &Frame,
+    mut outcome_of: impl FnMut(&WirePiece) -> Result<(), Failure>,
+    to: &mut Vec<u8>,
+) -> usize {
     assert_eq!(batch.kind, FrameKind::Batch);
     let mut pieces = Vec::new();
     let seq = decode_batch(&batch.meta, batch.payload.len(), &mut pieces).expect("a batch");
-    let indices: Vec<u16> = (0..pieces.len() as u16).collect();
     let mut replies = RepliesEncoder::default();
     replies.clear();
-    replies.push(seq, &indices, Ok(()), 0);
-    let data_bytes: usize = pieces.iter().map(|piece| piece.reply_bytes() as usize).sum();
+    let mut data_bytes = 0;
+    for (index, piece) in (0..).zip(&pieces) {
+        let outcome = outcome_of(piece);
+        data_bytes += if outcome.is_ok() { piece.reply_bytes() as usize } else { 0 };
+        replies.push(seq, &[index], outcome, 0);
+    }
     let put = |meta: &mut Vec<u8>| meta.extend_from_slice(replies.finish());
     encode_frame(to, FrameKind::Replies, put, |data| data.resize(data.len() + data_bytes, 0));
     pieces.len()

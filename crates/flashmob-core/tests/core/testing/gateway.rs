@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::frames::{answer, bytes_of, frames};
+use super::frames::{answer_with, bytes_of, frames};
 use super::spec::NOW;
 use flashmob_core::gateway::{Action, ClientId, Gateway, GatewayConfig, LinkId, LinkPhase, NativeCall, NoLocal};
-use flashmob_core::op::{Op, OpFlags};
+use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::units::Time;
+use flashmob_core::wire::batch::WirePiece;
 use flashmob_core::wire::frame::FrameKind;
 use flashmob_core::wire::hello::Welcome;
 
@@ -75,11 +76,16 @@ impl GatewayBed {
 
     /// Answers all batches that are out on a link with success. Returns how many pieces that were.
     pub fn answer(&mut self, link: usize) -> usize {
+        self.answer_with(link, |_| Ok(()))
+    }
+
+    /// The same with an outcome for each piece.
+    pub fn answer_with(&mut self, link: usize, mut outcome_of: impl FnMut(&WirePiece) -> Result<(), Failure>) -> usize {
         let id = LinkId(link);
         let out = self.gateway.link_out(id).take_all();
         let mut bytes = Vec::new();
         let batches = frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::Batch);
-        let count = batches.map(|batch| answer(&batch, &mut bytes)).sum();
+        let count = batches.map(|batch| answer_with(&batch, &mut outcome_of, &mut bytes)).sum();
         self.gateway.link_rx(id).extend(&bytes);
         self.gateway.process_link(self.now, id);
         count

@@ -2,16 +2,18 @@
 //!
 //! A test states what it is about and takes the rest from here, so that a new field of a configuration, of a hello or of a welcome
 //! is added in one place. A *bed* is one machine with its surroundings played by the test: [`GatewayBed`] a gateway whose
-//! nodes are bytes, [`NodeBed`] a node whose gateway and store are.
+//! nodes are bytes, [`CopiesBed`] the same with a volume of two copies, [`NodeBed`] a node whose gateway and store are.
 //!
 //! Helpers panic where a test would: an `unwrap` here is an assertion.
 
+mod copies;
 mod frames;
 mod gateway;
 mod host;
 mod node;
 mod spec;
 
+pub use copies::CopiesBed;
 pub use frames::{answer, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};

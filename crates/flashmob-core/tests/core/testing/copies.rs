@@ -1,0 +1,83 @@
+//! A gateway with a volume of two copies, whose nodes are played by the test.
+
+use std::time::Duration;
+
+use super::{GatewayBed, gateway_config, volume, welcome};
+use flashmob_core::copies::{MapImage, Marks, Member};
+use flashmob_core::gateway::{Action, ClientId, CopiesSpec, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::wire::hello::Welcome;
+
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A volume of one chunk with a copy on each of two nodes, which are linked, and a client. Node n is behind link n.
+#[derive(Debug)]
+pub struct CopiesBed {
+    /// The gateway.
+    pub bed: GatewayBed,
+    /// The client.
+    pub client: ClientId,
+}
+
+impl CopiesBed {
+    /// Silent nodes are evicted after this time.
+    #[must_use]
+    pub fn new(evict_after: Duration) -> CopiesBed {
+        let member = |n: u8| Member {
+            extent_id: [n; 16],
+            boot_id: Some([n; 16]),
+            seen: None,
+            size_bytes: CHUNK_BYTES,
+            domain: format!("node{n}"),
+        };
+        let map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+        let spec = VolumeSpec {
+            layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
+            links: 1,
+            timeout: Duration::from_secs(120),
+            copies: Some(Box::new(CopiesSpec { evict_after, ..CopiesSpec::new(map) })),
+            ..volume(&[CHUNK_BYTES; 2])
+        };
+        let mut bed = GatewayBed::new(gateway_config(spec));
+        for link in 0..2 {
+            let id = [link as u8 + 1; 16];
+            // It answers no probes: all that is heard of it are its answers.
+            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive: false, ..welcome(CHUNK_BYTES) });
+        }
+        let client = bed.gateway.native_opened(0).unwrap();
+        CopiesBed { bed, client }
+    }
+
+    /// How often decisions become durable while time passes.
+    pub const STEP: Duration = Duration::from_millis(200);
+
+    /// Time goes by; decisions are durable at once.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.bed.now + time;
+        loop {
+            self.bed.pass(CopiesBed::STEP.min(end - self.bed.now));
+            for action in self.bed.actions() {
+                if let Action::Commit { volume, number, .. } = action {
+                    self.bed.gateway.committed(self.bed.now, volume, number, Ok(()));
+                    self.bed.turn();
+                }
+            }
+            if self.bed.now >= end {
+                return;
+            }
+        }
+    }
+
+    /// What the map says of the chunk.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.bed.gateway.map(0).expect("a map").marks(0)
+    }
+
+    /// Which copy of the chunk a node has.
+    #[must_use]
+    pub fn copy_of(&self, node: u16) -> usize {
+        let places = self.bed.gateway.map(0).expect("a map").places(0);
+        places.iter().position(|place| place.member == node).expect("a copy")
+    }
+}
