@@ -71,7 +71,7 @@ fn check_image(image: &MapImage) {
             let end_bytes = (u64::from(place.slot) + 1) * image.chunk_bytes();
             assert!(end_bytes <= members[usize::from(place.member)].size_bytes);
         }
-        let Marks { is_open, behind, doubtful } = image.marks(chunk);
+        let Marks { is_open, behind, doubtful, .. } = image.marks(chunk);
         assert!((behind | doubtful) >> copies == 0 && (behind.count_ones() as usize) < copies);
         counts.open += u32::from(is_open);
         counts.behind += u32::from(behind != 0);
@@ -112,13 +112,14 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         };
         MapImage::new([7; 16], CHUNK_BYTES_MIN, copies, (0..members).map(member).collect()).expect("a map")
     };
-    let marks = |is_open, behind, doubtful| Marks { is_open, behind, doubtful };
+    let marks = |is_open, behind, doubtful| Marks { is_open, is_torn: !is_open, behind, doubtful };
     let batches = [
         vec![Record::Epoch { epoch: 1, nonce: 2 }, Record::Boot { member: 0, boot_id: [0xb1; 16] }],
         vec![Record::Marks { first_chunk: 0, count: 2, marks: marks(true, 0, 0) }],
         vec![
             Record::Marks { first_chunk: 1, count: 1, marks: marks(true, 0b10, 0b01) },
             Record::Loss { count: 1 },
+            Record::Told { count: 1 },
             Record::Extent { member: 2, extent_id: [9; 16], size_bytes: 3 * CHUNK_BYTES_MIN },
         ],
     ];

@@ -75,6 +75,10 @@ listed! {
         AckBeforeReplaced => "ack-before-replaced",
         /// An older copy of an extent is taken for the extent.
         RestoredBelieved => "restored-believed",
+        /// All copies of a chunk lost power, and no flush fails for it.
+        LossUntold => "loss-untold",
+        /// Chunks that were settled before a device restarted are not compared, however short that was before.
+        SettledLatelyTrusted => "settled-lately-trusted",
         /// A node that changes a part of a block does not verify the rest of it, and gives it the checksum of what is there.
         PartialWriteLaundersRot => "partial-write-launders-rot",
         /// A gateway takes decisions for durable that the map of its successor refused.

@@ -67,6 +67,9 @@ pub enum MapError {
     /// The number of losses shrinks.
     #[error("{given} losses are fewer than the {current} that were counted")]
     Losses { given: u64, current: u64 },
+    /// More losses told than there were, or fewer than before.
+    #[error("{given} losses told, after {current}, of {losses}")]
+    Told { given: u64, current: u64, losses: u64 },
     /// A mask names a copy that does not exist.
     #[error("marks name a copy that does not exist (behind {behind:#06b}, doubtful {doubtful:#06b}, {copies} copies)")]
     Masks { behind: u8, doubtful: u8, copies: usize },

@@ -19,6 +19,8 @@ pub struct Place {
 pub struct Marks {
     /// Changes may be under way or unsynced: the copies may differ.
     pub is_open: bool,
+    /// All copies that were current lost power while the chunk was open, and were not compared since: a block may be torn on each.
+    pub is_torn: bool,
     /// The copies that lack something. Never all of them.
     pub behind: u8,
     /// The copies whose device restarted while the chunk was open.
@@ -51,6 +53,7 @@ pub struct MapImage {
     nonce: u64,
     losses: u64,
     home: Option<[u8; 16]>,
+    losses_told: u64,
     pub(super) members: Vec<Member>,
     /// All places of chunk 0, then those of chunk 1, and so on.
     pub(super) places: Vec<Place>,
@@ -85,8 +88,22 @@ impl MapImage {
     /// Without members and chunks, for those who fill it.
     pub(super) fn empty(map_id: [u8; 16], chunk_bytes: u64, copies: usize, version: u64) -> MapImage {
         let (members, places, marks) = (Vec::new(), Vec::new(), Vec::new());
-        let (epoch, nonce, losses, home, tally) = (0, 0, 0, None, Tally::default());
-        MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, home, members, places, marks, tally }
+        let (epoch, nonce, losses, losses_told, home, tally) = (0, 0, 0, 0, None, Tally::default());
+        MapImage {
+            map_id,
+            chunk_bytes,
+            copies,
+            version,
+            epoch,
+            nonce,
+            losses,
+            losses_told,
+            home,
+            members,
+            places,
+            marks,
+            tally,
+        }
     }
 
     /// Gives each chunk that has places its first marks.
@@ -126,6 +143,12 @@ impl MapImage {
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses
+    }
+
+    /// The last of these losses for which a client got an error.
+    #[must_use]
+    pub fn losses_told(&self) -> u64 {
+        self.losses_told
     }
 
     /// Where its file was last used; `None` if that was never noted.
@@ -236,6 +259,13 @@ impl MapImage {
                 self.losses = count;
                 Ok(())
             }
+            Record::Told { count } if count < self.losses_told || count > self.losses => {
+                Err(MapError::Told { given: count, current: self.losses_told, losses: self.losses })
+            }
+            Record::Told { count } => {
+                self.losses_told = count;
+                Ok(())
+            }
             Record::Seen { member, epoch, version } => {
                 let known = self.members.get_mut(usize::from(member)).ok_or(MapError::UnknownMember(member))?;
                 known.seen = known.seen.max(Some((epoch, version)));
@@ -310,7 +340,7 @@ impl MapImage {
     /// The records that make an equal image out of nothing, with [`MapImage::from_records`].
     #[must_use]
     pub fn snapshot(&self) -> Vec<Record> {
-        let &MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, .. } = self;
+        let &MapImage { map_id, chunk_bytes, copies, version, epoch, nonce, losses, losses_told, .. } = self;
         let mut records = Vec::new();
         // At most COPIES_MAX.
         records.push(Record::Begin { map_id, chunk_bytes, copies: copies as u8, chunks: self.chunks(), version });
@@ -337,6 +367,9 @@ impl MapImage {
         records.extend(seen);
         if losses > 0 {
             records.push(Record::Loss { count: losses });
+        }
+        if losses_told > 0 {
+            records.push(Record::Told { count: losses_told });
         }
         let mut first_chunk = 0u32;
         for run in self.marks.chunk_by(|a, b| a == b) {

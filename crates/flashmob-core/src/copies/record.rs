@@ -68,6 +68,11 @@ pub enum Record {
         /// The sum of all; it never shrinks.
         count: u64,
     },
+    /// For how many of these losses a client got an error.
+    Told {
+        /// The number of the last of them; it never shrinks.
+        count: u64,
+    },
     /// A member's extent was replaced by a fresh one: all copies on it are behind, and its boot id is unknown. If its extent was not known
     /// yet ([`unknown_extent`](super::unknown_extent)), it is only named.
     Extent {
@@ -110,10 +115,12 @@ listed! {
         Extent = 8 => "extent",
         Seen = 9 => "seen",
         Home = 10 => "home",
+        Told = 11 => "told",
     }
 }
 
 const MARKS_OPEN: u8 = 1;
+const MARKS_TORN: u8 = 2;
 
 impl Record {
     fn kind(&self) -> Kind {
@@ -128,6 +135,7 @@ impl Record {
             Record::Extent { .. } => Kind::Extent,
             Record::Seen { .. } => Kind::Seen,
             Record::Home { .. } => Kind::Home,
+            Record::Told { .. } => Kind::Told,
         }
     }
 
@@ -174,10 +182,11 @@ impl Record {
             Record::Marks { first_chunk, count, marks } => {
                 out.extend_from_slice(&first_chunk.to_le_bytes());
                 out.extend_from_slice(&count.to_le_bytes());
-                let flags = if marks.is_open { MARKS_OPEN } else { 0 };
+                let open = if marks.is_open { MARKS_OPEN } else { 0 };
+                let flags = open | if marks.is_torn { MARKS_TORN } else { 0 };
                 out.extend_from_slice(&[flags, marks.behind, marks.doubtful]);
             }
-            Record::Loss { count } => out.extend_from_slice(&count.to_le_bytes()),
+            Record::Loss { count } | Record::Told { count } => out.extend_from_slice(&count.to_le_bytes()),
             Record::Extent { member, extent_id, size_bytes } => {
                 out.extend_from_slice(&member.to_le_bytes());
                 out.extend_from_slice(extent_id);
@@ -235,13 +244,15 @@ impl Record {
             Kind::Boot => Record::Boot { member: fields.u16()?, boot_id: fields.array()? },
             Kind::Marks => {
                 let (first_chunk, count, flags) = (fields.u32()?, fields.u32()?, fields.u8()?);
-                let marks = Marks { is_open: flags == MARKS_OPEN, behind: fields.u8()?, doubtful: fields.u8()? };
-                if flags & !MARKS_OPEN != 0 {
+                let (is_open, is_torn) = (flags & MARKS_OPEN != 0, flags & MARKS_TORN != 0);
+                let marks = Marks { is_open, is_torn, behind: fields.u8()?, doubtful: fields.u8()? };
+                if flags & !(MARKS_OPEN | MARKS_TORN) != 0 {
                     return Ok(None);
                 }
                 Record::Marks { first_chunk, count, marks }
             }
             Kind::Loss => Record::Loss { count: fields.u64()? },
+            Kind::Told => Record::Told { count: fields.u64()? },
             Kind::Extent => {
                 Record::Extent { member: fields.u16()?, extent_id: fields.array()?, size_bytes: fields.u64()? }
             }
@@ -279,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(kind in 0u8..12, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn garbage_never_panics(kind in 0u8..13, bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [&[kind][..], &bytes].concat();
             let _ = Record::decode(&mut Fields::new(&bytes, "record"));
         }
@@ -301,10 +312,10 @@ mod tests {
     #[test]
     fn unknown_kinds_and_flags_are_refused() {
         assert!(Record::decode(&mut Fields::new(&[0; 60], "record")).is_err());
-        assert!(Record::decode(&mut Fields::new(&[11; 60], "record")).is_err());
+        assert!(Record::decode(&mut Fields::new(&[12; 60], "record")).is_err());
         let mut bytes = encoded(&Record::Marks { first_chunk: 0, count: 1, marks: Marks::default() });
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_ok());
-        bytes[9] = 2;
+        bytes[9] = 4;
         assert!(Record::decode(&mut Fields::new(&bytes, "record")).is_err());
     }
 }

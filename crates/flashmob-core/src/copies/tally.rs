@@ -49,7 +49,7 @@ impl Tally {
 
     /// Calls `change` for each counter of chunks with these marks.
     fn each(&mut self, marks: Marks, copies: usize, change: impl Fn(&mut u32)) {
-        let Marks { is_open, behind, doubtful } = marks;
+        let Marks { is_open, behind, doubtful, .. } = marks;
         if is_open {
             change(&mut self.open);
         }

@@ -33,7 +33,7 @@ pub fn image(copies: usize, count: usize, slots: u64) -> MapImage {
 }
 
 pub fn marks(is_open: bool, behind: u8, doubtful: u8) -> Marks {
-    Marks { is_open, behind, doubtful }
+    Marks { is_open, is_torn: false, behind, doubtful }
 }
 
 /// Any record, whether an image takes it or not.
@@ -63,13 +63,15 @@ pub fn any_change(chunks: u32) -> impl Strategy<Value = Record> {
     prop_oneof![
         1 => (number(), any::<u64>()).prop_map(|(epoch, nonce)| Record::Epoch { epoch, nonce }),
         1 => (member(), any::<[u8; 16]>()).prop_map(|(member, boot_id)| Record::Boot { member, boot_id }),
-        5 => (0..=chunks, 0..=chunks, any::<bool>(), mask(), mask()).prop_map(
-            |(first_chunk, count, is_open, behind, doubtful)| {
-                Record::Marks { first_chunk, count, marks: marks(is_open, behind, doubtful) }
+        5 => (0..=chunks, 0..=chunks, any::<(bool, bool)>(), mask(), mask()).prop_map(
+            |(first_chunk, count, (is_open, is_torn), behind, doubtful)| {
+                let marks = Marks { is_torn, ..marks(is_open, behind, doubtful) };
+                Record::Marks { first_chunk, count, marks }
             },
         ),
         1 => number().prop_map(|count| Record::Loss { count }),
         1 => any::<[u8; 16]>().prop_map(|home| Record::Home { home }),
+        1 => number().prop_map(|count| Record::Told { count }),
         1 => (member(), number(), number()).prop_map(|(member, epoch, version)| Record::Seen { member, epoch, version }),
         1 => (member(), 0..20u64, 0..30u64).prop_map(|(member, extent, slots)| {
             Record::Extent { member, extent_id: id(extent), size_bytes: slots * CHUNK }

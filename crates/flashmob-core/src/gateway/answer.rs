@@ -31,6 +31,10 @@ impl Gateway {
         let Some(mut request) = self.requests.remove(key) else { return };
         planted::leak(Bug::GatewayLeaks, 4096);
         self.metrics.stages.record_n(GatewayInterval::Total, now.nanos_since(request.received), 1);
+        if request.failure == Some(Failure::Corrupt) {
+            // Of a block that is good on no copy.
+            request.failure = Some(Failure::Io);
+        }
         if request.op == Op::Flush && request.failure.is_none() {
             request.failure = self.untold_loss(&request);
         }
@@ -69,6 +73,9 @@ impl Gateway {
         }
         client.losses_told = volume.losses;
         volume.losses_told = volume.losses;
+        if let Some(copies) = volume.copies.as_deref_mut() {
+            copies.losses_told();
+        }
         Some(Failure::Io)
     }
 

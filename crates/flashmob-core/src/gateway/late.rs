@@ -14,20 +14,22 @@ pub const LATENESS_MAX: u32 = 20;
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Gateway {
-    /// Fails every request that is older than its volume's timeout and has a piece at a node, or on a link, that answered nothing for that
+    /// Fails every request that is older than its volume's timeout, not counting what was before the loop last stood still, and has a piece at a node, or on a link, that answered nothing for that
     /// long. One that only waits for its turn at a slow node goes on. A change that was sent holds back overlapping ones until it is
     /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
         let timeouts: Vec<Duration> = self.volumes.iter().map(|volume| volume.spec.timeout).collect();
         let timeout_of = |r: &InHand| timeouts[r.volume as usize];
-        let late = self.requests.keys_where(|r| r.client != ClientId::GATEWAY && now - r.received >= timeout_of(r));
+        let running_since = self.running_since;
+        let age_of = |r: &InHand| now - r.received.max(running_since);
+        let late = self.requests.keys_where(|r| r.client != ClientId::GATEWAY && age_of(r) >= timeout_of(r));
         if late.is_empty() {
             return;
         }
         let mut stuck = self.stuck_requests(now);
         self.add_stuck_on_copies(now, &mut stuck);
         let is_over = |key: &RequestKey| {
-            let age = self.requests.get(*key).map(|r| (now - r.received, timeout_of(r)));
+            let age = self.requests.get(*key).map(|r| (age_of(r), timeout_of(r)));
             stuck.contains(key) || age.is_some_and(|(age, timeout)| age >= timeout * LATENESS_MAX)
         };
         let late: Vec<RequestKey> = late.into_iter().filter(is_over).collect();

@@ -80,10 +80,14 @@ pub struct Gateway {
     with_copies: Vec<usize>,
     /// When timeouts are checked next.
     next_sweep: Time,
+    /// Since when the loop has not stood still: what was asked before has its whole time again.
+    running_since: Time,
 }
 
 /// How often timeouts are checked: a request fails at most this much late.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+/// A loop that comes so late has stood still, or had nothing to do: nobody could be heard meanwhile.
+const STALL: Duration = Duration::from_millis(500);
 
 impl Gateway {
     /// A gateway that will connect all its links.
@@ -92,6 +96,9 @@ impl Gateway {
         for (index, spec) in config.volumes.iter().enumerate() {
             let mut volume = Volume::new(spec.clone(), nodes.len())?;
             volume.copies = spec.copies.as_deref().map(|copies| Box::new(Copies::new(copies, spec.timeout)));
+            if let Some(copies) = volume.copies.as_deref() {
+                (volume.losses, volume.losses_told) = copies.losses();
+            }
             for (extent, extent_spec) in spec.extents.iter().enumerate() {
                 let first = links.len();
                 links.extend((0..spec.links.max(1)).map(|number| Link::new(nodes.len(), number)));
@@ -118,6 +125,7 @@ impl Gateway {
             completions: Vec::new(),
             with_copies: Vec::new(),
             next_sweep: Time::default(),
+            running_since: Time::default(),
             config,
         };
         for index in 0..gateway.volumes.len() {
@@ -193,6 +201,9 @@ impl Gateway {
             self.watch_copies(now);
         }
         if is_swept {
+            if now - self.next_sweep > STALL {
+                self.running_since = now;
+            }
             self.next_sweep = now + SWEEP_INTERVAL;
             self.fail_late_requests(now);
             if self.metrics.samples.is_active() {

@@ -14,11 +14,11 @@ type Outcome = fn(&WirePiece) -> Result<(), Failure>;
 const WELL: Outcome = |_| Ok(());
 /// The block at 0 is corrupt: a part of it cannot be changed.
 const CORRUPT_AT_0: Outcome =
-    |piece| if piece.op == Op::Write && piece.offset_bytes < BLOCK { Err(Failure::Corrupt) } else { Ok(()) };
+    |piece| if piece.op == Op::Write && piece.offset_bytes < BLOCK { Err(Failure::Io) } else { Ok(()) };
 /// The same of the next block.
 const CORRUPT_AT_1: Outcome = |piece| {
     let is_hit = piece.op == Op::Write && (BLOCK..2 * BLOCK).contains(&piece.offset_bytes);
-    if is_hit { Err(Failure::Corrupt) } else { Ok(()) }
+    if is_hit { Err(Failure::Io) } else { Ok(()) }
 };
 const FULL: Outcome = |piece| if piece.op == Op::Write { Err(Failure::NoSpace) } else { Ok(()) };
 
@@ -93,7 +93,7 @@ fn the_last_current_copy_stays_current_and_the_change_fails() {
         bed.answer(1 - last, WELL);
         assert!(bed.results().is_empty());
         bed.answer(last, CORRUPT_AT_0);
-        assert_eq!((bed.results(), bed.behind()), (vec![Err(Failure::Corrupt)], behind.clone()));
+        assert_eq!((bed.results(), bed.behind()), (vec![Err(Failure::Io)], behind.clone()));
         // The rest of the chunk can be changed.
         bed.write(&[BLOCK * 9]);
         bed.answer(last, WELL);
@@ -107,7 +107,7 @@ fn a_block_that_is_corrupt_on_all_copies_costs_no_copy() {
     bed.write(&[10]);
     bed.answer(0, CORRUPT_AT_0);
     bed.answer(1, CORRUPT_AT_0);
-    assert_eq!((bed.results(), bed.behind()), (vec![Err(Failure::Corrupt)], vec![]));
+    assert_eq!((bed.results(), bed.behind()), (vec![Err(Failure::Io)], vec![]));
 }
 
 #[test]
@@ -116,5 +116,5 @@ fn each_copy_corrupt_at_another_block_leaves_one_that_is_current() {
     bed.write(&[10, BLOCK + 10]);
     bed.answer(0, CORRUPT_AT_0);
     bed.answer(1, CORRUPT_AT_1);
-    assert_eq!((bed.results(), bed.behind()), (vec![Ok(()), Err(Failure::Corrupt)], vec![0]));
+    assert_eq!((bed.results(), bed.behind()), (vec![Ok(()), Err(Failure::Io)], vec![0]));
 }

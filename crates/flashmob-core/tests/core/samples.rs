@@ -222,8 +222,8 @@ fn a_request_that_fails_ends_its_sample_as_failed() {
     world.silent = [true; NODES];
     world.ask(Op::Read, &[(MIB - 4096, 8192)]);
     world.run();
-    for _ in 0..40 {
-        world.pass(1_000_000);
+    for _ in 0..400 {
+        world.pass(100_000);
         world.gateway.handle_timeout(world.now);
         while world.gateway.poll_action().is_some() {}
     }

@@ -444,7 +444,8 @@ impl World {
         let is_loss = pending.op == Op::Flush && (self.oracle.may_flush_fail(c) || store_failed());
         // Where memory is short, requests of sick nodes hold up others.
         let is_crowded = self.is_crowded() && (0..self.nodes.len()).any(|n| self.is_excused(n, pending.at));
-        if is_known && (is_excused || is_loss || is_crowded) {
+        let is_of_map = self.is_map_to_blame(pending.op, pending.at);
+        if is_known && (is_excused || is_loss || is_crowded || is_of_map) {
             return Ok(());
         }
         Err(format!(

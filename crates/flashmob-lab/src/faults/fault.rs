@@ -54,12 +54,25 @@ pub enum Fault {
     Rot(usize, u32),
     /// The device is switched off, and its flash copied; so much later that copy takes the place of what is there. Of volumes with copies.
     Restore(usize, Duration),
+    /// These nodes, one bit each, lose power within the second time, and are back one by one before the first is over. Of volumes with copies.
+    Blackout(u64, Duration, Duration),
+    /// The node's process ends; so much later it is started with an empty file, which somebody puts in the place of the old one. Of volumes with
+    /// copies.
+    Swap(usize, Duration),
+    /// The disk under the map is full. Of volumes with copies.
+    MapFull(Duration),
+    /// The disk under the map takes seconds for each append. Of volumes with copies.
+    MapSlow(Duration),
+    /// The gateway's loop stands still.
+    GatewayStall(Duration),
+    /// The node's flash confirms flushes and does not do them. Of volumes with copies.
+    Lie(usize, Duration),
     /// A second gateway takes over while the first runs, for so much longer. Of volumes with copies.
     SecondGateway(Duration),
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 19;
+pub const FAULT_KINDS: usize = 25;
 
 impl Fault {
     /// The names of all kinds.
@@ -82,6 +95,12 @@ impl Fault {
         "replace",
         "rot",
         "restore",
+        "blackout",
+        "swap",
+        "full map",
+        "slow map",
+        "gateway stall",
+        "lie",
         "second gateway",
     ];
 
@@ -107,14 +126,31 @@ impl Fault {
             Fault::Replace(..) => 15,
             Fault::Rot(..) => 16,
             Fault::Restore(..) => 17,
-            Fault::SecondGateway(_) => 18,
+            Fault::Blackout(..) => 18,
+            Fault::Swap(..) => 19,
+            Fault::MapFull(_) => 20,
+            Fault::MapSlow(_) => 21,
+            Fault::GatewayStall(_) => 22,
+            Fault::Lie(..) => 23,
+            Fault::SecondGateway(_) => 24,
         }
     }
 
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
-        use Fault::{Death, PowerLoss, Replace, Restore, Rot, StoreErrors};
-        matches!(self, PowerLoss(..) | Death(_) | Replace(..) | Restore(..) | Rot(..) | StoreErrors(..))
+        use Fault::{Blackout, Death, Lie, PowerLoss, Replace, Restore, Rot, StoreErrors, Swap};
+        matches!(
+            self,
+            PowerLoss(..)
+                | Blackout(..)
+                | Lie(..)
+                | Death(_)
+                | Replace(..)
+                | Swap(..)
+                | Restore(..)
+                | Rot(..)
+                | StoreErrors(..)
+        )
     }
 }
 
@@ -287,7 +323,13 @@ impl World {
                     self.net.cut(&mut self.ctx, conn);
                 }
             }
-            Fault::Replace(node, lasts) => self.lose_flash(node, lasts),
+            Fault::MapFull(lasts) => self.map_suffers(true, lasts),
+            Fault::MapSlow(lasts) => self.map_suffers(false, lasts),
+            Fault::GatewayStall(lasts) => self.gateway_stalls(lasts),
+            Fault::Lie(node, lasts) => self.nodes[node].store.lies_until = now + lasts,
+            Fault::Replace(node, lasts) => self.lose_flash(node, lasts, false),
+            Fault::Swap(node, lasts) => self.lose_flash(node, lasts, true),
+            Fault::Blackout(struck, lasts, apart) => self.black_out(struck, lasts, apart),
             Fault::Restore(node, lasts) => self.back_up(node, lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
             Fault::Rot(node, times) => (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng)),
@@ -334,6 +376,9 @@ impl World {
     pub(super) fn heal(&mut self) {
         let now = self.ctx.now;
         self.copies_disappear();
+        self.map_recovers();
+        self.lies_end();
+        self.stall_ends();
         self.is_healed = true;
         self.end_partition();
         self.old_extents_go();

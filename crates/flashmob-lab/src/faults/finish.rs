@@ -16,8 +16,20 @@ impl World {
         let slack = Duration::from_secs(1);
         // A link that breaks, or a node that goes, again and again, and answers in between, makes a request late, not lost.
         let breaks = |fault: &Fault| {
-            use Fault::{Cut, Damage, HalfOpen, Kill, PowerLoss, StoreStall};
-            matches!(fault, Cut(..) | HalfOpen(..) | Damage(..) | Kill(..) | PowerLoss(..) | StoreStall(..))
+            use Fault::{Blackout, Cut, Damage, GatewayStall, HalfOpen, Kill, MapFull, MapSlow, PowerLoss, StoreStall};
+            matches!(
+                fault,
+                Blackout(..)
+                    | GatewayStall(_)
+                    | MapFull(_)
+                    | MapSlow(_)
+                    | Cut(..)
+                    | HalfOpen(..)
+                    | Damage(..)
+                    | Kill(..)
+                    | PowerLoss(..)
+                    | StoreStall(..)
+            )
         };
         let is_shaky = self.scenario.node_link.cut_rate > 0.0 || self.scenario.faults.iter().any(|(_, f)| breaks(f));
         let timeouts = if is_shaky { LATENESS_MAX } else { self.silences_max().clamp(1, LATENESS_MAX) };
@@ -154,14 +166,15 @@ impl World {
             let c = self.ctx.rng.random_range(0..self.clients.len());
             let mut spans = Vec::new();
             // With copies, all of it can be read whichever node is dead.
-            let has_copies = self.scenario.copies.is_some();
-            for node in (0..self.nodes.len()).filter(|&n| !dead[n] || has_copies) {
-                for (mut at, end) in self.oracle.stretches(node) {
-                    while at < end {
-                        let len = self.ctx.rng.random_range(1..=longest).min(end - at);
-                        spans.push((at, len as u32));
-                        at += len;
-                    }
+            let stretches: Vec<(u64, u64)> = match self.scenario.copies {
+                Some(_) => vec![(0, self.size_bytes)],
+                None => (0..self.nodes.len()).filter(|&n| !dead[n]).flat_map(|n| self.oracle.stretches(n)).collect(),
+            };
+            for (mut at, end) in stretches {
+                while at < end {
+                    let len = self.ctx.rng.random_range(1..=longest).min(end - at);
+                    spans.push((at, len as u32));
+                    at += len;
                 }
             }
             self.clients[c].to_verify = spans;
@@ -202,12 +215,14 @@ impl World {
             self.ctx.totals.pieces += link.counters.pieces;
             self.ctx.totals.resent += link.counters.resent;
         }
+        let mut evictions = 0;
         if let Some(copies) = core.copies_status(self.ctx.now, 0).map(|status| status.counters) {
             self.ctx.totals.evicted_copies += copies.evicted_copies;
             self.ctx.totals.resynced += copies.resynced;
             self.ctx.totals.compared += copies.compared;
             self.ctx.totals.held_answers += copies.held_answers;
             self.ctx.totals.mended += copies.mended;
+            evictions = copies.evictions;
         }
         let counters = core.sample_counters();
         self.ctx.totals.samples_dropped += counters.abandoned + counters.untold;
@@ -216,6 +231,7 @@ impl World {
         if self.ctx.totals.corruptions == 0 && (status.counters.link_errors > 0 || protocol_errors > 0) {
             self.ctx.fail("gateway and node did not understand each other, though no byte was damaged".to_string());
         }
+        self.check_stalls(evictions);
     }
 }
 

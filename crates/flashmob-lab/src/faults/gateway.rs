@@ -40,13 +40,13 @@ pub(super) struct GatewayLoop {
     closed: Vec<ConnId>,
     closing: Vec<ClientId>,
     is_awake: bool,
+    /// Its loop stands still.
+    pub stalled_until: Time,
     timer: Option<Time>,
     /// Another gateway is in charge.
     pub is_former: bool,
     /// How many gateways were in charge before it.
     pub number: u8,
-    /// It stands still until then.
-    pub frozen_until: Time,
     /// What becomes of the decisions that it has handed over, as a former gateway.
     pub refused_commit: Option<(u64, Result<(), Failure>)>,
     // Memory that is used again.
@@ -125,6 +125,9 @@ impl GatewayLoop {
 
 impl World {
     pub(super) fn start_gateway(&mut self) {
+        if self.is_start_put_off() {
+            return;
+        }
         self.gateway.session += 1;
         let map = self.load_map();
         match Gateway::new(config(&self.scenario, (self.gateway.number, self.gateway.session), map)) {
@@ -246,8 +249,9 @@ impl World {
         if gateway.session != session {
             return;
         }
-        if gateway.frozen_until > self.ctx.now {
-            return self.ctx.at(gateway.frozen_until, Event::GatewayTurn { session });
+        if gateway.stalled_until > self.ctx.now {
+            let until = gateway.stalled_until;
+            return self.ctx.at(until, Event::GatewayTurn { session });
         }
         let Some(mut core) = gateway.core.take() else { return };
         gateway.is_awake = false;
@@ -270,6 +274,7 @@ impl World {
             }
         }
         self.gateway.core = Some(core);
+        self.note_decisions();
         for Completion { client, cookie, result } in completions {
             if let Some((&c, _)) = self.gateway.natives.iter().find(|(_, id)| **id == client) {
                 self.native_answered(c, cookie, result);

@@ -1,7 +1,8 @@
 //! Volumes with copies: the map's file, where the bytes of the volume lie, and what copies change about the permitted answers.
 //!
 //! The promise: with faults that lose data on fewer devices than there are copies, nothing that was shown to a client is lost, and no flush fails.
-//! So the oracle is not told of losses of power here. Requests may fail only where all copies of a chunk are disturbed.
+//! So the oracle is told of losses of power only where all copies of a chunk suffer them (`blackout.rs`). Requests may fail only where all copies
+//! of a chunk are disturbed.
 
 use std::time::Duration;
 
@@ -41,6 +42,10 @@ pub(super) struct MapDisk {
 }
 
 impl MapDisk {
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Makes decisions durable: at the end of the file, or in the place of all.
     pub fn store(&mut self, bytes: Vec<u8>, is_whole: bool) {
         if is_whole {
@@ -100,13 +105,14 @@ impl World {
         if let Err(error) = encode_batch(&mut self.map.bytes, number, &[record]) {
             self.ctx.fail(format!("the epoch cannot be recorded: {error}"));
         }
+        self.note_map_file(true);
         Some(replayed.image)
     }
 
     /// The gateway wants decisions to be durable.
     pub(super) fn commit(&mut self, number: u64, bytes: Vec<u8>, is_whole: bool) {
         let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
-        let takes_ns = self.ctx.rng.random_range(0..longest_ns);
+        let takes_ns = self.ctx.rng.random_range(0..longest_ns) + self.map_delay_ns();
         let session = self.gateway.session;
         if self.gateway.is_former {
             self.gateway.refused_commit = Some((number, Err(Failure::Io)));
@@ -132,8 +138,8 @@ impl World {
         for chunk in 0..after.image.chunks() {
             let marks = after.image.marks(chunk);
             if marks != before.image.marks(chunk) {
-                let Marks { is_open, behind, doubtful } = marks;
-                self.ctx.trace(What::Marked { chunk, is_open, behind, doubtful });
+                let Marks { is_open, is_torn, behind, doubtful } = marks;
+                self.ctx.trace(What::Marked { chunk, is_open, is_torn, behind, doubtful });
             }
         }
     }
@@ -142,24 +148,33 @@ impl World {
         if session != self.gateway.session {
             return;
         }
-        if self.gateway.frozen_until > self.ctx.now {
-            return self.ctx.at(self.gateway.frozen_until, Event::Committed { session });
+        if self.gateway.stalled_until > self.ctx.now {
+            return self.ctx.at(self.gateway.stalled_until, Event::Committed { session });
         }
-        let (number, result) = if self.gateway.is_former {
-            let Some(refused) = self.gateway.refused_commit.take() else { return };
-            refused
-        } else {
-            let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
-            self.map.store(bytes, is_whole);
-            (number, Ok(()))
-        };
+        if self.gateway.is_former {
+            let Some((number, result)) = self.gateway.refused_commit.take() else { return };
+            if let Some(core) = &mut self.gateway.core {
+                core.committed(self.ctx.now, 0, number, result);
+                self.wake_gateway();
+            }
+            return;
+        }
+        if self.is_map_full() {
+            let number = self.map.out.as_ref().map_or(0, |(number, ..)| *number);
+            self.tear_map();
+            return self.commit_fails(number);
+        }
+        let Some((number, bytes, is_whole)) = self.map.out.take() else { return };
+        self.map.store(bytes, is_whole);
+        self.note_map_file(false);
         if let Some(core) = &mut self.gateway.core {
-            core.committed(self.ctx.now, 0, number, result);
+            core.committed(self.ctx.now, 0, number, Ok(()));
             self.wake_gateway();
         }
+        self.note_decisions();
     }
 
-    /// The gateway is killed: what was being appended is in the file, in part, as a whole, or not at all.
+    /// The gateway is killed, or the disk is full: what was being appended is in the file, in part, as a whole, or not at all.
     pub(super) fn tear_map(&mut self) {
         let Some((_, bytes, is_whole)) = self.map.out.take() else { return };
         if is_whole {

@@ -10,6 +10,10 @@
 //! | `scenario_copies.rs` | the same, with copies |
 //! | `fault.rs` | faults, and the errors that they excuse |
 //! | `mapped.rs` | volumes with copies: the map's file, and what copies promise |
+//! | `blackout.rs` | all copies of chunks lose power |
+//! | `lie.rs` | a flash lies |
+//! | `stall.rs` | the gateway stands still |
+//! | `map_trouble.rs` | the disk under the map is full, or slow |
 //! | `second.rs` | a second gateway on a volume with copies |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
@@ -20,11 +24,14 @@
 //! | `samples.rs` | checks of followed requests |
 //! | `finish.rs` | the end of a run: everything completes, and the bytes are right |
 
+mod blackout;
 mod client;
 mod copy;
 mod fault;
 mod finish;
 mod gateway;
+mod lie;
+mod map_trouble;
 mod mapped;
 mod net;
 mod node;
@@ -34,6 +41,7 @@ mod samples;
 mod scenario;
 mod scenario_copies;
 mod second;
+mod stall;
 mod store;
 mod trace;
 
@@ -87,6 +95,7 @@ enum Event {
     KillFormer,
     Restore { node: usize },
     SwapExtents { node: usize, is_old: bool },
+    PowerOut { node: usize, down: Duration },
     Watch,
 }
 
@@ -277,6 +286,8 @@ struct World {
     /// The number of the last sample of this gateway that was looked at.
     samples_seen: u64,
     map: mapped::MapDisk,
+    dark: Option<blackout::Dark>,
+    map_trouble: map_trouble::MapTrouble,
     /// No faults happen any more.
     is_healed: bool,
 }
@@ -285,11 +296,14 @@ impl World {
     fn new(scenario: Scenario, tell: bool) -> World {
         let nodes = scenario.extents_bytes.len();
         let (owners, size_bytes) = match scenario.new_map() {
-            // The oracle knows nothing of copies.
-            Some(image) => (vec![(0, 0)], image.size_bytes()),
+            // The oracle knows nothing of copies, but which bytes lose power together.
+            Some(image) => (
+                (0..image.chunks()).map(|c| (u64::from(c) * image.chunk_bytes(), c as usize)).collect(),
+                image.size_bytes(),
+            ),
             None => stretches(scenario.volume.layout, &scenario.extents_bytes),
         };
-        let oracle = Oracle::new(size_bytes, owners, nodes, scenario.clients.len());
+        let oracle = Oracle::new(size_bytes, owners, scenario.clients.len(), scenario.copies.is_some());
         let mut world = World {
             ctx: Ctx {
                 now: Time::default(),
@@ -320,6 +334,8 @@ impl World {
             latencies: Vec::new(),
             samples_seen: 0,
             map: mapped::MapDisk::default(),
+            dark: blackout::Dark::new(&scenario),
+            map_trouble: map_trouble::MapTrouble::default(),
             is_healed: false,
             scenario,
         };
@@ -463,6 +479,7 @@ impl World {
             }
             Event::KillFormer => self.kill_former(),
             Event::Restore { node } => self.restore(node),
+            Event::PowerOut { node, down } => self.stop_node(node, down, true),
             Event::SwapExtents { node, is_old } => self.swap_extents(node, is_old),
             Event::Watch => {
                 self.watch();

@@ -52,6 +52,8 @@ pub(super) struct NodeLoop {
     pub backup: Option<Extent>,
     /// Whether the extent in use is the one that was replaced.
     pub has_old: bool,
+    /// Its extents are files of one device, which goes on when one takes the place of the other.
+    pub has_files: bool,
     is_awake: bool,
     pub has_timer: bool,
     accepting: Vec<ConnId>,
@@ -178,6 +180,7 @@ impl NodeLoop {
             other: None,
             backup: None,
             has_old: false,
+            has_files: false,
             is_awake: false,
             has_timer: false,
             accepting: Vec::new(),
@@ -195,6 +198,11 @@ impl NodeLoop {
         copy.adopted = self.adopted.clone();
         (copy.charge, copy.accepted) = (self.charge, self.accepted.clone());
         copy
+    }
+
+    /// Whether its device has not the start that is on record, or is off.
+    pub fn is_start_unseen(&self, on_record: Option<[u8; 16]>) -> bool {
+        !self.has_power || on_record.is_some_and(|boot_id| boot_id != self.config.boot_id)
     }
 
     /// Whether its kernel accepts connections, refuses them, or says nothing.
@@ -255,6 +263,7 @@ impl World {
                 let changed: Vec<_> = changed.into_iter().flat_map(|run| self.to_volume(n, run)).collect();
                 self.oracle.power_lost(n, &changed);
             }
+            self.copies_lost_power(n);
         } else {
             node.store.kill(&mut self.ctx.rng);
         }

@@ -23,6 +23,9 @@
 //! When a device loses power, superseded writes become candidates again, except what was superseded before the
 //! last successful flush was asked for, or by a FUA write. Nothing is concluded from an answer to what was asked for before.
 //! If an acknowledged write was in fact lost, the next flush of every client that was connected must fail.
+//!
+//! With copies, a chunk of the volume takes the place of a node: it loses power when all of its copies have. What is lost is told even by
+//! a gateway that started later, as the map says which chunks had changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +70,7 @@ struct Entry {
     gone: bool,
 }
 
-/// Bytes of one node with the same history.
+/// Bytes of one node, or of one chunk with copies, with the same history.
 #[derive(Clone, Debug)]
 struct Cell {
     end: u64,
@@ -87,9 +90,9 @@ struct ClientState {
 #[derive(Debug)]
 struct Known {
     writes: Vec<Write>,
-    /// First byte and node of each stretch of the volume.
+    /// First byte and node of each stretch of the volume; with copies, the chunk.
     owners: Vec<(u64, usize)>,
-    /// By node: when it last lost power.
+    /// By node, or chunk: when it last lost power.
     power_lost: Vec<Stamp>,
 }
 
@@ -117,6 +120,8 @@ pub(crate) struct Oracle {
     untold: Option<Stamp>,
     /// Since when the gateway runs.
     session: Stamp,
+    /// A gateway learns from the map what its predecessor's clients may have lost.
+    has_map: bool,
     losses: u32,
     /// A gateway that is not in charge any more may acknowledge changes, too.
     is_shared: bool,
@@ -144,7 +149,8 @@ fn class(byte: u8, at: u64) -> Option<u64> {
 
 impl Oracle {
     /// A volume of `size_bytes` whose stretches begin at these places and belong to these nodes.
-    pub fn new(size_bytes: u64, owners: Vec<(u64, usize)>, nodes: usize, clients: usize) -> Oracle {
+    pub fn new(size_bytes: u64, owners: Vec<(u64, usize)>, clients: usize, has_map: bool) -> Oracle {
+        let nodes = owners.iter().map(|&(_, node)| node + 1).max().unwrap_or(0);
         let first = Write { leaves: Leaves::Pattern, range: (0, size_bytes), asked: 0, ended: 0, settled: 0 };
         let entry = Entry { write: 0, superseded: NEVER, seen: 0, gone: false };
         let ends = owners.iter().skip(1).map(|&(start, _)| start).chain([size_bytes]);
@@ -161,6 +167,7 @@ impl Oracle {
             size_bytes,
             untold: None,
             session: 0,
+            has_map,
             losses: 0,
             is_shared: false,
             going_on: Vec::new(),
@@ -449,9 +456,31 @@ impl Oracle {
 
     /// A node's device lost power. `changed` are runs of volume bytes that changed by it: where, before, after.
     pub fn power_lost(&mut self, node: usize, changed: &[(u64, Vec<u8>, Vec<u8>)]) {
+        let acknowledged = changed.iter().filter_map(|(at, before, after)| self.lost(*at, before, after)).min();
+        self.lose(node, acknowledged);
+    }
+
+    /// All copies of a chunk that are not behind lost power. `copies`: what each copy has now, of those that are behind, too.
+    pub fn all_copies_lost_power(&mut self, chunk: usize, copies: &[&[u8]]) {
+        let starts = self.stretches(chunk).into_iter().map(|(start, _)| start);
+        let has_none = |at: u64, index: usize, write: WriteId| {
+            copies.iter().all(|copy| class(copy[index], at) != Some(u64::from(write) % CLASSES))
+        };
+        let len = copies.first().map_or(0, |copy| copy.len());
+        let acknowledged = starts
+            .flat_map(|start| (start..).zip(0..len))
+            .filter_map(|(at, index)| {
+                let (only, write) = self.only_candidate(at)?;
+                has_none(at, index, only).then_some(write.settled)
+            })
+            .min();
+        self.lose(chunk, acknowledged);
+    }
+
+    /// A node lost power, and with it changes, the first of which was acknowledged then.
+    fn lose(&mut self, node: usize, acknowledged: Option<Stamp>) {
         let now = self.tick();
-        if let Some(acknowledged) = changed.iter().filter_map(|(at, before, after)| self.lost(*at, before, after)).min()
-        {
+        if let Some(acknowledged) = acknowledged {
             let earlier = |known: Option<Stamp>| Some(known.map_or(acknowledged, |k| k.min(acknowledged)));
             self.untold = earlier(self.untold);
             self.clients.iter_mut().for_each(|c| c.lost = earlier(c.lost));
@@ -480,26 +509,31 @@ impl Oracle {
         (at..)
             .zip(before.iter().zip(after))
             .filter_map(|(position, (&before, &after))| {
-                let (_, cell) = self.cells.range(..=position).next_back()?;
-                let mut alive = cell.entries.iter().filter(|e| e.superseded == NEVER);
-                let (only, None) = (alive.next()?, alive.next()) else { return None };
-                let write = &self.known.writes[only.write as usize];
-                let names = |byte| class(byte, position) == Some(u64::from(only.write) % CLASSES);
-                (write.settled != NEVER
-                    && write.asked > self.session
-                    && write.leaves == Leaves::Pattern
-                    && names(before)
-                    && !names(after))
-                .then_some(write.settled)
+                let (only, write) = self.only_candidate(position)?;
+                let names = |byte| class(byte, position) == Some(u64::from(only) % CLASSES);
+                (names(before) && !names(after)).then_some(write.settled)
             })
             .min()
     }
 
+    /// The write whose bytes a place must show, if it was acknowledged and its loss has to be told.
+    fn only_candidate(&self, at: u64) -> Option<(WriteId, &Write)> {
+        let (_, cell) = self.cells.range(..=at).next_back()?;
+        let mut alive = cell.entries.iter().filter(|e| e.superseded == NEVER);
+        let (only, None) = (alive.next()?, alive.next()) else { return None };
+        let write = &self.known.writes[only.write as usize];
+        let is_told = write.asked > self.session || self.has_map;
+        (write.settled != NEVER && is_told && only.write != 0 && write.leaves == Leaves::Pattern)
+            .then_some((only.write, write))
+    }
+
     /// A gateway is gone, and what it knew of losses with it. Its successor cannot know what its predecessor
-    /// acknowledged and did not flush: if that is lost, nobody is told.
+    /// acknowledged and did not flush: if that is lost, nobody is told. A map remembers it.
     pub fn gateway_lost(&mut self) {
         self.session = self.tick();
-        self.untold = None;
+        if !self.has_map {
+            self.untold = None;
+        }
         self.clients.iter_mut().for_each(|c| c.lost = None);
     }
 

@@ -1,31 +1,50 @@
-//! A node loses its flash, and somebody puts a fresh extent in its place. Later the old one may be back for a while: nothing may be read
-//! from it.
+//! A node loses its flash, or is started with an empty file, and somebody puts that in the place of its extent. Later the old one may be back
+//! for a while: nothing may be read from it.
 
 use std::time::Duration;
 
 use rand::Rng;
+use rand::rngs::SmallRng;
 
+use super::fault::Fault;
 use super::node::Extent;
+use super::scenario::Scenario;
 use super::{Event, World};
 
 /// How often somebody looks whether the fresh extent can be taken, or is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// Draws whether a node is started with an empty file, unless data is lost otherwise on it. Its device goes on, so that its restart does not
+/// show what the old file lacks when that is back; and decisions take long, so that the gateway may be killed before they are durable.
+pub(super) fn draw_swap(rng: &mut SmallRng, scenario: &mut Scenario, node: usize) {
+    let takes_extent = |fault: &Fault| matches!(fault, Fault::Death(_) | Fault::Replace(..) | Fault::Restore(..));
+    if !rng.random_ratio(1, 8) || scenario.faults.iter().any(|(_, fault)| takes_extent(fault)) {
+        return;
+    }
+    if let Some(plan) = &mut scenario.copies {
+        plan.commit_ns = 30_000_000;
+    }
+    let at = Duration::from_micros(rng.random_range(0..scenario.span.as_micros() as u64));
+    let lasts = Duration::from_micros(rng.random_range(5_000..100_000));
+    scenario.faults.push((at, Fault::Swap(node, lasts)));
+}
+
 impl World {
-    /// The node's device is gone with its flash. After so long its node is back with an empty extent.
-    pub(super) fn lose_flash(&mut self, node: usize, lasts: Duration) {
+    /// The node's device is gone with its flash, or `is_file`: its process ends. After so long its node is back with an empty extent.
+    pub(super) fn lose_flash(&mut self, node: usize, lasts: Duration, is_file: bool) {
         if self.nodes[node].is_dead || self.nodes[node].other.is_some() {
             return;
         }
-        self.stop_node(node, lasts, true);
+        self.stop_node(node, lasts, !is_file);
         let state = &mut self.nodes[node];
+        state.has_files = is_file;
         let mut id = state.extent_id();
         id[15] ^= 0x80;
         let fresh = Extent::empty(id, &state.store);
         let old = state.exchange(fresh);
         state.other = Some(old);
         self.ctx.at(self.ctx.now + lasts, Event::Replace { node });
-        if self.ctx.rng.random_bool(0.5) {
+        if !is_file && self.ctx.rng.random_bool(0.5) {
             let at = self.ctx.now + lasts * self.ctx.rng.random_range(2..6);
             self.ctx.at(at, Event::SwapExtents { node, is_old: true });
         }
@@ -66,10 +85,11 @@ impl World {
                 // It waits until the extent was seen, and until other copies are current.
                 let replaced = core.replace_extent(now, 0, node, Some(self.nodes[node].extent_id()));
                 self.wake_gateway();
-                if replaced.is_ok() && !self.is_healed && self.ctx.rng.random_ratio(1, 3) {
+                let often = if self.nodes[node].has_files { 3 } else { 1 };
+                if replaced.is_ok() && !self.is_healed && self.ctx.rng.random_ratio(often, 3) {
                     // The gateway is killed before, or soon after, that is durable, and the old extent is found again.
                     let longest_ns = self.scenario.copies.as_ref().map_or(1, |plan| plan.commit_ns.max(1));
-                    let soon = Duration::from_nanos(self.ctx.rng.random_range(0..longest_ns * 2));
+                    let soon = Duration::from_nanos(self.ctx.rng.random_range(0..longest_ns * 2) / u64::from(often));
                     self.ctx.at(now + soon, Event::KillGateway);
                     self.ctx.at(now + soon, Event::SwapExtents { node, is_old: true });
                 }
@@ -102,7 +122,7 @@ impl World {
             return;
         }
         let down = Duration::from_micros(self.ctx.rng.random_range(1_000..50_000));
-        self.stop_node(node, down, true);
+        self.stop_node(node, down, !state.has_files);
         // The gateway may learn of it only then.
         self.calm_at = self.calm_at.max(self.ctx.now + down);
         let state = &mut self.nodes[node];

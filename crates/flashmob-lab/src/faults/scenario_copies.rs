@@ -1,7 +1,8 @@
 //! Clusters with copies, and their faults, drawn from a random seed: a family of scenarios of its own.
 //!
 //! In some runs no fault loses data, and any node may fall silent for as long as it likes. In the others nodes lose power or die: fewer of them
-//! than there are copies, and no other node is silent for long, as a copy that is silent is declared behind.
+//! than there are copies, and no other node is silent for long, as a copy that is silent is declared behind. In runs of both kinds all copies may
+//! lose power (`blackout.rs`).
 
 use std::time::Duration;
 
@@ -11,10 +12,15 @@ use flashmob_core::units::{KIB, MIB};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::blackout;
 use super::fault::Fault;
+use super::lie;
+use super::map_trouble;
 use super::mapped::CopiesPlan;
+use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
 use super::second;
+use super::stall;
 use super::store::StoreQuality;
 
 impl Scenario {
@@ -93,6 +99,10 @@ impl Scenario {
         scenario.local_nodes = *pick(rng, &[0, 0, 0, 1, u64::MAX]);
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| rng.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
+        // Generators of their own: whether there are such faults changes nothing of the others.
+        blackout::draw(&mut SmallRng::seed_from_u64(seed ^ 0xb1ac_0e), &mut scenario);
+        map_trouble::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd15_cf11), &mut scenario);
+        stall::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57a_11ed), &mut scenario);
         second::draw(&mut scenario);
         scenario
     }
@@ -186,5 +196,10 @@ fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
             let at = Duration::from_micros(rng.random_range(0..span_us));
             scenario.faults.push((at, Fault::Rot(victim, rng.random_range(1..4))));
         }
+    }
+    // A generator of its own.
+    if !is_lossless && let Some(&victim) = victims.last() {
+        replace::draw_swap(&mut SmallRng::seed_from_u64(scenario.seed ^ 0x5_3a9), scenario, victim);
+        lie::draw(&mut SmallRng::seed_from_u64(scenario.seed ^ 0x11e5), scenario, victim);
     }
 }

@@ -16,10 +16,14 @@ use super::net::{ConnId, ConnKind};
 use super::scenario::pick;
 use super::{Event, Scenario, World};
 
-/// Draws whether a second gateway takes over, and when. From a generator of its own: other draws stay what they are.
+/// Draws whether a second gateway takes over, and when; not where something else befalls the gateway or its map, or all copies. From a generator of its own: other draws stay what they are.
 pub(super) fn draw(scenario: &mut Scenario) {
     let rng = &mut SmallRng::seed_from_u64(scenario.seed ^ 0x2_6a7e);
-    if !rng.random_ratio(1, 5) {
+    let is_alone = |fault: &Fault| {
+        use Fault::{Blackout, GatewayStall, Lie, MapFull, MapSlow};
+        matches!(fault, Blackout(..) | GatewayStall(_) | Lie(..) | MapFull(_) | MapSlow(_))
+    };
+    if !rng.random_ratio(1, 5) || scenario.faults.iter().any(|(_, fault)| is_alone(fault)) {
         return;
     }
     let span_us = scenario.span.as_micros() as u64;
@@ -68,7 +72,7 @@ impl World {
         former.is_former = true;
         former.refused_commit = self.fence_map();
         if self.ctx.rng.random_bool(0.5) {
-            former.frozen_until = now + self.ctx.rng.random_range(Duration::ZERO..lasts);
+            former.stalled_until = now + self.ctx.rng.random_range(Duration::ZERO..lasts);
         }
         self.of_former.extend(former.client_conns());
         self.former = Some(former);

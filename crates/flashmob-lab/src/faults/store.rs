@@ -64,6 +64,8 @@ pub(super) struct Store {
     pub slowness: u64,
     /// Operations fail now and then until this time.
     pub ill_until: Time,
+    /// Until this time flushes and FUA are confirmed and not done.
+    pub lies_until: Time,
     /// Nothing ends before this time.
     pub stalled_until: Time,
     live: Vec<u8>,
@@ -85,6 +87,7 @@ impl Store {
             quality,
             slowness: 1,
             ill_until: Time::default(),
+            lies_until: Time::default(),
             stalled_until: Time::default(),
             durable: content.clone(),
             live: content,
@@ -201,7 +204,9 @@ impl Store {
             if !is_early {
                 is_corrupt = !self.apply(rng, &mut op);
             }
-            if op.op == Op::Flush {
+            if now < self.lies_until {
+                // It will do it some day.
+            } else if op.op == Op::Flush {
                 self.flush_below(serial);
             } else if op.flags.has(OpFlags::FUA) {
                 self.flush_range(op.offset_bytes, u64::from(op.len_bytes));
@@ -222,6 +227,13 @@ impl Store {
             return false;
         }
         let blocks = Store::blocks(op.offset_bytes, op.len_bytes.into());
+        if op.flags.has(OpFlags::UNVERIFIED) {
+            // It gets new checksums, which have to reach the flash.
+            for block in self.corrupt.range(blocks.clone()).copied().collect::<Vec<_>>() {
+                let at = (block * BLOCK_BYTES) as usize;
+                self.write(at as u64, self.live[at..self.live.len().min(at + BLOCK_BYTES as usize)].to_vec());
+            }
+        }
         if op.op.mutates() || op.flags.has(OpFlags::UNVERIFIED) {
             // It has whole blocks of them.
             self.corrupt.retain(|block| !blocks.contains(block));
@@ -277,21 +289,33 @@ impl Store {
         self.next_serial += 1;
     }
 
+    /// Everything reaches the flash by itself.
+    pub fn write_back(&mut self) {
+        self.flush_below(self.next_serial);
+    }
+
     fn flush_below(&mut self, serial: u64) {
-        let (durable, corrupt) = (&mut self.durable, &mut self.durable_corrupt);
+        let durable = &mut self.durable;
         self.unflushed.retain(|u| {
             let flushed = u.serial < serial;
             if flushed {
-                corrupt.retain(|block| !heals(*block, u.offset, u.data.len() as u64));
                 durable[u.offset as usize..u.offset as usize + u.data.len()].copy_from_slice(&u.data);
             }
             !flushed
         });
+        self.sums_reach_flash();
+    }
+
+    /// Blocks all of whose changes are on the flash match their checksums there, if they do here.
+    fn sums_reach_flash(&mut self) {
+        let Store { durable_corrupt, corrupt, unflushed, .. } = self;
+        let is_changed =
+            |block: &u64| unflushed.iter().any(|u| Store::blocks(u.offset, u.data.len() as u64).contains(block));
+        durable_corrupt.retain(|block| corrupt.contains(block) || is_changed(block));
     }
 
     fn flush_range(&mut self, start: u64, len: u64) {
         let end = start + len;
-        self.durable_corrupt.retain(|block| !heals(*block, start, len));
         self.durable[start as usize..end as usize].copy_from_slice(&self.live[start as usize..end as usize]);
         for u in std::mem::take(&mut self.unflushed) {
             let u_end = u.offset + u.data.len() as u64;
@@ -308,6 +332,7 @@ impl Store {
                 self.unflushed.push(Unflushed { serial: u.serial, offset: end, data });
             }
         }
+        self.sums_reach_flash();
     }
 
     /// The process dies; operations in flight end somewhere.

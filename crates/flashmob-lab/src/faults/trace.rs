@@ -61,6 +61,7 @@ pub(super) enum What {
     Marked {
         chunk: u32,
         is_open: bool,
+        is_torn: bool,
         behind: u8,
         doubtful: u8,
     },
@@ -88,9 +89,10 @@ impl fmt::Display for What {
             What::NodeStopped { node, power: false } => write!(f, "node {node} is killed"),
             What::Struck(fault) => write!(f, "fault: {fault:?}"),
             What::Phase(text) => f.write_str(text),
-            What::Marked { chunk, is_open, behind, doubtful } => {
+            What::Marked { chunk, is_open, is_torn, behind, doubtful } => {
                 let open = if *is_open { "open" } else { "settled" };
-                write!(f, "chunk {chunk} is {open}; copies behind: {behind:b}, doubtful: {doubtful:b}")
+                let torn = if *is_torn { " and perhaps torn" } else { "" };
+                write!(f, "chunk {chunk} is {open}{torn}; copies behind: {behind:b}, doubtful: {doubtful:b}")
             }
         }
     }

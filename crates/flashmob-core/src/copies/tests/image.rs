@@ -149,6 +149,11 @@ fn epochs_grow_and_losses_do_not_shrink() {
         assert_eq!(image.apply(&Record::Loss { count }).is_ok(), is_ok, "{count}");
     }
     assert_eq!((image.losses(), image.version()), (3, 5));
+    for (count, is_ok) in [(4, false), (2, true), (1, false), (3, true), (3, true), (4, false)] {
+        assert_eq!(image.apply(&Record::Told { count }).is_ok(), is_ok, "{count}");
+    }
+    assert_eq!((image.losses_told(), image.version()), (3, 8));
+    assert_eq!(MapImage::from_records(&image.snapshot()), Ok(image));
 }
 
 #[test]
@@ -314,5 +319,5 @@ fn many_places_take_several_records() {
 #[test]
 fn it_takes_little_memory() {
     // 12 bytes for each copy, and some for the chunk.
-    assert!(size_of::<Place>() <= 8 && size_of::<Marks>() <= 3);
+    assert!(size_of::<Place>() <= 8 && size_of::<Marks>() <= 4);
 }

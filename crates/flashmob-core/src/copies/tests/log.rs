@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::checksum::checksum;
+use crate::copies::Member;
 use crate::copies::testing::{CHUNK, any_change, id, image, marks, members};
-use crate::copies::{Marks, Member};
 use crate::units::GIB;
 use proptest::prelude::*;
 
@@ -272,7 +272,7 @@ fn a_tebibyte_with_three_copies_is_small() {
     assert_eq!(replay(&bytes).unwrap().image, image);
     // The worst that marks can do: none like its neighbour.
     for chunk in 0..image.chunks() {
-        let marks = Marks { is_open: true, behind: chunk as u8 % 2, doubtful: 0 };
+        let marks = marks(true, chunk as u8 % 2, 0);
         image.apply(&Record::Marks { first_chunk: chunk, count: 1, marks }).unwrap();
     }
     let bytes = encode_snapshot(&image);

@@ -166,6 +166,7 @@ impl Copies {
         let (chunk, at, len, key) = (change.chunk, change.at, change.len, change.key);
         let what = (change.op, change.flags);
         let state = self.chunks.entry(chunk).or_default();
+        self.reopened.remove(&chunk);
         let marks = self.image.marks(chunk);
         let copies = (0..self.image.copies()).filter(|&copy| (marks.behind & !state.joined) & bit(copy) == 0);
         let mut sent = [At::NotSent; COPIES_MAX];
@@ -218,11 +219,11 @@ impl Copies {
         let (chunk, copies) = (change.chunk, change.copies);
         if change.request.is_some() {
             let decided = self.chunks.get(&chunk).map_or(0, |c| c.decided);
-            let current = self.current(chunk);
-            let of = |wanted: fn(At) -> bool| -> u8 { mask(each(current).filter(|&copy| wanted(copies[copy]))) };
-            let done = of(|at| at == At::Done);
+            let (current, holders) = (self.current(chunk), self.holders(chunk));
+            let of = |wanted: fn(At) -> bool| -> u8 { mask(each(holders).filter(|&copy| wanted(copies[copy]))) };
+            let done = of(|at| at == At::Done) & current;
             let failed = of(|at| matches!(at, At::Failed(_)));
-            let is_awaited = |copy: usize| copies[copy] == At::Sent && (current | decided) & bit(copy) != 0;
+            let is_awaited = |copy: usize| copies[copy] == At::Sent && (holders | decided) & bit(copy) != 0;
             let is_first = planted::is(Bug::AckAfterFirstCopy) && done != 0;
             if (0..COPIES_MAX).any(is_awaited) && !is_first {
                 return;
@@ -286,10 +287,10 @@ impl Copies {
         self.review_flushes(cx);
     }
 
-    /// The copies that were sent a change, have not answered it, and matter: they are current, or are being made so.
+    /// The copies that were sent a change, have not answered it, and matter: they are not behind, or are being made current.
     pub(super) fn awaited(&self, change: &Change) -> u8 {
         let joined = self.chunks.get(&change.chunk).map_or(0, |state| state.joined);
-        mask(each(self.current(change.chunk) | joined).filter(|&copy| change.copies[copy] == At::Sent))
+        mask(each(self.holders(change.chunk) | joined).filter(|&copy| change.copies[copy] == At::Sent))
     }
 
     /// Ends a change that no copy can answer any more, or only such as are behind.

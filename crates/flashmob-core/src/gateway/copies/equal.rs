@@ -187,7 +187,7 @@ impl Copies {
                 Step::Next => {
                     let end = self.image.chunk_bytes() as u32;
                     // A copy that is alone is equal to itself, but it may be torn.
-                    let is_alone = job.targets == 0 && !self.torn.contains(&chunk);
+                    let is_alone = job.targets == 0 && !self.image.marks(chunk).is_torn;
                     let (from, end) = match job.goal {
                         Goal::Mend => rot,
                         _ if is_alone => (end, end),
@@ -335,7 +335,8 @@ impl Copies {
         self.jobs.remove(&chunk);
         self.counters.compared += 1;
         self.doubt.remove(&chunk);
-        self.torn.remove(&chunk);
+        let marks = self.image.marks(chunk);
+        self.mark(chunk, Marks { is_torn: false, ..marks });
         // What the copies have may not be permanent.
         let serials = self.serials(cx, chunk);
         let state = self.chunks.entry(chunk).or_default();

@@ -119,15 +119,35 @@ impl Copies {
         // What waits to be read there was asked for before it lost what it lost.
         let node = cx.node(member);
         let reads = cx.queues.take_reads(node);
-        for (chunk, copy) in open {
+        let lately = self.settled_lately(cx, member);
+        self.reopened.extend(lately.iter().map(|&(chunk, _)| chunk));
+        for (chunk, copy) in open.into_iter().chain(lately) {
             self.leave(chunk, bit(copy));
             let marks = self.image.marks(chunk);
             if marks.behind & bit(copy) == 0 {
-                self.mark(chunk, Marks { doubtful: marks.doubtful | bit(copy), ..marks });
+                self.mark(chunk, Marks { is_open: true, doubtful: marks.doubtful | bit(copy), ..marks });
                 self.judge(cx, chunk);
             }
         }
         self.reroute_reads(cx, member, reads, true);
+    }
+
+    /// Chunks that were settled lately with a copy on a member, which is current and can be compared with another: its flash may have confirmed
+    /// what it had not written. Without another one that is there, nothing could be done but wait.
+    fn settled_lately(&mut self, cx: &Cx<'_>, member: u16) -> Vec<(u32, usize)> {
+        let chunks: Vec<u32> = self.lately.chunks(cx.now).collect();
+        let is_in_question = |&(chunk, copy): &(u32, usize)| {
+            let current = self.current(chunk);
+            let is_settled = !self.image.marks(chunk).is_open && !planted::is(Bug::SettledLatelyTrusted);
+            is_settled && current & bit(copy) != 0 && self.is_any_sure(cx, chunk, current & !bit(copy))
+        };
+        let of_member = chunks.into_iter().filter_map(|chunk| Some((chunk, self.copy_on(chunk, member)?)));
+        of_member.filter(is_in_question).collect()
+    }
+
+    /// Whether one of these copies lies on a member whose present start is known.
+    fn is_any_sure(&self, cx: &Cx<'_>, chunk: u32, copies: u8) -> bool {
+        self.members_of(chunk, copies).into_iter().any(|member| self.is_known(member) && cx.is_linked(member))
     }
 
     /// A member's extent is an older copy of itself, as a backup is: all its copies lack something. Those that are the last of their chunks
@@ -146,7 +166,7 @@ impl Copies {
                     continue;
                 }
                 // The others lost power, and yet have more than a copy from before.
-                marks.doubtful = 0;
+                (marks.is_torn, marks.doubtful) = (true, 0);
                 lost.push(chunk);
             }
             match runs.last_mut().filter(|run| run.0 + run.1 == chunk && run.2 == marks) {
@@ -211,21 +231,18 @@ impl Copies {
             return;
         }
         let current = self.current(chunk);
-        let is_sure = each(current).any(|copy| {
-            let member = self.member_of(chunk, copy);
-            self.is_known(member) && cx.is_linked(member)
-        });
-        if is_sure {
+        if self.is_any_sure(cx, chunk, current) {
             let seq = self.fall_behind(chunk, marks.doubtful);
             self.log.wait(seq, Waiter::Review(chunk));
         } else if current == 0 {
             // All lost power. What was flushed is on each; of the rest something may be lost, which clients are told.
             self.doubt.insert(chunk);
-            if marks.doubtful.count_ones() as usize == self.image.copies() {
-                self.torn.insert(chunk);
+            // Where nothing changed since all was flushed, nothing is lost, unless a flash has lied.
+            let is_changed = !self.reopened.contains(&chunk);
+            self.mark(chunk, Marks { is_torn: is_changed, doubtful: 0, ..marks });
+            if is_changed {
+                self.tell_loss(cx);
             }
-            self.mark(chunk, Marks { doubtful: 0, ..marks });
-            self.tell_loss(cx);
         } else {
             return;
         }
@@ -234,9 +251,25 @@ impl Copies {
 
     /// Changes that were acknowledged and not flushed may be lost. Clients are told.
     fn tell_loss(&mut self, cx: &mut Cx<'_>) {
+        if planted::is(Bug::LossUntold) {
+            return;
+        }
         let count = self.image.losses() + 1;
         self.decide(Record::Loss { count });
         cx.losses += 1;
+    }
+
+    /// Losses so far, and the last of them that a client was told of.
+    pub fn losses(&self) -> (u64, u64) {
+        (self.image.losses(), self.image.losses_told())
+    }
+
+    /// A client got an error for all losses so far. A later start of the gateway need not tell them again.
+    pub fn losses_told(&mut self) {
+        let count = self.image.losses();
+        if count > self.image.losses_told() && self.deposed.is_none() {
+            self.decide(Record::Told { count });
+        }
     }
 
     /// What a member's welcome led to is durable, and it is linked.

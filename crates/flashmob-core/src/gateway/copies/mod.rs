@@ -19,6 +19,7 @@ mod chunk;
 mod equal;
 mod flush;
 mod glue;
+mod lately;
 mod log;
 mod members;
 mod mend;
@@ -48,6 +49,7 @@ use change::Change;
 use chunk::Chunk;
 use equal::Job;
 use flush::Flush;
+use lately::Lately;
 use log::{Log, Waiter};
 use members::Member;
 use mend::Rot;
@@ -121,8 +123,10 @@ pub struct Copies {
     doubt: BTreeSet<u32>,
     /// Chunks with a doubtful copy.
     doubtful: BTreeSet<u32>,
-    /// Those of the chunks in doubt that may be torn: all their copies lost power.
-    torn: BTreeSet<u32>,
+    /// Chunks that were settled lately.
+    lately: Lately,
+    /// Those of them that were opened because a member's device restarted, and have not changed since.
+    reopened: BTreeSet<u32>,
     /// Chunks with blocks that do not match their checksums.
     rot: BTreeMap<u32, Rot>,
     /// Chunks behind that cannot be made equal for now, and until when.
@@ -283,7 +287,8 @@ impl Copies {
             chunks: BTreeMap::new(),
             doubt: BTreeSet::new(),
             doubtful: BTreeSet::new(),
-            torn: BTreeSet::new(),
+            lately: Lately::default(),
+            reopened: BTreeSet::new(),
             rot: BTreeMap::new(),
             stuck: BTreeMap::new(),
             tell_rot_at: Time::default(),
@@ -308,7 +313,8 @@ impl Copies {
         };
         for (chunk, marks) in copies.image.chunks_marked().collect::<Vec<_>>() {
             let is_trusted = planted::is(Bug::InheritedOpenTrusted);
-            if marks.is_open && copies.current(chunk).count_ones() > 1 && !is_trusted {
+            let may_differ = marks.is_open && copies.current(chunk).count_ones() > 1 && !is_trusted;
+            if marks.is_torn || may_differ {
                 copies.doubt.insert(chunk);
             } else if marks.is_open {
                 // Its only copy may have to be synced.
@@ -345,9 +351,13 @@ impl Copies {
 
     /// Copies that are neither behind nor doubtful.
     fn current(&self, chunk: u32) -> u8 {
-        let Marks { behind, doubtful, .. } = self.image.marks(chunk);
+        self.holders(chunk) & !self.image.marks(chunk).doubtful
+    }
+
+    /// Copies that are not behind. A doubtful one may be current again, if all others restarted, too.
+    fn holders(&self, chunk: u32) -> u8 {
         let all = (1u16 << self.image.copies()) - 1;
-        all as u8 & !behind & !doubtful
+        all as u8 & !self.image.marks(chunk).behind
     }
 
     fn member_of(&self, chunk: u32, copy: usize) -> u16 {

@@ -32,9 +32,7 @@ impl Copies {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let Step::Digest(answers) = std::mem::replace(&mut job.step, Step::Fetch) else { return };
         let (goal, preferred, all, from) = (job.goal, job.source, job.targets | bit(job.source), job.range.0);
-        // Not without any of the copies: it may match there.
-        let are_all = all.count_ones() as usize == self.image.copies();
-        let is_torn = goal == Goal::Compare && are_all && self.torn.contains(&chunk);
+        let is_torn = goal == Goal::Compare && self.image.marks(chunk).is_torn;
         let believed = if goal == Goal::Resync { bit(preferred) } else { all };
         let hash = |copy: usize, index: usize| {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
@@ -44,7 +42,7 @@ impl Copies {
         for index in 0..blocks {
             let is_good = |copy: &usize| hash(*copy, index) != CORRUPT;
             let source = Some(preferred).filter(is_good).or_else(|| each(believed).find(is_good));
-            // After all copies lost power, a block may be torn on each.
+            // After all copies lost power, a block may be torn on each. One that is behind has nothing that would have to be kept.
             let is_adopted = source.is_none() && is_torn;
             let Some(source) = source.or(is_adopted.then_some(preferred)) else {
                 has_unreadable = true;

@@ -36,6 +36,8 @@ impl Copies {
                 .collect();
             if unsynced.is_empty() {
                 self.counters.settled += 1;
+                self.lately.note(cx.now, chunk);
+                self.reopened.remove(&chunk);
                 self.mark(chunk, Marks { is_open: false, ..marks });
                 self.forget_if_idle(chunk);
             } else {

@@ -20,7 +20,8 @@ const LATELY_MIN: Duration = Duration::from_millis(500);
 const LOCK_PATIENCE: Duration = Duration::from_millis(250);
 /// How long members may take to show that they are alive, once all are asked.
 const COMMON_PATIENCE: Duration = Duration::from_millis(500);
-/// A loop that did not run for so long has not read its sockets either: silence before that is no sign.
+/// A loop that did not run for so long, or for a quarter of what members have to answer, has not read its sockets either: silence before that is no
+/// sign.
 const STALL: Duration = Duration::from_millis(500);
 
 impl Copies {
@@ -28,7 +29,7 @@ impl Copies {
     pub fn watch(&mut self, cx: &mut Cx<'_>) {
         let planned = self.due.take().unwrap_or(cx.now);
         // At first nobody had the time to answer either.
-        if cx.now - planned > STALL || self.running_since == Time::default() {
+        if cx.now - planned > STALL.min(self.evict_after / 4) || self.running_since == Time::default() {
             (self.running_since, self.unstalled_since) = (cx.now, cx.now);
         }
         if self.deposed.is_some() {

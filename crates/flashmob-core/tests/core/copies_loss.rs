@@ -1,0 +1,133 @@
+//! Volumes with copies: what a gateway that starts anew knows of a loss of power of all copies.
+
+use std::time::Duration;
+
+use crate::testing::{GatewayBed, gateway_config, volume, welcome};
+use flashmob_core::copies::{MapImage, Marks, Member, Record};
+use flashmob_core::gateway::{Action, CopiesSpec, LinkId, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::op::{Failure, Op};
+use flashmob_core::wire::hello::Welcome;
+
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The map of a volume of two chunks with a copy on each of two nodes, after these records.
+fn map(records: &[Record]) -> MapImage {
+    let member = |n: u8| Member {
+        extent_id: [n; 16],
+        boot_id: Some([n; 16]),
+        seen: None,
+        size_bytes: 2 * CHUNK_BYTES,
+        domain: format!("node{n}"),
+    };
+    let mut map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+    records.iter().for_each(|record| map.apply(record).unwrap());
+    map
+}
+
+/// A gateway that starts with a map.
+fn started(map: MapImage) -> GatewayBed {
+    let spec = VolumeSpec {
+        layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
+        links: 1,
+        copies: Some(Box::new(CopiesSpec::new(map))),
+        ..volume(&[2 * CHUNK_BYTES; 2])
+    };
+    let mut bed = GatewayBed::new(gateway_config(spec));
+    for link in 0..2 {
+        let id = [link as u8 + 1; 16];
+        bed.link(link, &Welcome { extent_id: id, boot_id: id, ..welcome(2 * CHUNK_BYTES) });
+    }
+    settle(&mut bed);
+    bed
+}
+
+/// Decisions become durable, and nodes answer.
+fn settle(bed: &mut GatewayBed) {
+    for _ in 0..10 {
+        commit(bed);
+        for link in 0..2 {
+            bed.answer(link);
+        }
+    }
+}
+
+/// Decisions become durable.
+fn commit(bed: &mut GatewayBed) {
+    for _ in 0..3 {
+        bed.pass(Duration::from_millis(60));
+        for action in bed.actions() {
+            if let Action::Commit { volume, number, .. } = action {
+                bed.gateway.committed(bed.now, volume, number, Ok(()));
+            }
+        }
+    }
+}
+
+/// What flushes of a client that has just connected come to.
+fn flushes(bed: &mut GatewayBed, count: usize) -> Vec<Result<Vec<u8>, Failure>> {
+    let client = bed.gateway.native_opened(0).unwrap();
+    let mut results = Vec::new();
+    for _ in 0..count {
+        bed.submit(client, Op::Flush, 0, 0);
+        settle(bed);
+        results.extend(std::mem::take(bed.gateway.completions()).into_iter().map(|completion| completion.result));
+    }
+    results
+}
+
+#[test]
+fn a_loss_that_nobody_was_told_of_is_told_by_the_next_gateway() {
+    let mut bed = started(map(&[Record::Loss { count: 1 }, Record::Loss { count: 2 }, Record::Told { count: 1 }]));
+    assert_eq!(flushes(&mut bed, 2), [Err(Failure::Io), Ok(Vec::new())]);
+    assert_eq!(flushes(&mut bed, 1), [Ok(Vec::new())], "it was told before this client came");
+    let map = bed.gateway.map(0).unwrap().clone();
+    assert_eq!((map.losses(), map.losses_told()), (2, 2));
+    assert_eq!(flushes(&mut started(map), 1), [Ok(Vec::new())], "and by an earlier gateway");
+}
+
+#[test]
+fn a_chunk_that_may_be_torn_is_looked_at_though_one_copy_is_left() {
+    let marked = |is_torn: bool| Record::Marks {
+        first_chunk: 0,
+        count: 1,
+        marks: Marks { is_open: true, is_torn, behind: 0b10, doubtful: 0 },
+    };
+    for (is_torn, in_doubt) in [(false, 0), (true, 1)] {
+        let spec = CopiesSpec::new(map(&[marked(is_torn)]));
+        let volume = VolumeSpec {
+            layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
+            copies: Some(Box::new(spec)),
+            ..volume(&[2 * CHUNK_BYTES; 2])
+        };
+        let bed = GatewayBed::new(gateway_config(volume));
+        assert_eq!(bed.gateway.copies_status(bed.now, 0).unwrap().in_doubt, in_doubt);
+    }
+}
+
+#[test]
+fn a_change_is_acknowledged_only_when_a_doubtful_copy_has_it_or_is_behind() {
+    for (result, behind) in [(Ok(()), 0), (Err(Failure::Io), 0b01)] {
+        let mut bed = started(map(&[]));
+        let client = bed.gateway.native_opened(0).unwrap();
+        bed.submit(client, Op::Write, 0, 4096);
+        commit(&mut bed);
+        assert_eq!(bed.answer(1), 1, "one copy has it");
+        for link in 0..2 {
+            bed.gateway.link_closed(bed.now, LinkId(link), "gone");
+        }
+        bed.pass(Duration::from_millis(400));
+        // It is no backup.
+        let remembered = Some((1000, 0));
+        bed.link(0, &Welcome { extent_id: [1; 16], boot_id: [7; 16], remembered, ..welcome(2 * CHUNK_BYTES) });
+        commit(&mut bed);
+        let marks = bed.gateway.map(0).unwrap().marks(0);
+        assert_eq!((marks.behind, marks.doubtful), (0, 0b01), "the other copy may have restarted, too");
+        assert_eq!(bed.ended(), 0);
+        bed.answer_with(0, |_| result);
+        commit(&mut bed);
+        assert_eq!(bed.ended(), 1);
+        let marks = bed.gateway.map(0).unwrap().marks(0);
+        assert_eq!(marks.behind, behind, "{result:?}");
+    }
+}
