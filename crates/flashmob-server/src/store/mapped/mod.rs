@@ -10,7 +10,7 @@
 //! | the file is cut short, the device fails: SIGBUS | `sigbus`: the mapping is given up, the old way finds the error |
 //! | it is cut in the middle of a page: zeros, and no SIGBUS | `memory`: a watchman on the last page |
 //! | the memory counts as the process's own | `idle`: page tables are returned when there are no reads |
-//! | an extent with checksums: the bytes came from the flash unverified | `residency`: only pages that were verified since they came |
+//! | an extent with checksums: the bytes came from the flash unverified | `residency`: only pages that were verified since they came, and again once a minute |
 //!
 //! `memory` is the mapping and the only place that touches it, `residency` what is known about it.
 

@@ -12,8 +12,9 @@
 //!
 //! **An extent with checksums** is read from the flash through the page cache, and a page that is there may be one that nobody has
 //! verified. There a page counts as there only if it was verified as well, and at no look since then was absent. So a page's bit is set by
-//! a read that was verified, and a look at the page cache only clears bits. Between two looks a page can be evicted and come back: what is
-//! not looked at for [`VALID_TICKS`] beyond its validity is not known any more. The cost of a hit is the same.
+//! a read that was verified, and a look at the page cache only clears bits. Between two looks a page can be evicted and come back, and no
+//! look can tell: so what is not looked at for [`VALID_TICKS`] beyond its validity is not known any more, and everything is verified again
+//! once in 2^[`TRUST_SHIFT`] ticks. The cost of a hit is the same.
 //!
 //! Nothing here makes a system call or knows the time: both are passed in. One thread reads; others may call
 //! [`Residency::forget`] and [`Residency::clear`] meanwhile.
@@ -43,6 +44,11 @@ pub(super) const VALID_TICKS: u32 = 1000;
 pub(super) const VALID_TICKS_WARY: u32 = 125;
 /// How long after that.
 pub(super) const WARY_TICKS: u32 = 4000;
+
+/// How long a page counts as verified, in ticks, as a power of two: 69 s. It costs one read in that time by a system call.
+pub(super) const TRUST_SHIFT: u32 = 16;
+/// How many ticks apart neighbouring regions are verified again: an odd part of 2^[`TRUST_SHIFT`], so that they spread over it.
+const TRUST_STAGGER: u64 = 40_503;
 
 /// Bytes of a block that has a checksum.
 const BLOCK_BYTES: u64 = 4096;
@@ -144,6 +150,11 @@ impl Residency {
         let now = u64::from(self.now_tick.load(Ordering::Relaxed));
         let over = now.wrapping_sub(tag >> 2) & TICK_MASK;
         over < u64::from(VALID_TICKS) || self.is_valid(tag)
+    }
+
+    /// Which of its times a region is in: what was verified in an earlier one has to be verified again.
+    fn trust_of(region: u64, tick: u64) -> u64 {
+        (tick.wrapping_add(region.wrapping_mul(TRUST_STAGGER)) & TICK_MASK) >> TRUST_SHIFT
     }
 
     /// Sets the bits of pages: of those that a range touches, or if they have to be verified, of those that its whole blocks cover.
@@ -294,6 +305,11 @@ impl Residency {
         }
         let wary = now.wrapping_sub(self.eviction_tick.load(Ordering::Relaxed)) < WARY_TICKS;
         let until = u64::from(now.wrapping_add(if wary { VALID_TICKS_WARY } else { VALID_TICKS })) & TICK_MASK;
+        // The ends of answers follow each other without a gap: no time is left out.
+        if verifies && Residency::trust_of(region, until) != Residency::trust_of(region, tag >> 2 & TICK_MASK) {
+            words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            all = false;
+        }
         slot.tag.store(region << 32 | until << 2 | if all { ALL } else { SOME }, Ordering::SeqCst);
         if self.changes.load(Ordering::SeqCst) != changes {
             // A range was punched out during `ask`, and `forget` may have read this slot before it was written.

@@ -1,15 +1,17 @@
 //! The modelled engine on real files, in real time: nothing is answered before the model is done, everything is
 //! answered once, and the bytes are right. How late answers are nobody asserts here.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flashmob_core::op::OpFlags;
-use flashmob_core::wire::digest::{digest_of, digests};
+use flashmob_core::wire::digest::{CORRUPT, digest_of, digests};
 use flashmob_lab::flash::{Model, Profile};
 
+use super::super::sums::format::BLOCK_BYTES;
 use super::super::tests::{Rig, bare, config, pattern, read, variants, with, write};
-use super::super::{Engine, StoreConfig};
+use super::super::{Engine, ExtentId, StoreConfig};
 use super::*;
 
 const MIB: u64 = 1 << 20;
@@ -91,6 +93,52 @@ fn bytes_are_right_on_every_engine() {
         assert_eq!((counters.reads, counters.writes, counters.flushes), (3, 3, 1), "{variant:?}");
         drop(rig);
         assert_eq!(&std::fs::read(&path).unwrap()[12_288..16_384], &data[8192..]);
+    }
+}
+
+#[test]
+fn bytes_that_do_not_match_their_checksums_are_found_on_every_engine_and_no_sooner_than_the_model_says() {
+    const BLOCK: usize = BLOCK_BYTES;
+    for variant in variants() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("extent");
+        let mut rig = Rig::open(StoreConfig { model: model("ufs"), ..config(&path, MIB, variant) });
+        rig.store.make_sums(&dir.path().join("sums"), ExtentId([1; 16]), ExtentId([2; 16])).unwrap();
+        let data = pattern(7, 4 * BLOCK);
+        assert_eq!(rig.result(write(1, 0, data.clone())), Ok(()));
+        assert_eq!(rig.result(write(2, BLOCK as u64 + 5, data[BLOCK + 5..BLOCK + 9].to_vec())), Ok(()));
+        // What the page cache has is answered without a thread, and matches.
+        assert_eq!(rig.read(1, 4 * BLOCK - 2).unwrap(), data[1..4 * BLOCK - 1]);
+        assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[data[BLOCK + 77] ^ 4], BLOCK as u64 + 77).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let served = rig.store.model_status().unwrap().counters.served;
+        for (offset, len, is_bad) in
+            [(0, BLOCK, false), (BLOCK, BLOCK, true), (BLOCK + 4000, 1, true), (2 * BLOCK, 2 * BLOCK, false)]
+        {
+            let service_ns = rig.store.model_status().unwrap().counters.service_ns;
+            let began = Instant::now();
+            let expected = if is_bad { Err(Failure::Corrupt) } else { Ok(data[offset..offset + len].to_vec()) };
+            assert_eq!(rig.read(offset as u64, len), expected, "{variant:?}: {offset}+{len}");
+            let took = began.elapsed();
+            let service_ns = rig.store.model_status().unwrap().counters.service_ns - service_ns;
+            assert!(took >= Duration::from_nanos(service_ns) * 9 / 10, "{variant:?}: {offset}+{len}: {took:?}");
+        }
+        let asked = rig.one(StoreOp { data: vec![0; 16], ..bare(Op::Digest, 0, 2 * BLOCK as u32) });
+        let hashes: Vec<u64> = digests(&asked.data).collect();
+        assert_eq!((asked.result, hashes), (Ok(()), vec![digest_of(&data[..BLOCK]), CORRUPT]), "{variant:?}");
+        assert_eq!(rig.result(write(3, BLOCK as u64, vec![1; 9])), Err(Failure::Corrupt), "{variant:?}: a part of it");
+        assert_eq!(
+            rig.store.model_status().unwrap().counters.served,
+            served + 6,
+            "{variant:?}: each is one of the model's"
+        );
+        assert_eq!(rig.store.sums_status().unwrap().bad_blocks, 1, "{variant:?}");
+        assert_eq!(rig.result(write(4, BLOCK as u64, data[BLOCK..2 * BLOCK].to_vec())), Ok(()), "{variant:?}");
+        assert_eq!(rig.read(0, 4 * BLOCK).unwrap(), data, "{variant:?}");
+        assert_eq!(rig.store.sums_status().unwrap().bad_blocks, 0, "{variant:?}");
     }
 }
 

@@ -175,6 +175,39 @@ fn with_checksums_a_page_counts_once_it_was_verified_until_it_is_seen_absent() {
 }
 
 #[test]
+fn what_was_verified_is_verified_again_after_a_while_though_it_was_always_there() {
+    let table = table(4 * REGION_BYTES);
+    table.verify_from_now_on();
+    let mut forgotten = [const { Vec::new() }; 4];
+    for tick in (0..=2u64 << TRUST_SHIFT).step_by(512) {
+        at_ms(&table, 1000 + tick);
+        for (region, forgotten) in (0..).zip(&mut forgotten) {
+            answer(&table, region, |_| true);
+            if table.look(region * REGION_BYTES, 1) != Look::Resident {
+                table.note_verified(region * REGION_BYTES, PAGE);
+                assert_eq!(table.look(region * REGION_BYTES, 1), Look::Resident);
+                forgotten.push(tick);
+            }
+        }
+    }
+    for ticks in &forgotten {
+        let [0, first, second] = ticks[..] else { panic!("at first, and twice: {ticks:?}") };
+        assert_eq!(second - first, 1 << TRUST_SHIFT);
+    }
+    assert!(
+        forgotten.iter().all(|other| std::ptr::eq(other, &forgotten[0]) || other[1] != forgotten[0][1]),
+        "{forgotten:?}"
+    );
+    // Without checksums nothing is.
+    let table = self::table(REGION_BYTES);
+    for tick in (0..=2u64 << TRUST_SHIFT).step_by(512) {
+        at_ms(&table, 1000 + tick);
+        answer(&table, 0, |_| true);
+        assert_eq!(table.look(0, REGION_BYTES), Look::Resident);
+    }
+}
+
+#[test]
 fn a_page_of_many_blocks_counts_when_all_of_them_were_verified() {
     let table = Residency::new(REGION_BYTES, 4 * PAGE as usize);
     at_ms(&table, 1000);
