@@ -8,10 +8,14 @@ use super::limits::{DOMAIN_BYTES_MAX, NODE_SIZE, THREADS};
 use super::quantity::Size;
 use super::report::quoted;
 use super::section::Section;
-use super::types::{Engine, ExtentId, Mapping, NodeConfig, NodeSource};
+use super::types::{Engine, ExtentId, LayoutKind, Mapping, NodeConfig, NodeSource};
 
-/// Reads one node; `None` if it has no valid address or path.
-pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<NodeConfig> {
+/// Reads one node; `None` if it has no valid address or path. A `layout` of which nothing is known demands nothing.
+pub(super) fn read_node(
+    section: &Section<'_>,
+    layout: Option<LayoutKind>,
+    reader: &mut Reader<'_>,
+) -> Option<NodeConfig> {
     let size_bytes = section.quantity("size", &NODE_SIZE).map(|Size(bytes)| bytes);
     let extent = read_extent(section, reader);
     let source = match (section.has("address"), section.has("path")) {
@@ -35,8 +39,30 @@ pub(super) fn read_node(section: &Section<'_>, reader: &mut Reader<'_>) -> Optio
             None
         }
     };
+    if let Some(layout) = layout {
+        check_for_layout(section, layout, size_bytes);
+    }
     let domain = section.printable("domain", DOMAIN_BYTES_MAX).map(|(text, _)| text.to_string());
     source.map(|source| NodeConfig { source, size_bytes, extent, domain })
+}
+
+/// Reports what a node needs for a mapped layout, or has though its layout has no use for it.
+fn check_for_layout(section: &Section<'_>, layout: LayoutKind, size_bytes: Option<u64>) {
+    let LayoutKind::Mapped { chunk_bytes } = layout else {
+        if section.has("domain") {
+            let help = "write layout = \"mapped\" and copies = 2 below [[volume]] for copies, or remove this line";
+            section.wrong("domain", "`domain` is set, but the volume has no copies", help);
+        }
+        return;
+    };
+    if !section.has("size") {
+        let help = "write size = \"10GiB\" or what it has below the header: the map is made from the sizes";
+        section.findings.add(&section.span, "this node has no `size`, and the volume is mapped", help);
+    }
+    if let Some(size_bytes) = size_bytes.filter(|&size_bytes| size_bytes < chunk_bytes) {
+        let message = format!("`size` is {}, less than one chunk of a mapped volume", Size(size_bytes).to_toml());
+        section.wrong("size", message, format!("write at least {}", Size(chunk_bytes).to_toml()));
+    }
 }
 
 fn read_extent(section: &Section<'_>, reader: &mut Reader<'_>) -> Option<ExtentId> {

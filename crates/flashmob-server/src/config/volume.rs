@@ -28,8 +28,10 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
     let outstanding = section.quantity("outstanding_batches", &OUTSTANDING_BATCHES).unwrap_or(outstanding_default);
     let (reconnect_min, reconnect_max) = read_reconnect(section);
     let layout = read_layout(section);
-    let nodes = read_nodes(section, reader);
+    let nodes = read_nodes(section, layout, reader);
     let copies = read_copies(section, layout, &nodes);
+    // A wrong layout was reported.
+    let layout = layout.unwrap_or(LayoutKind::Linear);
     VolumeConfig {
         name,
         id,
@@ -78,7 +80,8 @@ fn read_identity(section: &Section<'_>, reader: &mut Reader<'_>) -> (String, Str
     (name, id)
 }
 
-fn read_layout(section: &Section<'_>) -> LayoutKind {
+/// `None` for one that was reported: nobody knows then which other keys belong to it.
+fn read_layout(section: &Section<'_>) -> Option<LayoutKind> {
     let mapped = LayoutKind::Mapped { chunk_bytes: flashmob_core::copies::CHUNK_BYTES };
     let Size(stripe_bytes) = STRIPE.default;
     let striped = LayoutKind::Striped { stripe_bytes };
@@ -87,13 +90,15 @@ fn read_layout(section: &Section<'_>) -> LayoutKind {
         if section.has("stripe") {
             section.wrong("stripe", "`stripe` is set, but the volume is mapped", "remove this line");
         }
-        return mapped;
+        return layout;
     }
+    let is_unknown = section.has("layout") && layout.is_none();
     let striped = layout.map(|layout| layout == striped);
     let stripe = section.quantity("stripe", &STRIPE);
     if !section.has("stripe") {
         let Size(stripe_bytes) = STRIPE.default;
-        return if striped == Some(true) { LayoutKind::Striped { stripe_bytes } } else { LayoutKind::Linear };
+        let layout = if striped == Some(true) { LayoutKind::Striped { stripe_bytes } } else { LayoutKind::Linear };
+        return (!is_unknown).then_some(layout);
     }
     // A wrong layout was reported, and may have been meant to be striped.
     if striped == Some(false) || !section.has("layout") {
@@ -103,7 +108,7 @@ fn read_layout(section: &Section<'_>) -> LayoutKind {
             "write layout = \"striped\" as well, or remove this line",
         );
     }
-    let Some(Size(stripe_bytes)) = stripe else { return LayoutKind::Linear };
+    let Some(Size(stripe_bytes)) = stripe else { return (!is_unknown).then_some(LayoutKind::Linear) };
     if !stripe_bytes.is_power_of_two() {
         section.wrong(
             "stripe",
@@ -111,12 +116,12 @@ fn read_layout(section: &Section<'_>) -> LayoutKind {
             "write a power of two, such as \"64KiB\": this avoids a division per request, and keeps direct I/O aligned",
         );
     }
-    LayoutKind::Striped { stripe_bytes }
+    (!is_unknown).then_some(LayoutKind::Striped { stripe_bytes })
 }
 
 /// The copies of a mapped volume; reports where they do not fit it.
-fn read_copies(section: &Section<'_>, layout: LayoutKind, nodes: &[NodeConfig]) -> Option<CopiesConfig> {
-    let LayoutKind::Mapped { chunk_bytes } = layout else {
+fn read_copies(section: &Section<'_>, layout: Option<LayoutKind>, nodes: &[NodeConfig]) -> Option<CopiesConfig> {
+    if !matches!(layout?, LayoutKind::Mapped { .. }) {
         for key in ["copies", "min_current", "evict_after"].into_iter().filter(|key| section.has(key)) {
             section.wrong(
                 key,
@@ -124,39 +129,30 @@ fn read_copies(section: &Section<'_>, layout: LayoutKind, nodes: &[NodeConfig]) 
                 "write layout = \"mapped\" as well, or remove this line",
             );
         }
-        if nodes.iter().any(|node| node.domain.is_some()) {
-            let help = "write layout = \"mapped\" and copies = 2 for copies, or remove `domain`";
-            section.findings.add(&section.span, "a node has a `domain`, but the volume has no copies", help);
-        }
         return None;
-    };
+    }
     if !section.has("copies") {
         let help = "write copies = 2: each chunk then lies on two nodes";
         section.wrong("layout", "the volume is mapped, but does not say how many copies it has", help);
     }
-    let Count(copies) = section.get("copies", &COPIES);
+    let copies = section.quantity("copies", &COPIES).map(|Count(copies)| copies);
     let Count(min_current) = section.get("min_current", &MIN_CURRENT);
-    if min_current > copies {
-        let message = format!("`min_current` is {min_current}, more than the {copies} copies that there are");
+    if let Some(copies) = copies.filter(|&copies| min_current > copies) {
+        let message = format!("`min_current` is {min_current}, more than `copies`, which is {copies}");
         section.wrong("min_current", message, "write at most the number of `copies`");
     }
-    if nodes.iter().any(|node| node.size_bytes.is_none()) {
-        let help = "write size = \"10GiB\" or what it has below each node: the map is made from the sizes";
-        section.findings.add(&section.span, "a node of this volume has no `size`, and the volume is mapped", help);
-    }
-    if let Some(size_bytes) = nodes.iter().filter_map(|node| node.size_bytes).find(|&size| size < chunk_bytes) {
-        let message = format!("a node of this volume has {}, less than one chunk", Size(size_bytes).to_toml());
-        let help = format!("give each node at least {}", Size(chunk_bytes).to_toml());
-        section.findings.add(&section.span, message, help);
-    }
+    // A node that is wrong was reported, and has no domain here.
+    let are_all_read = matches!(section.value("node"), Some((DeValue::Array(items), _)) if items.len() == nodes.len());
     let domain_of = |(at, node): (usize, &NodeConfig)| node.domain.clone().ok_or(at);
-    let domains: BTreeSet<_> = nodes.iter().enumerate().map(domain_of).collect();
-    if !nodes.is_empty() && (domains.len() as u64) < copies {
-        let message = format!("{copies} copies need as many nodes or domains, and there are {}", domains.len());
+    let domains = nodes.iter().enumerate().map(domain_of).collect::<BTreeSet<_>>().len() as u64;
+    if let Some(copies) = copies.filter(|&copies| are_all_read && domains > 0 && domains < copies) {
+        let there = if domains == 1 { "there is 1".to_string() } else { format!("there are {domains}") };
+        let message = format!("{copies} copies need {copies} nodes or domains, and {there}");
         section.wrong("copies", message, "add nodes, correct `domain`, or write fewer copies");
     }
+    let Count(default) = COPIES.default;
     Some(CopiesConfig {
-        copies: copies as usize,
+        copies: copies.unwrap_or(default) as usize,
         min_current: min_current as usize,
         evict_after: section.get("evict_after", &EVICT_AFTER).0,
     })
@@ -231,7 +227,7 @@ pub(super) fn read_congestion(section: &Section<'_>) -> Option<String> {
     None
 }
 
-fn read_nodes(section: &Section<'_>, reader: &mut Reader<'_>) -> Vec<NodeConfig> {
+fn read_nodes(section: &Section<'_>, layout: Option<LayoutKind>, reader: &mut Reader<'_>) -> Vec<NodeConfig> {
     let sections = section.sections("node", &NODE);
     if section.lacks("node") {
         section.findings.add(
@@ -249,5 +245,5 @@ fn read_nodes(section: &Section<'_>, reader: &mut Reader<'_>) -> Vec<NodeConfig>
             format!("remove nodes, or run several gateways: one supports up to {NODES_MAX}"),
         );
     }
-    sections.iter().filter_map(|section| read_node(section, reader)).collect()
+    sections.iter().filter_map(|section| read_node(section, layout, reader)).collect()
 }

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod any_text;
+mod copies;
 mod files;
 mod limits;
 mod problems;
