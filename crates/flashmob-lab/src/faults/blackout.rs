@@ -141,6 +141,9 @@ impl World {
 
     /// Tells the oracle of chunks all of whose copies have lost power.
     fn tell_dark(&mut self) {
+        let status = self.gateway.core.as_ref().and_then(|core| core.copies_status(self.ctx.now, 0));
+        // What was read for a copy that is being made equal may still be written there.
+        let is_copying = status.is_some_and(|status| status.jobs > 0);
         let (Some(dark), Some(image)) = (&mut self.dark, self.scenario.new_map()) else { return };
         let chunk_bytes = image.chunk_bytes() as usize;
         for chunk in 0..image.chunks() {
@@ -153,6 +156,7 @@ impl World {
             // One that is behind may have been proven equal, though the map does not say so yet.
             let places = image.places(chunk).iter();
             let bytes: Vec<&[u8]> = places
+                .filter(|_| !is_copying)
                 .map(|place| {
                     let at = place.slot as usize * chunk_bytes;
                     &self.nodes[usize::from(place.member)].store.live()[at..at + chunk_bytes]

@@ -28,10 +28,11 @@ pub(super) struct MapTrouble {
     since: Option<Time>,
 }
 
-/// Draws whether the disk under the map is full, or slow. Not where all copies lose power: what the map says then is judged by its file.
+/// Draws whether the disk under the map is full, or slow. Not where data is lost: a node whose welcome cannot be recorded for long falls behind,
+/// so that the copy that is left may be the one that loses it.
 pub(super) fn draw(rng: &mut SmallRng, scenario: &mut Scenario) {
-    let is_dark = scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::Blackout(..)));
-    if !rng.random_ratio(1, 10) || is_dark {
+    let is_lossy = scenario.faults.iter().any(|(_, fault)| fault.loses_data());
+    if !rng.random_ratio(1, 6) || is_lossy {
         return;
     }
     let span_us = scenario.span.as_micros() as u64;

@@ -100,7 +100,7 @@ impl Scenario {
         scenario.clocks_ahead_ns =
             (0..nodes).map(|_| rng.random_range(-1_000_000_000_000..1_000_000_000_000)).collect();
         // Generators of their own: whether there are such faults changes nothing of the others.
-        blackout::draw(&mut SmallRng::seed_from_u64(seed ^ 0xb1ac_0e), &mut scenario);
+        blackout::draw(&mut SmallRng::seed_from_u64(seed ^ 0x00b1_ac0e), &mut scenario);
         map_trouble::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd15_cf11), &mut scenario);
         stall::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57a_11ed), &mut scenario);
         second::draw(&mut scenario);
