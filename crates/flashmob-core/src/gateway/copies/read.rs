@@ -141,8 +141,7 @@ impl Copies {
             return each(others).find(|&copy| copy > failed).or(each(others).next());
         }
         let candidates = if usable == 0 { current } else { usable };
-        let turn = (chunk / self.image.copies() as u32).wrapping_add(chunk);
-        each(candidates).nth(turn.checked_rem(candidates.count_ones())? as usize)
+        each(candidates).nth(home(chunk, candidates.count_ones()))
     }
 
     /// All pieces of a client's read have been answered.
@@ -264,6 +263,43 @@ impl Copies {
         if !stay.is_empty() {
             let node = cx.node(member);
             cx.queues.requeue(node, stay);
+        }
+    }
+}
+
+/// Which of so many copies is a chunk's home. By a hash: places repeat after a few chunks, and a count would repeat with them, so that some nodes
+/// were the home of none of their chunks.
+fn home(chunk: u32, candidates: u32) -> usize {
+    // By the golden ratio: neighbours lie far apart, and so does each nth of them.
+    ((u64::from(chunk.wrapping_mul(0x9e37_79b1)) * u64::from(candidates)) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copies::{MapImage, Member};
+
+    #[test]
+    fn every_node_is_the_home_of_its_share_of_chunks() {
+        for copies in 1..=4 {
+            for nodes in copies as u8..=17 {
+                let member = |n: u8| Member {
+                    extent_id: [n; 16],
+                    boot_id: None,
+                    seen: None,
+                    size_bytes: 200 << 20,
+                    domain: format!("node{n}"),
+                };
+                let image = MapImage::new([9; 16], 1 << 20, copies, (0..nodes).map(member).collect()).unwrap();
+                let mut homes = vec![0u32; nodes.into()];
+                for chunk in 0..image.chunks() {
+                    let copy = home(chunk, copies as u32);
+                    homes[usize::from(image.places(chunk)[copy].member)] += 1;
+                }
+                let share = image.chunks() / u32::from(nodes);
+                let is_fair = homes.iter().all(|&count| count >= share / 2 && count <= share * 2);
+                assert!(is_fair, "{copies} copies, {nodes} nodes: {homes:?}");
+            }
         }
     }
 }
