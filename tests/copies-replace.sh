@@ -44,10 +44,21 @@ refused 'a page of another site cannot replace it' 'Host header' \
 refused 'nor a form' 'application/json' curl -sS --fail-with-body -d 'volume=pool' "http://$ADMIN/volumes/replace"
 refused 'an extent that was not shown is not taken' 'another extent is there now' curl -sS --fail-with-body \
     -H 'Content-Type: application/json' -d '{"volume":"pool","node":2,"extent":"00000000000000000000000000000001"}' "http://$ADMIN/volumes/replace"
+# status_of BODY: the HTTP status of that request.
+status_of() {
+    curl -sS -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' -d "$1" "http://$ADMIN/volumes/replace"
+}
+check 'a volume that is not there is not found' test 404 = \
+    "$(status_of '{"volume":"other","node":2,"extent":"00000000000000000000000000000001"}')"
+check 'nor is a node' test 404 = "$(status_of '{"volume":"pool","node":4,"extent":"00000000000000000000000000000001"}')"
+check 'what is no extent is a bad request' test 400 = "$(status_of '{"volume":"pool","node":2,"extent":"1"}')"
 next_phase load
 check 'the fresh extent takes the place of the lost one, under load' "${replace[@]}" pool 2 --yes --output json
 mv "$DIR/check.out" "$DIR/replaced.json"
 check 'and has all copies when the command ends' node 2 '.state == "ready" and .member.behind == 0 and .member.copies == 8'
+check 'and the answer came when the map had it' jq -e '.is_recorded' "$DIR/replaced.json"
+refused 'who asks again learns that it is done' 'already; nothing has to be done' curl -sS --fail-with-body \
+    -H 'Content-Type: application/json' -d "$(jq '{volume: "pool", node: 2, extent: .taken}' "$DIR/replaced.json")" "http://$ADMIN/volumes/replace"
 extent_served load 2 500
 end_load load
 no_wrong_byte load

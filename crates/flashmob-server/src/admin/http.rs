@@ -88,8 +88,9 @@ fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Re
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Only `Reporter::ask` and `Ear::hear` block, each one at a time; the second thread is for one whose asker has been cut off.
-        .max_blocking_threads(2)
+        // Only `Reporter::ask`, `Ear::hear` and `Reporter::replace` block, each one at a time; one thread more is for one whose asker has been
+        // cut off.
+        .max_blocking_threads(3)
         .thread_keep_alive(Duration::from_secs(1))
         .thread_name("admin-ask")
         .build()?;

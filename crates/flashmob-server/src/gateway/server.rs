@@ -21,6 +21,7 @@ use super::memory::ExtentMemory;
 use super::native::{NativeCalls, NativeHandle, native};
 use super::open::{named_extents, open_place, volume_spec};
 use super::surplus::{Surplus, give_back};
+use super::volumes::Unrecorded;
 use super::whereabouts::{Sighting, Whereabouts, whereabouts};
 use crate::config::Config;
 use crate::net::path::LOOK_EVERY;
@@ -83,6 +84,8 @@ pub struct GatewayServer {
     pub(super) memory: Option<ExtentMemory>,
     /// The maps of volumes with copies.
     pub(super) maps: Maps,
+    /// Replaced extents of which somebody waits to hear that the map has them.
+    pub(super) unrecorded: Vec<Unrecorded>,
     surplus: Surplus,
     /// When paths are looked at again, if the loop runs then.
     next_look: Time,
@@ -196,6 +199,7 @@ impl GatewayServer {
             conn_of_client: Vec::new(),
             memory,
             maps,
+            unrecorded: Vec::new(),
             surplus: Surplus::default(),
             next_look: Time::default(),
         })
@@ -304,6 +308,7 @@ impl GatewayServer {
         self.read_clients();
         self.native_calls.take_calls(&mut self.gateway, &mut self.links, now);
         self.maps.take_done(&mut self.gateway, now);
+        self.tell_recorded();
         self.gateway.handle_timeout(now);
         let is_lived_in = resident.is_some();
         if let Some(resident) = resident {

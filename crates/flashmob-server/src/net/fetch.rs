@@ -175,9 +175,11 @@ impl Asked<'_> {
     fn body_of(&self, mut response: Response<Body>) -> Result<Vec<u8>, FetchError> {
         let target = || self.authority.to_string();
         let status = response.status().as_u16();
-        let is_refusal = self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429);
+        let is_refusal = self.sent.is_some() && matches!(status, 400 | 404 | 409 | 429 | 504);
         match status {
             200 => {}
+            // It is carried out, and the body says what is left.
+            202 if self.sent.is_some() => {}
             503 => return Err(FetchError::Busy(target())),
             _ if is_refusal => {}
             _ => return Err(FetchError::Foreign(target())),

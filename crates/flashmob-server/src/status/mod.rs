@@ -3,15 +3,17 @@
 //! Nodes and gateways fill these reports in; `admin` serves them. Nothing here depends on either.
 
 pub mod condition;
+pub mod replace;
 pub mod report;
 pub mod trace;
 pub mod volumes;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use replace::Replacement;
 use report::Report;
 use trace::TraceReport;
-use volumes::{ReplaceAnswer, ReplaceRequest, VolumesReport};
+use volumes::VolumesReport;
 
 use crate::net::Wake;
 
@@ -31,8 +33,8 @@ pub struct Reporter {
 pub enum VolumeQuestion {
     /// Their state.
     Show(SyncSender<VolumesReport>),
-    /// To give up the extent of a node. The error is for who asked.
-    Replace(ReplaceRequest, SyncSender<Result<ReplaceAnswer, String>>),
+    /// To give up the extent of a node.
+    Replace(Replacement),
 }
 
 /// Maximum number of questions that wait for the loop.
@@ -86,12 +88,6 @@ impl Reporter {
     #[must_use]
     pub fn ask_volumes(&self) -> Option<VolumesReport> {
         ask(self.volumes.as_ref()?, &self.wake, VolumeQuestion::Show)
-    }
-
-    /// Gives up the extent of a node, in the same way.
-    #[must_use]
-    pub fn replace(&self, request: ReplaceRequest) -> Option<Result<ReplaceAnswer, String>> {
-        ask(self.volumes.as_ref()?, &self.wake, |answer| VolumeQuestion::Replace(request, answer))
     }
 
     /// Whether there may be samples.

@@ -155,6 +155,9 @@ pub struct ReplaceAnswer {
     pub copies: u32,
     /// The configuration names the extent that was given up: it has to be corrected before the next start.
     pub is_named_in_configuration: bool,
+    /// The map has it durably. Otherwise it is decided, and recorded as soon as the map can be written; if the gateway is killed before that,
+    /// the extent that was given up is back.
+    pub is_recorded: bool,
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub struct Replaced {
     pub taken: [u8; 16],
     /// Copies that have to be made again.
     pub copies: u32,
+    /// The number of its record: see [`Gateway::is_recorded`].
+    pub number: u64,
 }
 
 /// Why an extent is not replaced. Nothing has changed.
@@ -30,6 +32,9 @@ pub enum ReplaceError {
     /// No such node.
     #[error("the volume has no node {number}; it has {count}, counted from 0")]
     NoNode { number: usize, count: usize },
+    /// The extent has the place already: it was asked for before.
+    #[error("the node has extent {extent:032x} already; nothing has to be done")]
+    Done { extent: u128 },
     /// The node serves the extent that is to be given up.
     #[error(
         "the node serves its extent, and nothing has to be replaced; to replace it all the same, stop the node, move its \
@@ -74,14 +79,14 @@ impl Copies {
         (first.map_or(0, |_| 1 + only.count() as u32), first)
     }
 
-    /// Puts a fresh extent in the place of a member's. All its copies are behind.
+    /// Puts a fresh extent in the place of a member's. All its copies are behind. Returns the number of the record.
     fn replace(
         &mut self,
         cx: &mut Cx<'_>,
         member: u16,
         extent_id: [u8; 16],
         size_bytes: u64,
-    ) -> Result<(), ReplaceError> {
+    ) -> Result<u64, ReplaceError> {
         if let Some(reason) = &self.deposed {
             return Err(ReplaceError::Deposed(reason.clone()));
         }
@@ -110,7 +115,7 @@ impl Copies {
         self.unlinked(cx, member);
         self.give_up_member(cx, member);
         self.after_bulk(cx, member);
-        Ok(())
+        Ok(seq)
     }
 }
 
@@ -136,6 +141,9 @@ impl Gateway {
         let count = state.spec.extents.len();
         let known = copies.image.members().get(number).ok_or(ReplaceError::NoNode { number, count })?;
         let (given_up, size_bytes) = (known.extent_id, known.size_bytes);
+        if expected == Some(given_up) {
+            return Err(ReplaceError::Done { extent: u128::from_be_bytes(given_up) });
+        }
         let (member, index) = (number as u16, state.first_node + number);
         let node = &self.nodes[index];
         if node.links_up > 0 {
@@ -150,11 +158,18 @@ impl Gateway {
         let copies = copies.image.chunks_of(member).count() as u32;
         let replaced =
             self.with_copies(now, volume, |copies, cx| copies.replace(cx, member, offer.extent_id, offer.size_bytes));
-        replaced.unwrap_or(Err(ReplaceError::NoCopies))?;
+        let number_of_record = replaced.unwrap_or(Err(ReplaceError::NoCopies))?;
         let node = &mut self.nodes[index];
         (node.extent_id, node.boot_id, node.offer, node.refusal) = (Some(offer.extent_id), None, None, None);
         self.volumes[volume].refusals.remove(&number);
         self.try_node(now, index, true);
-        Ok(Replaced { given_up, taken: offer.extent_id, copies })
+        Ok(Replaced { given_up, taken: offer.extent_id, copies, number: number_of_record })
+    }
+
+    /// Whether the decision with this number is durable in a volume's map.
+    #[must_use]
+    pub fn is_recorded(&self, volume: usize, number: u64) -> bool {
+        let copies = self.volumes.get(volume).and_then(|state| state.copies.as_deref());
+        copies.is_some_and(|copies| copies.log.is_durable(number))
     }
 }

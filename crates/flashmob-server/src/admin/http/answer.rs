@@ -17,6 +17,7 @@ use super::super::Reporter;
 use super::super::metrics::{Format, render};
 use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
+use crate::status::replace::{Asking, Claim, Outcome, Refusal};
 use crate::status::report::Report;
 use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest};
 
@@ -44,6 +45,8 @@ pub(super) struct Asker {
     last: Mutex<Option<Asked>>,
     ear: Option<Arc<Ear>>,
     hearing: Mutex<()>,
+    /// Of its own: it waits for the map, and reports must not wait for that.
+    replacing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -54,7 +57,13 @@ struct Asked {
 
 impl Asker {
     pub(super) fn new(reporter: Option<Reporter>, ear: Option<Ear>) -> Asker {
-        Asker { reporter, last: Mutex::new(None), ear: ear.map(Arc::new), hearing: Mutex::new(()) }
+        Asker {
+            reporter,
+            last: Mutex::new(None),
+            ear: ear.map(Arc::new),
+            hearing: Mutex::new(()),
+            replacing: Mutex::new(()),
+        }
     }
 
     /// A report no older than this call. Calls that waited while another asked share its answer, also if there was none: a
@@ -194,11 +203,39 @@ async fn replace(asker: &Asker, request: Request<Incoming>) -> Response<Full<Byt
             return response(StatusCode::BAD_REQUEST, TEXT, format!("The body is no such request: {error}.\n"));
         }
     };
-    let _one_at_a_time = asker.last.lock().await;
-    match tokio::task::spawn_blocking(move || reporter.replace(request)).await.ok().flatten() {
-        Some(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
-        Some(Err(why)) => response(StatusCode::CONFLICT, TEXT, format!("{why}\n")),
-        None => busy(),
+    let Ok(_one_at_a_time) = asker.replacing.try_lock() else {
+        let why = "Another extent is being replaced. Nothing was changed; try again.\n";
+        return with_header(response(StatusCode::TOO_MANY_REQUESTS, TEXT, why), RETRY_AFTER, "1");
+    };
+    let claim = Claim::default();
+    // If the client leaves before the loop has the request, it is not carried out.
+    let _asking = Asking(claim.clone());
+    match tokio::task::spawn_blocking(move || reporter.replace(request, claim)).await {
+        Ok(outcome) => replaced(outcome),
+        Err(_) => busy(),
+    }
+}
+
+fn replaced(outcome: Outcome) -> Response<Full<Bytes>> {
+    match outcome {
+        Outcome::Replaced(answer) => {
+            let mut response = written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string()));
+            if !answer.is_recorded {
+                *response.status_mut() = StatusCode::ACCEPTED;
+            }
+            response
+        }
+        Outcome::Refused(Refusal::Bad(why)) => response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n")),
+        Outcome::Refused(Refusal::Unknown(why)) => response(StatusCode::NOT_FOUND, TEXT, format!("{why}\n")),
+        Outcome::Refused(Refusal::Conflict(why)) => response(StatusCode::CONFLICT, TEXT, format!("{why}\n")),
+        Outcome::NotTaken => {
+            let why = "The process does not answer: it is exiting or overloaded. Nothing was changed.\n";
+            with_header(response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why), RETRY_AFTER, "1")
+        }
+        Outcome::Unknown => {
+            let why = "The process has the request and does not answer. Look at /volumes to see whether it was carried out.\n";
+            response(StatusCode::GATEWAY_TIMEOUT, TEXT, why)
+        }
     }
 }
 

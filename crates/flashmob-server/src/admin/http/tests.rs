@@ -1,3 +1,5 @@
+mod replace;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream as StdStream;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use flashmob_bench::progress::{Progress, ProgressLine, Unit};
 use flashmob_core::units::Bytes;
-use flashmob_server::net::fetch::{TIMEOUT, post};
+use flashmob_server::net::fetch::{FetchError, TIMEOUT, post};
 use flashmob_server::status::volumes::{MemberDetails, NodeDetails, ReplaceAnswer, ReplaceRequest};
 
 use super::{named, node, volumes};
@@ -64,7 +64,7 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
         confirm(args, &node, &member, &offered)?;
     }
     let request = ReplaceRequest { volume: args.volume.clone(), node: node.number, extent: offered };
-    let body = post(&args.target, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT)?;
+    let body = post(&args.target, "/volumes/replace", &serde_json::to_vec(&request)?, TIMEOUT).map_err(explained)?;
     let answer: ReplaceAnswer = serde_json::from_slice(&body).context("cannot read the gateway's answer")?;
     if args.output == Form::Json {
         writeln!(io::stdout(), "{}", serde_json::to_string(&answer)?)?;
@@ -72,6 +72,12 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
         println!(
             "node {} ({name}): extent {} is given up, {} takes its place",
             node.number, answer.given_up, answer.taken
+        );
+    }
+    if !answer.is_recorded {
+        log::warn!(
+            "the map does not have it yet: if the gateway is killed before the map can be written, the old extent is back; \
+             see the gateway's log"
         );
     }
     if answer.is_named_in_configuration {
@@ -89,6 +95,18 @@ pub fn run(args: &ReplaceArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// An error after which nobody knows what the gateway did says so.
+fn explained(error: FetchError) -> anyhow::Error {
+    let is_open = matches!(error, FetchError::Timeout(..) | FetchError::Cut(..) | FetchError::Io { .. });
+    let error = anyhow::Error::new(error);
+    if is_open {
+        return error.context(
+            "there is no answer; the extent may have been replaced all the same: `flashmob volume show` tells, and to ask again does no harm",
+        );
+    }
+    error
 }
 
 /// The node, and the extent that it offers. One that has just been started appears soon.
