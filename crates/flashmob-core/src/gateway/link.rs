@@ -149,6 +149,9 @@ impl Gateway {
                 (State::Ready, FrameKind::Alive) if self.links[id].alive.is_known => {
                     self.handle_alive(now, id, frame.meta)?
                 }
+                (State::Greeting(_), FrameKind::Error) if self.links[id].charged.is_some() => {
+                    self.not_understood(now, id, &frame::error_text(frame.meta));
+                }
                 (_, FrameKind::Error) => {
                     let text = frame::error_text(frame.meta);
                     self.disconnect(now, id, &format!("the node reports: {text}"));

@@ -6,6 +6,7 @@ use super::state::{LinkId, Offer, State};
 use super::{Action, Event, Gateway};
 use crate::clocks::Exchange;
 use crate::units::Time;
+use crate::wire::frame::WireError;
 use crate::wire::hello::{Refuse, RefuseReason, Welcome};
 
 /// Pause before the next attempt at a node that is the wrong one.
@@ -132,6 +133,15 @@ impl Gateway {
         } else {
             self.disconnect(now, id, &format!("refused: {}", refuse.text));
         }
+    }
+
+    /// A node does not understand the hello of a volume with copies: earlier versions take what such a hello adds for damage.
+    pub(super) fn not_understood(&mut self, now: Time, id: LinkId, text: &str) {
+        let why = format!("the node reports: {text}");
+        if text != WireError::Malformed("hello").to_string() {
+            return self.disconnect(now, id, &why);
+        }
+        self.refuse_node(now, id, format!("it knows no volumes with copies; update flashmob on that node ({why})"));
     }
 
     /// Refuses a node that is the wrong one; further attempts follow from time to time.
