@@ -71,3 +71,12 @@ fn seeds_that_once_failed_pass() {
         assert_eq!(violation, None, "seed {seed}");
     }
 }
+
+/// Seeds that find, in this order, a doubtful copy that lacks an acknowledged change, and a read whose repetition counts the failures of before.
+#[test]
+fn seeds_with_copies_that_once_failed_pass() {
+    for seed in [50_007_692, 101_002_199] {
+        let violation = run(Scenario::with_copies_from_seed(seed), false).violation;
+        assert_eq!(violation, None, "seed {seed}");
+    }
+}

@@ -4,7 +4,7 @@
 //! and old ones again when that copy is lost.
 
 use super::chunk::Waiting;
-use super::{Copies, Cx, Inner, bit, cut, each};
+use super::{Copies, Cx, Inner, bit, cut, each, mask};
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::op::{Failure, Op, OpFlags};
@@ -94,7 +94,8 @@ impl Copies {
         let Some(request) = cx.requests.get(key) else { return };
         let (client, received, sample) = (request.client, request.received, request.sample);
         let avoid = self.avoided(cx, key, (chunk, at));
-        let Some(copy) = self.choose(cx, chunk, avoid, failed) else { return };
+        let asked = if failed.is_some() { self.asked(cx, key, chunk) } else { 0 };
+        let Some(copy) = self.choose(cx, chunk, avoid, (failed, asked)) else { return };
         let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
         let piece = Piece {
             request: key,
@@ -126,9 +127,17 @@ impl Copies {
         of_part.fold(0, |mask, part| mask | part.2)
     }
 
+    /// The copies of a chunk that a read was sent to.
+    fn asked(&self, cx: &Cx<'_>, key: RequestKey, chunk: u32) -> u8 {
+        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
+        let Some(Inner::Read(read)) = self.inner.get(place.wrapping_sub(1)) else { return 0 };
+        mask(read.asked.iter().filter(|asked| asked.0 == chunk).map(|asked| asked.1))
+    }
+
     /// The copy that a read is sent to: the chunk's home among those that can answer. Neighbouring chunks have different homes, so all nodes
-    /// are busy, and each page is in one node's memory. After one that `failed` it is the next.
-    fn choose(&self, cx: &Cx<'_>, chunk: u32, avoid: u8, failed: Option<usize>) -> Option<usize> {
+    /// are busy, and each page is in one node's memory. After one that `failed` it is the next, of those
+    /// that were not `asked` before if there is one that is linked.
+    fn choose(&self, cx: &Cx<'_>, chunk: u32, avoid: u8, (failed, asked): (Option<usize>, u8)) -> Option<usize> {
         let current =
             if planted::is(Bug::ReadFromBehind) { !self.image.marks(chunk).doubtful & 3 } else { self.current(chunk) };
         // A copy that is away is waited for rather than one asked again that is corrupt there.
@@ -136,8 +145,9 @@ impl Copies {
         let current = if good == 0 { current } else { good };
         let usable = self.usable_of(cx, chunk, current);
         if let Some(failed) = failed {
-            let others =
-                [usable & !bit(failed), current & !bit(failed), current].into_iter().find(|mask| *mask != 0)?;
+            let linked = mask(each(current & !asked).filter(|&copy| cx.is_linked(self.member_of(chunk, copy))));
+            let others = [usable & !asked, linked, usable & !bit(failed), current & !bit(failed), current];
+            let others = others.into_iter().find(|mask| *mask != 0)?;
             return each(others).find(|&copy| copy > failed).or(each(others).next());
         }
         let candidates = if usable == 0 { current } else { usable };
@@ -164,7 +174,7 @@ impl Copies {
         if is_held || is_void {
             // What was read may be on a copy that will not be taken for the right one.
             if let Some(Inner::Read(read)) = self.inner.get_mut(place) {
-                read.was_held = false;
+                (read.was_held, read.failures) = (false, 0);
                 read.avoid.clear();
                 read.asked.clear();
             }
