@@ -4,6 +4,7 @@ mod alive;
 mod answers_together;
 mod charges;
 mod copies_loss;
+mod copies_open;
 mod copies_rot;
 mod copies_silence;
 mod digests;

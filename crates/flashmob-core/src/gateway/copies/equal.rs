@@ -6,7 +6,8 @@
 //!
 //! The ranges of a job that *mends* are those in which a copy was found not to match its checksums ([`super::mend`]).
 //!
-//! A job that *compares* makes the current copies of a chunk in doubt equal, and all requests to the chunk wait for it. One that *resyncs* makes
+//! A job that *compares* makes the current copies of a chunk in doubt equal, and all requests to the chunk wait for it. It asks first whether
+//! there is anything: all copies of a chunk may be holes. One that *resyncs* makes
 //! copies current that are behind: in the end they are flushed, and their mark is cleared.
 
 use super::change::At;
@@ -20,12 +21,15 @@ use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::digest::DIGEST_BLOCK_BYTES;
+use crate::wire::map::{MAP_BYTES, Map};
 
 /// Most bytes of a range: what one digest covers. A smaller chunk has up to 16 ranges.
 const RANGE_BYTES_MAX: u32 = 256 << 10;
 /// Most jobs at once that nobody waits for, and of all.
 pub(super) const JOBS_MAX: usize = 4;
 const JOBS_WANTED_MAX: usize = 64;
+/// Most chunks in doubt that are looked at at a time: all of a new volume are, and most may have to wait for a member.
+const SEARCHED_MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
@@ -37,6 +41,10 @@ pub enum Goal {
 
 #[derive(Debug)]
 pub enum Step {
+    /// The copies are to be asked whether they hold anything.
+    Look,
+    /// They were asked. False once one of them holds something.
+    Blank(bool),
     /// The next range is to be locked.
     Next,
     /// Changes under way in the range have to end.
@@ -63,6 +71,11 @@ pub struct Job {
     /// Requests of it that are not answered: by copy.
     pub open: Vec<(usize, RequestKey)>,
     pub since: Time,
+}
+
+/// Whether a map shows one hole and nothing else.
+fn is_blank(map: &[u8], len_bytes: u32) -> bool {
+    Map::decode(map, len_bytes).is_ok_and(|map| map.runs().eq([(len_bytes, true)]))
 }
 
 impl Copies {
@@ -113,8 +126,20 @@ impl Copies {
         }
     }
 
+    /// The first step of a job. Copies that are holes are equal without a look at their zeros: most of a new volume is. A copy that may be torn
+    /// is hashed.
+    fn first_step(&self, chunk: u32, goal: Goal, targets: u8) -> Step {
+        let is_plain = goal == Goal::Compare && targets != 0 && !self.image.marks(chunk).is_torn;
+        // Earlier changes, whose clients were told that they failed, may be under way.
+        if is_plain && !self.is_range_busy(chunk, (0, self.image.chunk_bytes() as u32)) {
+            return Step::Look;
+        }
+        Step::Next
+    }
+
     pub(super) fn begin_job(&mut self, cx: &mut Cx<'_>, chunk: u32, goal: Goal, source: usize, targets: u8) {
         self.next_serial += 1;
+        let step = self.first_step(chunk, goal, targets);
         let state = self.chunks.entry(chunk).or_default();
         if goal == Goal::Resync {
             self.pace.works(cx.now);
@@ -127,7 +152,7 @@ impl Copies {
             source,
             targets,
             range: (0, 0),
-            step: Step::Next,
+            step,
             runs: Vec::new(),
             open: Vec::new(),
             since: cx.now,
@@ -138,12 +163,13 @@ impl Copies {
 
     /// Starts jobs that nobody waits for, as many as may run.
     pub(super) fn search_work(&mut self, cx: &mut Cx<'_>) {
-        let wanted: Vec<u32> = self.doubt.iter().copied().collect();
-        for chunk in wanted {
+        let in_doubt = self.doubt.range(self.next_compare..).chain(self.doubt.range(..self.next_compare));
+        for chunk in in_doubt.take(SEARCHED_MAX).copied().collect::<Vec<_>>() {
             if self.jobs.len() >= JOBS_MAX {
                 return;
             }
             self.compare(cx, chunk);
+            self.next_compare = chunk + 1;
         }
         self.search_rot(cx);
         if self.image.counts().behind == 0 {
@@ -184,6 +210,15 @@ impl Copies {
             let Some(job) = self.jobs.get_mut(&chunk) else { return };
             job.since = cx.now;
             match &job.step {
+                Step::Look => {
+                    let all = job.targets | bit(job.source);
+                    self.set_step(chunk, Step::Blank(true));
+                    let len = self.image.chunk_bytes() as u32;
+                    for copy in each(all) {
+                        self.ask(cx, chunk, copy, (Op::Map, OpFlags::NONE), (0, len), vec![0; MAP_BYTES]);
+                    }
+                    return;
+                }
                 Step::Next => {
                     let end = self.image.chunk_bytes() as u32;
                     // A copy that is alone is equal to itself, but it may be torn.
@@ -219,7 +254,7 @@ impl Copies {
                     }
                     return;
                 }
-                Step::Digest(_) | Step::Fetch | Step::Repair | Step::Flush | Step::Commit => return,
+                Step::Blank(_) | Step::Digest(_) | Step::Fetch | Step::Repair | Step::Flush | Step::Commit => return,
             }
         }
     }
@@ -280,6 +315,17 @@ impl Copies {
             Err(failure) => return self.job_failed(cx, chunk, copy, failure),
         };
         match &mut job.step {
+            Step::Blank(are_blank) => {
+                *are_blank &= is_blank(&data, self.image.chunk_bytes() as u32);
+                let are_blank = *are_blank;
+                if job.open.is_empty() && are_blank {
+                    self.counters.blank += 1;
+                    self.finish_job(cx, chunk);
+                } else if job.open.is_empty() {
+                    job.step = Step::Next;
+                    self.advance(cx, chunk);
+                }
+            }
             Step::Digest(answers) => {
                 answers[copy] = Some(data);
                 if job.open.is_empty() {

@@ -8,7 +8,7 @@
 //!             (equal.rs compares)      (log.rs, chunk.rs)                 (change.rs)             or `behind` durable (watch.rs)
 //!  read    ─▶ chunk on hold? wait ─▶ one current copy ─▶ answered, once no overlapping change is under way      (read.rs)
 //!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
-//!  idle    ─▶ all current copies synced ─▶ `open` cleared                                                       (settle.rs)
+//!  idle    ─▶ all current copies synced ─▶ `open` cleared, early if many are open                               (settle.rs)
 //!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (equal.rs)
 //! ```
 //!
@@ -63,6 +63,10 @@ pub const EVICT_AFTER: Duration = Duration::from_secs(3);
 /// How long a chunk stays open after its last change.
 pub const SETTLE_AFTER: Duration = Duration::from_secs(30);
 
+/// Bytes of the chunks that may be open at once before the longest idle ones are settled early: what has to be compared after a crash of the
+/// gateway.
+pub const OPEN_BYTES_MAX: u64 = 16 << 30;
+
 /// A volume with copies, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiesSpec {
@@ -74,13 +78,16 @@ pub struct CopiesSpec {
     pub evict_after: Duration,
     /// See [`SETTLE_AFTER`].
     pub settle_after: Duration,
+    /// Chunks that may be open at once: see [`OPEN_BYTES_MAX`].
+    pub open_max: usize,
 }
 
 impl CopiesSpec {
     /// With the defaults of the configuration file.
     #[must_use]
     pub fn new(map: MapImage) -> CopiesSpec {
-        CopiesSpec { map, min_current: 1, evict_after: EVICT_AFTER, settle_after: SETTLE_AFTER }
+        let open_max = (OPEN_BYTES_MAX / map.chunk_bytes()).max(1) as usize;
+        CopiesSpec { map, min_current: 1, evict_after: EVICT_AFTER, settle_after: SETTLE_AFTER, open_max }
     }
 }
 
@@ -106,6 +113,7 @@ enum Inner {
 pub struct Copies {
     evict_after: Duration,
     settle_after: Duration,
+    open_max: usize,
     /// When requests fail that are not answered.
     timeout: Duration,
     min_current: usize,
@@ -156,6 +164,10 @@ pub struct Copies {
     due: Option<Time>,
     /// When the map may be written again, after a failure.
     retry_at: Time,
+    /// When chunks may be settled again.
+    settle_again: Time,
+    /// Where the search for chunks to compare continues.
+    next_compare: u32,
     /// Where the search for chunks to make equal continues.
     next_search: u32,
     /// How fast copies are made current.
@@ -278,6 +290,7 @@ impl Copies {
         let mut copies = Copies {
             evict_after: spec.evict_after,
             settle_after: spec.settle_after,
+            open_max: spec.open_max,
             timeout,
             min_current: spec.min_current,
             log: Log::new(image.version()),
@@ -306,6 +319,8 @@ impl Copies {
             all_asked: None,
             due: Some(Time::default()),
             retry_at: Time::default(),
+            settle_again: Time::default(),
+            next_compare: 0,
             next_search: 0,
             pace: Pace::default(),
             counters: status::CopiesCounters::default(),

@@ -1,4 +1,6 @@
 //! Settling: a chunk that is idle, and whose current copies are all permanent, is no longer open.
+//!
+//! If more chunks are open than there may be, the longest idle ones settle early. No change waits for that.
 
 use super::{Copies, Cx, Inner, each};
 use crate::copies::Marks;
@@ -6,27 +8,38 @@ use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 
+/// With more chunks in use they are looked at now and then only.
+const FEW_CHUNKS: usize = 256;
+
+/// How many chunks are to be settled early. A quarter of those that may be open at a time, so that one flush of each member serves many.
+fn surplus(open: usize, open_max: usize) -> usize {
+    if open > open_max { open - open_max / 4 * 3 } else { 0 }
+}
+
 impl Copies {
     /// Settles the chunks that can be, and has members flushed on which others wait. Returns when to look again.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_>) -> Option<Time> {
+        // It looks at all chunks in use, and is called in each turn while something is under way.
+        if cx.now < self.settle_again {
+            return Some(self.settle_again);
+        }
+        if self.chunks.len() > FEW_CHUNKS {
+            self.settle_again = cx.now + super::watch::WATCH_INTERVAL;
+        }
+        self.forget_settled();
         let mut next: Option<Time> = None;
         let mut dirty: Vec<u16> = Vec::new();
-        for chunk in self.chunks.keys().copied().collect::<Vec<_>>() {
+        let (open, idle) = self.open_and_idle();
+        let early = surplus(open, self.open_max);
+        for (place, (used, chunk)) in idle.into_iter().enumerate() {
+            let at = used + self.settle_after;
+            if cx.now < at && place >= early {
+                // The others were used later.
+                next = Some(at);
+                break;
+            }
             let Some(state) = self.chunks.get(&chunk) else { continue };
-            let marks = self.image.marks(chunk);
-            if !marks.is_open || self.is_on_hold(chunk) || self.jobs.contains_key(&chunk) {
-                continue;
-            }
-            let is_busy = !state.changes.is_empty() || state.is_waited_for() || !self.log.is_durable(state.marks_seq);
-            if is_busy && !planted::is(Bug::SettledInFlight) {
-                continue;
-            }
-            let at = state.used + self.settle_after;
-            if cx.now < at {
-                next = Some(next.map_or(at, |next| next.min(at)));
-                continue;
-            }
-            let sync_after = state.sync_after;
+            let (marks, sync_after) = (self.image.marks(chunk), state.sync_after);
             let unsynced: Vec<u16> = each(self.current(chunk))
                 .filter(|&copy| {
                     let node = cx.node(self.member_of(chunk, copy));
@@ -38,6 +51,7 @@ impl Copies {
                 self.counters.settled += 1;
                 self.lately.note(cx.now, chunk);
                 self.reopened.remove(&chunk);
+                self.counters.settled_early += u64::from(cx.now < at);
                 self.mark(chunk, Marks { is_open: false, ..marks });
                 self.forget_if_idle(chunk);
             } else {
@@ -62,6 +76,32 @@ impl Copies {
         next
     }
 
+    /// Forgets the state of chunks that were settled, once that is durable.
+    fn forget_settled(&mut self) {
+        let settled = self.chunks.iter().filter(|(chunk, state)| state.is_idle() && !self.image.marks(**chunk).is_open);
+        for chunk in settled.map(|(&chunk, _)| chunk).collect::<Vec<_>>() {
+            self.forget_if_idle(chunk);
+        }
+    }
+
+    /// How many chunks in use are open, and those of them that may be settled with when they were last used: the longest idle first.
+    fn open_and_idle(&self) -> (usize, Vec<(Time, u32)>) {
+        let (mut open, mut idle) = (0, Vec::new());
+        for (&chunk, state) in &self.chunks {
+            if !self.image.marks(chunk).is_open {
+                continue;
+            }
+            open += 1;
+            let is_busy = !state.changes.is_empty() || state.is_waited_for() || !self.log.is_durable(state.marks_seq);
+            let may_settle = !is_busy || planted::is(Bug::SettledInFlight);
+            if may_settle && !self.is_on_hold(chunk) && !self.jobs.contains_key(&chunk) {
+                idle.push((state.used, chunk));
+            }
+        }
+        idle.sort_unstable();
+        (open, idle)
+    }
+
     /// A member has flushed, or failed to.
     pub(super) fn synced(&mut self, cx: &mut Cx<'_>, member: u16, is_ok: bool) {
         let Some(state) = self.members.get_mut(usize::from(member)) else { return };
@@ -70,5 +110,16 @@ impl Copies {
             state.sync_again = cx.now + self.settle_after;
         }
         self.look_at(cx.now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::surplus;
+
+    #[test]
+    fn a_quarter_is_settled_once_there_are_too_many() {
+        assert_eq!([0, 99, 100, 101, 200].map(|open| surplus(open, 100)), [0, 0, 0, 26, 125]);
+        assert_eq!([0, 1, 2].map(|open| surplus(open, 1)), [0, 0, 2], "one that is used lately is settled too");
     }
 }

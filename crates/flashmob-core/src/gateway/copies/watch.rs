@@ -164,7 +164,9 @@ impl Copies {
         }
         // Chunks on hold whose copies cannot be compared, as a member is away. Where nobody waits, it has more time.
         let later = self.running_since + self.evict_after * 9;
-        let waited_for = self.doubt.iter().filter(|c| self.is_waited_for(**c)).map(|&c| (c, Time::default()));
+        // All chunks of a new volume are in doubt, and few are in use.
+        let in_use = self.chunks.iter().filter(|(chunk, state)| state.is_waited_for() && self.doubt.contains(chunk));
+        let waited_for = in_use.map(|(&chunk, _)| (chunk, Time::default()));
         let others = self.doubt.iter().filter(|c| !self.is_waited_for(**c)).map(|&c| (c, later));
         for (chunk, since) in waited_for.chain(others.take(JUDGED_MAX)).filter(|(c, _)| !self.jobs.contains_key(c)) {
             let present = self.usable_of(cx, chunk, self.current(chunk));

@@ -1,0 +1,200 @@
+//! Volumes with copies: how many chunks are open, and chunks of which nothing was ever written.
+
+use std::time::Duration;
+
+use crate::testing::{GatewayBed, bytes_of, frames, gateway_config, volume, welcome};
+use flashmob_core::copies::{MapImage, Marks, Member, Record};
+use flashmob_core::gateway::{Action, ClientId, CopiesSpec, CopiesStatus, LinkId, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::op::Op;
+use flashmob_core::wire::batch::decode_batch;
+use flashmob_core::wire::frame::{FrameKind, encode_frame};
+use flashmob_core::wire::hello::Welcome;
+use flashmob_core::wire::map::MapWriter;
+use flashmob_core::wire::replies::RepliesEncoder;
+
+const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNKS: u64 = 16;
+const OPEN_MAX: usize = 8;
+/// Of each chunk of a new volume.
+const OPEN: Marks = Marks { is_open: true, behind: 0, doubtful: 0 };
+
+/// A volume of [`CHUNKS`] with a copy on each of two nodes, and what the test knows of it.
+struct Bed {
+    bed: GatewayBed,
+    client: ClientId,
+    /// What nodes were asked to do.
+    asked: Vec<Op>,
+    /// Nodes answer no flushes.
+    is_flush_slow: bool,
+    /// How much of a chunk that is looked at is a hole.
+    hole_bytes: u32,
+}
+
+impl Bed {
+    fn new(marks: Marks, hole_bytes: u64) -> Bed {
+        let size_bytes = CHUNKS * CHUNK_BYTES;
+        let member = |n: u8| Member {
+            extent_id: [n; 16],
+            boot_id: Some([n; 16]),
+            seen: None,
+            size_bytes,
+            domain: format!("node{n}"),
+        };
+        let mut map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+        map.apply(&Record::Marks { first_chunk: 0, count: map.chunks(), marks }).unwrap();
+        let spec = VolumeSpec {
+            layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
+            links: 1,
+            copies: Some(Box::new(CopiesSpec { open_max: OPEN_MAX, ..CopiesSpec::new(map) })),
+            ..volume(&[size_bytes; 2])
+        };
+        let mut bed = GatewayBed::new(gateway_config(spec));
+        for link in 0..2 {
+            let id = [link as u8 + 1; 16];
+            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive: false, ..welcome(size_bytes) });
+        }
+        let client = bed.gateway.native_opened(0).unwrap();
+        let hole_bytes = hole_bytes as u32;
+        let mut bed = Bed { bed, client, asked: Vec::new(), is_flush_slow: false, hole_bytes };
+        bed.work();
+        bed
+    }
+
+    /// Writes a block of each chunk, one after the other. All are acknowledged.
+    fn write(&mut self, chunks: std::ops::Range<u64>) {
+        for chunk in chunks {
+            self.bed.submit(self.client, Op::Write, chunk * CHUNK_BYTES, 512);
+            self.pass(Duration::from_millis(60));
+            assert_eq!(self.bed.ended(), 1, "chunk {chunk}");
+        }
+    }
+
+    /// Nodes answer, and decisions are durable, until nothing more happens.
+    fn work(&mut self) {
+        loop {
+            self.bed.turn();
+            let mut is_over = true;
+            for action in self.bed.actions() {
+                if let Action::Commit { volume, number, .. } = action {
+                    self.bed.gateway.committed(self.bed.now, volume, number, Ok(()));
+                    is_over = false;
+                }
+            }
+            for link in 0..2 {
+                is_over &= !self.answer(LinkId(link));
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, link: LinkId) -> bool {
+        let out = self.bed.gateway.link_out(link).take_all();
+        let mut bytes = Vec::new();
+        for batch in frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::Batch) {
+            let mut pieces = Vec::new();
+            let seq = decode_batch(&batch.meta, batch.payload.len(), &mut pieces).unwrap();
+            self.asked.extend(pieces.iter().map(|piece| piece.op));
+            let is_late = |op| self.is_flush_slow && op == Op::Flush;
+            let answered = (0..).zip(&pieces).filter(|(_, piece)| !is_late(piece.op));
+            let indices: Vec<u16> = answered.map(|(index, _)| index).collect();
+            if indices.is_empty() {
+                continue;
+            }
+            let mut data = Vec::new();
+            for &index in &indices {
+                let piece = &pieces[usize::from(index)];
+                let from = data.len();
+                data.resize(from + piece.reply_bytes() as usize, 0);
+                if piece.op == Op::Map {
+                    let mut map = MapWriter::new(&mut data[from..]);
+                    assert!(map.push(self.hole_bytes, true));
+                    assert!(map.push(piece.len_bytes - self.hole_bytes, false));
+                }
+            }
+            let mut replies = RepliesEncoder::default();
+            replies.clear();
+            replies.push(seq, &indices, Ok(()), 0);
+            let put = |meta: &mut Vec<u8>| meta.extend_from_slice(replies.finish());
+            bytes.extend(bytes_of(|to| encode_frame(to, FrameKind::Replies, put, |to| to.extend_from_slice(&data))));
+        }
+        self.bed.gateway.link_rx(link).extend(&bytes);
+        self.bed.gateway.process_link(self.bed.now, link);
+        !bytes.is_empty()
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let end = self.bed.now + time;
+        while self.bed.now < end {
+            self.work();
+            self.bed.pass(Duration::from_millis(10).min(end - self.bed.now));
+        }
+        self.work();
+    }
+
+    fn status(&self) -> CopiesStatus {
+        self.bed.gateway.copies_status(self.bed.now, 0).unwrap()
+    }
+
+    fn open(&self) -> Vec<u32> {
+        let map = self.bed.gateway.map(0).unwrap();
+        (0..map.chunks()).filter(|&chunk| map.marks(chunk).is_open).collect()
+    }
+
+    fn count(&self, op: Op) -> usize {
+        self.asked.iter().filter(|asked| **asked == op).count()
+    }
+}
+
+#[test]
+fn up_to_the_bound_chunks_stay_open_for_their_time() {
+    let mut bed = Bed::new(Marks::default(), CHUNK_BYTES);
+    bed.write(0..OPEN_MAX as u64);
+    bed.pass(Duration::from_secs(10));
+    assert_eq!((bed.open(), bed.count(Op::Flush)), ((0..OPEN_MAX as u32).collect(), 0));
+    bed.pass(Duration::from_secs(21));
+    assert_eq!((bed.open(), bed.status().counters.settled_early), (vec![], 0));
+}
+
+#[test]
+fn beyond_the_bound_the_longest_idle_settle_after_one_flush_of_each_node() {
+    let mut bed = Bed::new(Marks::default(), CHUNK_BYTES);
+    bed.write(0..OPEN_MAX as u64);
+    // The first is in use again.
+    bed.write(0..1);
+    bed.write(OPEN_MAX as u64..OPEN_MAX as u64 + 1);
+    bed.pass(Duration::from_secs(1));
+    assert_eq!(bed.open(), [0, 4, 5, 6, 7, 8]);
+    assert_eq!((bed.status().counters.settled_early, bed.count(Op::Flush)), (3, 2));
+}
+
+#[test]
+fn changes_do_not_wait_for_chunks_to_settle() {
+    let mut bed = Bed::new(Marks::default(), CHUNK_BYTES);
+    bed.is_flush_slow = true;
+    bed.write(0..CHUNKS);
+    assert_eq!(bed.status().open, CHUNKS as u32, "nothing is flushed");
+    assert_eq!(bed.count(Op::Flush), 2, "asked once");
+}
+
+#[test]
+fn copies_that_are_holes_are_equal_without_being_hashed() {
+    let mut bed = Bed::new(OPEN, CHUNK_BYTES);
+    bed.pass(Duration::from_secs(5));
+    let CopiesStatus { in_doubt, counters, .. } = bed.status();
+    assert_eq!((in_doubt, counters.compared, counters.blank), (0, CHUNKS, CHUNKS));
+    assert_eq!((bed.count(Op::Map), bed.count(Op::Digest)), (2 * CHUNKS as usize, 0));
+    assert!(bed.open().len() <= OPEN_MAX, "they are flushed before they are settled");
+    assert!(bed.count(Op::Flush) >= 2);
+}
+
+#[test]
+fn copies_with_a_byte_of_data_are_hashed() {
+    let mut bed = Bed::new(OPEN, CHUNK_BYTES - 1);
+    bed.pass(Duration::from_secs(5));
+    let CopiesStatus { in_doubt, counters, .. } = bed.status();
+    assert_eq!((in_doubt, counters.compared, counters.blank), (0, CHUNKS, 0));
+    assert_eq!(bed.count(Op::Digest), 2 * 16 * CHUNKS as usize);
+}
