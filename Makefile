@@ -127,7 +127,7 @@ faults-commit: ## 2,000 simulated clusters, and 2,000 with copies, the first dra
 bench-instructions: ## instructions per request, compared with the accepted figures (ACCEPT=1 accepts them, ONLY=native for some)
 	@echo '== instructions per request'
 	@.ci/deps valgrind:valgrind
-	@$(CARGO) bench --quiet -p flashmob-core --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)')
+	@for crate in core server; do $(CARGO) bench --quiet -p flashmob-$$crate --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)') || exit 1; done
 
 planted: ## how many seeds `make faults` needs to find each planted bug, over five ranges: a table, 1 minute
 	@$(CARGO) run --profile planted --quiet -p flashmob-lab --features planted --bin planted

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::cases::Case;
+use crate::harness::Case;
 
 /// What a case costs per request.
 #[derive(Debug, Clone)]
@@ -68,9 +68,9 @@ fn count(case: &Case, dir: &Path) -> Result<Row, String> {
     let out = dir.join(format!("{}.callgrind", case.name.replace(['/', ' '], "-")));
     let done = Command::new("valgrind")
         .arg("--tool=callgrind")
-        .arg("--toggle-collect=*instructions::count_on*")
-        .arg("--toggle-collect=*instructions::count_off*")
-        .arg("--zero-before=*instructions::count_anew*")
+        .arg("--toggle-collect=*instructions::harness::count_on*")
+        .arg("--toggle-collect=*instructions::harness::count_off*")
+        .arg("--zero-before=*instructions::harness::count_anew*")
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(&program)
         .args(["--case", &case.name])

@@ -4,19 +4,10 @@ use flashmob_core::layout::LayoutKind;
 use flashmob_core::op::Op;
 use flashmob_core::units::{KIB, MIB};
 
-use crate::codec::{self, Turn};
+use crate::codec;
+use crate::harness::{Case, Turn};
 use crate::session;
 use crate::world::World;
-
-/// Something whose instructions are counted.
-pub struct Case {
-    /// `part/what`, the same for ever: figures are compared by name.
-    pub name: String,
-    /// How many requests, pieces or spans one turn serves; costs are given for one of them.
-    pub requests: usize,
-    /// Makes ready, and gives back what is run again and again.
-    pub prepare: Box<dyn Fn() -> Turn + Sync>,
-}
 
 fn case(name: impl Into<String>, requests: usize, prepare: impl Fn() -> Turn + Sync + 'static) -> Case {
     Case { name: name.into(), requests, prepare: Box::new(prepare) }

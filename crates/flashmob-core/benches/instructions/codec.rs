@@ -11,10 +11,8 @@ use flashmob_core::wire::frame::{Decoded, FrameKind, decode_frame, encode_frame}
 use flashmob_core::wire::replies::{RepliesDecoder, RepliesEncoder};
 
 use crate::count_off;
+use crate::harness::Turn;
 use crate::world::Numbers;
-
-/// One turn of a case.
-pub type Turn = Box<dyn FnMut()>;
 
 fn pieces(count: usize, len_bytes: u32) -> Vec<WirePiece> {
     let mut numbers = Numbers::new(3);

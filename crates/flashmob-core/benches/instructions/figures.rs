@@ -1,6 +1,6 @@
-//! The accepted figures: kept in a file, compared with what was counted.
+//! The accepted figures: kept in a file of the folder bench, compared with what was counted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Map, Value, json};
@@ -16,14 +16,15 @@ const TINY_WORSE_MAX: f64 = 0.10;
 /// More allocations per request than accepted, and than this on top, are too many.
 const ALLOCATIONS_SLACK: f64 = 0.01;
 
-fn path() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/instructions.json"))
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench")).join(name)
 }
 
-/// Prints the table and compares it with the accepted figures; with `accept` it writes them instead. False if a row is too much worse.
+/// Prints the table and compares it with the accepted figures, which the file `name` has; with `accept` it writes them instead. False if a row is too much worse.
 /// Rows that are missing are reported only if all were counted.
-pub fn judge(rows: &[Row], accept: bool, are_all: bool) -> Result<bool, String> {
-    let known = load()?;
+pub fn judge(rows: &[Row], name: &str, accept: bool, are_all: bool) -> Result<bool, String> {
+    let path = path(name);
+    let known = load(&path)?;
     let differences = differences(&known);
     let mut failed = Vec::new();
     let mut better = Vec::new();
@@ -73,8 +74,8 @@ pub fn judge(rows: &[Row], accept: bool, are_all: bool) -> Result<bool, String> 
         if !are_all && !differences.is_empty() {
             return Err(format!("accept all rows or none: the others are from {}", differences.join(", ")));
         }
-        save(known, rows, are_all)?;
-        println!("accepted: {}", path().display());
+        save(&path, known, rows, are_all)?;
+        println!("accepted: {}", path.display());
         return Ok(true);
     }
     if !better.is_empty() {
@@ -124,9 +125,8 @@ fn differences(known: &Map<String, Value>) -> Vec<String> {
     now.iter().filter_map(differs).collect()
 }
 
-fn load() -> Result<Map<String, Value>, String> {
-    let path = path();
-    let text = match std::fs::read_to_string(&path) {
+fn load(path: &Path) -> Result<Map<String, Value>, String> {
+    let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
         Err(error) => return Err(format!("{}: {error}", path.display())),
@@ -135,7 +135,7 @@ fn load() -> Result<Map<String, Value>, String> {
 }
 
 /// Writes the counted rows; those that were not counted stay as they were.
-fn save(mut known: Map<String, Value>, rows: &[Row], are_all: bool) -> Result<(), String> {
+fn save(path: &Path, mut known: Map<String, Value>, rows: &[Row], are_all: bool) -> Result<(), String> {
     let mut kept = match known.remove("rows") {
         Some(Value::Object(kept)) if !are_all => kept,
         _ => Map::new(),
@@ -154,7 +154,6 @@ fn save(mut known: Map<String, Value>, rows: &[Row], are_all: bool) -> Result<()
         map.iter().map(line).collect::<Vec<_>>().join(",\n")
     };
     let text = format!("{{\n{},\n  \"rows\": {{\n{}\n  }}\n}}\n", lines(&surroundings(), "  "), lines(&kept, "    "));
-    let path = path();
     path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|e| format!("{}: {e}", path.display()))?;
-    std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -8,8 +8,8 @@ use flashmob_core::nbd::{Event, ExportInfo, Exports, FindError, Session};
 use flashmob_core::op::Op;
 use flashmob_core::units::{GIB, MIB};
 
-use crate::codec::Turn;
 use crate::count_off;
+use crate::harness::Turn;
 
 struct OneExport;
 
