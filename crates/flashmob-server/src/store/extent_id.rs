@@ -22,10 +22,18 @@ pub struct BadExtentId;
 pub struct PlaceInVolume {
     /// Number of the extent, from 0.
     pub index: u32,
-    /// Number of extents.
+    /// Number of extents; where there are copies, the most that there may be: what nodes there are is in the gateway's map.
     pub count: u32,
     /// The volume's layout, as its gateway describes it.
     pub layout: String,
+}
+
+impl PlaceInVolume {
+    /// Whether the volume has copies: the extents alone do not make it up.
+    #[must_use]
+    pub fn has_copies(&self) -> bool {
+        self.layout.starts_with("mapped:")
+    }
 }
 
 impl ExtentId {

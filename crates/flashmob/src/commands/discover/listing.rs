@@ -47,6 +47,8 @@ fn row(node: &Found) -> [String; 8] {
     let none = || "-".to_string();
     let mark = if a.measured_over == Some(MeasuredOver::Program) { "*" } else { "" };
     let volume = a.volume.as_ref().map(|volume| match &a.place {
+        // As `flashmob volume show` counts them. How many there are, a node does not know.
+        Some(place) if place.has_copies() => format!("{} node {}", shortened(&printable(volume), 20), place.index),
         Some(place) => format!("{} {}/{}", shortened(&printable(volume), 20), place.index + 1, place.count),
         None => shortened(&printable(volume), 20),
     });

@@ -71,6 +71,20 @@ fn a_volume_that_is_all_there_keeps_its_order_and_one_that_is_not_is_named() {
 }
 
 #[test]
+fn nodes_of_a_volume_with_copies_are_named_and_not_written() {
+    let nodes = [placed(3, "safe", 2, 4096, "mapped:4194304"), placed(1, "safe", 0, 4096, "mapped:4194304"), node(5)];
+    let (volumes, left_out) = write::volumes(&nodes.iter().collect::<Vec<_>>(), "pool");
+    assert_eq!(volumes.len(), 1, "{volumes:?}");
+    assert_eq!(
+        left_out,
+        [
+            "volume 'safe' has copies, and 2 of its nodes were found (tablet-3, tablet-1): start its gateway with its own \
+          configuration and the map beside it; nodes alone do not tell where its data is"
+        ]
+    );
+}
+
+#[test]
 fn two_extents_at_one_place_are_no_volume() {
     let nodes = [placed(1, "old", 0, 2, "linear"), placed(2, "old", 0, 2, "linear")];
     let (volumes, left_out) = write::volumes(&nodes.iter().collect::<Vec<_>>(), "pool");
@@ -135,12 +149,14 @@ fn the_table_says_what_each_node_told() {
         vec![addr],
     );
     found.tried(ExtentId([2; 16]), Some(addr));
+    found.joined(Time::default(), placed(3, "safe", 2, 4096, "mapped:4194304"), "192.168.1.3:7411".parse().unwrap());
     let table = listing::table(&found);
     let lines: Vec<&str> = table.lines().collect();
     for (line, parts) in [
         (lines[1], ["tablet-1", "192.168.1.1:7411", "1234*", "free", "join; no answer"]),
         (lines[2], ["tablet-2", "192.168.1.2:7411", "old 1/2", "81%", "mDNS"]),
-        (lines[3], ["2 nodes", "", "", "", ""]),
+        (lines[3], ["tablet-3", "192.168.1.3:7411", "safe node 2 ", "join", ""]),
+        (lines[4], ["3 nodes", "", "", "", ""]),
     ] {
         assert!(parts.iter().all(|part| line.contains(part)), "{table}");
     }

@@ -115,6 +115,13 @@ fn whole<'a>(name: &str, mut members: Vec<&'a Announcement>) -> Result<Volume<'a
             "{names} belong to volume '{name}' but do not report their position in it; write them by hand"
         ));
     };
+    if place.has_copies() {
+        let (found, names) = (members.len(), names(&members));
+        return Err(format!(
+            "volume '{name}' has copies, and {found} of its nodes were found ({names}): start its gateway with its own \
+             configuration and the map beside it; nodes alone do not tell where its data is"
+        ));
+    }
     members.sort_by_key(|member| member.place.as_ref().map(|place| place.index));
     let agrees = |(number, member): (usize, &&Announcement)| {
         let index = u32::try_from(number).unwrap_or(u32::MAX);
