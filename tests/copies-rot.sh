@@ -5,37 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/lib/copies.sh"
 
-# damage WHAT FILE: changes a data file in the way of a bad flash, and drops it from the page cache. Prints nothing.
-damage() {
-    "$PYTHON" - "$1" "$2" "${3:-}" <<'PY'
-import os, sys
-what, path, old = sys.argv[1:]
-fd = os.open(path, os.O_RDWR)
-size = os.fstat(fd).st_size
-BLOCK = 4096
-data = [at for at in range(0, size, BLOCK) if any(os.pread(fd, BLOCK, at))]
-# Some blocks, spread over the file.
-some = data[:: max(1, len(data) // 40)]
-for index, at in enumerate(some):
-    block = os.pread(fd, BLOCK, at)
-    if what == "flipped":
-        bit = (index * 7919) % (BLOCK * 8)
-        block = bytearray(block)
-        block[bit // 8] ^= 1 << bit % 8
-    elif what == "zeroed":
-        block = bytes(BLOCK)
-    elif what == "misplaced":
-        block = os.pread(fd, BLOCK, some[(index + 1) % len(some)])
-    elif what == "old":
-        with open(old, "rb") as before:
-            before.seek(at)
-            block = before.read(BLOCK)
-    os.pwrite(fd, bytes(block), at)
-os.fsync(fd)
-os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-print(len(some))
-PY
-}
+# damage WHAT FILE [OLDER COPY]: changes a data file in the way of a bad flash, and drops it from the page cache. Prints how many blocks.
+damage() { "$PYTHON" "$TESTS/rot.py" "$@"; }
 
 # Reads go to the file each time: nothing is found in what the page cache has.
 NODE_OPTIONS=(--direct)
@@ -46,7 +17,9 @@ check 'and filled again' "$PYTHON" "$TESTS/nbdload.py" "$URI" --fill --depth 64 
 
 mended=0
 for what in flipped zeroed misplaced old; do
-    blocks=$(damage $what "$DIR/node1.img" "$DIR/before.img")
+    older=()
+    [ $what != old ] || older=("$DIR/before.img")
+    blocks=$(damage $what "$DIR/node1.img" "${older[@]}")
     check "every byte is right though $blocks blocks of a node are $what" is_all_there
     check 'they were found' copies ".corrupt > 0"
     wait_for 20 "$what blocks to be written again" copies ".mended > $mended"
