@@ -17,7 +17,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 const CHUNKS: u64 = 16;
 const OPEN_MAX: usize = 8;
 /// Of each chunk of a new volume.
-const OPEN: Marks = Marks { is_open: true, behind: 0, doubtful: 0 };
+const OPEN: Marks = Marks { is_open: true, is_torn: false, behind: 0, doubtful: 0 };
 
 /// A volume of [`CHUNKS`] with a copy on each of two nodes, and what the test knows of it.
 struct Bed {
