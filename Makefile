@@ -129,7 +129,7 @@ bench-instructions: ## instructions per request, compared with the accepted figu
 	@.ci/deps valgrind:valgrind
 	@for crate in core server; do $(CARGO) bench --quiet -p flashmob-$$crate --bench instructions -- $(if $(ACCEPT),--accept) $(if $(ONLY),'$(ONLY)') || exit 1; done
 
-planted: ## how many seeds `make faults` needs to find each planted bug, over five ranges: a table, 1 minute
+planted: ## how many seeds `make faults` needs to find each planted bug, over five ranges: a table, 10 minutes
 	@$(CARGO) run --profile planted --quiet -p flashmob-lab --features planted --bin planted
 
 fuzz-short: fuzz-tools ## every fuzz target for 20 s (SECONDS=n)

@@ -40,10 +40,14 @@ impl Copies {
             }
             let Some(state) = self.chunks.get(&chunk) else { continue };
             let (marks, sync_after) = (self.image.marks(chunk), state.sync_after);
+            // A change under way is behind no flush either.
+            let is_forced = planted::is(Bug::SettledInFlight) && !state.changes.is_empty();
             let unsynced: Vec<u16> = each(self.current(chunk))
                 .filter(|&copy| {
                     let node = cx.node(self.member_of(chunk, copy));
-                    cx.queues[node].clean_before() <= sync_after[copy] && !planted::is(Bug::SettledWithoutSync)
+                    cx.queues[node].clean_before() <= sync_after[copy]
+                        && !is_forced
+                        && !planted::is(Bug::SettledWithoutSync)
                 })
                 .map(|copy| self.member_of(chunk, copy))
                 .collect();
