@@ -391,6 +391,10 @@ impl World {
                         self.net.close(&mut self.ctx, conn, 0, Duration::from_millis(late));
                     }
                 }
+                // One that was about to choose an export when the gateway stood still comes back.
+                Action::CloseClient(id, Some(reason)) if self.has_stalls() && reason.contains("in time") => {
+                    self.gateway.closing.push(id);
+                }
                 Action::CloseClient(_, Some(reason)) => self.ctx.fail(format!("the gateway blames a client: {reason}")),
                 Action::CloseClient(id, None) => self.gateway.closing.push(id),
                 Action::Tell(_) if self.gateway.is_former => {}

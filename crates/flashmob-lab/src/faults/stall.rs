@@ -56,6 +56,11 @@ impl World {
         }
     }
 
+    /// Whether the gateway stands still now and then.
+    pub(super) fn has_stalls(&self) -> bool {
+        self.scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::GatewayStall(_)))
+    }
+
     /// Whether nothing else happens to the cluster.
     fn has_only_stalls(&self) -> bool {
         let is_stall = |fault: &Fault| matches!(fault, Fault::GatewayStall(_));
