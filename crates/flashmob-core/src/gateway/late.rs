@@ -14,8 +14,8 @@ pub const LATENESS_MAX: u32 = 20;
 const SHED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Gateway {
-    /// Fails every request that is older than its volume's timeout, not counting what was before the loop last stood still, and has a piece at a node, or on a link, that answered nothing for that
-    /// long. One that only waits for its turn at a slow node goes on. A change that was sent holds back overlapping ones until it is
+    /// Fails every request that is older than its volume's timeout, not counting what was before the loop last stood still, and has a piece at
+    /// a node, or on a link, that answered nothing for that long. One that only waits for its turn at a slow node goes on. A change that was sent holds back overlapping ones until it is
     /// known to be over.
     pub(super) fn fail_late_requests(&mut self, now: Time) {
         let timeouts: Vec<Duration> = self.volumes.iter().map(|volume| volume.spec.timeout).collect();

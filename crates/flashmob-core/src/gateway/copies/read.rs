@@ -112,25 +112,37 @@ impl Copies {
         };
         let node = cx.node(member);
         cx.queues.give(node, piece);
-        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
-        if let Some(Inner::Read(read)) = self.inner.get_mut(place.wrapping_sub(1)) {
+        if let Some(read) = self.read_mut(cx, key) {
             read.asked.push((chunk, copy));
         }
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
     }
 
+    /// What is known of a client's read.
+    fn read(&self, cx: &Cx<'_>, key: RequestKey) -> Option<&Read> {
+        match self.inner.get((cx.requests.get(key)?.inner as usize).wrapping_sub(1)) {
+            Some(Inner::Read(read)) => Some(read),
+            _ => None,
+        }
+    }
+
+    fn read_mut(&mut self, cx: &Cx<'_>, key: RequestKey) -> Option<&mut Read> {
+        match self.inner.get_mut((cx.requests.get(key)?.inner as usize).wrapping_sub(1)) {
+            Some(Inner::Read(read)) => Some(read),
+            _ => None,
+        }
+    }
+
     /// The copies that a part of a read must not be sent to again.
     fn avoided(&self, cx: &Cx<'_>, key: RequestKey, (chunk, at): (u32, u32)) -> u8 {
-        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
-        let Some(Inner::Read(read)) = self.inner.get(place.wrapping_sub(1)) else { return 0 };
+        let Some(read) = self.read(cx, key) else { return 0 };
         let of_part = read.avoid.iter().filter(|part| (part.0, part.1) == (chunk, at));
         of_part.fold(0, |mask, part| mask | part.2)
     }
 
     /// The copies of a chunk that a read was sent to.
     fn asked(&self, cx: &Cx<'_>, key: RequestKey, chunk: u32) -> u8 {
-        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
-        let Some(Inner::Read(read)) = self.inner.get(place.wrapping_sub(1)) else { return 0 };
+        let Some(read) = self.read(cx, key) else { return 0 };
         mask(read.asked.iter().filter(|asked| asked.0 == chunk).map(|asked| asked.1))
     }
 
@@ -212,8 +224,7 @@ impl Copies {
 
     /// A change that a read may show has failed: what was read may be on no copy that stays.
     pub(super) fn read_again(&mut self, cx: &mut Cx<'_>, key: RequestKey) {
-        let place = cx.requests.get(key).map_or(0, |request| request.inner as usize);
-        if let Some(Inner::Read(read)) = self.inner.get_mut(place.wrapping_sub(1)) {
+        if let Some(read) = self.read_mut(cx, key) {
             read.is_void = true;
         }
     }
@@ -224,8 +235,7 @@ impl Copies {
         if failure == Failure::Corrupt {
             let (at, len) = ((piece.offset_bytes % self.image.chunk_bytes()) as u32, piece.len_bytes);
             self.found_corrupt(cx, chunk, copy, (at, len));
-            let place = cx.requests.get(piece.request).map_or(0, |request| request.inner as usize);
-            let Some(Inner::Read(read)) = self.inner.get_mut(place.wrapping_sub(1)) else { return false };
+            let Some(read) = self.read_mut(cx, piece.request) else { return false };
             read.avoid.push((chunk, at, bit(copy)));
             if self.current(chunk) & !self.avoided(cx, piece.request, (chunk, at)) == 0 {
                 return false;
@@ -234,11 +244,9 @@ impl Copies {
             self.route_read(cx, piece.request, (chunk, at, len), piece.buffer_at, Some(copy));
             return true;
         }
-        let Some(request) = cx.requests.get(piece.request) else { return false };
-        let Some(Inner::Read(read)) = self.inner.get_mut((request.inner as usize).wrapping_sub(1)) else {
-            return false;
-        };
-        let parts: usize = read.spans.iter().map(|s| cut(self.image.chunk_bytes(), s.0, s.1.into()).len()).sum();
+        let chunk_bytes = self.image.chunk_bytes();
+        let Some(read) = self.read_mut(cx, piece.request) else { return false };
+        let parts: usize = read.spans.iter().map(|s| cut(chunk_bytes, s.0, s.1.into()).len()).sum();
         read.failures += 1;
         if read.failures as usize > (self.image.copies() - 1) * parts {
             return false;
