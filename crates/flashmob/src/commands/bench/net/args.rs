@@ -58,6 +58,9 @@ pub struct NetArgs {
     /// Repetitions of each combination.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
+    /// Further rounds, at most, to replace void repetitions: those in which a lab was late.
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub replace_void: u32,
     /// Time to wait for the server to answer; a bare number means seconds.
     #[arg(long, default_value = "5", value_name = "TIME", value_parser = time)]
     pub connect_timeout: Duration,

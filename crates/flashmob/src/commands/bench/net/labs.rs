@@ -24,7 +24,8 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
     let points = args.load.points(None)?.len() * paths.len();
     let folder = own_runs::scratch("bench-net")?;
     let stop = tell::on_signal()?;
-    let load = words_of(&args.load, args.repeat);
+    let mut load = words_of(&args.load, args.repeat);
+    load.extend(["--replace-void".to_string(), args.replace_void.to_string()]);
     let mut teller = args.result.teller(table::render);
     teller.begin(points, args.repeat, args.path.seed);
     let (mut parts, mut failed): (Vec<Document>, bool) = (Vec::new(), false);

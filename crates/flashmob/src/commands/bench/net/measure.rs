@@ -55,6 +55,7 @@ pub fn run(args: &NetArgs) -> anyhow::Result<ExitCode> {
         setting: if lab.is_some() { Setting::Lab } else { Setting::Network },
         server,
         label: args.result.label.clone(),
+        repeat: args.repeat,
         begun,
         interrupted,
     };
@@ -104,13 +105,16 @@ impl Sweep<'_> {
         self.rows.len() == 1 && self.args.repeat == 1
     }
 
-    /// Measures every point in every round. An error after the first measurement is returned with the results.
+    /// Measures every point in every round, then again where repetitions are void. An error after the first measurement is
+    /// returned with the results.
     fn run(&mut self, begun: Instant, cancel: &AtomicBool, teller: &mut Teller) -> anyhow::Result<Option<NetError>> {
         let tells_lines = self.is_single() && self.args.result.output == Output::Table;
-        let all = f64::from(self.args.repeat) * self.rows.len() as f64;
-        let mut done = 0.0;
-        for round in 0..self.args.repeat {
-            for at in 0..self.rows.len() {
+        let mut all = self.args.repeat as usize * self.rows.len();
+        let mut done = 0;
+        for round in 0..self.args.repeat + self.args.replace_void {
+            let turn: Vec<usize> = (0..self.rows.len()).filter(|at| self.is_due(*at, round)).collect();
+            all = all.max(done + turn.len());
+            for at in turn {
                 if cancel.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
@@ -132,21 +136,21 @@ impl Sweep<'_> {
                     if let (Some(expected_s), Some(last)) = (expected_s, intervals.last())
                         && !tells_lines
                     {
-                        teller.progress((done + (last.end_s / expected_s).min(1.0)) / all);
+                        teller.progress((done as f64 + (last.end_s / expected_s).min(1.0)) / all as f64);
                     }
                 };
                 let run = match self.once(&parameters, cancel, &mut watch) {
                     Ok(run) => run,
                     Err(Failure::Net(NetError::Cancelled)) => {
-                        log::info!("stopped{}", if done > 0.0 { "" } else { "; nothing was measured" });
+                        log::info!("stopped{}", if done > 0 { "" } else { "; nothing was measured" });
                         return Ok(None);
                     }
                     // Earlier measurements are kept.
-                    Err(Failure::Net(error)) if done > 0.0 => return Ok(Some(error)),
+                    Err(Failure::Net(error)) if done > 0 => return Ok(Some(error)),
                     Err(Failure::Net(error)) => return Err(error.into()),
                     Err(Failure::Lab(error)) => return Err(error),
                 };
-                done += 1.0;
+                done += 1;
                 let repetition = Repetition { begin_s, ..run.repetition };
                 if tells_lines {
                     say(&lines::sums(&repetition, &parameters));
@@ -163,6 +167,11 @@ impl Sweep<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the point is measured in this round. The rounds after the repetitions replace void ones.
+    fn is_due(&self, at: usize, round: u32) -> bool {
+        round < self.args.repeat || record::is_short(&self.rows[at].1, self.args.repeat)
     }
 
     /// Whether to wait for the server.

@@ -28,6 +28,8 @@ pub struct Subject {
     pub server: String,
     /// The user's label.
     pub label: Option<String>,
+    /// Repetitions asked for at each point.
+    pub repeat: u32,
     /// Its start.
     pub begun: Begun,
     /// It was interrupted.
@@ -39,7 +41,7 @@ pub struct Subject {
 pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, failure: Option<&NetError>) -> Document {
     let points = rows.into_iter().map(|(parameters, repetitions)| {
         let mut point = Point::new(parameters, repetitions);
-        point.warnings = of_point(&point);
+        point.warnings = of_point(&point, subject.repeat);
         point
     });
     let net = Net { setting: subject.setting, server: subject.server, points: points.collect() };
@@ -62,15 +64,22 @@ pub fn document(subject: Subject, rows: Vec<(Parameters, Vec<Repetition>)>, fail
     Document { interrupted: subject.interrupted || failure.is_some(), label: subject.label, ..document }
 }
 
+/// Whether a point has fewer valid repetitions than were asked for.
+#[must_use]
+pub fn is_short(repetitions: &[Repetition], repeat: u32) -> bool {
+    repetitions.iter().filter(|r| !r.is_void).count() < repeat as usize
+}
+
 /// Warnings about a point, from its figures.
-fn of_point(point: &Point) -> Vec<Warning> {
+fn of_point(point: &Point, repeat: u32) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut add = |code, text: String| warnings.push(Warning::new(code, text));
     let (repetitions, summary) = (&point.repetitions, &point.summary);
     // Interrupted ones are void as well, and reported elsewhere.
     let was_late = |r: &&Repetition| r.is_void && r.lateness.as_ref().is_some_and(is_late);
     let late = repetitions.iter().filter(was_late).count();
-    if late > 0 {
+    // Void ones that were replaced are not in the figures.
+    if late > 0 && is_short(repetitions, repeat) {
         let which =
             if late == repetitions.len() { "all".to_string() } else { format!("{late} of {}", repetitions.len()) };
         add(

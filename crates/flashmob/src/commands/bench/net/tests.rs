@@ -1,6 +1,7 @@
 //! Arguments, points and lines.
 
 use clap::Parser;
+use flashmob_results::cluster::Lateness;
 use flashmob_results::latency::{Latency, histogram};
 use flashmob_results::net::{
     Direction, Exchange, Flow, Interval, Messages, Parameters, Protocol, Repetition, Stream, TcpEnd, Udp,
@@ -164,6 +165,7 @@ fn document(parameters: &Parameters, repetitions: Vec<Repetition>) -> flashmob_r
         setting: flashmob_results::cluster::Setting::Network,
         server: "host:5201".into(),
         label: Some("home".into()),
+        repeat: 2,
         begun: crate::commands::tell::Begun::now(),
         interrupted: false,
     };
@@ -189,6 +191,12 @@ fn what_is_doubtful_is_said() {
     unlike.exchange.as_mut().unwrap().requests_per_second = 3000.0;
     assert_eq!(codes(tcp, vec![repetition(1e6, None), unlike]), [Code::WideSpread]);
     assert_eq!(codes(tcp, vec![Repetition { elapsed_s: 0.1, ..repetition(1e6, None) }]), [Code::Short]);
+    let late = || {
+        let lateness = Lateness { late_fraction: 0.5, ..Lateness::default() };
+        Repetition { lateness: Some(lateness), is_void: true, ..repetition(1e6, None) }
+    };
+    assert_eq!(codes(tcp, vec![late(), repetition(1e6, None)]), [Code::Late], "one of two is missing");
+    assert_eq!(codes(tcp, vec![late(), repetition(1e6, None), repetition(1e6, None)]), [], "replaced");
     let udp = &points("-c host -u -b 10M")[0];
     let datagrams = Some(Udp { sent: 10, ..Udp::default() });
     assert_eq!(codes(udp, vec![repetition(5e6, datagrams)]), [Code::Changed], "the sender was too slow");

@@ -20,6 +20,8 @@ const UDP_RATE: f64 = 1.25;
 const CONGESTIONS: &str = "reno,cubic";
 const CONGESTIONS_AND_BBR: &str = "reno,cubic,bbr";
 const CONGESTION: &str = "cubic";
+/// Most further rounds in which points with void repetitions are measured again.
+const REPLACE_VOID: u32 = 6;
 /// Estimated startup and shutdown of a lab, and overhead of a point, until the first run has completed.
 const RUN_S: f64 = 1.5;
 const POINT_S: f64 = 0.4;
@@ -109,7 +111,9 @@ impl Setup {
     }
 
     fn load(&self, words: &[&str]) -> Vec<String> {
-        self.repeated(words, self.repeat)
+        let mut load = self.repeated(words, self.repeat);
+        load.extend(["--replace-void".to_string(), REPLACE_VOID.to_string()]);
+        load
     }
 
     fn once(&self, words: &[&str]) -> Vec<String> {
@@ -188,7 +192,7 @@ mod tests {
         let runs = runs(&setup(&RTTS_QUICK_MS));
         assert_eq!(
             runs[0].loads[2].join(" "),
-            "--udp --rate 13750000 --direction up,down --time 2.5 --omit 1 --repeat 3"
+            "--udp --rate 13750000 --direction up,down --time 2.5 --omit 1 --repeat 3 --replace-void 6"
         );
         let packets: Vec<_> = runs.iter().filter_map(|run| run.capture).collect();
         assert_eq!(packets, ["small", "tenfold", "own"]);
