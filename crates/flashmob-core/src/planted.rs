@@ -91,6 +91,8 @@ listed! {
         EpochForgotten => "epoch-forgotten",
         /// Chunks that were open when the gateway was killed are taken for equal.
         InheritedOpenTrusted => "inherited-open-trusted",
+        /// Copies are compared only where the first of them holds data.
+        SourceHolesBelieved => "source-holes-believed",
         /// A copy that failed a change while it is made equal counts as equal once the rest is done.
         FailedTargetEqual => "failed-target-equal",
         /// A trim is sent to the copies as advice.

@@ -2,61 +2,37 @@
 
 use std::time::Duration;
 
-use crate::testing::{GatewayBed, bytes_of, frames, gateway_config, volume, welcome};
-use flashmob_core::copies::{MapImage, Marks, Member, Record};
-use flashmob_core::gateway::{Action, ClientId, CopiesSpec, CopiesStatus, LinkId, VolumeSpec};
-use flashmob_core::layout::LayoutKind;
+use crate::testing::{CopiesBed, bytes_of, frames};
+use flashmob_core::copies::Marks;
+use flashmob_core::gateway::{Action, CopiesStatus, LinkId};
 use flashmob_core::op::Op;
 use flashmob_core::wire::batch::decode_batch;
 use flashmob_core::wire::frame::{FrameKind, encode_frame};
-use flashmob_core::wire::hello::Welcome;
 use flashmob_core::wire::map::MapWriter;
 use flashmob_core::wire::replies::RepliesEncoder;
 
-const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = CopiesBed::CHUNK_BYTES;
 const CHUNKS: u64 = 16;
 const OPEN_MAX: usize = 8;
 /// Of each chunk of a new volume.
 const OPEN: Marks = Marks { is_open: true, is_torn: false, behind: 0, doubtful: 0 };
 
-/// A volume of [`CHUNKS`] with a copy on each of two nodes, and what the test knows of it.
+/// A volume of [`CHUNKS`], and what the test knows of it.
 struct Bed {
-    bed: GatewayBed,
-    client: ClientId,
+    copies: CopiesBed,
     /// What nodes were asked to do.
     asked: Vec<Op>,
     /// Nodes answer no flushes.
     is_flush_slow: bool,
-    /// How much of a chunk that is looked at is a hole.
-    hole_bytes: u32,
+    /// What nodes hold of a chunk that is looked at: a hole, data, and a hole.
+    data: std::ops::Range<u32>,
 }
 
 impl Bed {
-    fn new(marks: Marks, hole_bytes: u64) -> Bed {
-        let size_bytes = CHUNKS * CHUNK_BYTES;
-        let member = |n: u8| Member {
-            extent_id: [n; 16],
-            boot_id: Some([n; 16]),
-            seen: None,
-            size_bytes,
-            domain: format!("node{n}"),
-        };
-        let mut map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
-        map.apply(&Record::Marks { first_chunk: 0, count: map.chunks(), marks }).unwrap();
-        let spec = VolumeSpec {
-            layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
-            links: 1,
-            copies: Some(Box::new(CopiesSpec { open_max: OPEN_MAX, ..CopiesSpec::new(map) })),
-            ..volume(&[size_bytes; 2])
-        };
-        let mut bed = GatewayBed::new(gateway_config(spec));
-        for link in 0..2 {
-            let id = [link as u8 + 1; 16];
-            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive: false, ..welcome(size_bytes) });
-        }
-        let client = bed.gateway.native_opened(0).unwrap();
-        let hole_bytes = hole_bytes as u32;
-        let mut bed = Bed { bed, client, asked: Vec::new(), is_flush_slow: false, hole_bytes };
+    fn new(marks: Marks, data: std::ops::Range<u64>) -> Bed {
+        let copies = CopiesBed::with(CHUNKS, marks, |spec| spec.open_max = OPEN_MAX);
+        let data = data.start as u32..data.end as u32;
+        let mut bed = Bed { copies, asked: Vec::new(), is_flush_slow: false, data };
         bed.work();
         bed
     }
@@ -64,20 +40,20 @@ impl Bed {
     /// Writes a block of each chunk, one after the other. All are acknowledged.
     fn write(&mut self, chunks: std::ops::Range<u64>) {
         for chunk in chunks {
-            self.bed.submit(self.client, Op::Write, chunk * CHUNK_BYTES, 512);
+            self.copies.bed.submit(self.copies.client, Op::Write, chunk * CHUNK_BYTES, 512);
             self.pass(Duration::from_millis(60));
-            assert_eq!(self.bed.ended(), 1, "chunk {chunk}");
+            assert_eq!(self.copies.bed.ended(), 1, "chunk {chunk}");
         }
     }
 
     /// Nodes answer, and decisions are durable, until nothing more happens.
     fn work(&mut self) {
         loop {
-            self.bed.turn();
+            self.copies.bed.turn();
             let mut is_over = true;
-            for action in self.bed.actions() {
+            for action in self.copies.bed.actions() {
                 if let Action::Commit { volume, number, .. } = action {
-                    self.bed.gateway.committed(self.bed.now, volume, number, Ok(()));
+                    self.copies.bed.gateway.committed(self.copies.bed.now, volume, number, Ok(()));
                     is_over = false;
                 }
             }
@@ -91,7 +67,7 @@ impl Bed {
     }
 
     fn answer(&mut self, link: LinkId) -> bool {
-        let out = self.bed.gateway.link_out(link).take_all();
+        let out = self.copies.bed.gateway.link_out(link).take_all();
         let mut bytes = Vec::new();
         for batch in frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::Batch) {
             let mut pieces = Vec::new();
@@ -110,8 +86,9 @@ impl Bed {
                 data.resize(from + piece.reply_bytes() as usize, 0);
                 if piece.op == Op::Map {
                     let mut map = MapWriter::new(&mut data[from..]);
-                    assert!(map.push(self.hole_bytes, true));
-                    assert!(map.push(piece.len_bytes - self.hole_bytes, false));
+                    assert!(map.push(self.data.start, true));
+                    assert!(map.push(self.data.end - self.data.start, false));
+                    assert!(map.push(piece.len_bytes - self.data.end, true));
                 }
             }
             let mut replies = RepliesEncoder::default();
@@ -120,26 +97,26 @@ impl Bed {
             let put = |meta: &mut Vec<u8>| meta.extend_from_slice(replies.finish());
             bytes.extend(bytes_of(|to| encode_frame(to, FrameKind::Replies, put, |to| to.extend_from_slice(&data))));
         }
-        self.bed.gateway.link_rx(link).extend(&bytes);
-        self.bed.gateway.process_link(self.bed.now, link);
+        self.copies.bed.gateway.link_rx(link).extend(&bytes);
+        self.copies.bed.gateway.process_link(self.copies.bed.now, link);
         !bytes.is_empty()
     }
 
     fn pass(&mut self, time: Duration) {
-        let end = self.bed.now + time;
-        while self.bed.now < end {
+        let end = self.copies.bed.now + time;
+        while self.copies.bed.now < end {
             self.work();
-            self.bed.pass(Duration::from_millis(10).min(end - self.bed.now));
+            self.copies.bed.pass(Duration::from_millis(10).min(end - self.copies.bed.now));
         }
         self.work();
     }
 
     fn status(&self) -> CopiesStatus {
-        self.bed.gateway.copies_status(self.bed.now, 0).unwrap()
+        self.copies.bed.gateway.copies_status(self.copies.bed.now, 0).unwrap()
     }
 
     fn open(&self) -> Vec<u32> {
-        let map = self.bed.gateway.map(0).unwrap();
+        let map = self.copies.bed.gateway.map(0).unwrap();
         (0..map.chunks()).filter(|&chunk| map.marks(chunk).is_open).collect()
     }
 
@@ -150,7 +127,7 @@ impl Bed {
 
 #[test]
 fn up_to_the_bound_chunks_stay_open_for_their_time() {
-    let mut bed = Bed::new(Marks::default(), CHUNK_BYTES);
+    let mut bed = Bed::new(Marks::default(), 0..0);
     bed.write(0..OPEN_MAX as u64);
     bed.pass(Duration::from_secs(10));
     assert_eq!((bed.open(), bed.count(Op::Flush)), ((0..OPEN_MAX as u32).collect(), 0));
@@ -160,7 +137,7 @@ fn up_to_the_bound_chunks_stay_open_for_their_time() {
 
 #[test]
 fn beyond_the_bound_the_longest_idle_settle_after_one_flush_of_each_node() {
-    let mut bed = Bed::new(Marks::default(), CHUNK_BYTES);
+    let mut bed = Bed::new(Marks::default(), 0..0);
     bed.write(0..OPEN_MAX as u64);
     // The first is in use again.
     bed.write(0..1);
@@ -172,7 +149,7 @@ fn beyond_the_bound_the_longest_idle_settle_after_one_flush_of_each_node() {
 
 #[test]
 fn changes_do_not_wait_for_chunks_to_settle() {
-    let mut bed = Bed::new(Marks::default(), CHUNK_BYTES);
+    let mut bed = Bed::new(Marks::default(), 0..0);
     bed.is_flush_slow = true;
     bed.write(0..CHUNKS);
     assert_eq!(bed.status().open, CHUNKS as u32, "nothing is flushed");
@@ -181,7 +158,7 @@ fn changes_do_not_wait_for_chunks_to_settle() {
 
 #[test]
 fn copies_that_are_holes_are_equal_without_being_hashed() {
-    let mut bed = Bed::new(OPEN, CHUNK_BYTES);
+    let mut bed = Bed::new(OPEN, 0..0);
     bed.pass(Duration::from_secs(5));
     let CopiesStatus { in_doubt, counters, .. } = bed.status();
     assert_eq!((in_doubt, counters.compared, counters.blank), (0, CHUNKS, CHUNKS));
@@ -191,10 +168,15 @@ fn copies_that_are_holes_are_equal_without_being_hashed() {
 }
 
 #[test]
-fn copies_with_a_byte_of_data_are_hashed() {
-    let mut bed = Bed::new(OPEN, CHUNK_BYTES - 1);
-    bed.pass(Duration::from_secs(5));
-    let CopiesStatus { in_doubt, counters, .. } = bed.status();
-    assert_eq!((in_doubt, counters.compared, counters.blank), (0, CHUNKS, 0));
-    assert_eq!(bed.count(Op::Digest), 2 * 16 * CHUNKS as usize);
+fn of_copies_with_data_the_ranges_that_hold_any_are_hashed() {
+    const RANGE: u64 = CHUNK_BYTES / 16;
+    for (data, ranges) in
+        [(0..1, 1), (RANGE - 1..RANGE + 1, 2), (CHUNK_BYTES - 1..CHUNK_BYTES, 1), (0..CHUNK_BYTES, 16)]
+    {
+        let mut bed = Bed::new(OPEN, data.clone());
+        bed.pass(Duration::from_secs(5));
+        let CopiesStatus { in_doubt, counters, .. } = bed.status();
+        assert_eq!((in_doubt, counters.compared, counters.blank), (0, CHUNKS, 0), "{data:?}");
+        assert_eq!(bed.count(Op::Digest), 2 * ranges * CHUNKS as usize, "{data:?}");
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::equal::Goal;
+use super::jobs::Goal;
 use super::{Copies, Cx, bit, each};
 use crate::gateway::Event;
 use crate::units::Time;

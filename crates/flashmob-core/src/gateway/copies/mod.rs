@@ -16,14 +16,18 @@
 
 mod change;
 mod chunk;
+mod context;
 mod equal;
 mod flush;
 mod glue;
+mod jobs;
 mod lately;
 mod log;
 mod members;
 mod mend;
+mod own;
 mod pace;
+mod ranges;
 mod read;
 mod repair;
 mod replace;
@@ -31,30 +35,29 @@ mod settle;
 mod status;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use slab::Slab;
 
-use super::state::queue::Piece;
-use super::state::{ClientId, InHand, Links, Node, Queues, RequestKey, Requests};
-use super::{Action, Event};
+use super::state::RequestKey;
 use crate::copies::{MapImage, Marks, Record, is_unknown_extent};
-use crate::op::{Failure, Op, OpFlags};
+use crate::op::Failure;
 use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::hello::Charge;
 
 use change::Change;
 use chunk::Chunk;
-use equal::Job;
+pub use context::Cx;
 use flush::Flush;
+use jobs::Job;
 use lately::Lately;
 use log::{Log, Waiter};
 use members::Member;
 use mend::Rot;
+use own::Inner;
 use pace::Pace;
-use read::Read;
 pub use replace::{ReplaceError, Replaced};
 pub use status::{CopiesCounters, CopiesStatus, MemberStatus};
 
@@ -89,23 +92,6 @@ impl CopiesSpec {
         let open_max = (OPEN_BYTES_MAX / map.chunk_bytes()).max(1) as usize;
         CopiesSpec { map, min_current: 1, evict_after: EVICT_AFTER, settle_after: SETTLE_AFTER, open_max }
     }
-}
-
-/// What a request that is not a plain one of a client is for: [`InHand::inner`] is its place, counted from 1.
-#[derive(Debug)]
-enum Inner {
-    /// A client's read.
-    Read(Read),
-    /// A client's change or flush.
-    Client,
-    /// The bytes of a change, for its copies.
-    Change(usize),
-    /// The flush of one member, for a client's flush.
-    Flush { flush: usize, serial: u64, member: u16 },
-    /// The flush of one member, before chunks are settled.
-    Sync { member: u16 },
-    /// A piece of the job on a chunk.
-    Job { chunk: u32, serial: u64, copy: usize },
 }
 
 /// The state of one volume with copies.
@@ -173,75 +159,6 @@ pub struct Copies {
     /// How fast copies are made current.
     pace: Pace,
     pub counters: status::CopiesCounters,
-}
-
-/// What surrounds a volume's copies during one event, and what the event leads to.
-pub struct Cx<'a> {
-    pub now: Time,
-    pub volume: u32,
-    pub volume_name: &'a str,
-    pub requests: &'a mut Requests,
-    pub queues: &'a mut Queues,
-    pub nodes: &'a [Node],
-    pub links: &'a Links,
-    pub first_node: usize,
-    pub actions: &'a mut VecDeque<Action>,
-    /// Parts of clients' requests that have ended.
-    pub ended: VecDeque<(RequestKey, Option<Failure>)>,
-    /// Bytes of the budget to release.
-    pub freed_bytes: u64,
-    /// Requests whose reservation a change has taken over, and how much of it.
-    pub taken: Vec<(ClientId, u64)>,
-    /// Nodes whose links are to be broken: they do not answer.
-    pub breaks: Vec<usize>,
-    /// Nodes that are to show that they are alive.
-    pub probes: Vec<usize>,
-    /// Pieces whose request is gone are in the queues.
-    pub has_dead_pieces: bool,
-    /// Losses of acknowledged changes.
-    pub losses: u64,
-}
-
-impl Cx<'_> {
-    fn node(&self, member: u16) -> usize {
-        self.first_node + usize::from(member)
-    }
-
-    fn is_linked(&self, member: u16) -> bool {
-        self.nodes.get(self.node(member)).is_some_and(|node| node.links_up > 0)
-    }
-
-    /// When a member last answered I/O.
-    fn answered(&self, member: u16) -> Time {
-        let Some(node) = self.nodes.get(self.node(member)) else { return Time::default() };
-        self.links.of(node).iter().map(|link| link.answered).max().unwrap_or_default()
-    }
-
-    /// When a member last showed that it is alive.
-    fn heard(&self, member: u16) -> Time {
-        let Some(node) = self.nodes.get(self.node(member)) else { return Time::default() };
-        self.links.of(node).iter().map(|link| link.heard).max().unwrap_or_default()
-    }
-
-    /// When the oldest batch was sent that a member has not answered.
-    fn first_sent(&self, member: u16) -> Option<Time> {
-        let node = self.nodes.get(self.node(member))?;
-        self.links.of(node).iter().filter_map(|link| link.sent.front()).map(|batch| batch.sent).min()
-    }
-
-    fn name(&self, member: u16) -> String {
-        self.nodes.get(self.node(member)).map(|node| node.name.clone()).unwrap_or_default()
-    }
-
-    /// Tells the owner something about the volume.
-    fn tell_of_volume(&mut self, text: String) {
-        let name = self.volume_name.to_string();
-        self.tell(Event::VolumeWarning(name, text));
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.actions.push_back(Action::Tell(event));
-    }
 }
 
 /// The copies in a mask.
@@ -463,55 +380,6 @@ impl Copies {
         while let Some(chunk) = self.void_jobs.pop_first() {
             self.give_up(cx, chunk);
         }
-    }
-
-    /// Registers a request of the gateway's own. `buffer` is a change's bytes, or room for the bytes of a read.
-    fn insert_inner(&mut self, cx: &mut Cx<'_>, inner: Inner, op: Op, flags: OpFlags, buffer: Vec<u8>) -> RequestKey {
-        let place = self.inner.insert(inner) as u32 + 1;
-        cx.requests.insert(InHand {
-            serial: 0,
-            client: ClientId::GATEWAY,
-            cookie: 0,
-            op,
-            flags,
-            volume: cx.volume,
-            len_bytes: 0,
-            offset_bytes: 0,
-            pieces_left: 1,
-            failure: None,
-            buffer,
-            reserved_bytes: 0,
-            received: cx.now,
-            inner: place,
-            sample: 0,
-        })
-    }
-
-    /// Forgets a request of the gateway's own, and returns it.
-    fn remove_inner(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> Option<(Inner, InHand)> {
-        let request = cx.requests.remove(key)?;
-        cx.freed_bytes += request.reserved_bytes;
-        let inner = self.inner.try_remove(request.inner.checked_sub(1)? as usize)?;
-        Some((inner, request))
-    }
-
-    /// Queues a piece of a request of the gateway's own for a member.
-    fn send(&self, cx: &mut Cx<'_>, key: RequestKey, member: u16, (op, flags): (Op, OpFlags), range: (u64, u32)) {
-        let piece = Piece {
-            request: key,
-            client: ClientId::GATEWAY.index as u32,
-            serial: 0,
-            op,
-            flags,
-            offset_bytes: range.0,
-            len_bytes: range.1,
-            buffer_at: 0,
-            received: cx.now,
-            answered: false,
-            sample: 0,
-        };
-        let node = cx.node(member);
-        cx.queues.give(node, piece);
     }
 
     /// Decisions up to this number are durable, or the batch failed.

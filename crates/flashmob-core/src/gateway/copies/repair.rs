@@ -3,7 +3,7 @@
 //! A block that does not match its checksum equals nothing ([`CORRUPT`]). It is taken from another copy that may be believed: when copies are
 //! compared or mended any current one, else the source alone.
 
-use super::equal::{Goal, Step};
+use super::jobs::{Goal, Step};
 use super::mend::{STUCK_FOR, TELL_EVERY};
 use super::{Copies, Cx, bit, each, mask};
 use crate::op::{Op, OpFlags};

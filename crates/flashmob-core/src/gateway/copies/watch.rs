@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::change::{At, Change};
 use super::chunk::Waiting;
-use super::equal::{Goal, Job};
 use super::flush::Part;
+use super::jobs::{Goal, Job};
 use super::{Copies, Cx, bit, each, mask};
 use crate::gateway::state::RequestKey;
 use crate::units::Time;

@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use super::{GatewayBed, gateway_config, volume, welcome};
-use flashmob_core::copies::{MapImage, Marks, Member};
+use flashmob_core::copies::{MapImage, Marks, Member, Record};
 use flashmob_core::gateway::{Action, ClientId, CopiesSpec, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::wire::hello::Welcome;
 
-const CHUNK_BYTES: u64 = 1 << 20;
-
-/// A volume of one chunk with a copy on each of two nodes, which are linked, and a client. Node n is behind link n.
+/// A volume with a copy of each chunk on each of two nodes, which are linked, and a client. Node n is behind link n.
 #[derive(Debug)]
 pub struct CopiesBed {
     /// The gateway.
@@ -20,29 +18,44 @@ pub struct CopiesBed {
 }
 
 impl CopiesBed {
-    /// Silent nodes are evicted after this time.
+    /// Bytes of a chunk.
+    pub const CHUNK_BYTES: u64 = 1 << 20;
+
+    /// Of one chunk. Silent nodes are evicted after this time.
     #[must_use]
     pub fn new(evict_after: Duration) -> CopiesBed {
+        CopiesBed::with(1, Marks::default(), |spec| spec.evict_after = evict_after)
+    }
+
+    /// Of several chunks with these marks.
+    #[must_use]
+    pub fn with(chunks: u64, marks: Marks, set: impl FnOnce(&mut CopiesSpec)) -> CopiesBed {
+        let size_bytes = chunks * CopiesBed::CHUNK_BYTES;
         let member = |n: u8| Member {
             extent_id: [n; 16],
             boot_id: Some([n; 16]),
             seen: None,
-            size_bytes: CHUNK_BYTES,
+            size_bytes,
             domain: format!("node{n}"),
         };
-        let map = MapImage::new([9; 16], CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+        let mut map = MapImage::new([9; 16], CopiesBed::CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+        if marks != Marks::default() {
+            map.apply(&Record::Marks { first_chunk: 0, count: map.chunks(), marks }).unwrap();
+        }
+        let mut copies = CopiesSpec::new(map);
+        set(&mut copies);
         let spec = VolumeSpec {
-            layout: LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES },
+            layout: LayoutKind::Mapped { chunk_bytes: CopiesBed::CHUNK_BYTES },
             links: 1,
             timeout: Duration::from_secs(120),
-            copies: Some(Box::new(CopiesSpec { evict_after, ..CopiesSpec::new(map) })),
-            ..volume(&[CHUNK_BYTES; 2])
+            copies: Some(Box::new(copies)),
+            ..volume(&[size_bytes; 2])
         };
         let mut bed = GatewayBed::new(gateway_config(spec));
         for link in 0..2 {
             let id = [link as u8 + 1; 16];
             // It answers no probes: all that is heard of it are its answers.
-            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive: false, ..welcome(CHUNK_BYTES) });
+            bed.link(link, &Welcome { extent_id: id, boot_id: id, keeps_alive: false, ..welcome(size_bytes) });
         }
         let client = bed.gateway.native_opened(0).unwrap();
         CopiesBed { bed, client }
@@ -68,13 +81,13 @@ impl CopiesBed {
         }
     }
 
-    /// What the map says of the chunk.
+    /// What the map says of the first chunk.
     #[must_use]
     pub fn marks(&self) -> Marks {
         self.bed.gateway.map(0).expect("a map").marks(0)
     }
 
-    /// Which copy of the chunk a node has.
+    /// Which copy of the first chunk a node has.
     #[must_use]
     pub fn copy_of(&self, node: u16) -> usize {
         let places = self.bed.gateway.map(0).expect("a map").places(0);

@@ -1,0 +1,292 @@
+//! Jobs: the ways in which copies are made equal ([`super::equal`]) or mended ([`super::mend`]), step by step.
+//!
+//! A job goes through one chunk range by range. It locks a range against changes, has its blocks hashed on all copies concerned, copies those
+//! that differ from the source, and goes on. Changes of the rest of the chunk go on meanwhile, to the targets as well; so a range stays
+//! equal, unless a target misses a change: then the job is void, and begins anew later.
+
+use super::ranges::{DataRanges, range_bytes};
+use super::repair::Run;
+use super::{Copies, Cx, Inner, bit, each, mask};
+use crate::copies::COPIES_MAX;
+use crate::gateway::state::RequestKey;
+use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
+use crate::units::Time;
+use crate::wire::map::MAP_BYTES;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    Compare,
+    Resync,
+    /// Blocks that do not match their checksums are written again.
+    Mend,
+}
+
+#[derive(Debug)]
+pub enum Step {
+    /// The copies are to be asked where they hold data.
+    Look,
+    /// They were asked: what those that answered hold.
+    Holes(DataRanges),
+    /// The next range is to be locked.
+    Next,
+    /// Changes under way in the range have to end.
+    Lock,
+    Digest([Option<Vec<u8>>; COPIES_MAX]),
+    Fetch,
+    Repair,
+    /// The targets make what they got permanent.
+    Flush,
+    /// The marks have to be durable.
+    Commit,
+}
+
+#[derive(Debug)]
+pub struct Job {
+    pub serial: u64,
+    pub goal: Goal,
+    pub source: usize,
+    pub targets: u8,
+    pub range: (u32, u32),
+    /// The ranges to go through, if not all. Nothing changes the chunk meanwhile.
+    pub data: Option<DataRanges>,
+    pub step: Step,
+    /// What differs in the range, the first of it last.
+    pub runs: Vec<Run>,
+    /// Requests of it that are not answered: by copy.
+    pub open: Vec<(usize, RequestKey)>,
+    pub since: Time,
+}
+
+impl Copies {
+    /// The first step of a job. Where all copies are holes they are equal without a look at their zeros: most of a new volume is. A copy that
+    /// may be torn is hashed.
+    fn first_step(&self, chunk: u32, goal: Goal, targets: u8) -> Step {
+        let is_plain = goal == Goal::Compare && targets != 0 && !self.image.marks(chunk).is_torn;
+        // Earlier changes, whose clients were told that they failed, may be under way.
+        if is_plain && !self.is_range_busy(chunk, (0, self.image.chunk_bytes() as u32)) {
+            return Step::Look;
+        }
+        Step::Next
+    }
+
+    pub(super) fn begin_job(&mut self, cx: &mut Cx<'_>, chunk: u32, goal: Goal, source: usize, targets: u8) {
+        self.next_serial += 1;
+        let step = self.first_step(chunk, goal, targets);
+        let state = self.chunks.entry(chunk).or_default();
+        if goal == Goal::Resync {
+            self.pace.works(cx.now);
+            state.joined |= targets;
+            state.voided &= !targets;
+        }
+        let job = Job {
+            serial: self.next_serial,
+            goal,
+            source,
+            targets,
+            range: (0, 0),
+            data: None,
+            step,
+            runs: Vec::new(),
+            open: Vec::new(),
+            since: cx.now,
+        };
+        self.jobs.insert(chunk, job);
+        self.advance(cx, chunk);
+    }
+
+    /// Something that the job on a chunk may wait for has ended.
+    pub(super) fn poke_job(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if self.jobs.get(&chunk).is_some_and(|job| matches!(job.step, Step::Lock)) {
+            self.advance(cx, chunk);
+        }
+    }
+
+    /// Whether a change of a range is under way at a copy that matters.
+    fn is_range_busy(&self, chunk: u32, (from, to): (u32, u32)) -> bool {
+        let Some(state) = self.chunks.get(&chunk) else { return false };
+        let mut changes = state.changes.iter().filter_map(|&place| self.changes.get(place));
+        changes.any(|change| change.overlaps(from, to - from) && self.awaited(change) != 0)
+    }
+
+    /// Takes the next steps of a job that need not wait.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        loop {
+            // Where a job that mends goes on.
+            let rot = self.next_rot(chunk, self.jobs.get(&chunk).map_or(0, |job| job.range.1));
+            let Some(job) = self.jobs.get_mut(&chunk) else { return };
+            job.since = cx.now;
+            match &job.step {
+                Step::Look => {
+                    let all = job.targets | bit(job.source);
+                    self.set_step(chunk, Step::Holes(DataRanges::default()));
+                    let len = self.image.chunk_bytes() as u32;
+                    for copy in each(all) {
+                        self.ask(cx, chunk, copy, (Op::Map, OpFlags::NONE), (0, len), vec![0; MAP_BYTES]);
+                    }
+                    return;
+                }
+                Step::Next => {
+                    let chunk_bytes = self.image.chunk_bytes() as u32;
+                    let end = chunk_bytes;
+                    let next = job.data.as_ref().map(|data| data.next(job.range.1, chunk_bytes).unwrap_or(end));
+                    // A copy that is alone is equal to itself, but it may be torn.
+                    let is_alone = job.targets == 0 && !self.image.marks(chunk).is_torn;
+                    let (from, end) = match job.goal {
+                        Goal::Mend => rot,
+                        _ if is_alone => (end, end),
+                        _ => (next.unwrap_or(job.range.1), end),
+                    };
+                    let range_bytes = range_bytes(chunk_bytes);
+                    let is_last_skipped =
+                        planted::is(Bug::BehindClearedUnproven) && from > 0 && from + range_bytes >= end;
+                    if from >= end || is_last_skipped {
+                        return self.finish_job(cx, chunk);
+                    }
+                    job.range = (from, end.min(from + range_bytes));
+                    job.step = Step::Lock;
+                    let range = job.range;
+                    if !planted::is(Bug::ResyncOverwritesNewer) {
+                        self.chunks.entry(chunk).or_default().lock = Some(range);
+                    }
+                }
+                Step::Lock => {
+                    let (range, all) = (job.range, job.targets | bit(job.source));
+                    if self.is_range_busy(chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
+                        return;
+                    }
+                    self.set_step(chunk, Step::Digest(Default::default()));
+                    let len = range.1 - range.0;
+                    for copy in each(all) {
+                        let room = vec![0; Op::Digest.reply_bytes(len) as usize];
+                        self.ask(cx, chunk, copy, (Op::Digest, OpFlags::NONE), (range.0, len), room);
+                    }
+                    return;
+                }
+                Step::Holes(_) | Step::Digest(_) | Step::Fetch | Step::Repair | Step::Flush | Step::Commit => return,
+            }
+        }
+    }
+
+    pub(super) fn set_step(&mut self, chunk: u32, step: Step) {
+        if let Some(job) = self.jobs.get_mut(&chunk) {
+            job.step = step;
+        }
+    }
+
+    /// Sends a piece of a job to a copy.
+    pub(super) fn ask(
+        &mut self,
+        cx: &mut Cx<'_>,
+        chunk: u32,
+        copy: usize,
+        (op, flags): (Op, OpFlags),
+        (at, len): (u32, u32),
+        buffer: Vec<u8>,
+    ) {
+        let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
+        let Some(serial) = self.jobs.get(&chunk).map(|job| job.serial) else { return };
+        let key = self.insert_inner(cx, Inner::Job { chunk, serial, copy }, op, flags, buffer);
+        let range = if op == Op::Flush { (0, 0) } else { (offset_bytes, len) };
+        self.send(cx, key, member, (op, flags), range);
+        let sent = cx.queues[cx.node(member)].last_change();
+        if op.mutates()
+            && let Some(state) = self.chunks.get_mut(&chunk)
+        {
+            state.sync_after[copy] = sent;
+            state.used = cx.now;
+        }
+        if let Some(job) = self.jobs.get_mut(&chunk) {
+            job.open.push((copy, key));
+        }
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// A copy has answered a piece of a job.
+    pub(super) fn job_answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (chunk, serial, copy): (u32, u64, usize),
+        key: RequestKey,
+        result: Result<Vec<u8>, Failure>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&chunk).filter(|job| job.serial == serial) else { return };
+        job.open.retain(|&(_, other)| other != key);
+        job.since = cx.now;
+        if job.goal == Goal::Resync {
+            self.pace.works(cx.now);
+        }
+        if self.void_jobs.contains(&chunk) {
+            return;
+        }
+        let data = match result {
+            Ok(data) => data,
+            Err(failure) => return self.job_failed(cx, chunk, copy, failure),
+        };
+        match &mut job.step {
+            Step::Holes(data_ranges) => {
+                if copy == job.source || !planted::is(Bug::SourceHolesBelieved) {
+                    data_ranges.add(&data, self.image.chunk_bytes() as u32);
+                }
+                if !job.open.is_empty() {
+                    return;
+                }
+                let data_ranges = std::mem::take(data_ranges);
+                self.counters.blank += u64::from(data_ranges.is_empty());
+                (job.data, job.step) = (Some(data_ranges), Step::Next);
+                self.advance(cx, chunk);
+            }
+            Step::Digest(answers) => {
+                answers[copy] = Some(data);
+                if job.open.is_empty() {
+                    self.find_differences(cx, chunk);
+                }
+            }
+            Step::Fetch => self.repair(cx, chunk, data),
+            Step::Repair if job.open.is_empty() => {
+                job.runs.pop();
+                self.fetch(cx, chunk);
+            }
+            Step::Flush if job.open.is_empty() => self.clear_behind(cx, chunk),
+            _ => {}
+        }
+    }
+
+    pub(super) fn unlock(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        if let Some(state) = self.chunks.get_mut(&chunk)
+            && state.lock.take().is_some()
+        {
+            self.release(cx, chunk);
+        }
+    }
+
+    /// Ends a job without a result. It begins anew later.
+    pub(super) fn give_up(&mut self, cx: &mut Cx<'_>, chunk: u32) {
+        let Some(job) = self.jobs.remove(&chunk) else { return };
+        for (_, key) in job.open {
+            self.remove_inner(cx, key);
+            cx.has_dead_pieces = true;
+        }
+        if job.goal == Goal::Resync {
+            self.leave(chunk, job.targets);
+        }
+        self.counters.jobs_given_up += 1;
+        self.unlock(cx, chunk);
+        self.review_chunk(cx, chunk);
+        self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+    }
+
+    /// Ends the job on a chunk if a copy has a part in it: that copy is not what it was.
+    pub(super) fn drop_job_of(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize) {
+        let has_part = |job: &Job| (job.targets | bit(job.source)) & bit(copy) != 0;
+        if self.jobs.get(&chunk).is_some_and(has_part) {
+            self.give_up(cx, chunk);
+        }
+    }
+
+    /// The copies whose answers the job on a chunk waits for, and since when.
+    pub(super) fn job_waits_for(&self, chunk: u32) -> Option<(u8, Time)> {
+        let job = self.jobs.get(&chunk)?;
+        Some((mask(job.open.iter().map(|&(copy, _)| copy)), job.since))
+    }
+}

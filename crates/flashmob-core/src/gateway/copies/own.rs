@@ -1,0 +1,89 @@
+//! Requests of the gateway's own: the pieces of changes, flushes and jobs.
+
+use super::read::Read;
+use super::{Copies, Cx};
+use crate::gateway::state::queue::Piece;
+use crate::gateway::state::{ClientId, InHand, RequestKey};
+use crate::op::{Op, OpFlags};
+
+/// What a request that is not a plain one of a client is for: [`InHand::inner`] is its place, counted from 1.
+#[derive(Debug)]
+pub enum Inner {
+    /// A client's read.
+    Read(Read),
+    /// A client's change or flush.
+    Client,
+    /// The bytes of a change, for its copies.
+    Change(usize),
+    /// The flush of one member, for a client's flush.
+    Flush { flush: usize, serial: u64, member: u16 },
+    /// The flush of one member, before chunks are settled.
+    Sync { member: u16 },
+    /// A piece of the job on a chunk.
+    Job { chunk: u32, serial: u64, copy: usize },
+}
+
+impl Copies {
+    /// Registers a request of the gateway's own. `buffer` is a change's bytes, or room for the bytes of a read.
+    pub(super) fn insert_inner(
+        &mut self,
+        cx: &mut Cx<'_>,
+        inner: Inner,
+        op: Op,
+        flags: OpFlags,
+        buffer: Vec<u8>,
+    ) -> RequestKey {
+        let place = self.inner.insert(inner) as u32 + 1;
+        cx.requests.insert(InHand {
+            serial: 0,
+            client: ClientId::GATEWAY,
+            cookie: 0,
+            op,
+            flags,
+            volume: cx.volume,
+            len_bytes: 0,
+            offset_bytes: 0,
+            pieces_left: 1,
+            failure: None,
+            buffer,
+            reserved_bytes: 0,
+            received: cx.now,
+            inner: place,
+            sample: 0,
+        })
+    }
+
+    /// Forgets a request of the gateway's own, and returns it.
+    pub(super) fn remove_inner(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> Option<(Inner, InHand)> {
+        let request = cx.requests.remove(key)?;
+        cx.freed_bytes += request.reserved_bytes;
+        let inner = self.inner.try_remove(request.inner.checked_sub(1)? as usize)?;
+        Some((inner, request))
+    }
+
+    /// Queues a piece of a request of the gateway's own for a member.
+    pub(super) fn send(
+        &self,
+        cx: &mut Cx<'_>,
+        key: RequestKey,
+        member: u16,
+        (op, flags): (Op, OpFlags),
+        range: (u64, u32),
+    ) {
+        let piece = Piece {
+            request: key,
+            client: ClientId::GATEWAY.index as u32,
+            serial: 0,
+            op,
+            flags,
+            offset_bytes: range.0,
+            len_bytes: range.1,
+            buffer_at: 0,
+            received: cx.now,
+            answered: false,
+            sample: 0,
+        };
+        let node = cx.node(member);
+        cx.queues.give(node, piece);
+    }
+}
