@@ -29,7 +29,8 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
     let (reconnect_min, reconnect_max) = read_reconnect(section);
     let layout = read_layout(section);
     let nodes = read_nodes(section, layout, reader);
-    let copies = read_copies(section, layout, &nodes);
+    let timeout = section.quantity("timeout", &TIMEOUT);
+    let copies = read_copies(section, layout, &nodes, timeout);
     // A wrong layout was reported.
     let layout = layout.unwrap_or(LayoutKind::Linear);
     VolumeConfig {
@@ -43,7 +44,7 @@ pub(super) fn read_volume(section: &Section<'_>, reader: &mut Reader<'_>) -> Vol
         batch_bytes: section.get("batch_bytes", &BATCH_BYTES).0,
         links: section.get("links", &LINKS).0 as usize,
         outstanding_batches: outstanding.0 as usize,
-        timeout: section.get("timeout", &TIMEOUT).0,
+        timeout: timeout.unwrap_or(TIMEOUT.default).0,
         connect_timeout: section.get("connect_timeout", &CONNECT_TIMEOUT).0,
         reconnect_min,
         reconnect_max,
@@ -120,7 +121,12 @@ fn read_layout(section: &Section<'_>) -> Option<LayoutKind> {
 }
 
 /// The copies of a mapped volume; reports where they do not fit it.
-fn read_copies(section: &Section<'_>, layout: Option<LayoutKind>, nodes: &[NodeConfig]) -> Option<CopiesConfig> {
+fn read_copies(
+    section: &Section<'_>,
+    layout: Option<LayoutKind>,
+    nodes: &[NodeConfig],
+    timeout: Option<Period>,
+) -> Option<CopiesConfig> {
     if !matches!(layout?, LayoutKind::Mapped { .. }) {
         for key in ["copies", "min_current", "evict_after"].into_iter().filter(|key| section.has(key)) {
             section.wrong(
@@ -154,8 +160,25 @@ fn read_copies(section: &Section<'_>, layout: Option<LayoutKind>, nodes: &[NodeC
     Some(CopiesConfig {
         copies: copies.unwrap_or(default) as usize,
         min_current: min_current as usize,
-        evict_after: section.get("evict_after", &EVICT_AFTER).0,
+        evict_after: read_evict_after(section, timeout),
     })
+}
+
+/// How long a node may be silent. Requests wait for it for so long, and must not time out before.
+fn read_evict_after(section: &Section<'_>, timeout: Option<Period>) -> Duration {
+    let evict_after = section.quantity("evict_after", &EVICT_AFTER);
+    let times = (evict_after.unwrap_or(EVICT_AFTER.default), timeout.unwrap_or(TIMEOUT.default));
+    // A wrong one was reported; its default says nothing about the intended value.
+    let wrong = |key, time: Option<Period>| section.has(key) && time.is_none();
+    if times.0 >= times.1 && !wrong("evict_after", evict_after) && !wrong("timeout", timeout) {
+        let (evict_after_text, timeout_text) = (times.0.to_toml(), times.1.to_toml());
+        section.wrong(
+            if evict_after.is_some() { "evict_after" } else { "timeout" },
+            format!("`evict_after` is {evict_after_text}, not shorter than `timeout`, which is {timeout_text}"),
+            "write a longer `timeout`: requests wait for a silent node for `evict_after`, and would fail before they go on without it",
+        );
+    }
+    times.0.0
 }
 
 fn read_batch(section: &Section<'_>) -> Batch {

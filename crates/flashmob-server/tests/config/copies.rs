@@ -88,7 +88,8 @@ error: `min_current` is 3, more than `copies`, which is 2
 #[test]
 fn nodes_are_put_out_after_half_a_second_to_ten_minutes() {
     for evict_after in ["500ms", "10m"] {
-        assert!(parse(&mapped(&format!("copies = 2\nevict_after = \"{evict_after}\""), 2)).is_ok(), "{evict_after}");
+        let lines = format!("copies = 2\ntimeout = \"1h\"\nevict_after = \"{evict_after}\"");
+        assert!(parse(&mapped(&lines, 2)).is_ok(), "{evict_after}");
     }
     for evict_after in ["499ms", "600001ms"] {
         check(
@@ -105,6 +106,32 @@ error: `evict_after` must be between \"500ms\" and \"10m\", not \"{evict_after}\
             ),
         );
     }
+}
+
+#[test]
+fn requests_wait_longer_than_a_node_may_be_silent() {
+    let volume = |evict_after, timeout| {
+        mapped(&format!("copies = 2\nevict_after = \"{evict_after}\"\ntimeout = \"{timeout}\""), 2)
+    };
+    assert!(parse(&volume("2s", "2001ms")).is_ok());
+    for timeout in ["2s", "1999ms"] {
+        let message = refusal(&volume("2s", timeout));
+        let wanted = format!(
+            "error: `evict_after` is \"2s\", not shorter than `timeout`, which is \"{timeout}\"\n --> gateway.toml:5:15"
+        );
+        assert!(message.starts_with(&wanted), "{message}");
+    }
+    // Its default is 3 s.
+    assert!(parse(&mapped("copies = 2\ntimeout = \"3001ms\"", 2)).is_ok());
+    let message = refusal(&mapped("copies = 2\ntimeout = \"3s\"", 2));
+    assert!(
+        message.starts_with(
+            "error: `evict_after` is \"3s\", not shorter than `timeout`, which is \"3s\"\n --> gateway.toml:5:11"
+        ),
+        "{message}"
+    );
+    // A wrong one is one problem, and a volume without copies has no such time.
+    assert!(!refusal(&volume("1ms", "2s")).contains("problems"));
 }
 
 #[test]

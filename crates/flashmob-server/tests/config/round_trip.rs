@@ -86,6 +86,7 @@ fn volumes() -> impl Strategy<Value = VolumeConfig> {
                 min_current: 1,
                 evict_after: one.max(Duration::from_millis(500)).min(Duration::from_secs(600)),
             });
+            let timeout = if copies.is_some() { Duration::from_secs(601).max(timeout) } else { timeout };
             let layout = if copies.is_some() { LayoutKind::Mapped { chunk_bytes: 4 << 20 } } else { layout };
             let mut nodes = nodes;
             if copies.is_some() {
