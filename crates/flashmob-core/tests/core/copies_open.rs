@@ -1,11 +1,11 @@
-//! Volumes with copies: how many chunks are open, and chunks of which nothing was ever written.
+//! Volumes with copies: how many chunks are open, how they settle, and ranges of which nothing was ever written.
 
 use std::time::Duration;
 
 use crate::testing::{CopiesBed, bytes_of, frames};
 use flashmob_core::copies::Marks;
 use flashmob_core::gateway::{Action, CopiesStatus, LinkId};
-use flashmob_core::op::Op;
+use flashmob_core::op::{Failure, Op};
 use flashmob_core::wire::batch::decode_batch;
 use flashmob_core::wire::frame::{FrameKind, encode_frame};
 use flashmob_core::wire::map::MapWriter;
@@ -24,6 +24,8 @@ struct Bed {
     asked: Vec<Op>,
     /// Nodes answer no flushes.
     is_flush_slow: bool,
+    /// This node fails flushes.
+    broken: Option<LinkId>,
     /// What nodes hold of a chunk that is looked at: a hole, data, and a hole.
     data: std::ops::Range<u32>,
 }
@@ -32,7 +34,7 @@ impl Bed {
     fn new(marks: Marks, data: std::ops::Range<u64>) -> Bed {
         let copies = CopiesBed::with(CHUNKS, marks, |spec| spec.open_max = OPEN_MAX);
         let data = data.start as u32..data.end as u32;
-        let mut bed = Bed { copies, asked: Vec::new(), is_flush_slow: false, data };
+        let mut bed = Bed { copies, asked: Vec::new(), is_flush_slow: false, broken: None, data };
         bed.work();
         bed
     }
@@ -93,7 +95,13 @@ impl Bed {
             }
             let mut replies = RepliesEncoder::default();
             replies.clear();
-            replies.push(seq, &indices, Ok(()), 0);
+            let is_failed = |index: &u16| self.broken == Some(link) && pieces[usize::from(*index)].op == Op::Flush;
+            let (failed, done): (Vec<u16>, Vec<u16>) = indices.iter().partition(|index| is_failed(index));
+            for (indices, result) in [(done, Ok(())), (failed, Err(Failure::Io))] {
+                if !indices.is_empty() {
+                    replies.push(seq, &indices, result, 0);
+                }
+            }
             let put = |meta: &mut Vec<u8>| meta.extend_from_slice(replies.finish());
             bytes.extend(bytes_of(|to| encode_frame(to, FrameKind::Replies, put, |to| to.extend_from_slice(&data))));
         }
@@ -179,4 +187,19 @@ fn of_copies_with_data_the_ranges_that_hold_any_are_hashed() {
         assert_eq!((in_doubt, counters.compared, counters.blank), (0, CHUNKS, 0), "{data:?}");
         assert_eq!(bed.count(Op::Digest), 2 * ranges * CHUNKS as usize, "{data:?}");
     }
+}
+
+#[test]
+fn a_node_whose_flash_fails_flushes_falls_behind_and_the_others_settle() {
+    let mut bed = Bed::new(Marks::default(), 0..0);
+    bed.broken = Some(LinkId(1));
+    bed.write(0..CHUNKS);
+    bed.pass(Duration::from_secs(40));
+    let CopiesStatus { open, counters, behind, .. } = bed.status();
+    assert_eq!((open, counters.settled), (0, CHUNKS), "without it");
+    assert_eq!(u64::from(behind), CHUNKS);
+    // Nothing is copied to it over and over.
+    let tries = bed.count(Op::Digest);
+    bed.pass(Duration::from_secs(10));
+    assert!(bed.count(Op::Digest) <= tries + 2 * 16 * 4, "{tries}, {}", bed.count(Op::Digest));
 }

@@ -179,6 +179,9 @@ impl Copies {
         let Some(job) = self.jobs.get(&chunk) else { return };
         self.counters.failed_copies += 1;
         let (goal, left) = (job.goal, self.current(chunk) & !bit(copy));
+        if matches!(job.step, Step::Flush) {
+            self.flush_failed(cx, self.member_of(chunk, copy));
+        }
         if goal == Goal::Mend && failure != Failure::Corrupt {
             // A copy that cannot be read or written is found out by what clients do.
             self.forget_rot(chunk);

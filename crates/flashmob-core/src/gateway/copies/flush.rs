@@ -126,6 +126,7 @@ impl Copies {
     pub(super) fn flush_answered(&mut self, cx: &mut Cx<'_>, (place, serial): (usize, u64), member: u16, is_ok: bool) {
         if !is_ok && !planted::is(Bug::FailedSyncIgnored) {
             self.counters.failed_copies += 1;
+            self.flush_failed(cx, member);
         }
         let is_ok = is_ok || planted::is(Bug::FailedSyncIgnored);
         if let Some(part) = self
@@ -141,7 +142,7 @@ impl Copies {
 
     /// Declares a member behind in all open chunks, as what it has there may not be permanent. An error if it is the last of some chunk:
     /// then nothing is decided.
-    fn do_without(&mut self, member: u16) -> Result<(), ()> {
+    pub(super) fn do_without(&mut self, member: u16) -> Result<(), ()> {
         let open: Vec<(u32, usize)> = self
             .image
             .chunks_of(member)

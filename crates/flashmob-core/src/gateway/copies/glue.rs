@@ -169,7 +169,7 @@ impl Gateway {
                 Inner::Flush { flush, serial, member } => {
                     copies.flush_answered(cx, (flush, serial), member, result.is_ok());
                 }
-                Inner::Sync { member } => copies.synced(cx, member, result.is_ok()),
+                Inner::Sync { member } => copies.synced(cx, member, result),
                 Inner::Job { chunk, serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);
                     copies.job_answered(cx, (chunk, serial, copy), key, result.map(|()| data));

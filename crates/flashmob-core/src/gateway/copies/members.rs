@@ -109,6 +109,10 @@ impl Copies {
     /// A member's device has restarted: what was not synced there may be lost. Its copies of open chunks are in question.
     fn rebooted(&mut self, cx: &mut Cx<'_>, member: u16) {
         self.counters.reboots += 1;
+        // What its device failed to do is over.
+        if let Some(state) = self.members.get_mut(usize::from(member)) {
+            (state.calm_until, state.sync_again) = (cx.now, cx.now);
+        }
         let open: Vec<(u32, usize)> =
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();
         for chunk in self.jobs.keys().copied().collect::<Vec<_>>() {

@@ -9,7 +9,7 @@
 //!  read    ─▶ chunk on hold? wait ─▶ one current copy ─▶ answered, once no overlapping change is under way      (read.rs)
 //!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
 //!  idle    ─▶ all current copies synced ─▶ `open` cleared, early if many are open                               (settle.rs)
-//!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (equal.rs)
+//!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (jobs.rs)
 //! ```
 //!
 //! The map ([`crate::copies`]) holds what was decided; a decision has effect when the log says that it is durable.

@@ -36,7 +36,9 @@ impl DataRanges {
 
     fn insert(&mut self, from: u32, to: u32, chunk_bytes: u32) {
         let range_bytes = range_bytes(chunk_bytes);
-        self.numbers.extend(from / range_bytes..to.div_ceil(range_bytes).max(from / range_bytes));
+        if from < to {
+            self.numbers.extend(from / range_bytes..to.div_ceil(range_bytes));
+        }
     }
 
     /// Whether all copies are holes.
@@ -44,10 +46,10 @@ impl DataRanges {
         self.numbers.is_empty()
     }
 
-    /// Where the next range with data begins, at `at` or behind it. `at` is where a range begins.
+    /// Where the next range with data begins, at `at` or behind it. `at` is where a range begins or the last one ends.
     pub fn next(&self, at: u32, chunk_bytes: u32) -> Option<u32> {
         let range_bytes = range_bytes(chunk_bytes);
-        self.numbers.range(at / range_bytes..).next().map(|number| number * range_bytes)
+        self.numbers.range(at.div_ceil(range_bytes)..).next().map(|number| number * range_bytes)
     }
 }
 
@@ -69,7 +71,8 @@ mod tests {
 
     fn all(ranges: &DataRanges, chunk_bytes: u32) -> Vec<u32> {
         let step = range_bytes(chunk_bytes);
-        std::iter::successors(ranges.next(0, chunk_bytes), |at| ranges.next(at + step, chunk_bytes)).collect()
+        std::iter::successors(ranges.next(0, chunk_bytes), |at| ranges.next((at + step).min(chunk_bytes), chunk_bytes))
+            .collect()
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! If more chunks are open than there may be, the longest idle ones settle early. No change waits for that.
 
+use super::mend::PAUSE;
 use super::{Copies, Cx, Inner, each};
 use crate::copies::Marks;
-use crate::op::{Op, OpFlags};
+use crate::gateway::Event;
+use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::units::Time;
 
@@ -107,13 +109,34 @@ impl Copies {
     }
 
     /// A member has flushed, or failed to.
-    pub(super) fn synced(&mut self, cx: &mut Cx<'_>, member: u16, is_ok: bool) {
+    pub(super) fn synced(&mut self, cx: &mut Cx<'_>, member: u16, result: Result<(), Failure>) {
         let Some(state) = self.members.get_mut(usize::from(member)) else { return };
         state.sync = None;
-        if !is_ok {
+        if result.is_err() {
             state.sync_again = cx.now + self.settle_after;
         }
+        // A node that shuts down comes back.
+        if let Err(Failure::Io | Failure::NoSpace) = result {
+            self.counters.failed_copies += 1;
+            self.flush_failed(cx, member);
+            // Its chunks could not be settled with it, and more would be opened.
+            if self.do_without(member).is_ok() {
+                self.members[usize::from(member)].sync_again = cx.now + PAUSE;
+            }
+        }
         self.look_at(cx.now);
+    }
+
+    /// A member's device fails flushes, and may for long: nothing is copied to it for a while.
+    pub(super) fn flush_failed(&mut self, cx: &mut Cx<'_>, member: u16) {
+        let until = cx.now + self.settle_after;
+        let Some(state) = self.members.get_mut(usize::from(member)) else { return };
+        if cx.now >= state.calm_until {
+            let text =
+                "its device fails flushes; its copies fall behind where others are left. See its log, and restart it";
+            cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
+        }
+        state.calm_until = until;
     }
 }
 
