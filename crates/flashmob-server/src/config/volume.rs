@@ -160,22 +160,23 @@ fn read_copies(
     Some(CopiesConfig {
         copies: copies.unwrap_or(default) as usize,
         min_current: min_current as usize,
-        evict_after: read_evict_after(section, timeout),
+        evict_after: read_evict_after(section, timeout, copies.unwrap_or(default)),
     })
 }
 
-/// How long a node may be silent. Requests wait for it for so long, and must not time out before.
-fn read_evict_after(section: &Section<'_>, timeout: Option<Period>) -> Duration {
+/// How long a node may be silent. Requests wait for it for so long, and then for the map and for other copies: half of `timeout` is left for
+/// those. Of a volume of one copy nobody is put out.
+fn read_evict_after(section: &Section<'_>, timeout: Option<Period>, copies: u64) -> Duration {
     let evict_after = section.quantity("evict_after", &EVICT_AFTER);
     let times = (evict_after.unwrap_or(EVICT_AFTER.default), timeout.unwrap_or(TIMEOUT.default));
     // A wrong one was reported; its default says nothing about the intended value.
     let wrong = |key, time: Option<Period>| section.has(key) && time.is_none();
-    if times.0 >= times.1 && !wrong("evict_after", evict_after) && !wrong("timeout", timeout) {
+    if copies > 1 && times.0.0 * 2 > times.1.0 && !wrong("evict_after", evict_after) && !wrong("timeout", timeout) {
         let (evict_after_text, timeout_text) = (times.0.to_toml(), times.1.to_toml());
         section.wrong(
             if evict_after.is_some() { "evict_after" } else { "timeout" },
-            format!("`evict_after` is {evict_after_text}, not shorter than `timeout`, which is {timeout_text}"),
-            "write a longer `timeout`: requests wait for a silent node for `evict_after`, and would fail before they go on without it",
+            format!("`evict_after` is {evict_after_text}, more than half of `timeout`, which is {timeout_text}"),
+            "write a longer `timeout`: requests wait for a silent node for `evict_after`, and need time to go on without it",
         );
     }
     times.0.0
