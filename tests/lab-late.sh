@@ -38,26 +38,3 @@ kill -CONT "${supervisor% }"
 finish late 30
 check 'a lab that stood still for 300 ms says so with its status' [ "$STATUS" -eq 75 ]
 check 'and in words' log_has late 'VOID'
-
-# A repetition that is void is measured again where that is asked for.
-start again "$FLASHMOB" bench net --rtt 4 --direction down --repeat 2 --time 2 --replace-void 8 --save "$DIR/again.json"
-descend() { # of a process, to its first child, N times
-    local pid=$1
-    for _ in $(seq "$2"); do
-        pid=$(cut -d ' ' -f 1 "/proc/$pid/task/$pid/children")
-        [ -n "$pid" ] || return 1
-    done
-    echo "$pid"
-}
-# The lab's client comes last.
-wait_for 30 'the client in the lab' pgrep -f -- "net --connect .*--replace-void 8.*--save"
-sleep 1
-supervisor=$(descend "${PID[again]}" 3)
-kill -STOP "$supervisor"
-sleep 0.3
-kill -CONT "$supervisor"
-finish again 120
-check 'the sweep ends well' [ "$STATUS" -eq 0 ]
-check 'a void repetition was replaced: two that count, and one or more that do not, and no doubt' \
-    jq -e '.measurement.points[0] | (.repetitions | map(.is_void) | (map(select(. | not)) | length) == 2 and any)
-        and ([.warnings[]? | select(.code == "late")] == [])' "$DIR/again.json"

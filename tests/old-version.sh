@@ -62,7 +62,6 @@ stop gateway TERM
 FLASHMOB=$OLD NODE_SIZE=
 write_config
 run_gateway
-wait_for 20 'a refusal' log_has gateway "${ADDR[one]}"
-sleep 2
-say "$(grep -E "${ADDR[one]}" "$DIR/gateway.log" | tail -n 1)"
+wait_for 20 'a refusal' log_has gateway "node ${ADDR[one]}: refused: .*copies"
+say "$(grep -E "${ADDR[one]}: refused" "$DIR/gateway.log" | tail -n 1)"
 check 'an earlier gateway gets no volume from extents with copies' sh -c "! grep -q 'volume pool ready' '$DIR/gateway.log'"

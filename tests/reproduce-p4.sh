@@ -10,7 +10,7 @@ mkdir "$DIR/tmp"
 export TMPDIR=$DIR/tmp
 P4=("$FLASHMOB" reproduce p4 --rtt 0,64 --repeat 2 --time 0.4)
 busy_begin
-timeout 280 "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html" --output json >"$DIR/p4.json" 2>"$DIR/p4.log" || { cat "$DIR/p4.log" >&2; fail 'reproduce p4'; }
+timeout 900 "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html" --output json >"$DIR/p4.json" 2>"$DIR/p4.log" || { cat "$DIR/p4.log" >&2; fail 'reproduce p4'; }
 NET=$DIR/results/p4-net.json
 holds() {
     jq -e "$3" "$1" >/dev/null || { jq -c 'del(.. | .histogram?, .percentiles?, .intervals?, .series?)' "$1" | cut -c1-3000 >&2; fail "$2"; }

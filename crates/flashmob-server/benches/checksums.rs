@@ -183,7 +183,7 @@ fn main() -> std::io::Result<()> {
                 }
             }
             for which in [0, 1] {
-                nanos[which].push(round_nanos[which] as f64 / count as f64);
+                nanos[which].push(round_nanos[which] as f64 / (count / SLICES * SLICES) as f64);
             }
         }
         let mut ratios: Vec<f64> = nanos[1].iter().zip(&nanos[0]).map(|(with, without)| with / without).collect();

@@ -127,7 +127,9 @@ fn drawn(shown: &[Shown], view: &View) -> Figures {
         let points = |traces: &Vec<Trace>| traces.iter().flat_map(|t| &t.points).map(of).fold(0.0, f64::max);
         all.iter().map(|(_, traces)| points(traces)).collect()
     };
-    let (across, up) = (scales(&most(|p| p.0)), scales(&most(|p| p.1)));
+    let (widest, highest) = (most(|p| p.0), most(|p| p.1));
+    let note = if comparable(&widest) && comparable(&highest) { "" } else { " The scales of these figures differ." };
+    let (across, up) = (scales(&widest), scales(&highest));
     let mut figures = Figures::new();
     for (((shown, mut traces), across), scale) in all.into_iter().zip(across).zip(up) {
         if traces.len() == 1 {
@@ -138,7 +140,7 @@ fn drawn(shown: &[Shown], view: &View) -> Figures {
         let figure = Traces {
             title: format!("{}: {}", shown.name, view.what),
             description: format!("{} over {}; the last value is {}.", view.y_title, view.x_title, words::number(last)),
-            caption: (view.caption)(&shown.main),
+            caption: format!("{}{note}", (view.caption)(&shown.main)),
             y_title: view.y_title.into(),
             x_title: view.x_title.into(),
             across,

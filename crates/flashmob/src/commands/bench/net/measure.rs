@@ -102,7 +102,7 @@ struct Sweep<'a> {
 impl Sweep<'_> {
     /// A single run is shown line by line.
     fn is_single(&self) -> bool {
-        self.rows.len() == 1 && self.args.repeat == 1
+        self.rows.len() == 1 && self.args.repeat == 1 && self.args.replace_void == 0
     }
 
     /// Measures every point in every round, then again where repetitions are void. An error after the first measurement is
