@@ -203,3 +203,18 @@ fn a_node_whose_flash_fails_flushes_falls_behind_and_the_others_settle() {
     bed.pass(Duration::from_secs(10));
     assert!(bed.count(Op::Digest) <= tries + 2 * 16 * 4, "{tries}, {}", bed.count(Op::Digest));
 }
+
+#[test]
+fn a_copy_that_fails_flushes_stays_while_no_other_is_there() {
+    let mut bed = Bed::new(Marks::default(), 0..0);
+    bed.write(0..CHUNKS);
+    bed.broken = Some(LinkId(1));
+    // It is not put out: nothing is asked of it.
+    let now = bed.copies.bed.now;
+    bed.copies.bed.gateway.link_closed(now, LinkId(0), "it is gone");
+    bed.pass(Duration::from_secs(40));
+    let CopiesStatus { open, behind, counters, .. } = bed.status();
+    assert_eq!(behind, 0, "the readable copy is not given up");
+    assert!(open > 0, "it cannot be settled");
+    assert!(counters.failed_copies > 0, "its flush was tried");
+}

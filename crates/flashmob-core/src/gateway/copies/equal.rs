@@ -157,7 +157,11 @@ impl Copies {
         self.counters.resynced += 1;
         self.pace.note(cx.now, self.image.chunk_bytes() * u64::from(targets.count_ones()));
         let marks = self.image.marks(chunk);
-        self.mark(chunk, Marks { behind: marks.behind & !job.targets, ..marks });
+        let seq = self.mark(chunk, Marks { behind: marks.behind & !job.targets, ..marks });
+        if !self.flushes.is_empty() {
+            // One may wait until enough copies are current.
+            self.log.wait(seq, Waiter::Flushes);
+        }
         self.leave(chunk, targets);
         for place in self.chunks.get(&chunk).map(|c| c.changes.clone()).unwrap_or_default() {
             if let Some(change) = self.changes.get_mut(place) {
@@ -186,7 +190,9 @@ impl Copies {
             // A copy that cannot be read or written is found out by what clients do.
             self.forget_rot(chunk);
         }
-        if goal == Goal::Compare && left.count_ones() as usize >= self.min_current.max(1) {
+        // A node that shuts down comes back.
+        let is_at_fault = failure != Failure::ShuttingDown;
+        if goal == Goal::Compare && is_at_fault && left.count_ones() as usize >= self.min_current.max(1) {
             self.fall_behind(chunk, bit(copy));
             self.give_up(cx, chunk);
             return self.compare_soon(cx, chunk);

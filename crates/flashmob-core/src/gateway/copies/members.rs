@@ -33,6 +33,8 @@ pub struct Member {
     pub sync: Option<RequestKey>,
     /// When that may be tried again.
     pub sync_again: Time,
+    /// When the owner may be told again that its device fails flushes.
+    pub tell_flush_at: Time,
 }
 
 impl Member {
@@ -111,7 +113,7 @@ impl Copies {
         self.counters.reboots += 1;
         // What its device failed to do is over.
         if let Some(state) = self.members.get_mut(usize::from(member)) {
-            (state.calm_until, state.sync_again) = (cx.now, cx.now);
+            (state.calm_until, state.sync_again, state.tell_flush_at) = (cx.now, cx.now, cx.now);
         }
         let open: Vec<(u32, usize)> =
             self.image.chunks_of(member).filter(|&(chunk, _)| self.image.marks(chunk).is_open).collect();

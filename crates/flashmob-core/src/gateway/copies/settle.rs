@@ -2,8 +2,12 @@
 //!
 //! If more chunks are open than there may be, the longest idle ones settle early. No change waits for that.
 
+use std::time::Duration;
+
+use super::jobs::{Goal, Job};
+use super::log::Waiter;
 use super::mend::PAUSE;
-use super::{Copies, Cx, Inner, each};
+use super::{Copies, Cx, Inner, bit, each};
 use crate::copies::Marks;
 use crate::gateway::Event;
 use crate::op::{Failure, Op, OpFlags};
@@ -17,6 +21,9 @@ const FEW_CHUNKS: usize = 256;
 fn surplus(open: usize, open_max: usize) -> usize {
     if open > open_max { open - open_max / 4 * 3 } else { 0 }
 }
+
+/// The owner is told again of a device that fails flushes after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(600);
 
 impl Copies {
     /// Settles the chunks that can be, and has members flushed on which others wait. Returns when to look again.
@@ -119,24 +126,44 @@ impl Copies {
         if let Err(Failure::Io | Failure::NoSpace) = result {
             self.counters.failed_copies += 1;
             self.flush_failed(cx, member);
-            // Its chunks could not be settled with it, and more would be opened.
-            if self.do_without(member).is_ok() {
-                self.members[usize::from(member)].sync_again = cx.now + PAUSE;
-            }
+            self.settle_without(cx, member);
+            self.members[usize::from(member)].sync_again = cx.now + PAUSE;
         }
         self.look_at(cx.now);
+    }
+
+    /// Declares a member behind in the open chunks of which another copy is there: they could not be settled with it, and more would be
+    /// opened. The others stay open.
+    fn settle_without(&mut self, cx: &Cx<'_>, member: u16) {
+        for (chunk, copy) in self.image.chunks_of(member).collect::<Vec<_>>() {
+            let left = self.current(chunk) & !bit(copy);
+            // Members that are away and were not asked anything are not out.
+            let is_any_there = self.usable_of(cx, chunk, left) != 0;
+            let is_held = self.image.marks(chunk).is_open && self.current(chunk) & bit(copy) != 0;
+            if is_held && is_any_there && left.count_ones() as usize >= self.min_current {
+                let seq = self.fall_behind(chunk, bit(copy));
+                self.log.wait(seq, Waiter::Review(chunk));
+            }
+        }
     }
 
     /// A member's device fails flushes, and may for long: nothing is copied to it for a while.
     pub(super) fn flush_failed(&mut self, cx: &mut Cx<'_>, member: u16) {
         let until = cx.now + self.settle_after;
         let Some(state) = self.members.get_mut(usize::from(member)) else { return };
-        if cx.now >= state.calm_until {
-            let text =
-                "its device fails flushes; its copies fall behind where others are left. See its log, and restart it";
+        state.calm_until = state.calm_until.max(until);
+        if cx.now >= state.tell_flush_at {
+            state.tell_flush_at = cx.now + TELL_AGAIN;
+            let text = "its device fails flushes; its copies fall behind where others are left. See its log: replace the device, or make room on it and restart the whole device";
             cx.tell(Event::NodeWarning(cx.name(member), text.to_string()));
         }
-        state.calm_until = until;
+        let is_target = |(&chunk, job): (&u32, &Job)| {
+            let copy = self.copy_on(chunk, member).filter(|_| job.goal == Goal::Resync);
+            copy.is_some_and(|copy| job.targets & bit(copy) != 0).then_some(chunk)
+        };
+        for chunk in self.jobs.iter().filter_map(is_target).collect::<Vec<_>>() {
+            self.give_up(cx, chunk);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What happens by time: members that do not answer are put out, work in the background goes on, idle chunks settle.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::change::{At, Change};
@@ -138,7 +139,8 @@ impl Copies {
         for chunk in late {
             let targets = self.jobs.get(&chunk).map_or(0, |job| job.targets);
             for member in self.members_of(chunk, targets) {
-                self.members[usize::from(member)].calm_until = cx.now + Duration::from_secs(1);
+                let calm_until = &mut self.members[usize::from(member)].calm_until;
+                *calm_until = (*calm_until).max(cx.now + Duration::from_secs(1));
             }
             self.give_up(cx, chunk);
         }
@@ -231,14 +233,20 @@ impl Copies {
 
     /// The clients' requests that wait for something that was silent for `patience`: no copy can answer them.
     pub(super) fn stuck(&self, cx: &Cx<'_>, patience: Duration) -> Vec<RequestKey> {
-        let is_unanswering = |member: u16| cx.now - cx.answered(member) >= patience;
-        let mut stuck = Vec::new();
+        let is_unanswering = |member: u16, since: Time| cx.now - cx.answered(member).max(since) >= patience;
+        let is_any_silent = (0..self.members.len() as u16).any(|member| is_unanswering(member, Time::default()));
+        let has_trouble = self.log.trouble().is_some();
+        let (mut stuck, mut stuck_serials) = (Vec::new(), BTreeSet::new());
         for (_, change) in &self.changes {
-            let of_chunk = self.image.places(change.chunk).iter().map(|place| place.member);
-            if let Some(request) = change.request
-                && (of_chunk.clone().any(is_unanswering) || self.log.trouble().is_some())
-            {
-                stuck.push(request);
+            // A slow copy that answers others is waited for, whatever members do that have no part in it.
+            let awaited = if change.is_sent { self.awaited(change) } else { 0 };
+            let is_stuck = match awaited {
+                0 => self.image.places(change.chunk).iter().any(|place| is_unanswering(place.member, Time::default())),
+                _ => self.members_of(change.chunk, awaited).into_iter().any(|m| is_unanswering(m, change.sent)),
+            };
+            if is_stuck || has_trouble {
+                stuck.extend(change.request);
+                stuck_serials.insert(change.serial);
             }
         }
         for state in self.chunks.values() {
@@ -247,8 +255,18 @@ impl Copies {
                 Waiting::Change(_) => None,
             }));
         }
-        let is_any_silent = (0..self.members.len() as u16).any(is_unanswering);
-        stuck.extend(self.flushes.iter().filter(|_| is_any_silent).map(|(_, flush)| flush.request));
+        for (_, flush) in &self.flushes {
+            let mut awaited = flush.members.iter().zip(0..).filter(|(part, _)| matches!(part, Part::Sent(_))).peekable();
+            let is_stuck = if !flush.is_sent {
+                stuck_serials.first().is_some_and(|serial| *serial <= flush.barrier)
+            } else if awaited.peek().is_some() {
+                awaited.any(|(_, member)| is_unanswering(member, flush.sent))
+            } else {
+                // It waits for a decision, or for those that know what a doubtful copy lacks.
+                is_any_silent || has_trouble
+            };
+            stuck.extend(is_stuck.then_some(flush.request));
+        }
         stuck
     }
 }
