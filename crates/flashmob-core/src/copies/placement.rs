@@ -6,9 +6,12 @@
 //! slots, so that equal domains differ by one.
 //!
 //! Then chunk after chunk takes the domains with the greatest fraction of their share left, and in each the member with
-//! the greatest fraction of its slots free; the lower number among equals. A domain that has as much of its share left
-//! as there are chunks left is in every chunk from there on. So neighbouring chunks lie on different members, and the
-//! shares always work out: no domain ever has more left than there are chunks.
+//! the greatest fraction of its slots free. A domain that has as much of its share left as there are chunks left is in
+//! every chunk from there on. So the shares always work out: no domain ever has more left than there are chunks.
+//!
+//! Among equals a hash decides, each time anew. So neighbouring chunks lie on different members, and each member shares
+//! chunks with all others: when one is lost, all others answer in its place, and its copies are made again from all of
+//! them. By number, equal members would be partners for ever.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -95,11 +98,21 @@ struct Part {
     number: usize,
 }
 
-/// By the fraction that is left; the lower number is the greater among equals.
+impl Part {
+    /// Decides among equals: all of them have another after each chunk that they take.
+    fn lot(&self) -> u64 {
+        let mut lot = (self.left ^ ((self.number as u64) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        lot = (lot ^ (lot >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        lot ^ (lot >> 32)
+    }
+}
+
+/// By the fraction that is left, then by lot.
 impl Ord for Part {
     fn cmp(&self, other: &Part) -> Ordering {
         // Both at most CHUNKS_MAX.
-        (self.left * other.whole).cmp(&(other.left * self.whole)).then(other.number.cmp(&self.number))
+        let by_fraction = (self.left * other.whole).cmp(&(other.left * self.whole));
+        by_fraction.then_with(|| self.lot().cmp(&other.lot())).then(other.number.cmp(&self.number))
     }
 }
 

@@ -96,15 +96,28 @@ proptest! {
     }
 
     #[test]
-    fn neighbouring_chunks_lie_on_different_members(copies in 1usize..=3, groups in 2usize..5, slots in 1u64..60) {
+    fn so_many_chunks_as_fill_all_members_once_lie_on_different_ones(
+        copies in 1usize..=3, groups in 2usize..5, slots in 1u64..60,
+    ) {
         let count = copies * groups;
         let all: Vec<(u64, usize)> = (0..count).map(|member| (slots, member)).collect();
-        for run in placed(copies, &members(&all)).windows(groups) {
+        for run in placed(copies, &members(&all)).chunks_exact(groups) {
             let mut on: Vec<u16> = run.iter().flatten().map(|place| place.member).collect();
             on.sort_unstable();
             on.dedup();
             prop_assert_eq!(on.len(), count, "{:?}", run);
         }
+    }
+
+    #[test]
+    fn a_member_shares_its_chunks_with_all_others(copies in 2usize..=4, count in 4usize..20) {
+        let all: Vec<(u64, usize)> = (0..count).map(|member| (2000, member)).collect();
+        let table = placed(copies, &members(&all));
+        let mut shared = vec![0usize; count];
+        let of_first = table.iter().filter(|places| places.iter().any(|place| place.member == 0));
+        of_first.flatten().for_each(|place| shared[usize::from(place.member)] += 1);
+        let fair = 2000 * (copies - 1) / (count - 1);
+        prop_assert!(shared[1..].iter().all(|&n| n >= fair * 2 / 3 && n <= fair * 4 / 3), "{:?}, {}", shared, fair);
     }
 
     #[test]
