@@ -73,6 +73,7 @@ pub fn repetition(p: &Parameters, rate: f64) -> Repetition {
         }),
         flash_busy_fraction: Some(0.5),
         gateway_cpu_s: 0.4,
+        hedged: None,
         lateness: None,
         is_void: false,
     }
@@ -140,6 +141,8 @@ pub fn cluster(points: Vec<Point>) -> Cluster {
         }),
         extent_bytes: 10_000_000_000,
         disk_ids: Vec::new(),
+        copies: None,
+        weak: None,
         points,
     }
 }

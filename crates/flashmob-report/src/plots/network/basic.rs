@@ -91,8 +91,8 @@ fn pairs<'a>(entry: &Entry, net: &'a Net, protocol: Protocol, name: &str) -> Opt
     }
     let mut shown = Vec::new();
     for (pair, way, words) in [
-        ((small, small), Direction::Up, format!("both {}", words::bytes(small))),
-        ((large, large), Direction::Up, format!("both {}", words::bytes(large))),
+        ((small, small), Direction::Up, words::bytes(small)),
+        ((large, large), Direction::Up, words::bytes(large)),
         ((small, large), Direction::Up, "mixed up".into()),
         ((small, large), Direction::Down, "mixed down".into()),
     ] {
