@@ -57,6 +57,8 @@ listed! {
         SettledWithoutSync => "settled-without-sync",
         /// A copy becomes current before the last range of its chunk is proven equal.
         BehindClearedUnproven => "behind-cleared-unproven",
+        /// A late part of a read counts although another copy has answered it.
+        LatePartCounted => "late-part-counted",
         /// A read may go to a copy that is behind.
         ReadFromBehind => "read-from-behind",
         /// A restart of a node's device is not noticed.

@@ -64,6 +64,7 @@ impl Gateway {
         if self.metrics.samples.is_active() {
             self.metrics.samples.returned(now, id, run);
         }
+        let is_read = pieces.get(usize::from(run.first)).is_some_and(|piece| piece.op == Op::Read);
         let mut count = 0;
         let mut result = Ok(());
         let range = usize::from(run.first)..usize::from(run.first) + usize::from(run.span);
@@ -102,6 +103,9 @@ impl Gateway {
         }
         self.metrics.stages.record_n(GatewayInterval::Replied, now.nanos_since(sent), count as u64);
         let took = Duration::from_nanos(now.nanos_since(sent));
+        if self.has_copies() && run.outcome.is_ok() && is_read {
+            self.note_speed(now, node, took);
+        }
         self.nodes[node].way.note(now, took.saturating_sub(Duration::from_micros(run.node_time_us.into())));
         let link = &mut self.links[id];
         let node_nanos = &mut link.counters.node_nanos;

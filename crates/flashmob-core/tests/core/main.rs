@@ -3,6 +3,7 @@
 mod alive;
 mod answers_together;
 mod charges;
+mod copies_hedge;
 mod copies_loss;
 mod copies_open;
 mod copies_rot;

@@ -236,8 +236,8 @@ fn tell_totals(t: &Totals) {
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(
-            "copies: {} declared behind, {} made current again, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes",
-            t.evicted_copies, t.resynced, t.compared, t.mended, t.held_answers
+            "copies: {} declared behind, {} made current again, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} late reads asked twice, {} of them answered so",
+            t.evicted_copies, t.resynced, t.compared, t.mended, t.held_answers, t.hedged, t.hedges_first
         );
     }
     println!("events: {}, virtual time {:.0} s", t.events, t.virtual_ns as f64 / 1e9);

@@ -222,6 +222,8 @@ impl World {
             self.ctx.totals.compared += copies.compared;
             self.ctx.totals.held_answers += copies.held_answers;
             self.ctx.totals.mended += copies.mended;
+            self.ctx.totals.hedged += copies.hedged_reads;
+            self.ctx.totals.hedges_first += copies.hedges_first;
             evictions = copies.evictions;
         }
         let counters = core.sample_counters();

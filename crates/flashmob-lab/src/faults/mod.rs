@@ -195,6 +195,10 @@ pub struct Totals {
     pub held_answers: u64,
     /// Blocks that did not match their checksums and were written again.
     pub mended: u64,
+    /// Late reads that a second copy was asked for as well.
+    pub hedged: u64,
+    /// Those of them that the second copy answered first.
+    pub hedges_first: u64,
     /// Writes to links that were damaged.
     pub corruptions: u64,
     /// Faults by kind, see [`Fault::kind`].
@@ -227,6 +231,8 @@ impl Totals {
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.mended, other.mended),
+            (&mut self.hedged, other.hedged),
+            (&mut self.hedges_first, other.hedges_first),
             (&mut self.corruptions, other.corruptions),
             (&mut self.virtual_ns, other.virtual_ns),
         ];

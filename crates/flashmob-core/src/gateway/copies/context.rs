@@ -1,10 +1,12 @@
 //! What a volume's copies see of the gateway during one event.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, Links, Node, Queues, RequestKey, Requests};
 use crate::gateway::{Action, Event};
-use crate::op::Failure;
+use crate::op::{Failure, Op};
 use crate::units::Time;
 
 /// What surrounds a volume's copies during one event, and what the event leads to.
@@ -32,6 +34,8 @@ pub struct Cx<'a> {
     pub has_dead_pieces: bool,
     /// Losses of acknowledged changes.
     pub losses: u64,
+    /// Pieces that were answered in another way: node, request, place in its buffer. They are out on a link.
+    pub superseded: Vec<(usize, RequestKey, u32)>,
 }
 
 impl Cx<'_> {
@@ -59,6 +63,53 @@ impl Cx<'_> {
     pub(super) fn first_sent(&self, member: u16) -> Option<Time> {
         let node = self.nodes.get(self.node(member))?;
         self.links.of(node).iter().filter_map(|link| link.sent.front()).map(|batch| batch.sent).min()
+    }
+
+    /// For how long a member has answered nothing, while batches are out.
+    pub(super) fn silence(&self, member: u16) -> Duration {
+        self.first_sent(member).map_or(Duration::ZERO, |sent| self.now - sent.max(self.answered(member)))
+    }
+
+    /// Pieces that are out to a member.
+    pub(super) fn pieces_out(&self, member: u16) -> usize {
+        let Some(node) = self.nodes.get(self.node(member)) else { return 0 };
+        self.links.of(node).iter().flat_map(|link| &link.sent).map(|batch| batch.left).sum()
+    }
+
+    /// Pieces that wait for a member or are out.
+    pub(super) fn pieces_given(&self, member: u16) -> usize {
+        self.queues[self.node(member)].ready_len() + self.pieces_out(member)
+    }
+
+    /// The shortest time that an answer took lately, without that at the node.
+    pub(super) fn shortest_way(&self, member: u16) -> Duration {
+        self.nodes.get(self.node(member)).map_or(Duration::ZERO, |node| node.way.shortest())
+    }
+
+    /// The reads that were sent to a member so long ago and are not answered.
+    pub(super) fn late_reads(&self, member: u16, late_after: Duration) -> Vec<Piece> {
+        let Some(node) = self.nodes.get(self.node(member)) else { return Vec::new() };
+        let batches = self.links.of(node).iter().flat_map(|link| &link.sent);
+        let late = batches.filter(|batch| self.now - batch.sent >= late_after);
+        late.flat_map(|batch| &batch.pieces).filter(|p| p.op == Op::Read && !p.answered).copied().collect()
+    }
+
+    /// Whether batches are out to a member that were sent later than that.
+    pub(super) fn reads_out_after(&self, member: u16, late_after: Duration) -> bool {
+        let Some(node) = self.nodes.get(self.node(member)) else { return false };
+        self.links.of(node).iter().flat_map(|link| &link.sent).any(|batch| self.now - batch.sent < late_after)
+    }
+
+    /// Forgets a client's piece that is out to a member. False if it is not, or was answered.
+    pub(super) fn supersede(&mut self, member: u16, key: RequestKey, buffer_at: u32) -> bool {
+        let number = self.node(member);
+        let Some(node) = self.nodes.get(number) else { return false };
+        let is_it = |p: &Piece| p.request == key && p.buffer_at == buffer_at && !p.answered;
+        let is_out = self.links.of(node).iter().flat_map(|link| &link.sent).any(|batch| batch.pieces.iter().any(is_it));
+        if is_out {
+            self.superseded.push((number, key, buffer_at));
+        }
+        is_out
     }
 
     pub(super) fn name(&self, member: u16) -> String {

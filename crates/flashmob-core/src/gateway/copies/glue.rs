@@ -1,6 +1,7 @@
 //! Between the gateway and the copies of a volume: events in, and what they lead to.
 
 use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
 
 use super::read::Verdict;
 use super::{Copies, CopiesStatus, Cx, Inner, MemberStatus};
@@ -9,6 +10,7 @@ use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::gateway::{Action, Gateway, LinkId};
 use crate::op::{Failure, Op};
+use crate::planted::{self, Bug};
 use crate::units::Time;
 use crate::wire::hello::Welcome;
 
@@ -40,10 +42,11 @@ impl Gateway {
             probes: Vec::new(),
             has_dead_pieces: false,
             losses: 0,
+            superseded: Vec::new(),
         };
         let result = event(copies, &mut cx);
         copies.end_void_jobs(&mut cx);
-        let Cx { ended, freed_bytes, taken, breaks, probes, has_dead_pieces, losses, .. } = cx;
+        let Cx { ended, freed_bytes, taken, breaks, probes, has_dead_pieces, losses, superseded, .. } = cx;
         state.losses += losses;
         self.metrics.counters.losses += losses;
         self.memory.budget.release(freed_bytes);
@@ -51,6 +54,9 @@ impl Gateway {
             if let Some(client) = self.clients.get_mut(client) {
                 client.held_bytes -= bytes;
             }
+        }
+        for (node, key, buffer_at) in superseded {
+            self.forget_piece(node, key, buffer_at);
         }
         if has_dead_pieces {
             self.drop_dead_pieces();
@@ -71,6 +77,25 @@ impl Gateway {
             self.part_ended(now, key, failure);
         }
         Some(result)
+    }
+
+    /// Forgets a piece that is out: its answer will lead to nothing.
+    fn forget_piece(&mut self, node: usize, key: RequestKey, buffer_at: u32) {
+        if planted::is(Bug::LatePartCounted) {
+            return;
+        }
+        for id in self.nodes[node].links.clone().map(LinkId) {
+            let pieces = self.links[id].sent.iter_mut().flat_map(|batch| &mut batch.pieces);
+            let of_part = pieces.filter(|p| p.request == key && p.buffer_at == buffer_at && !p.answered);
+            of_part.for_each(|piece| piece.request = RequestKey::default());
+        }
+    }
+
+    /// Reads were answered by a node of a volume with copies.
+    #[cold]
+    pub(in crate::gateway) fn note_speed(&mut self, now: Time, node: usize, took: Duration) {
+        let (volume, member) = (self.nodes[node].volume, self.nodes[node].extent as u16);
+        self.with_copies(now, volume, |copies, cx| copies.note_speed(cx, member, took));
     }
 
     /// A part of a client's request has ended.
@@ -170,6 +195,10 @@ impl Gateway {
                     copies.flush_answered(cx, (flush, serial), member, result.is_ok());
                 }
                 Inner::Sync { member } => copies.synced(cx, member, result),
+                Inner::Hedge(hedge) => {
+                    let data = std::mem::take(&mut request.buffer);
+                    copies.hedge_answered(cx, hedge, result.map(|()| data));
+                }
                 Inner::Job { chunk, serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);
                     copies.job_answered(cx, (chunk, serial, copy), key, result.map(|()| data));
@@ -258,7 +287,7 @@ impl Gateway {
     #[cold]
     pub(in crate::gateway) fn copies_due(&self) -> Option<Time> {
         let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
-        copies.filter_map(Copies::due).min()
+        copies.flat_map(|copies| copies.due().into_iter().chain(copies.hedge_due())).min()
     }
 
     /// Does what time demands of volumes with copies.
@@ -268,6 +297,9 @@ impl Gateway {
             let volume = self.with_copies[at];
             if self.volumes[volume].copies.as_deref().and_then(Copies::due).is_some_and(|due| now >= due) {
                 self.with_copies(now, volume, |copies, cx| copies.watch(cx));
+            }
+            if self.volumes[volume].copies.as_deref().and_then(Copies::hedge_due).is_some_and(|due| now >= due) {
+                self.with_copies(now, volume, |copies, cx| copies.hedge(cx));
             }
         }
     }

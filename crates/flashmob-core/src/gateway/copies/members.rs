@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::change::At;
 use super::log::Waiter;
+use super::speed::Speed;
 use super::{Copies, Cx, bit, each, mask};
 use crate::copies::{Marks, Record};
 use crate::gateway::Event;
@@ -35,6 +36,8 @@ pub struct Member {
     pub sync_again: Time,
     /// When the owner may be told again that its device fails flushes.
     pub tell_flush_at: Time,
+    /// How fast it answers reads.
+    pub speed: Speed,
 }
 
 impl Member {

@@ -7,6 +7,7 @@
 //!  change  ─▶ chunk on hold? wait ─▶ `open` durable? wait for the log ─▶ a piece for each copy ─▶ done on all current copies ─▶ answered
 //!             (equal.rs compares)      (log.rs, chunk.rs)                 (change.rs)             or `behind` durable (watch.rs)
 //!  read    ─▶ chunk on hold? wait ─▶ one current copy ─▶ answered, once no overlapping change is under way      (read.rs)
+//!                                     (choice.rs)     ─▶ late: another copy as well                             (hedge.rs)
 //!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
 //!  idle    ─▶ all current copies synced ─▶ `open` cleared, early if many are open                               (settle.rs)
 //!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (jobs.rs)
@@ -15,11 +16,13 @@
 //! The map ([`crate::copies`]) holds what was decided; a decision has effect when the log says that it is durable.
 
 mod change;
+mod choice;
 mod chunk;
 mod context;
 mod equal;
 mod flush;
 mod glue;
+mod hedge;
 mod jobs;
 mod lately;
 mod log;
@@ -32,6 +35,7 @@ mod read;
 mod repair;
 mod replace;
 mod settle;
+mod speed;
 mod status;
 mod watch;
 
@@ -51,6 +55,7 @@ use change::Change;
 use chunk::Chunk;
 pub use context::Cx;
 use flush::Flush;
+use hedge::Hedging;
 use jobs::Job;
 use lately::Lately;
 use log::{Log, Waiter};
@@ -83,6 +88,8 @@ pub struct CopiesSpec {
     pub settle_after: Duration,
     /// Chunks that may be open at once: see [`OPEN_BYTES_MAX`].
     pub open_max: usize,
+    /// Reads go to the home of their chunk, however slow it is, and to one copy only: to measure what a choice is worth.
+    pub home_only: bool,
 }
 
 impl CopiesSpec {
@@ -90,7 +97,14 @@ impl CopiesSpec {
     #[must_use]
     pub fn new(map: MapImage) -> CopiesSpec {
         let open_max = (OPEN_BYTES_MAX / map.chunk_bytes()).max(1) as usize;
-        CopiesSpec { map, min_current: 1, evict_after: EVICT_AFTER, settle_after: SETTLE_AFTER, open_max }
+        CopiesSpec {
+            map,
+            min_current: 1,
+            evict_after: EVICT_AFTER,
+            settle_after: SETTLE_AFTER,
+            open_max,
+            home_only: false,
+        }
     }
 }
 
@@ -158,6 +172,10 @@ pub struct Copies {
     next_search: u32,
     /// How fast copies are made current.
     pace: Pace,
+    /// Reads that are late.
+    hedging: Hedging,
+    /// Reads go to the home of their chunk, however slow it is.
+    home_only: bool,
     pub counters: status::CopiesCounters,
 }
 
@@ -240,6 +258,8 @@ impl Copies {
             next_compare: 0,
             next_search: 0,
             pace: Pace::default(),
+            hedging: Hedging::default(),
+            home_only: spec.home_only,
             counters: status::CopiesCounters::default(),
             image,
         };
@@ -431,5 +451,10 @@ impl Copies {
     /// When [`Copies::watch`] must be called.
     pub fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// When [`Copies::hedge`] must be called.
+    pub fn hedge_due(&self) -> Option<Time> {
+        self.hedging.due
     }
 }

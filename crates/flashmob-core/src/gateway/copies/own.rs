@@ -1,5 +1,6 @@
 //! Requests of the gateway's own: the pieces of changes, flushes and jobs.
 
+use super::hedge::Hedge;
 use super::read::Read;
 use super::{Copies, Cx};
 use crate::gateway::state::queue::Piece;
@@ -19,6 +20,8 @@ pub enum Inner {
     Flush { flush: usize, serial: u64, member: u16 },
     /// The flush of one member, before chunks are settled.
     Sync { member: u16 },
+    /// A late read of a client, asked of another copy.
+    Hedge(Hedge),
     /// A piece of the job on a chunk.
     Job { chunk: u32, serial: u64, copy: usize },
 }

@@ -4,7 +4,7 @@
 //! and old ones again when that copy is lost.
 
 use super::chunk::Waiting;
-use super::{Copies, Cx, Inner, bit, cut, each, mask};
+use super::{Copies, Cx, Inner, bit, cut, mask};
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::op::{Failure, Op, OpFlags};
@@ -24,6 +24,10 @@ pub struct Read {
     pub was_held: bool,
     /// One of those failed: its bytes may be on no copy that stays.
     pub is_void: bool,
+    /// How often it was read anew from the beginning.
+    pub round: u32,
+    /// Its parts that another copy was asked for as well, by their places in the buffer.
+    pub hedged: Vec<u32>,
 }
 
 /// What becomes of a read whose pieces have all been answered.
@@ -45,6 +49,8 @@ impl Copies {
             avoid: Vec::new(),
             was_held: false,
             is_void: false,
+            round: 0,
+            hedged: Vec::new(),
         })) as u32
             + 1;
         if let Some(request) = cx.requests.get_mut(key) {
@@ -115,18 +121,19 @@ impl Copies {
         if let Some(read) = self.read_mut(cx, key) {
             read.asked.push((chunk, copy));
         }
+        self.expect_answer(cx, member);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
     }
 
     /// What is known of a client's read.
-    fn read(&self, cx: &Cx<'_>, key: RequestKey) -> Option<&Read> {
+    pub(super) fn read(&self, cx: &Cx<'_>, key: RequestKey) -> Option<&Read> {
         match self.inner.get((cx.requests.get(key)?.inner as usize).wrapping_sub(1)) {
             Some(Inner::Read(read)) => Some(read),
             _ => None,
         }
     }
 
-    fn read_mut(&mut self, cx: &Cx<'_>, key: RequestKey) -> Option<&mut Read> {
+    pub(super) fn read_mut(&mut self, cx: &Cx<'_>, key: RequestKey) -> Option<&mut Read> {
         match self.inner.get_mut((cx.requests.get(key)?.inner as usize).wrapping_sub(1)) {
             Some(Inner::Read(read)) => Some(read),
             _ => None,
@@ -134,36 +141,16 @@ impl Copies {
     }
 
     /// The copies that a part of a read must not be sent to again.
-    fn avoided(&self, cx: &Cx<'_>, key: RequestKey, (chunk, at): (u32, u32)) -> u8 {
+    pub(super) fn avoided(&self, cx: &Cx<'_>, key: RequestKey, (chunk, at): (u32, u32)) -> u8 {
         let Some(read) = self.read(cx, key) else { return 0 };
         let of_part = read.avoid.iter().filter(|part| (part.0, part.1) == (chunk, at));
         of_part.fold(0, |mask, part| mask | part.2)
     }
 
     /// The copies of a chunk that a read was sent to.
-    fn asked(&self, cx: &Cx<'_>, key: RequestKey, chunk: u32) -> u8 {
+    pub(super) fn asked(&self, cx: &Cx<'_>, key: RequestKey, chunk: u32) -> u8 {
         let Some(read) = self.read(cx, key) else { return 0 };
         mask(read.asked.iter().filter(|asked| asked.0 == chunk).map(|asked| asked.1))
-    }
-
-    /// The copy that a read is sent to: the chunk's home among those that can answer. Neighbouring chunks have different homes, so all nodes
-    /// are busy, and each page is in one node's memory. After one that `failed` it is the next, of those
-    /// that were not `asked` before if there is one that is linked.
-    fn choose(&self, cx: &Cx<'_>, chunk: u32, avoid: u8, (failed, asked): (Option<usize>, u8)) -> Option<usize> {
-        let current =
-            if planted::is(Bug::ReadFromBehind) { !self.image.marks(chunk).doubtful & 3 } else { self.current(chunk) };
-        // A copy that is away is waited for rather than one asked again that is corrupt there.
-        let good = current & !avoid;
-        let current = if good == 0 { current } else { good };
-        let usable = self.usable_of(cx, chunk, current);
-        if let Some(failed) = failed {
-            let linked = mask(each(current & !asked).filter(|&copy| cx.is_linked(self.member_of(chunk, copy))));
-            let others = [usable & !asked, linked, usable & !bit(failed), current & !bit(failed), current];
-            let others = others.into_iter().find(|mask| *mask != 0)?;
-            return each(others).find(|&copy| copy > failed).or(each(others).next());
-        }
-        let candidates = if usable == 0 { current } else { usable };
-        each(candidates).nth(home(chunk, candidates.count_ones()))
     }
 
     /// All pieces of a client's read have been answered.
@@ -189,6 +176,8 @@ impl Copies {
                 (read.was_held, read.failures) = (false, 0);
                 read.avoid.clear();
                 read.asked.clear();
+                read.hedged.clear();
+                read.round += 1;
             }
             self.counters.rereads += 1;
             request.pieces_left = parts.len() as u32;
@@ -262,6 +251,9 @@ impl Copies {
     pub(super) fn reroute_reads(&mut self, cx: &mut Cx<'_>, member: u16, pieces: Vec<Piece>, has_lost: bool) {
         let mut stay = Vec::new();
         for piece in pieces {
+            if self.end_hedge(cx, piece.request) {
+                continue;
+            }
             let place = self.chunk_at(member, piece.offset_bytes);
             let is_own = cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
             let another = place.filter(|_| !is_own).and_then(|(chunk, _)| {
@@ -281,43 +273,6 @@ impl Copies {
         if !stay.is_empty() {
             let node = cx.node(member);
             cx.queues.requeue(node, stay);
-        }
-    }
-}
-
-/// Which of so many copies is a chunk's home. By a hash: places repeat after a few chunks, and a count would repeat with them, so that some nodes
-/// were the home of none of their chunks.
-fn home(chunk: u32, candidates: u32) -> usize {
-    // By the golden ratio: neighbours lie far apart, and so does each nth of them.
-    ((u64::from(chunk.wrapping_mul(0x9e37_79b1)) * u64::from(candidates)) >> 32) as usize
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::copies::{MapImage, Member};
-
-    #[test]
-    fn every_node_is_the_home_of_its_share_of_chunks() {
-        for copies in 1..=4 {
-            for nodes in copies as u8..=17 {
-                let member = |n: u8| Member {
-                    extent_id: [n; 16],
-                    boot_id: None,
-                    seen: None,
-                    size_bytes: 200 << 20,
-                    domain: format!("node{n}"),
-                };
-                let image = MapImage::new([9; 16], 1 << 20, copies, (0..nodes).map(member).collect()).unwrap();
-                let mut homes = vec![0u32; nodes.into()];
-                for chunk in 0..image.chunks() {
-                    let copy = home(chunk, copies as u32);
-                    homes[usize::from(image.places(chunk)[copy].member)] += 1;
-                }
-                let share = image.chunks() / u32::from(nodes);
-                let is_fair = homes.iter().all(|&count| count >= share / 2 && count <= share * 2);
-                assert!(is_fair, "{copies} copies, {nodes} nodes: {homes:?}");
-            }
         }
     }
 }

@@ -28,7 +28,9 @@ counters! {
         jobs_given_up: "Comparisons and resyncs that were broken off",
         held_answers: "Reads whose answer waited for changes of the same bytes",
         rereads: "Reads that were repeated on another copy or after a comparison",
-        rerouted_reads: "Reads that were sent to another copy because a node was lost",
+        rerouted_reads: "Reads that were sent to another copy because a node was lost or late",
+        hedged_reads: "Late reads that a second copy was asked for as well",
+        hedges_first: "Those of them that the second copy answered first",
     }
 }
 

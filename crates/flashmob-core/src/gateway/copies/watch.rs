@@ -256,7 +256,8 @@ impl Copies {
             }));
         }
         for (_, flush) in &self.flushes {
-            let mut awaited = flush.members.iter().zip(0..).filter(|(part, _)| matches!(part, Part::Sent(_))).peekable();
+            let mut awaited =
+                flush.members.iter().zip(0..).filter(|(part, _)| matches!(part, Part::Sent(_))).peekable();
             let is_stuck = if !flush.is_sent {
                 stuck_serials.first().is_some_and(|serial| *serial <= flush.barrier)
             } else if awaited.peek().is_some() {

@@ -110,7 +110,8 @@ impl Way {
         if self.has_dear_frames() { (self.batch_took / 2).clamp(by_way, HOLD_DEAR_MAX) } else { by_way }
     }
 
-    fn shortest(&self) -> Duration {
+    /// The shortest of some seconds; zero if none is known.
+    pub fn shortest(&self) -> Duration {
         self.shortest.into_iter().chain(self.before).min().unwrap_or_default()
     }
 }

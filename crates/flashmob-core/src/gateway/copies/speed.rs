@@ -1,0 +1,131 @@
+//! How fast a member answers reads.
+
+use std::time::Duration;
+
+use crate::units::Time;
+
+/// What was measured is believed for so long. Then one read finds out anew.
+const BELIEVED_FOR: Duration = Duration::from_secs(1);
+/// Pieces that make no difference: with few outstanding, the way is longer than the work.
+pub const FEW: u64 = 4;
+/// No answer is late before this: another would hardly come sooner.
+const LATE_MIN: Duration = Duration::from_millis(2);
+
+/// How long a member took to answer reads lately.
+#[derive(Debug, Default)]
+pub struct Speed {
+    /// From sending to the answer, smoothed.
+    took: Duration,
+    /// How many pieces were out to it then, smoothed; in 256ths.
+    pieces: u64,
+    /// 95 of 100 answers took no longer.
+    late_after: Duration,
+    /// When it last answered.
+    noted: Option<Time>,
+}
+
+impl Speed {
+    /// Reads were answered `took` after they were sent, while so many `pieces` were out to the member.
+    pub fn note(&mut self, now: Time, took: Duration, pieces: usize) {
+        let pieces = pieces as u64 * 256;
+        if self.noted.is_none_or(|noted| now - noted > BELIEVED_FOR) {
+            (self.took, self.pieces) = (took, pieces);
+        } else {
+            self.took = (7 * self.took + took) / 8;
+            self.pieces = (7 * self.pieces + pieces) / 8;
+        }
+        // A quantile by steps: up by 19 parts for each answer above it, down by 1 for each below.
+        let step = (self.late_after / 256).max(Duration::from_micros(2));
+        self.late_after = if self.noted.is_none() {
+            2 * took
+        } else if took > self.late_after {
+            self.late_after + 19 * step
+        } else {
+            self.late_after.saturating_sub(step)
+        };
+        self.noted = Some(now);
+    }
+
+    /// How long one more read is expected to take, for a member that has `pieces` and has been silent for `silence` while it had some. Of
+    /// that, `way` does not depend on the load. Zero if that has to be found out.
+    pub fn expected(&self, now: Time, way: Duration, pieces: usize, silence: Duration) -> Duration {
+        let Some(noted) = self.noted else { return if pieces == 0 { Duration::ZERO } else { Duration::MAX } };
+        if now - noted > BELIEVED_FOR && pieces == 0 {
+            return Duration::ZERO;
+        }
+        let way = way.min(self.took);
+        let load = 256 * (pieces as u64 + FEW);
+        let of_load = (self.took - way).as_nanos() as u64;
+        let of_load = u128::from(of_load) * u128::from(load) / u128::from(self.pieces + 256 * (FEW - 1)).max(1);
+        (way + Duration::from_nanos(of_load as u64)).max(silence)
+    }
+
+    /// An answer that takes longer than this is late.
+    pub fn late_after(&self) -> Duration {
+        self.late_after.max(LATE_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn at(ms: u64) -> Time {
+        Time(1) + Duration::from_millis(ms)
+    }
+
+    fn of(took: Duration, pieces: usize) -> Speed {
+        let mut speed = Speed::default();
+        (0..100).for_each(|n| speed.note(at(n), took, pieces));
+        speed
+    }
+
+    #[test]
+    fn what_is_expected_grows_with_the_load_but_the_way_does_not() {
+        let speed = of(ms(10), 1);
+        let expected = |way, pieces| speed.expected(at(100), ms(way), pieces, ms(0));
+        assert_eq!(expected(0, 0), ms(10));
+        assert_eq!(expected(0, 96), ms(250));
+        assert_eq!(expected(8, 96), ms(8 + 50));
+        assert_eq!(expected(20, 96), ms(10), "no more than all is the way");
+    }
+
+    #[test]
+    fn who_is_silent_is_expected_to_stay_so() {
+        let speed = of(ms(1), 1);
+        assert_eq!(speed.expected(at(300), ms(0), 1, ms(200)), ms(200));
+    }
+
+    #[test]
+    fn what_is_long_ago_is_found_out_again_by_one_read() {
+        let speed = of(ms(500), 1);
+        let expected = |at_ms, pieces| speed.expected(at(at_ms), ms(0), pieces, ms(0));
+        assert!(expected(1_099, 0) >= ms(400));
+        assert_eq!(expected(1_100, 0), ms(0));
+        assert!(expected(1_100, 1) >= ms(400), "another does not follow");
+        let unknown = Speed::default();
+        assert_eq!(unknown.expected(at(1), ms(0), 0, ms(0)), ms(0));
+        assert_eq!(unknown.expected(at(1), ms(0), 1, ms(0)), Duration::MAX);
+    }
+
+    #[test]
+    fn a_twentieth_of_the_answers_is_late() {
+        let mut speed = Speed::default();
+        let mut late = 0;
+        for n in 0..40_000u64 {
+            // 5 ms to 15 ms, evenly.
+            let took = ms(5) + Duration::from_micros(n * 7919 % 10_000);
+            if n >= 20_000 {
+                late += u32::from(took > speed.late_after());
+            }
+            speed.note(at(n), took, 1);
+        }
+        assert!((700..=1_300).contains(&late), "{late} of 20,000");
+        assert!((ms(14)..=ms(15)).contains(&speed.late_after()), "{:?}", speed.late_after());
+        assert_eq!(of(Duration::from_micros(50), 1).late_after(), LATE_MIN);
+    }
+}

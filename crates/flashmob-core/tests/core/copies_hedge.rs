@@ -1,0 +1,195 @@
+//! Volumes with copies: reads that are late, and are asked of another copy as well.
+
+use std::time::Duration;
+
+use crate::testing::{CopiesBed, answer, frames};
+use flashmob_core::copies::Marks;
+use flashmob_core::gateway::LinkId;
+use flashmob_core::op::{Failure, Op};
+use flashmob_core::units::KIB;
+use flashmob_core::wire::frame::FrameKind;
+
+const CHUNKS: u64 = 16;
+/// Later than any answer here.
+const LATE: Duration = Duration::from_millis(100);
+
+struct Bed(CopiesBed);
+
+impl Bed {
+    /// After so many reads that were answered soon.
+    fn after(reads: u64) -> Bed {
+        let mut bed = Bed(CopiesBed::with(CHUNKS, Marks::default(), |_| ()));
+        // What the map has of the nodes becomes durable.
+        bed.0.pass(Duration::ZERO);
+        for read in 0..reads {
+            bed.read(read % CHUNKS, 512);
+            bed.pass(Duration::from_micros(200));
+            assert_eq!(bed.0.bed.answer(0) + bed.0.bed.answer(1), 1, "only one copy is asked");
+            assert_eq!(bed.0.bed.ended(), 1);
+        }
+        bed
+    }
+
+    fn read(&mut self, chunk: u64, len_bytes: u32) {
+        self.0.bed.submit(self.0.client, Op::Read, chunk * CopiesBed::CHUNK_BYTES, len_bytes);
+        self.0.bed.turn();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.0.bed.pass(time);
+    }
+
+    /// The node that a chunk is read from while nothing else is read.
+    fn home(&mut self, chunk: u64) -> usize {
+        self.read(chunk, 512);
+        let home = usize::from(self.0.bed.answer(0) == 0);
+        self.0.bed.answer(home);
+        assert_eq!(self.0.bed.ended(), 1);
+        home
+    }
+
+    /// The node that a read goes to. It is not answered.
+    fn read_unanswered(&mut self, chunk: u64, len_bytes: u32) -> usize {
+        self.read(chunk, len_bytes);
+        let asked: Vec<usize> = (0..2).filter(|&node| !self.take(node).is_empty()).collect();
+        assert_eq!(asked.len(), 1);
+        asked[0]
+    }
+
+    /// What is on the way to a node. The node has it, and does not answer.
+    fn take(&mut self, node: usize) -> Vec<u8> {
+        self.0.bed.gateway.link_out(LinkId(node)).take_all()
+    }
+
+    /// A node answers what was taken before.
+    fn answer_taken(&mut self, node: usize, taken: &[u8]) {
+        let mut bytes = Vec::new();
+        let batches = frames(taken).into_iter().filter(|frame| frame.kind == FrameKind::Batch);
+        for batch in batches {
+            answer(&batch, &mut bytes);
+        }
+        self.0.bed.gateway.link_rx(LinkId(node)).extend(&bytes);
+        self.0.bed.gateway.process_link(self.0.bed.now, LinkId(node));
+        self.0.bed.turn();
+    }
+
+    /// Late reads that were asked twice, and those that the second copy answered first.
+    fn hedged(&self) -> (u64, u64) {
+        let counters = self.0.bed.gateway.copies_status(self.0.bed.now, 0).unwrap().counters;
+        (counters.hedged_reads, counters.hedges_first)
+    }
+}
+
+#[test]
+fn the_other_copy_answers_for_one_that_is_late() {
+    let mut bed = Bed::after(40);
+    bed.read(3, 512);
+    let taken = [bed.take(0), bed.take(1)];
+    let late = usize::from(taken[0].is_empty());
+    bed.pass(Duration::from_millis(1));
+    assert_eq!(bed.hedged(), (0, 0), "it is not late yet");
+    bed.pass(LATE);
+    assert_eq!(bed.hedged(), (1, 0));
+    assert_eq!(bed.0.bed.answer(1 - late), 1);
+    assert_eq!((bed.0.bed.ended(), bed.hedged()), (1, (1, 1)));
+    bed.answer_taken(late, &taken[late]);
+    assert_eq!((bed.0.bed.ended(), bed.0.bed.gateway.link_out(LinkId(late)).len()), (0, 0), "it leads to nothing");
+    bed.read(3, 512);
+    assert_eq!(bed.0.bed.answer(0) + bed.0.bed.answer(1), 1);
+    assert_eq!(bed.0.bed.ended(), 1);
+}
+
+#[test]
+fn the_second_answer_leads_to_nothing_if_the_first_copy_was_faster_after_all() {
+    for second in [Ok(()), Err(Failure::Io)] {
+        let mut bed = Bed::after(40);
+        bed.read(3, 512);
+        let taken = [bed.take(0), bed.take(1)];
+        let late = usize::from(taken[0].is_empty());
+        bed.pass(LATE);
+        bed.answer_taken(late, &taken[late]);
+        assert_eq!((bed.0.bed.ended(), bed.hedged()), (1, (1, 0)));
+        assert_eq!(bed.0.bed.answer_with(1 - late, |_| second), 1);
+        bed.0.bed.turn();
+        assert_eq!((bed.0.bed.ended(), bed.hedged()), (0, (1, 0)));
+    }
+}
+
+#[test]
+fn a_second_question_that_fails_fails_no_read() {
+    let mut bed = Bed::after(40);
+    bed.read(3, 512);
+    let taken = [bed.take(0), bed.take(1)];
+    let late = usize::from(taken[0].is_empty());
+    bed.pass(LATE);
+    bed.0.bed.answer_with(1 - late, |_| Err(Failure::Io));
+    assert_eq!(bed.0.bed.ended(), 0);
+    bed.answer_taken(late, &taken[late]);
+    assert_eq!(bed.0.bed.ended(), 1);
+}
+
+#[test]
+fn a_part_that_two_copies_answered_counts_once() {
+    let mut bed = Bed::after(40);
+    // Of two chunks, each of which is read from another node.
+    let first = (0..CHUNKS - 1).find(|&chunk| bed.home(chunk) != bed.home(chunk + 1)).unwrap();
+    let late = bed.home(first);
+    let other = 1 - late;
+    // The other node's part waits until it has answered this, so that it is silent for a shorter time.
+    bed.read(first + 1, 512);
+    let before = bed.take(other);
+    bed.0.bed.submit(bed.0.client, Op::Read, (first + 1) * CopiesBed::CHUNK_BYTES - 512, 1024);
+    bed.0.bed.turn();
+    let late_part = bed.take(late);
+    bed.pass(Duration::from_micros(1_900));
+    bed.answer_taken(other, &before);
+    assert_eq!((bed.0.bed.ended(), bed.hedged()), (1, (0, 0)));
+    let other_part = bed.take(other);
+    assert!(!late_part.is_empty() && !other_part.is_empty());
+    bed.pass(Duration::from_millis(3));
+    assert_eq!(bed.0.bed.answer(other), 1, "the late part, asked of it as well");
+    assert_eq!((bed.0.bed.ended(), bed.hedged()), (0, (1, 1)));
+    bed.answer_taken(late, &late_part);
+    assert_eq!(bed.0.bed.ended(), 0, "the other part is not there");
+    bed.answer_taken(other, &other_part);
+    assert_eq!(bed.0.bed.ended(), 1);
+}
+
+#[test]
+fn one_read_in_twenty_is_asked_twice() {
+    for (before, hedged) in [(18, 0), (19, 1)] {
+        let mut bed = Bed::after(before);
+        bed.read_unanswered(3, 512);
+        bed.pass(LATE);
+        assert_eq!(bed.hedged().0, hedged, "after {before} others");
+    }
+}
+
+#[test]
+fn long_reads_are_not_asked_twice() {
+    for (len_bytes, hedged) in [(64 * KIB as u32, 1), (64 * KIB as u32 + 1, 0)] {
+        let mut bed = Bed::after(40);
+        bed.read_unanswered(3, len_bytes);
+        bed.pass(LATE);
+        assert_eq!(bed.hedged().0, hedged, "{len_bytes} bytes");
+    }
+}
+
+#[test]
+fn where_all_nodes_have_much_to_do_nothing_is_asked_twice() {
+    for (of_each, is_hedged) in [(4, true), (5, false)] {
+        let mut bed = Bed::after(200);
+        let homes: Vec<usize> = (0..CHUNKS).map(|chunk| bed.home(chunk)).collect();
+        for node in 0..2 {
+            let chunk = (0..CHUNKS).find(|&chunk| homes[chunk as usize] == node).unwrap() * CopiesBed::CHUNK_BYTES;
+            for read in 0..of_each {
+                bed.0.bed.submit(bed.0.client, Op::Read, chunk + 512 * read, 512);
+            }
+            bed.0.bed.turn();
+            // The other has had its reads for a shorter time, so it is expected to be faster.
+            bed.pass(Duration::from_micros(1_500));
+        }
+        bed.pass(LATE);
+        assert_eq!(bed.hedged().0 > 0, is_hedged, "{of_each} each");
+    }
+}
