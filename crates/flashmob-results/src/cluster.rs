@@ -23,6 +23,12 @@ pub struct Cluster {
     /// the node does not wait for it. Absent if none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disk_ids: Vec<Option<String>>,
+    /// The copies of a simulated volume; absent if it is linear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<CopiesModel>,
+    /// Simulated nodes that are weaker than the others, as `--weak` has it; absent if all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weak: Option<String>,
     /// One for each combination of parameters, in the order in which they were measured first.
     pub points: Vec<Point>,
 }
@@ -38,6 +44,17 @@ pub enum Setting {
     Lab,
     /// The state machines of gateway and nodes run in virtual time; all else is modelled.
     Simulator,
+}
+
+/// The copies of a simulated volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CopiesModel {
+    /// Copies of each chunk.
+    pub copies: u32,
+    /// Each chunk was read from one of them, however slow that was.
+    pub home_only: bool,
 }
 
 /// A modelled air.
@@ -192,6 +209,9 @@ pub struct Repetition {
     pub flash_busy_fraction: Option<f64>,
     /// Processor time of the gateway: measured on a real one, modelled in the simulator.
     pub gateway_cpu_s: f64,
+    /// Late reads that a second copy was asked for as well; absent without copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hedged: Option<u64>,
     /// Lateness of the lab; absent elsewhere.
     pub lateness: Option<Lateness>,
     /// It does not count: the lab was late, or the repetition was stopped early.

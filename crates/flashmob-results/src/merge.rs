@@ -280,6 +280,7 @@ mod tests {
             air: None,
             flash_busy_fraction: None,
             gateway_cpu_s: 0.1,
+            hedged: None,
             lateness: None,
             is_void: false,
         }
@@ -322,6 +323,8 @@ mod tests {
                 flash: Some(FlashModel { profile: "emmc".into(), description: "x".into(), limits }),
                 extent_bytes: 1 << 30,
                 disk_ids: Vec::new(),
+                copies: None,
+                weak: None,
                 points,
             }),
             warnings: vec![Warning::new(Code::Modelled, "modelled")],

@@ -157,6 +157,8 @@ fn nothing_measured() -> cluster::Cluster {
         flash: None,
         extent_bytes: 1,
         disk_ids: Vec::new(),
+        copies: None,
+        weak: None,
         points: Vec::new(),
     }
 }

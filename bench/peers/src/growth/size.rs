@@ -96,6 +96,8 @@ fn simulate(nodes: u32, load: Load, node_seconds: f64) -> anyhow::Result<Figures
         seed: 1,
         gateway_cost: Cost::COMPUTER,
         node_cost: Cost::TABLET,
+        copies: None,
+        weak: None,
     };
     let before_bytes = memory_bytes("VmRSS:")?;
     let begun_ns = processor_ns();

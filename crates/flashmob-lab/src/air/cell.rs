@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use self::beacons::Beacons;
 use self::relay::OnWire;
 use self::station::{Settled, Station};
-use super::Attachment;
 use super::outcomes::Outcomes;
 use super::profile::Dcf;
+use super::{Attachment, Port};
 use crate::random::Random;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ pub(super) struct Cell {
     wire: VecDeque<(u64, OnWire)>,
     random: Random,
     settled: Vec<Settled>,
+    /// Loss on the way of each port, in parts per million.
+    losses_ppm: Vec<u32>,
 }
 
 impl Cell {
@@ -64,6 +66,13 @@ impl Cell {
             wire: VecDeque::new(),
             random: Random::new(seed),
             settled: Vec::new(),
+            losses_ppm: vec![dcf.loss_ppm; ports.len()],
+        }
+    }
+
+    pub(super) fn set_loss(&mut self, port: Port, loss_ppm: u32) {
+        if let Some(loss) = self.losses_ppm.get_mut(port.0 as usize) {
+            *loss = loss_ppm;
         }
     }
 
@@ -212,7 +221,9 @@ impl Cell {
                 self.free_ns = if is_alone { at + self.dcf.aifs_ns() } else { at + self.dcf.after_failure_ns() };
                 self.broadcast(at, is_alone, &settled, out);
             } else {
-                let loss_ppm = u64::from(dcf.loss_ppm);
+                // The way is that of the station; the access point sends to one at a time.
+                let port = if index < self.ports.len() { index } else { station.flight.link };
+                let loss_ppm = u64::from(self.losses_ppm.get(port).copied().unwrap_or_default());
                 let arrives = || is_alone && (loss_ppm == 0 || random.next() % 1_000_000 >= loss_ppm);
                 if station.land(dcf, arrives, &mut settled) {
                     busy_until = at + dcf.sifs_ns + dcf.ack_ns(station.flight.load.frames);

@@ -39,6 +39,8 @@ pub(super) struct Lines {
     arrivals: BinaryHeap<Reverse<Arrival>>,
     order: u64,
     random: Random,
+    /// Loss on the line of each port, in parts per million.
+    losses_ppm: Vec<u32>,
 }
 
 impl Lines {
@@ -51,6 +53,13 @@ impl Lines {
             arrivals: BinaryHeap::new(),
             order: 0,
             random: Random::new(seed),
+            losses_ppm: vec![line.loss_ppm; ports.len()],
+        }
+    }
+
+    pub(super) fn set_loss(&mut self, port: Port, loss_ppm: u32) {
+        if let Some(loss) = self.losses_ppm.get_mut(port.0 as usize) {
+            *loss = loss_ppm;
         }
     }
 
@@ -78,7 +87,8 @@ impl Lines {
     /// Sends a frame on the line of `port`.
     fn send(&mut self, now_ns: u64, port: Port, is_up: bool, frame: Arrival, out: &mut Outcomes) {
         let line = &self.line;
-        if line.loss_ppm > 0 && self.random.next() % 1_000_000 < u64::from(line.loss_ppm) {
+        let loss_ppm = self.losses_ppm.get(port.0 as usize).copied().unwrap_or_default();
+        if loss_ppm > 0 && self.random.next() % 1_000_000 < u64::from(loss_ppm) {
             return out.push(now_ns, frame.id, frame.to, Fate::Lost);
         }
         let pipes = if is_up { &mut self.up } else { &mut self.down };

@@ -143,6 +143,16 @@ impl Air {
         Air { ports: count, now_ns: 0, means, outcomes: Outcomes::new(count) }
     }
 
+    /// Sets the loss on the way between a port and the access point, in parts per million of the frames sent; before that it is that of the
+    /// profile. An ideal medium has none.
+    pub fn set_loss(&mut self, port: Port, loss_ppm: u32) {
+        match &mut self.means {
+            Means::Ideal { .. } => {}
+            Means::Lines(lines) => lines.set_loss(port, loss_ppm),
+            Means::Cell(cell) => cell.set_loss(port, loss_ppm),
+        }
+    }
+
     /// Submits `frame` from `frame.from` at `now`. Time never runs backwards: a `now` before the latest that the model has
     /// seen counts as that one. Events due until then are processed first. A frame is lost at once if a port does not
     /// exist or if it is sent from a port to itself.

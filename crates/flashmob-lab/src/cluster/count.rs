@@ -14,12 +14,15 @@ pub(super) struct Snapshot {
     batches: u64,
     pieces: u64,
     replies: u64,
+    hedged_reads: u64,
+    hedges_first: u64,
 }
 
 impl World {
     pub(super) fn snapshot(&self) -> Snapshot {
         let status = self.gateway.status();
         let links = || status.volumes.iter().flat_map(|v| &v.nodes).flat_map(|n| &n.links);
+        let copies = self.gateway.core.copies_status(self.now(), 0).map(|status| status.counters).unwrap_or_default();
         let asked = self.nodes.iter().take(self.loaded_nodes);
         Snapshot {
             air: self.airs.iter().map(Air::counters).collect(),
@@ -27,6 +30,8 @@ impl World {
             batches: links().map(|l| l.counters.batches).sum(),
             pieces: links().map(|l| l.counters.pieces).sum(),
             replies: links().map(|l| l.counters.reply_frames).sum(),
+            hedged_reads: copies.hedged_reads,
+            hedges_first: copies.hedges_first,
         }
     }
 
@@ -61,6 +66,8 @@ impl World {
                 .then(|| flash_busy.iter().sum::<f64>() / flash_busy.len() as f64),
             gateway_busy: Duration::from_nanos(self.gateway.busy_ns),
             events: self.events,
+            hedged_reads: after.hedged_reads - before.hedged_reads,
+            hedges_first: after.hedges_first - before.hedges_first,
         }
     }
 }

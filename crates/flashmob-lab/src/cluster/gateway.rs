@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use flashmob_core::copies::{MapImage, Member, Record};
 use flashmob_core::gateway::{
-    Action, BatchMode, ClientId, Event, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, NoLocal, VolumeSpec,
+    Action, BatchMode, ClientId, CopiesSpec, Event, ExtentSpec, Gateway, GatewayConfig, GatewayStatus, LinkId, NoLocal,
+    VolumeSpec,
 };
+use flashmob_core::layout::LayoutKind;
 use flashmob_core::units::{MIB, Time};
 
+use super::node::extent_id;
 use super::tcp::{Connection, MSS_BYTES, Side};
 use super::{Cost, Settings, SettingsError};
 use crate::load::{Master, Plan};
@@ -15,6 +19,8 @@ use crate::load::{Master, Plan};
 const MEMORY_BYTES: u64 = 256 * MIB;
 /// Defaults of a volume, as in the program's configuration.
 const BATCH_BYTES: u64 = MIB;
+/// Bytes of a chunk of a volume with copies, as in the program.
+const CHUNK_BYTES: u64 = 4 * MIB;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,6 +43,22 @@ pub(super) struct SimGateway {
     cost: Cost,
     dirty_clients: Vec<ClientId>,
     dirty_links: Vec<LinkId>,
+    /// Decisions to make durable since this was last emptied, by their numbers.
+    pub(super) commits: Vec<u64>,
+}
+
+/// The map of a new volume, in the charge of this gateway.
+fn map_of(settings: &Settings, copies: usize) -> Result<MapImage, SettingsError> {
+    let members = (0..settings.nodes).map(|number| Member {
+        extent_id: extent_id(number),
+        boot_id: None,
+        seen: None,
+        size_bytes: settings.extent_bytes,
+        domain: format!("node{number}"),
+    });
+    let mut image = MapImage::new([3; 16], CHUNK_BYTES, copies, members.collect())?;
+    image.apply(&Record::Epoch { epoch: 1, nonce: 1 })?;
+    Ok(image)
 }
 
 impl SimGateway {
@@ -58,6 +80,14 @@ impl SimGateway {
             keep_awake: None,
             ..VolumeSpec::new("pool", (0..settings.nodes).map(extent).collect())
         };
+        let mut volume = volume;
+        let mut range_bytes = u64::from(settings.loaded_nodes) * settings.extent_bytes;
+        if let Some(copies) = &settings.copies {
+            let map = map_of(settings, copies.copies as usize)?;
+            range_bytes = u64::from(map.chunks()) * map.chunk_bytes();
+            volume.layout = LayoutKind::Mapped { chunk_bytes: CHUNK_BYTES };
+            volume.copies = Some(Box::new(CopiesSpec { home_only: copies.home_only, ..CopiesSpec::new(map) }));
+        }
         let per_request = 2 * u64::from(settings.block_bytes) + 1024;
         let core = Gateway::new(GatewayConfig {
             memory_bytes: MEMORY_BYTES + 4 * u64::from(settings.outstanding) * per_request,
@@ -66,7 +96,7 @@ impl SimGateway {
             ..GatewayConfig::new([7; 16], 1, vec![volume])
         })?;
         let plan = Plan {
-            range_bytes: u64::from(settings.loaded_nodes) * settings.extent_bytes,
+            range_bytes,
             block_bytes: settings.block_bytes,
             read_percent: settings.read_percent,
             outstanding: settings.outstanding,
@@ -86,6 +116,7 @@ impl SimGateway {
             cost: settings.gateway_cost,
             dirty_clients: Vec::new(),
             dirty_links: Vec::new(),
+            commits: Vec::new(),
         })
     }
 
@@ -119,6 +150,7 @@ impl SimGateway {
                     Action::Connect { link, .. } => connect.push(link),
                     Action::Disconnect(link) => self.cut.push(link),
                     Action::Tell(Event::VolumeLinked(_)) => self.is_linked = true,
+                    Action::Commit { number, .. } => self.commits.push(number),
                     _ => {}
                 }
             }

@@ -13,9 +13,11 @@ pub mod limit;
 mod node;
 mod settings;
 mod tcp;
+mod weak;
 mod world;
 
 pub use settings::{CELLS_MAX, LINKS_MAX, NODES_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX};
+pub use weak::{Weak, Weakness};
 
 use std::time::Duration;
 
@@ -65,6 +67,19 @@ pub struct Settings {
     pub gateway_cost: Cost,
     /// Processor cost of a node.
     pub node_cost: Cost,
+    /// Copies of each chunk, and which of them are read; `None`: a linear volume.
+    pub copies: Option<Copies>,
+    /// Nodes that are weaker than the others.
+    pub weak: Option<Weak>,
+}
+
+/// The copies of a simulated volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// Of each chunk.
+    pub copies: u32,
+    /// Each chunk is read from one of them, however slow that is.
+    pub home_only: bool,
 }
 
 /// Processor costs in nanoseconds.
@@ -206,6 +221,10 @@ pub struct Measured {
     pub gateway_busy: Duration,
     /// Events of the simulation, including the warm-up.
     pub events: u64,
+    /// Late reads that a second copy was asked for as well.
+    pub hedged_reads: u64,
+    /// Those of them that the second copy answered first.
+    pub hedges_first: u64,
 }
 
 /// TCP packets, seen from the gateway.
@@ -239,7 +258,15 @@ pub enum SettingsError {
     /// The extents do not form a volume.
     #[error(transparent)]
     Layout(#[from] flashmob_core::layout::LayoutError),
+    /// The nodes have no room for the copies.
+    #[error(transparent)]
+    Placement(#[from] flashmob_core::copies::PlacementError),
+    /// The map cannot be made.
+    #[error(transparent)]
+    Map(#[from] flashmob_core::copies::MapError),
 }
 
+#[cfg(test)]
+mod copies_tests;
 #[cfg(test)]
 mod tests;

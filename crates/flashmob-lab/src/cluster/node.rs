@@ -16,6 +16,13 @@ const MEMORY_BYTES: u64 = 64 * MIB;
 /// Queue depth of a store that answers without I/O.
 const DEPTH_WITHOUT_FLASH: usize = 128;
 
+/// The id of a node's extent.
+pub(super) fn extent_id(number: u32) -> [u8; 16] {
+    let mut id = [1; 16];
+    id[..4].copy_from_slice(&number.to_le_bytes());
+    id
+}
+
 #[derive(Debug)]
 pub(super) struct SimNode {
     pub(super) core: Node,
@@ -37,12 +44,15 @@ pub(super) struct SimNode {
     completions: Vec<Completion>,
     done: Vec<StoreDone>,
     cost: Cost,
+    /// Of the gateway in charge, if the volume has copies.
+    charge: Option<Charge>,
 }
 
 /// The environment of the state machine.
 struct SimHost {
     now: Time,
     answers_at_once: bool,
+    charge: Option<Charge>,
 }
 
 impl Host for SimHost {
@@ -55,14 +65,15 @@ impl Host for SimHost {
     }
 
     fn charge(&self) -> Option<Charge> {
-        None
+        self.charge
     }
 
     fn accepted(&self) -> Vec<(u64, u64)> {
-        Vec::new()
+        self.charge.iter().map(|charge| (charge.epoch, charge.version)).collect()
     }
 
-    fn adopt(&mut self, _hello: &Hello) -> Result<(), (RefuseReason, String)> {
+    fn adopt(&mut self, hello: &Hello) -> Result<(), (RefuseReason, String)> {
+        self.charge = hello.charge;
         Ok(())
     }
 
@@ -78,10 +89,9 @@ impl Host for SimHost {
 impl SimNode {
     pub(super) fn new(number: u32, settings: &Settings) -> Result<SimNode, SettingsError> {
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number));
-        let model = |profile| FlashModel::new(profile, Scheduler::None, settings.extent_bytes, seed);
-        let flash = settings.flash.as_ref().map(model).transpose()?;
-        let mut extent_id = [1; 16];
-        extent_id[..4].copy_from_slice(&number.to_le_bytes());
+        let model = |profile: flash::Profile| FlashModel::new(&profile, Scheduler::None, settings.extent_bytes, seed);
+        let flash = settings.flash_of(number).map(model).transpose()?;
+        let extent_id = extent_id(number);
         let core = Node::new(NodeConfig {
             no_io: flash.is_none(),
             modelled: true,
@@ -105,7 +115,8 @@ impl SimNode {
             free: Vec::new(),
             completions: Vec::new(),
             done: Vec::new(),
-            cost: settings.node_cost,
+            cost: settings.cost_of(number),
+            charge: None,
         })
     }
 
@@ -119,7 +130,7 @@ impl SimNode {
 
     /// One turn of its loop. Returns the processor time in nanoseconds.
     pub(super) fn turn(&mut self, now: Time, connections: &mut [Connection]) -> u64 {
-        let mut host = SimHost { now, answers_at_once: self.flash.is_none() };
+        let mut host = SimHost { now, answers_at_once: self.flash.is_none(), charge: self.charge };
         let (mut bytes, mut packets) = (0, 0);
         for number in std::mem::take(&mut self.ready) {
             let Some(link) = self.link_of(number) else { continue };
@@ -147,6 +158,7 @@ impl SimNode {
                 break;
             }
         }
+        self.charge = host.charge;
         while self.core.poll_event().is_some() {}
         for &(number, link) in &self.links {
             let mut written = 0;

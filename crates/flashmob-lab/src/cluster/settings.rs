@@ -1,6 +1,8 @@
 //! The limits of settings.
 
-use super::{Settings, SettingsError};
+use flashmob_core::copies::COPIES_MAX;
+
+use super::{Settings, SettingsError, Weakness};
 
 /// Maximum nodes.
 pub const NODES_MAX: u32 = 1000;
@@ -50,6 +52,30 @@ impl Settings {
         let volume_bytes = self.extent_bytes.checked_mul(u64::from(self.nodes));
         if volume_bytes.is_none_or(|bytes| bytes > flashmob_core::layout::VOLUME_BYTES_MAX) {
             return wrong("the size of all extents together", "less than 8 EiB");
+        }
+        if let Some(copies) = self.copies
+            && !(1..=self.nodes.min(COPIES_MAX as u32)).contains(&copies.copies)
+        {
+            return wrong("the number of copies", "1 to 4, and no more than nodes");
+        }
+        if self.copies.is_some() && self.loaded_nodes < self.nodes {
+            return wrong("the number of loaded nodes", "all nodes, for a volume with copies");
+        }
+        if let Some(weak) = self.weak {
+            if !(1..=self.nodes).contains(&weak.nodes) {
+                return wrong("the number of weak nodes", "1 to the number of nodes");
+            }
+            let is_possible = match weak.by {
+                Weakness::Flash(factor) | Weakness::Throttled(factor) => (1.0..=1000.0).contains(&factor),
+                Weakness::Dozes { every, time } => !time.is_zero() && time < every && every.as_secs() <= 3600,
+                Weakness::Lossy(ppm) => ppm <= 900_000,
+            };
+            if !is_possible {
+                return wrong(
+                    "the weakness of nodes",
+                    "a factor of 1 to 1000, pauses shorter than an hour and their period, or at most 90 % of loss",
+                );
+            }
         }
         if !(0.0..=100.0).contains(&self.read_percent) {
             return wrong("the share of reads", "0 to 100 %");

@@ -9,7 +9,7 @@ use super::*;
 use crate::air::{Attachment, Profile};
 use crate::flash;
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         nodes: 4,
         loaded_nodes: 4,
@@ -29,10 +29,12 @@ fn settings() -> Settings {
         seed: 1,
         gateway_cost: Cost::COMPUTER,
         node_cost: Cost::TABLET,
+        copies: None,
+        weak: None,
     }
 }
 
-fn rate(measured: &Measured) -> f64 {
+pub(super) fn rate(measured: &Measured) -> f64 {
     measured.requests as f64 / measured.elapsed.as_secs_f64()
 }
 
@@ -40,7 +42,7 @@ fn frames_per_request(measured: &Measured) -> f64 {
     measured.air.frames as f64 / measured.requests as f64
 }
 
-fn of(change: impl Fn(&mut Settings)) -> Measured {
+pub(super) fn of(change: impl Fn(&mut Settings)) -> Measured {
     let mut settings = settings();
     change(&mut settings);
     run(&settings).unwrap()

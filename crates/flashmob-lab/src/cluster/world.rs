@@ -19,6 +19,8 @@ use crate::flash::FlashModel;
 const GATEWAY_PORT: u32 = 0;
 /// Time to establish a connection; it is not measured.
 const CONNECT_TIME: Duration = Duration::from_millis(1);
+/// Time to make decisions about copies durable. Chosen: a flush of a laptop's SSD.
+const COMMIT_TIME: Duration = Duration::from_millis(2);
 /// Shortest virtual time between two calls of `go_on`.
 const STEP_MIN: Duration = Duration::from_micros(1);
 
@@ -34,6 +36,8 @@ enum Event {
     Send(usize, Side),
     Timer(usize, Side),
     Connected(usize),
+    /// The map has the gateway's decisions up to this number.
+    Committed(u64),
 }
 
 #[derive(Debug)]
@@ -61,6 +65,7 @@ pub(super) struct World {
     pub(super) loaded_nodes: usize,
     pub(super) events: u64,
     timed: Timed,
+    settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +98,11 @@ impl World {
             ports[GATEWAY_PORT as usize] = settings.gateway;
             airs.push(Air::new(&settings.air, &ports, settings.seed.wrapping_add(cell as u64 * 7919)));
         }
+        for (node, (cell, port)) in (0..).zip(&places) {
+            if let Some(ppm) = settings.loss_ppm_of(node) {
+                airs[*cell].set_loss(*port, ppm);
+            }
+        }
         let links = gateway.core.links_count();
         let nodes: Result<Vec<SimNode>, SettingsError> =
             (0..settings.nodes).map(|n| SimNode::new(n, settings)).collect();
@@ -119,6 +129,7 @@ impl World {
             loaded_nodes: settings.loaded_nodes as usize,
             events: 0,
             timed: Timed::default(),
+            settings: settings.clone(),
             gateway,
         };
         world.gateway.is_awake = true;
@@ -148,6 +159,10 @@ impl World {
         }
         let after = self.snapshot();
         (self.measured(&before, &after, self.now - begin), self.timed)
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.now
     }
 
     fn at(&mut self, at: Time, event: Event) {
@@ -206,6 +221,10 @@ impl World {
                     self.send(link, side);
                 }
             }
+            Event::Committed(number) => {
+                self.gateway.core.committed(self.now, 0, number, Ok(()));
+                self.wake_gateway();
+            }
             Event::Connected(link) => {
                 let node = self.routes[link].node;
                 let id = self.nodes[node].core.link_opened();
@@ -227,7 +246,8 @@ impl World {
     fn wake_node(&mut self, node: usize) {
         if !self.nodes[node].is_awake {
             self.nodes[node].is_awake = true;
-            self.at(self.nodes[node].busy_until, Event::NodeTurn(node));
+            let at = self.nodes[node].busy_until.max(self.now);
+            self.at(self.settings.awake_from(node as u32, at), Event::NodeTurn(node));
         }
     }
 
@@ -244,6 +264,9 @@ impl World {
         }
         for link in std::mem::take(&mut self.gateway.cut) {
             self.disconnect(link.0);
+        }
+        for number in std::mem::take(&mut self.gateway.commits) {
+            self.at(end + COMMIT_TIME, Event::Committed(number));
         }
         for link in connect.drain(..) {
             self.at(self.now + CONNECT_TIME, Event::Connected(link.0));

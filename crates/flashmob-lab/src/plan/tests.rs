@@ -33,6 +33,8 @@ fn settings() -> Settings {
         seed: 1,
         gateway_cost: Cost::COMPUTER,
         node_cost: Cost::TABLET,
+        copies: None,
+        weak: None,
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Link {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight {
-    link: usize,
+    pub(super) link: usize,
     /// A broadcast is not acknowledged.
     pub(super) is_broadcast: bool,
     /// Indices of the link's entries.

@@ -1,7 +1,9 @@
 //! The document of a cluster's measurement, with reasons to doubt its figures.
 
 use flashmob_host::{device, emulation};
-use flashmob_results::cluster::{AirModel, Cluster, FlashModel, Order, Parameters, Point, Repetition, Setting};
+use flashmob_results::cluster::{
+    AirModel, Cluster, CopiesModel, FlashModel, Order, Parameters, Point, Repetition, Setting,
+};
 use flashmob_results::warning::{Code, Warning};
 use flashmob_results::{Document, Measurement};
 
@@ -35,6 +37,10 @@ pub struct Subject {
     pub extent_bytes: u64,
     /// The disk of each node's extent, as [`Cluster`] has it.
     pub disk_ids: Vec<Option<String>>,
+    /// The copies of a simulated volume.
+    pub copies: Option<CopiesModel>,
+    /// Simulated nodes that are weaker than the others.
+    pub weak: Option<String>,
     /// Warnings about all points.
     pub warnings: Vec<Warning>,
 }
@@ -48,8 +54,8 @@ pub fn document(
     interrupted: bool,
     args: &ResultArgs,
 ) -> Document {
-    let Subject { setting, air, flash, extent_bytes, disk_ids, warnings } = subject;
-    let mut cluster = Cluster { setting, air, flash, extent_bytes, disk_ids, points: Vec::new() };
+    let Subject { setting, air, flash, extent_bytes, disk_ids, copies, weak, warnings } = subject;
+    let mut cluster = Cluster { setting, air, flash, extent_bytes, disk_ids, copies, weak, points: Vec::new() };
     cluster.points = points
         .into_iter()
         .map(|(parameters, repetitions)| {

@@ -45,7 +45,13 @@ fn heading(document: &Document, cluster: &Cluster) -> String {
         None => None,
     };
     let extents = (cluster.extent_bytes > 0).then(|| format!("{} each", Bytes(cluster.extent_bytes)));
-    let parts: Vec<String> = [Some(setting.to_string()), air, flash, extents].into_iter().flatten().collect();
+    let copies = cluster.copies.map(|copies| {
+        let of = if copies.home_only { ", read from one" } else { "" };
+        format!("{} copies{of}", copies.copies)
+    });
+    let weak = cluster.weak.as_ref().map(|weak| format!("weak nodes {weak}"));
+    let parts: Vec<String> =
+        [Some(setting.to_string()), air, flash, extents, copies, weak].into_iter().flatten().collect();
     format!("{}: {}", document.name(), parts.join(", "))
 }
 
@@ -76,6 +82,12 @@ fn points(text: &mut String, cluster: &Cluster) {
     }
     columns.push(("p50 ms", |p| milliseconds(p, 50.0)));
     columns.push(("p99 ms", |p| milliseconds(p, 99.0)));
+    if has(|p| p.repetitions.iter().any(|r| r.hedged.is_some())) {
+        columns.push(("hedged", |p| {
+            let hedged: u64 = p.repetitions.iter().filter_map(|r| r.hedged).sum();
+            number(hedged as f64)
+        }));
+    }
     if has(|p| p.summary.flash_fraction.is_some()) {
         columns.push(("of flash", |p| percent(p.summary.flash_fraction)));
     }

@@ -46,6 +46,7 @@ fn repetition(requests_per_second: f64) -> Repetition {
         air: Some(AirUse { frames: 1400, ..AirUse::default() }),
         flash_busy_fraction: None,
         gateway_cpu_s: 0.1,
+        hedged: None,
         lateness: None,
         is_void: false,
     }
@@ -93,6 +94,8 @@ fn subject(flash: bool) -> Subject {
         flash: flash.then(|| figures::flash_model(&profile, 1 << 30, &points).unwrap()),
         extent_bytes: 1 << 30,
         disk_ids: Vec::new(),
+        copies: None,
+        weak: None,
         warnings: Vec::new(),
     }
 }

@@ -123,6 +123,8 @@ impl PlanArgs {
             seed: model.parts.seed,
             gateway_cost: Cost::COMPUTER,
             node_cost: Cost::TABLET,
+            copies: None,
+            weak: None,
         })
     }
 

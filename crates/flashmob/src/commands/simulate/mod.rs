@@ -1,14 +1,16 @@
 //! `flashmob simulate`: a cluster in virtual time, with the same measurements as `bench cluster` in the lab.
 
 mod runner;
+mod weak;
 
 use std::process::ExitCode;
 
 use clap::Args;
+use flashmob_core::copies::COPIES_MAX;
 use flashmob_core::units::Bytes;
 use flashmob_lab::air::Attachment as Modelled;
-use flashmob_lab::cluster::{NODES_MAX, OUTSTANDING_BYTES_MAX};
-use flashmob_results::cluster::{AirModel, Attachment, Setting};
+use flashmob_lab::cluster::{NODES_MAX, OUTSTANDING_BYTES_MAX, Weak};
+use flashmob_results::cluster::{AirModel, Attachment, CopiesModel, Setting};
 
 use super::cluster::{self, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
@@ -28,6 +30,8 @@ Examples:
         the sweep of P1's section 3: tablets and a router of 2013
   flashmob simulate --nodes 8 --air 11ac --flash ufs --block-size 4KiB --gateway wireless
         eight phones, one of them the gateway
+  flashmob simulate --copies 2 --weak 1:doze=200ms/2s --outstanding 2
+        one of eight tablets dozes: what the choice of a copy does for the slowest reads; with --home-only, without it
   flashmob simulate --nodes 1000 --cells 20 --air 11ac --flash emmc --time 1
   flashmob simulate --nodes 8 --no-io --batch 1,10 --save p1-network.json && flashmob report p1-network.json
 
@@ -41,6 +45,8 @@ pub struct SimulateArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     cells: u32,
     #[command(flatten)]
+    copies: CopiesArgs,
+    #[command(flatten)]
     parts: PartsArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -48,12 +54,27 @@ pub struct SimulateArgs {
     result: ResultArgs,
 }
 
+/// Copies, and nodes that are not alike.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CopiesArgs {
+    /// Copies of each chunk: a volume with copies in place of a linear one. Reads choose between them.
+    #[arg(long = "copies", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=COPIES_MAX as i64))]
+    model: Option<u32>,
+    /// Read each chunk from one of its copies, however slow that is: shows what the choice is worth.
+    #[arg(long, requires = "model")]
+    home_only: bool,
+    /// The last N nodes are weaker than the others: N:flash=FACTOR (so many times slower), N:throttle=FACTOR (flash and
+    /// processor), N:doze=TIME/PERIOD (pauses), N:loss=PERCENT (of frames, on the way to them).
+    #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
+    weak: Option<Weak>,
+}
+
 /// Simulates all points of the arguments.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     args.result.check(None)?;
     let mut sweep = Sweep::new(&args.load, &args.nodes, args.parts.no_io, args.parts.seed);
     sweep.set_order(order_of(args.parts.order.into()));
-    let mut simulator = Simulator::new(&args.parts, args.cells);
+    let mut simulator = Simulator::new(&args.parts, args.copies, args.cells);
     for point in &sweep.points {
         // All combinations, before the first is simulated. Checked here as well, because the remedy names an option.
         ensure_value!(
@@ -90,6 +111,8 @@ fn subject(args: &SimulateArgs, sweep: &Sweep) -> anyhow::Result<Subject> {
         flash,
         extent_bytes: parts.extent,
         disk_ids: Vec::new(),
+        copies: args.copies.model.map(|copies| CopiesModel { copies, home_only: args.copies.home_only }),
+        weak: args.copies.weak.map(weak::text),
         warnings: Vec::new(),
     })
 }

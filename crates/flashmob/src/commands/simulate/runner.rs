@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use flashmob_lab::cluster::{self, Cost, Measured, Settings};
+use flashmob_lab::cluster::{self, Copies, Cost, Measured, Settings};
 use flashmob_results::cluster::{AirUse, Batches, Packets, Parameters, Repetition};
 use flashmob_results::latency::Latency;
 
 use super::super::cluster::Runner;
 use super::super::cluster::sweep::mode_of;
 use super::super::cluster_args::{PartsArgs, Times};
+use super::CopiesArgs;
 
 /// Virtual time between checks for cancellation.
 const STEP: Duration = Duration::from_millis(250);
@@ -18,12 +19,13 @@ const STEP: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Simulator<'a> {
     parts: &'a PartsArgs,
+    copies: CopiesArgs,
     cells: u32,
 }
 
 impl<'a> Simulator<'a> {
-    pub fn new(parts: &'a PartsArgs, cells: u32) -> Simulator<'a> {
-        Simulator { parts, cells }
+    pub fn new(parts: &'a PartsArgs, copies: CopiesArgs, cells: u32) -> Simulator<'a> {
+        Simulator { parts, copies, cells }
     }
 
     /// The cluster and its load for one point.
@@ -47,6 +49,8 @@ impl<'a> Simulator<'a> {
             seed,
             gateway_cost: Cost::COMPUTER,
             node_cost: Cost::TABLET,
+            copies: self.copies.model.map(|copies| Copies { copies, home_only: self.copies.home_only }),
+            weak: self.copies.weak,
         }
     }
 }
@@ -66,7 +70,9 @@ impl Runner for Simulator<'_> {
             !cancel.load(Ordering::Relaxed)
         };
         let measured = cluster::run_watched(&settings, STEP, &mut go_on)?;
-        Ok(repetition(&measured, parameters, cancel.load(Ordering::Relaxed)))
+        let repetition = repetition(&measured, parameters, cancel.load(Ordering::Relaxed));
+        let hedged = settings.copies.map(|_| measured.hedged_reads);
+        Ok(Repetition { hedged, ..repetition })
     }
 }
 
@@ -102,6 +108,7 @@ fn repetition(measured: &Measured, parameters: &Parameters, is_void: bool) -> Re
         }),
         flash_busy_fraction: measured.flash_busy_fraction,
         gateway_cpu_s: measured.gateway_busy.as_secs_f64(),
+        hedged: None,
         lateness: None,
         is_void,
     }

@@ -119,6 +119,8 @@ fn subject(
         flash: None,
         extent_bytes: facts.extent_bytes(),
         disk_ids: facts.disk_ids(asked),
+        copies: None,
+        weak: None,
         warnings: Vec::new(),
     };
     if is_unsaid_no_io {

@@ -89,6 +89,7 @@ fn repetition(seen: &Seen, parameters: &Parameters, is_cancelled: bool) -> Repet
         air: begin.lab.as_ref().zip(end.lab.as_ref()).map(|(begin, end)| air(begin, end)),
         flash_busy_fraction: None,
         gateway_cpu_s: end.cpu.saturating_sub(begin.cpu).as_secs_f64(),
+        hedged: None,
         lateness: end.lab.as_ref().map(|lab| lab.lateness),
         is_void: is_cancelled || is_late,
     }
@@ -109,6 +110,7 @@ fn nothing() -> Repetition {
         air: None,
         flash_busy_fraction: None,
         gateway_cpu_s: 0.0,
+        hedged: None,
         lateness: None,
         is_void: true,
     }

@@ -51,6 +51,7 @@ fn document(run: &Run) -> Document {
                 air: None,
                 flash_busy_fraction: None,
                 gateway_cpu_s: 0.0,
+                hedged: None,
                 lateness: None,
                 is_void: false,
             };
@@ -76,6 +77,8 @@ fn document(run: &Run) -> Document {
             flash: None,
             extent_bytes: 1,
             disk_ids: Vec::new(),
+            copies: None,
+            weak: None,
             points,
         }),
         warnings: Vec::new(),

@@ -1,0 +1,91 @@
+//! Nodes that are weaker than the others.
+
+use std::time::Duration;
+
+use flashmob_core::units::Time;
+
+use super::{Cost, Settings};
+use crate::flash::Profile;
+
+/// The last nodes of a cluster differ from the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weak {
+    /// How many.
+    pub nodes: u32,
+    /// In what.
+    pub by: Weakness,
+}
+
+/// How a node is weaker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weakness {
+    /// Its flash takes so many times as long.
+    Flash(f64),
+    /// Flash and processor take so many times as long: it is hot.
+    Throttled(f64),
+    /// It does nothing for `time` in each `every`, while its connections stay.
+    Dozes {
+        /// From one pause to the next.
+        every: Duration,
+        /// How long a pause lasts.
+        time: Duration,
+    },
+    /// So many of a million frames to and from it are lost on the way, before they are sent again.
+    Lossy(u32),
+}
+
+impl Settings {
+    fn weakness(&self, node: u32) -> Option<Weakness> {
+        self.weak.filter(|weak| node >= self.nodes - weak.nodes.min(self.nodes)).map(|weak| weak.by)
+    }
+
+    /// The flash of a node.
+    pub(super) fn flash_of(&self, node: u32) -> Option<Profile> {
+        let mut flash = self.flash?;
+        if let Some(Weakness::Flash(factor) | Weakness::Throttled(factor)) = self.weakness(node) {
+            let longer = |ns: &mut u64| *ns = (*ns as f64 * factor) as u64;
+            for cost in [&mut flash.read, &mut flash.write] {
+                [&mut cost.access_ns, &mut cost.sequential_ns, &mut cost.block_ns].into_iter().for_each(longer);
+            }
+            [&mut flash.flush_ns, &mut flash.flush_clean_ns].into_iter().for_each(longer);
+        }
+        Some(flash)
+    }
+
+    /// The processor of a node.
+    pub(super) fn cost_of(&self, node: u32) -> Cost {
+        let Cost { turn_ns, packet_ns, request_ns, kib_ns } = self.node_cost;
+        let longer = |ns: u64| match self.weakness(node) {
+            Some(Weakness::Throttled(factor)) => (ns as f64 * factor) as u64,
+            _ => ns,
+        };
+        Cost {
+            turn_ns: longer(turn_ns),
+            packet_ns: longer(packet_ns),
+            request_ns: longer(request_ns),
+            kib_ns: longer(kib_ns),
+        }
+    }
+
+    /// The loss on the way to a node, in parts per million, if it is another than that of the air.
+    pub(super) fn loss_ppm_of(&self, node: u32) -> Option<u32> {
+        match self.weakness(node)? {
+            Weakness::Lossy(ppm) => Some(ppm),
+            _ => None,
+        }
+    }
+
+    /// When a node that is to do something at `at` can.
+    pub(super) fn awake_from(&self, node: u32, at: Time) -> Time {
+        let Some(Weakness::Dozes { every, time }) = self.weakness(node) else { return at };
+        let every_ns = every.as_nanos().max(1) as u64;
+        let into_ns = at.as_nanos() % every_ns;
+        let pause_ns = time.as_nanos() as u64;
+        // The pause is in the middle of the period, so that none is begun at the start.
+        let begin_ns = every_ns.saturating_sub(pause_ns) / 2;
+        if (begin_ns..begin_ns + pause_ns).contains(&into_ns) {
+            return at + Duration::from_nanos(begin_ns + pause_ns - into_ns);
+        }
+        at
+    }
+}
