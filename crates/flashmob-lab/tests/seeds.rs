@@ -57,6 +57,7 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
         assert!(totals.faults[fault.kind()] >= 5, "{}: {totals:?}", Fault::KINDS[fault.kind()]);
     }
     assert!(totals.mended > 10, "{totals:?}");
+    assert!(totals.hedged > 20 && totals.hedges_first > 5, "{totals:?}");
     assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
     assert!(totals.errors * 20 < totals.answers, "{} of {}", totals.errors, totals.answers);
 }
