@@ -213,6 +213,18 @@ impl Copies {
         self.poke_job(cx, chunk);
     }
 
+    /// A member's device has restarted: what it did of changes that are not told is lost there, and must not count when they are.
+    pub(super) fn undo_changes(&mut self, member: u16) {
+        let untold = self.changes.iter().filter(|(_, change)| change.request.is_some());
+        let copies = untold.filter_map(|(place, change)| Some((place, self.copy_on(change.chunk, member)?)));
+        for (place, copy) in copies.collect::<Vec<_>>() {
+            let at = &mut self.changes[place].copies[copy];
+            if *at == At::Done {
+                *at = At::Failed(Failure::Io);
+            }
+        }
+    }
+
     /// Looks whether a change can be told, and whether it is over.
     pub(super) fn review_change(&mut self, cx: &mut Cx<'_>, place: usize) {
         let Some(change) = self.changes.get(place).filter(|c| c.is_sent) else { return };

@@ -125,6 +125,7 @@ impl Copies {
                 self.drop_job_of(cx, chunk, copy);
             }
         }
+        self.undo_changes(member);
         // What waits to be read there was asked for before it lost what it lost.
         let node = cx.node(member);
         let reads = cx.queues.take_reads(node);
