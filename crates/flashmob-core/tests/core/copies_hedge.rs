@@ -48,12 +48,13 @@ impl Bed {
         home
     }
 
-    /// The node that a read goes to. It is not answered.
-    fn read_unanswered(&mut self, chunk: u64, len_bytes: u32) -> usize {
+    /// A read that is not answered: the node that it went to, and what that node was sent.
+    fn read_unanswered(&mut self, chunk: u64, len_bytes: u32) -> (usize, Vec<u8>) {
         self.read(chunk, len_bytes);
-        let asked: Vec<usize> = (0..2).filter(|&node| !self.take(node).is_empty()).collect();
-        assert_eq!(asked.len(), 1);
-        asked[0]
+        let taken = [self.take(0), self.take(1)];
+        let late = usize::from(taken[0].is_empty());
+        assert!(taken[1 - late].is_empty(), "only one copy is asked");
+        (late, taken.into_iter().nth(late).unwrap())
     }
 
     /// What is on the way to a node. The node has it, and does not answer.
@@ -73,7 +74,7 @@ impl Bed {
         self.0.bed.turn();
     }
 
-    /// Late reads that were asked twice, and those that the second copy answered first.
+    /// Late reads that were sent to a second copy as well, and those that it answered first.
     fn hedged(&self) -> (u64, u64) {
         let counters = self.0.bed.gateway.copies_status(self.0.bed.now, 0).unwrap().counters;
         (counters.hedged_reads, counters.hedges_first)
@@ -83,16 +84,14 @@ impl Bed {
 #[test]
 fn the_other_copy_answers_for_one_that_is_late() {
     let mut bed = Bed::after(40);
-    bed.read(3, 512);
-    let taken = [bed.take(0), bed.take(1)];
-    let late = usize::from(taken[0].is_empty());
+    let (late, taken) = bed.read_unanswered(3, 512);
     bed.pass(Duration::from_millis(1));
     assert_eq!(bed.hedged(), (0, 0), "it is not late yet");
     bed.pass(LATE);
     assert_eq!(bed.hedged(), (1, 0));
     assert_eq!(bed.0.bed.answer(1 - late), 1);
     assert_eq!((bed.0.bed.ended(), bed.hedged()), (1, (1, 1)));
-    bed.answer_taken(late, &taken[late]);
+    bed.answer_taken(late, &taken);
     assert_eq!((bed.0.bed.ended(), bed.0.bed.gateway.link_out(LinkId(late)).len()), (0, 0), "it leads to nothing");
     bed.read(3, 512);
     assert_eq!(bed.0.bed.answer(0) + bed.0.bed.answer(1), 1);
@@ -103,11 +102,9 @@ fn the_other_copy_answers_for_one_that_is_late() {
 fn the_second_answer_leads_to_nothing_if_the_first_copy_was_faster_after_all() {
     for second in [Ok(()), Err(Failure::Io)] {
         let mut bed = Bed::after(40);
-        bed.read(3, 512);
-        let taken = [bed.take(0), bed.take(1)];
-        let late = usize::from(taken[0].is_empty());
+        let (late, taken) = bed.read_unanswered(3, 512);
         bed.pass(LATE);
-        bed.answer_taken(late, &taken[late]);
+        bed.answer_taken(late, &taken);
         assert_eq!((bed.0.bed.ended(), bed.hedged()), (1, (1, 0)));
         assert_eq!(bed.0.bed.answer_with(1 - late, |_| second), 1);
         bed.0.bed.turn();
@@ -118,13 +115,11 @@ fn the_second_answer_leads_to_nothing_if_the_first_copy_was_faster_after_all() {
 #[test]
 fn a_second_question_that_fails_fails_no_read() {
     let mut bed = Bed::after(40);
-    bed.read(3, 512);
-    let taken = [bed.take(0), bed.take(1)];
-    let late = usize::from(taken[0].is_empty());
+    let (late, taken) = bed.read_unanswered(3, 512);
     bed.pass(LATE);
     bed.0.bed.answer_with(1 - late, |_| Err(Failure::Io));
     assert_eq!(bed.0.bed.ended(), 0);
-    bed.answer_taken(late, &taken[late]);
+    bed.answer_taken(late, &taken);
     assert_eq!(bed.0.bed.ended(), 1);
 }
 
@@ -192,4 +187,24 @@ fn where_all_nodes_have_much_to_do_nothing_is_asked_twice() {
         bed.pass(LATE);
         assert_eq!(bed.hedged().0 > 0, is_hedged, "{of_each} each");
     }
+}
+
+#[test]
+fn reads_that_no_other_copy_would_answer_sooner_stay_where_they_wait() {
+    let mut bed = Bed::after(10);
+    let now = bed.0.bed.now;
+    bed.0.bed.gateway.link_closed(now, LinkId(1), "it is gone");
+    bed.read(0, 512);
+    bed.0.bed.turn();
+    // The one that is left has two batches, and the rest waits.
+    (0..64).for_each(|read| bed.read(read % CHUNKS, 512));
+    bed.pass(10 * LATE);
+    let counters = bed.0.bed.gateway.copies_status(bed.0.bed.now, 0).unwrap().counters;
+    assert_eq!((counters.rerouted_reads, counters.hedged_reads), (0, 0));
+    let mut ended = 0;
+    while bed.0.bed.answer(0) > 0 {
+        bed.pass(Duration::from_millis(20));
+        ended += bed.0.bed.ended();
+    }
+    assert_eq!(ended, 65);
 }

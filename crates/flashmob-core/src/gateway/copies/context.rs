@@ -86,12 +86,13 @@ impl Cx<'_> {
         self.nodes.get(self.node(member)).map_or(Duration::ZERO, |node| node.way.shortest())
     }
 
-    /// The reads that were sent to a member so long ago and are not answered.
-    pub(super) fn late_reads(&self, member: u16, late_after: Duration) -> Vec<Piece> {
+    /// The reads that were sent to a member so long ago and are not answered, and when they were sent.
+    pub(super) fn late_reads(&self, member: u16, late_after: Duration) -> Vec<(Piece, Time)> {
         let Some(node) = self.nodes.get(self.node(member)) else { return Vec::new() };
         let batches = self.links.of(node).iter().flat_map(|link| &link.sent);
         let late = batches.filter(|batch| self.now - batch.sent >= late_after);
-        late.flat_map(|batch| &batch.pieces).filter(|p| p.op == Op::Read && !p.answered).copied().collect()
+        let pieces = late.flat_map(|batch| batch.pieces.iter().map(|piece| (*piece, batch.sent)));
+        pieces.filter(|(piece, _)| piece.op == Op::Read && !piece.answered).collect()
     }
 
     /// Whether batches are out to a member that were sent later than that.

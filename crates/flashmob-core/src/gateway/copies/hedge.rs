@@ -6,7 +6,7 @@
 //!                                                  ─▶ second: dropped
 //! ```
 //!
-//! A read of the gateway's own carries the second question, so the answer to a client's piece is never counted twice.
+//! The second copy is asked by a read of the gateway's own, so the answer to a client's piece is never counted twice.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::units::{KIB, Time};
 
 /// One read in so many may be sent twice.
 const SHARE: u32 = 20;
-/// How many in a row, if none were for long. This bounds the memory that they need, too.
+/// How many in a row, if none were for long.
 const CREDIT_MAX: u32 = 64 * SHARE;
 /// Longer reads are for throughput, and a second answer would cost others much.
 const BYTES_MAX: u32 = 64 * KIB as u32;
@@ -52,10 +52,19 @@ pub struct Hedging {
 }
 
 impl Copies {
+    /// Parts of a client's read were begun.
+    pub(super) fn add_credit(&mut self, parts: u32) {
+        self.hedging.credit = self.hedging.credit.saturating_add(parts).min(CREDIT_MAX);
+    }
+
+    /// Whether late reads are asked of another copy at all.
+    fn is_hedging(&self) -> bool {
+        !self.home_only && self.image.copies() > 1 && self.deposed.is_none()
+    }
+
     /// A part of a client's read was given to a member.
     pub(super) fn expect_answer(&mut self, cx: &Cx<'_>, member: u16) {
-        self.hedging.credit = (self.hedging.credit + 1).min(CREDIT_MAX);
-        if let Some(state) = self.members.get(usize::from(member)) {
+        if let Some(state) = self.members.get(usize::from(member)).filter(|_| self.is_hedging()) {
             self.hedge_at(cx.now + state.speed.late_after());
         }
     }
@@ -67,7 +76,7 @@ impl Copies {
     /// Looks for late reads. Call it when [`Hedging::due`] says so, after received bytes were processed.
     pub(super) fn hedge(&mut self, cx: &mut Cx<'_>) {
         self.hedging.due = None;
-        if self.home_only || self.image.copies() == 1 || self.deposed.is_some() {
+        if !self.is_hedging() {
             return;
         }
         let is_full = self.is_full(cx);
@@ -86,15 +95,10 @@ impl Copies {
             }
             // What it was not sent yet goes elsewhere, if that is faster.
             let waiting = cx.queues.take_reads(cx.node(member));
-            let is_own = |piece: &Piece| cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
-            let (own, waiting): (Vec<Piece>, Vec<Piece>) = waiting.into_iter().partition(is_own);
-            if !own.is_empty() {
-                cx.queues.requeue(cx.node(member), own);
-            }
             self.reroute_reads(cx, member, waiting, false);
             let mut is_any_left = false;
-            for piece in cx.late_reads(member, late_after) {
-                is_any_left |= !self.ask_another(cx, member, &piece);
+            for (piece, sent) in cx.late_reads(member, late_after) {
+                is_any_left |= !self.ask_another(cx, member, &piece, cx.now - sent);
             }
             if is_any_left || cx.reads_out_after(member, late_after) {
                 self.hedge_at(cx.now + AGAIN.max(late_after / 4));
@@ -113,8 +117,8 @@ impl Copies {
         2 * queued > all
     }
 
-    /// Asks another copy for what a member is late with. False if that may be tried again later.
-    fn ask_another(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece) -> bool {
+    /// Asks another copy for what a member is late with: it `waited` so long for it. False if that may be tried again later.
+    fn ask_another(&mut self, cx: &mut Cx<'_>, member: u16, piece: &Piece, waited: Duration) -> bool {
         let Some((chunk, copy)) = self.chunk_at(member, piece.offset_bytes) else { return true };
         let is_small = piece.len_bytes <= BYTES_MAX;
         let Some(read) = self.read(cx, piece.request) else { return true };
@@ -125,7 +129,6 @@ impl Copies {
         let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
         let avoid = self.avoided(cx, piece.request, (chunk, at)) | bit(copy);
         let others = self.usable_of(cx, chunk, self.current(chunk) & !avoid);
-        let waited = cx.first_sent(member).map_or(Duration::ZERO, |sent| cx.now - sent);
         let Some((copy, _)) = self.fastest(cx, chunk, others).filter(|(_, expected)| *expected < waited / 2) else {
             return others == 0;
         };
@@ -161,7 +164,7 @@ impl Copies {
         }
         self.counters.hedges_first += 1;
         if let Some(read) = self.read_mut(cx, of) {
-            read.asked.push((chunk, copy));
+            read.note_asked(chunk, copy);
         }
         if let Some(request) = cx.requests.get_mut(of) {
             request.buffer[buffer_at as usize..][..data.len()].copy_from_slice(&data);
@@ -169,7 +172,7 @@ impl Copies {
         }
     }
 
-    /// Forgets the second question of a late read, whose link was lost. False if the request is something else.
+    /// Forgets a hedge whose member can answer it no more. False if the request is something else.
     pub(super) fn end_hedge(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> bool {
         let Some(request) = cx.requests.get(key).filter(|r| r.client == ClientId::GATEWAY) else { return false };
         let is_hedge = matches!(self.inner.get((request.inner as usize).wrapping_sub(1)), Some(Inner::Hedge(_)));

@@ -26,8 +26,17 @@ pub struct Read {
     pub is_void: bool,
     /// How often it was read anew from the beginning.
     pub round: u32,
-    /// Its parts that another copy was asked for as well, by their places in the buffer.
+    /// Its parts that were sent to another copy as well, by their places in the buffer.
     pub hedged: Vec<u32>,
+}
+
+impl Read {
+    /// A copy was asked for a part of it.
+    pub(super) fn note_asked(&mut self, chunk: u32, copy: usize) {
+        if !self.asked.contains(&(chunk, copy)) {
+            self.asked.push((chunk, copy));
+        }
+    }
 }
 
 /// What becomes of a read whose pieces have all been answered.
@@ -68,6 +77,7 @@ impl Copies {
                 count += 1;
             }
         }
+        self.add_credit(count);
         count
     }
 
@@ -119,7 +129,7 @@ impl Copies {
         let node = cx.node(member);
         cx.queues.give(node, piece);
         if let Some(read) = self.read_mut(cx, key) {
-            read.asked.push((chunk, copy));
+            read.note_asked(chunk, copy);
         }
         self.expect_answer(cx, member);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
@@ -246,21 +256,26 @@ impl Copies {
         true
     }
 
-    /// A node has lost its last link, or is out: its waiting reads go to other copies, where there are some. If it `has_lost` bytes, all are
-    /// routed anew.
+    /// A node has lost its last link, is out, or is late: its waiting reads go to other copies, where there are some and they are to be chosen.
+    /// If it `has_lost` bytes, all are routed anew.
     pub(super) fn reroute_reads(&mut self, cx: &mut Cx<'_>, member: u16, pieces: Vec<Piece>, has_lost: bool) {
+        let can_answer = !has_lost && self.is_usable(cx, member);
         let mut stay = Vec::new();
         for piece in pieces {
-            if self.end_hedge(cx, piece.request) {
+            if !can_answer && self.end_hedge(cx, piece.request) {
                 continue;
             }
             let place = self.chunk_at(member, piece.offset_bytes);
             let is_own = cx.requests.get(piece.request).is_none_or(|r| r.client == ClientId::GATEWAY);
-            let another = place.filter(|_| !is_own).and_then(|(chunk, _)| {
+            let another = place.filter(|_| !is_own).and_then(|(chunk, copy)| {
                 let at = (piece.offset_bytes % self.image.chunk_bytes()) as u32;
-                let good = self.current(chunk) & !self.avoided(cx, piece.request, (chunk, at));
-                let is_routed = has_lost || self.usable_of(cx, chunk, good) != 0;
-                is_routed.then_some((chunk, at))
+                let avoid = self.avoided(cx, piece.request, (chunk, at));
+                let is_any_usable = || self.usable_of(cx, chunk, self.current(chunk) & !avoid) != 0;
+                // A copy that was asked before may have failed, and this one may be the only one that can answer.
+                let asked = || self.asked(cx, piece.request, chunk) | bit(copy);
+                let chosen = || self.choose(cx, chunk, avoid, (None, 0));
+                let is_faster = || !can_answer || chosen().is_some_and(|to| asked() & bit(to) == 0);
+                (has_lost || (is_any_usable() && is_faster())).then_some((chunk, at))
             });
             match another {
                 Some((chunk, at)) => {

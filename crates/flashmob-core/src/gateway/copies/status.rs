@@ -29,8 +29,8 @@ counters! {
         held_answers: "Reads whose answer waited for changes of the same bytes",
         rereads: "Reads that were repeated on another copy or after a comparison",
         rerouted_reads: "Reads that were sent to another copy because a node was lost or late",
-        hedged_reads: "Late reads that a second copy was asked for as well",
-        hedges_first: "Those of them that the second copy answered first",
+        hedged_reads: "Late reads that were sent to a second copy as well",
+        hedges_first: "Hedged reads that the second copy answered first",
     }
 }
 

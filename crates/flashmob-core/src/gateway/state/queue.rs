@@ -292,8 +292,11 @@ impl NodeQueue {
         for piece in pieces.iter().filter(|p| p.op.excludes_changes()) {
             self.open_ranges.remove(piece);
         }
-        // Held pieces must stay behind those that they waited for.
-        self.release_all_held();
+        let is_ordered = pieces.iter().any(|piece| piece.op != Op::Read);
+        if is_ordered {
+            // Held pieces must stay behind those that they waited for.
+            self.release_all_held();
+        }
         for mut piece in pieces.into_iter().rev() {
             piece.answered = false;
             if piece.op == Op::Read {
@@ -302,7 +305,9 @@ impl NodeQueue {
                 self.ordered.push_front(piece);
             }
         }
-        self.sort_ordered();
+        if is_ordered {
+            self.sort_ordered();
+        }
     }
 
     /// Returns every held change to `ordered`.

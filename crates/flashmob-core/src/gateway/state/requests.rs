@@ -58,7 +58,8 @@ impl Requests {
     }
 
     pub fn insert(&mut self, mut request: InHand) -> RequestKey {
-        self.next_serial = self.next_serial.wrapping_add(1);
+        // Zero is the serial of a piece whose request was forgotten.
+        self.next_serial = self.next_serial.checked_add(1).unwrap_or(1);
         request.serial = self.next_serial;
         RequestKey { index: self.slots.insert(request) as u32, serial: self.next_serial }
     }
