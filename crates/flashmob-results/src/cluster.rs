@@ -209,7 +209,7 @@ pub struct Repetition {
     pub flash_busy_fraction: Option<f64>,
     /// Processor time of the gateway: measured on a real one, modelled in the simulator.
     pub gateway_cpu_s: f64,
-    /// Late reads that a second copy was asked for as well; absent without copies.
+    /// Hedged reads: late ones that were sent to a second copy as well; absent without copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hedged: Option<u64>,
     /// Lateness of the lab; absent elsewhere.

@@ -28,7 +28,7 @@ const NETWORKS: &str = "networks";
 const DISKS: &str = "disks";
 const TRACES: &str = "traces";
 
-/// Merges results of one cluster: equal in setting, air, flash, extent, disks, label, seed and version. Points are
+/// Merges results of one cluster: equal in setting, air, flash, extent, copies, weak nodes, disks, label, seed and version. Points are
 /// appended; those with equal parameters become one with the repetitions of both. A result without flash and without I/O
 /// matches any flash.
 ///
@@ -45,6 +45,8 @@ pub fn clusters(documents: Vec<Document>) -> Result<Document, MergeError> {
         same(into.air == from.air, CLUSTERS, "air")?;
         same(into.extent_bytes == from.extent_bytes, CLUSTERS, "extent")?;
         same(goes_with(into, &from), CLUSTERS, "flash")?;
+        same(into.copies == from.copies, CLUSTERS, "copies")?;
+        same(into.weak == from.weak, CLUSTERS, "weak nodes")?;
         if into.disk_ids.is_empty() {
             into.disk_ids = from.disk_ids;
         } else {
@@ -377,6 +379,9 @@ mod tests {
         assert_eq!(different(changed(&one, |c| c.extent_bytes += 1)), "extent");
         assert_eq!(different(changed(&one, |c| c.setting = Setting::Simulator)), "setting (network, lab or simulator)");
         assert_eq!(different(changed(&one, |c| c.flash = None)), "flash");
+        let copies = Some(cluster::CopiesModel { copies: 2, home_only: false });
+        assert_eq!(different(changed(&one, |c| c.copies = copies)), "copies");
+        assert_eq!(different(changed(&one, |c| c.weak = Some("1:flash=2".into()))), "weak nodes");
         assert_eq!(different(Document { seed: 2, ..one.clone() }), "seed");
         assert_eq!(different(Document { label: Some("a".into()), ..one.clone() }), "label");
         assert_eq!(clusters(Vec::new()), Err(MergeError::Nothing));

@@ -236,7 +236,7 @@ fn tell_totals(t: &Totals) {
     println!("faults: {}; {} damaged writes", faults.join(", "), t.corruptions);
     if t.compared + t.evicted_copies > 0 {
         println!(
-            "copies: {} declared behind, {} made current again, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} late reads asked twice, {} of them answered so",
+            "copies: {} declared behind, {} made current again, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first",
             t.evicted_copies, t.resynced, t.compared, t.mended, t.held_answers, t.hedged, t.hedges_first
         );
     }

@@ -65,7 +65,7 @@ impl SimGateway {
     pub(super) fn new(settings: &Settings) -> Result<SimGateway, SettingsError> {
         let extent =
             |number| ExtentSpec { size_bytes: Some(settings.extent_bytes), ..ExtentSpec::new(format!("node{number}")) };
-        let volume = VolumeSpec {
+        let mut volume = VolumeSpec {
             batch: settings.batch,
             batch_bytes: BATCH_BYTES,
             links: settings.links,
@@ -80,7 +80,6 @@ impl SimGateway {
             keep_awake: None,
             ..VolumeSpec::new("pool", (0..settings.nodes).map(extent).collect())
         };
-        let mut volume = volume;
         let mut range_bytes = u64::from(settings.loaded_nodes) * settings.extent_bytes;
         if let Some(copies) = &settings.copies {
             let map = map_of(settings, copies.copies as usize)?;

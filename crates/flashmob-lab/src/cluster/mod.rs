@@ -221,7 +221,7 @@ pub struct Measured {
     pub gateway_busy: Duration,
     /// Events of the simulation, including the warm-up.
     pub events: u64,
-    /// Late reads that a second copy was asked for as well.
+    /// Hedged reads: late ones that were sent to a second copy as well.
     pub hedged_reads: u64,
     /// Those of them that the second copy answered first.
     pub hedges_first: u64,

@@ -195,7 +195,7 @@ pub struct Totals {
     pub held_answers: u64,
     /// Blocks that did not match their checksums and were written again.
     pub mended: u64,
-    /// Late reads that a second copy was asked for as well.
+    /// Hedged reads: late ones that were sent to a second copy as well.
     pub hedged: u64,
     /// Those of them that the second copy answered first.
     pub hedges_first: u64,

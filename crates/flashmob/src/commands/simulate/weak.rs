@@ -1,9 +1,7 @@
 //! Weak nodes as the command line has them.
 
-use std::time::Duration;
-
 use flashmob_lab::cluster::{Weak, Weakness};
-use flashmob_text::{parse_duration, parse_percent};
+use flashmob_text::{exact_duration, parse_duration, parse_percent};
 
 /// Parses `N:HOW=VALUE`.
 pub fn parse(text: &str) -> Result<Weak, String> {
@@ -34,16 +32,8 @@ pub fn text(weak: Weak) -> String {
     match weak.by {
         Weakness::Flash(factor) => format!("{nodes}:flash={factor}"),
         Weakness::Throttled(factor) => format!("{nodes}:throttle={factor}"),
-        Weakness::Dozes { every, time } => format!("{nodes}:doze={}/{}", duration(time), duration(every)),
+        Weakness::Dozes { every, time } => format!("{nodes}:doze={}/{}", exact_duration(time), exact_duration(every)),
         Weakness::Lossy(ppm) => format!("{nodes}:loss={}%", f64::from(ppm) / 10_000.0),
-    }
-}
-
-fn duration(duration: Duration) -> String {
-    match duration.as_micros() {
-        us if us % 1_000_000 == 0 => format!("{}s", us / 1_000_000),
-        us if us % 1000 == 0 => format!("{}ms", us / 1000),
-        us => format!("{us}us"),
     }
 }
 
