@@ -58,5 +58,5 @@ holds "$DIR/int/p4-net.json" 'SIGINT keeps what was measured, and says so' '.int
 refused 'a result of before' 'already exists.*another directory with --save' "${P4[@]}" --save "$DIR/results" -o "$DIR/p4.html"
 refused 'a page that is a directory' 'give a file in it with -o' "${P4[@]}" -o "$DIR"
 refused 'a receive maximum below the least' 'must be 4KiB to' "${P4[@]}" --receive-max 4095
-refused 'a rate that no path has' 'give 1k to 100G' "${P4[@]}" --path-rate 10
+refused 'a rate that no path has' 'give 1000 to 100G' "${P4[@]}" --path-rate 10
 refused 'a round trip that is none' 'invalid value' "$FLASHMOB" reproduce p4 --rtt x
