@@ -97,6 +97,8 @@ pub struct Located {
     pub place: Place,
     /// Absent for files in memory, on the network, or on several independent disks.
     pub disk: Option<Disk>,
+    /// Where its file system is mounted.
+    pub mount_point: Option<PathBuf>,
 }
 
 /// The place of the file or block device `path`; if it does not exist yet, of its nearest existing folder.
@@ -146,7 +148,7 @@ pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> 
         place.disk_id = disk.id(root).map(id_text);
         place.readahead_bytes = number::<u64>(queue.join("read_ahead_kb")).and_then(|kib| kib.checked_mul(1024));
     }
-    Located { place, disk }
+    Located { place, disk, mount_point: mount.map(|mount| mount.point.clone()) }
 }
 
 impl Disk {

@@ -6,6 +6,7 @@
 mod android;
 mod buffers;
 mod cgroups;
+mod cluster;
 mod disk;
 mod interfaces;
 mod machine;
@@ -24,8 +25,8 @@ use crate::view::View;
 /// A check's function.
 pub type Look = fn(&View) -> Finding;
 
-/// All checks in the order of reports: the path, the network's settings, the disk, the machine, Android. Names never change their meaning.
-pub const TABLE: [(&str, Look); 28] = [
+/// All checks in the order of reports: the path, the network's settings, the disk, the machine, Android, a cluster. Names never change their meaning.
+pub const TABLE: [(&str, Look); 36] = [
     ("peer", peer::answer),
     ("mtu", interfaces::mtu),
     ("path-mtu", peer::mtu),
@@ -39,6 +40,7 @@ pub const TABLE: [(&str, Look); 28] = [
     ("selective-acknowledgement", tcp::selective_acknowledgement),
     ("wifi-power-save", interfaces::power_save),
     ("data-place", disk::place),
+    ("flush-barriers", disk::barriers),
     ("free-space", space::bytes_free),
     ("free-inodes", space::inodes_free),
     ("io-scheduler", disk::scheduler),
@@ -54,6 +56,13 @@ pub const TABLE: [(&str, Look); 28] = [
     ("android-background", android::background),
     ("android-processes", android::processes),
     ("android-low-memory", android::low_memory),
+    ("cluster-nodes", cluster::away),
+    ("cluster-copies", cluster::copies),
+    ("cluster-domains", cluster::domains),
+    ("cluster-spare", cluster::spare),
+    ("cluster-batteries", cluster::batteries),
+    ("cluster-heat", cluster::heat),
+    ("cluster-space", cluster::space),
 ];
 
 /// The finding of a check.

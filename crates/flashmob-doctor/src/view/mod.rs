@@ -3,6 +3,7 @@
 //! The root is `/` for this device. For a copied tree it is that of the copy, and then no system call and no program of this device is used.
 //! The outputs of programs are then files in the folder `commands`, named by the command's words with `_` between them.
 
+pub mod cluster;
 mod data;
 mod interfaces;
 mod programs;
@@ -12,6 +13,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+pub use cluster::Cluster;
 pub use data::{Data, Space};
 pub use interfaces::Interface;
 pub use programs::Answer;
@@ -34,6 +36,8 @@ pub struct View {
     pub path: Option<Found>,
     /// The place of the data, if it was named.
     pub data: Option<Data>,
+    /// A cluster, if its gateway was named.
+    pub cluster: Option<Cluster>,
 }
 
 impl View {
@@ -47,6 +51,7 @@ impl View {
             target: Target::default(),
             path: None,
             data: None,
+            cluster: None,
         }
     }
 
@@ -54,7 +59,15 @@ impl View {
     #[must_use]
     pub fn of_tree(root: &Path) -> View {
         let is_android = root.join("system/build.prop").symlink_metadata().is_ok();
-        View { root: root.into(), is_live: false, is_android, target: Target::default(), path: None, data: None }
+        View {
+            root: root.into(),
+            is_live: false,
+            is_android,
+            target: Target::default(),
+            path: None,
+            data: None,
+            cluster: None,
+        }
     }
 
     /// The root directory.

@@ -41,6 +41,9 @@ pub struct ConditionReport {
     /// `wifi`, `ethernet`, `cellular` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// The disk that the extent is on, as an opaque number: equal on all nodes of a disk, until its system restarts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
     /// Size of the extent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -92,6 +95,7 @@ impl ConditionReport {
             doze: c.doze,
             battery_exempt: c.battery_exempt,
             network: c.network.map(|network| network.name().to_string()),
+            disk: c.disk_id.map(|id| format!("{id:016x}")),
             size_bytes,
             unallocated_bytes: c.unallocated_bytes,
             free_bytes: c.free_bytes,

@@ -126,3 +126,31 @@ fn names_may_run_out_before_bytes_do() {
     assert_eq!((of(1_000_000, 999), of(1_000_000, 1000)), (Wrong, Well));
     assert_eq!((of(10_000, 99), of(10_000, 100)), (Wrong, Well), "1 % of a small one");
 }
+
+#[test]
+fn mounts_whose_flushes_do_not_reach_the_flash_are_severe() {
+    let of = |filesystem: &str, options: &str| {
+        let mounts = format!("1 1 7:9 / /data rw,noatime - {filesystem} /dev/mmcblk0p4 {options}\n");
+        Tree::new(&[("proc/self/mountinfo", &mounts)]).look_at_data("flush-barriers", "/data/x")
+    };
+    for (filesystem, options) in [
+        ("ext4", "rw"),
+        ("ext4", "rw,barrier=1,data=ordered"),
+        ("f2fs", "rw,fsync_mode=posix"),
+        ("f2fs", "rw,fsync_mode=strict,background_gc=on"),
+        ("xfs", "rw,inode64"),
+    ] {
+        assert_eq!(of(filesystem, options).outcome, Well, "{filesystem} {options}");
+    }
+    for (filesystem, options, remedy) in [
+        ("ext4", "rw,nobarrier", "mount -o remount,barrier=1 /data"),
+        ("ext4", "rw,barrier=0,data=ordered", "mount -o remount,barrier=1 /data"),
+        ("f2fs", "rw,lazytime,fsync_mode=nobarrier", "mount -o remount,fsync_mode=posix /data"),
+        ("f2fs", "rw,nobarrier", ""),
+    ] {
+        let finding = of(filesystem, options);
+        assert_eq!((finding.outcome, &*finding.command), (Severe, remedy), "{filesystem} {options}");
+        assert!(!finding.advice.is_empty());
+    }
+    assert_eq!(Tree::new(&[]).look("flush-barriers").outcome, NotApplicable, "no data was named");
+}

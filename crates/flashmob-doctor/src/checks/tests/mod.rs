@@ -2,6 +2,7 @@
 
 mod android;
 mod any_bytes;
+mod cluster;
 mod disk;
 mod machine;
 mod network;

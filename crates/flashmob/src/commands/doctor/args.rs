@@ -14,7 +14,7 @@ pub const PORT_DEFAULT: u16 = 5201;
 const TIME_LEAST: Duration = Duration::from_micros(1);
 const TIME_MOST: Duration = Duration::from_secs(60);
 
-/// Check this device, or the path to a peer, for problems; show each problem's effect and the command that fixes it.
+/// Check this device, the path to a peer or a cluster for problems; show each problem's effect and the command that fixes it.
 ///
 /// Checking needs no root and changes nothing. Problems are listed by severity, each with its effect and the command
 /// that fixes it; values that cannot be determined are reported as unknown. Exits with 0 if there is no problem, 3 if
@@ -28,6 +28,7 @@ Examples:
   flashmob doctor                                    # this device
   flashmob doctor --data /var/lib/flashmob/data      # also the disk that holds a node's data
   flashmob doctor --peer 192.168.1.20:7070           # also the path to a node; the port may be closed
+  flashmob doctor --cluster 127.0.0.1:10810          # also the nodes and copies of a gateway
   flashmob doctor --rate 50M --rtt 120ms             # are the buffers large enough for this path?
   sudo flashmob doctor --fix                         # apply fixes, asking before each
   sudo flashmob doctor --undo                        # restore the previous values
@@ -39,6 +40,10 @@ pub struct DoctorArgs {
     /// iperf3 or flashmob server answers on the port, measure the path's rate for a second.
     #[arg(long, value_name = "HOST[:PORT]", value_parser = peer, conflicts_with = "root")]
     pub peer: Option<Peer>,
+    /// Also check a cluster, by the admin address of its gateway: nodes that are away, copies that are missing, domains,
+    /// batteries, heat, free space.
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "root")]
+    pub cluster: Option<String>,
     /// Check the disk that holds a node's data: its file, the file's folder, or a block device.
     #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
@@ -70,7 +75,7 @@ pub struct DoctorArgs {
     #[arg(short, long, requires = "fix")]
     pub yes: bool,
     /// Restore the values that --fix changed; values changed by others since then are kept and listed.
-    #[arg(long, conflicts_with_all = ["root", "peer", "data", "rate", "rtt", "only", "all", "output"])]
+    #[arg(long, conflicts_with_all = ["root", "peer", "cluster", "data", "rate", "rtt", "only", "all", "output"])]
     pub undo: bool,
     /// With --undo: restore values changed by others since then, too.
     #[arg(long, requires = "undo")]

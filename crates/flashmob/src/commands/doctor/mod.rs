@@ -1,10 +1,12 @@
 //! `flashmob doctor`: its arguments and its output.
 //!
+//! - [`cluster`]: a cluster, as its gateway reports it
 //! - [`rate`]: the rate of a path
 //! - [`text`]: the findings as text
 //! - [`treat`]: prompting, setting, restoring
 
 mod args;
+mod cluster;
 mod rate;
 #[cfg(test)]
 mod tests;
@@ -82,6 +84,7 @@ fn view(args: &DoctorArgs) -> anyhow::Result<View> {
     let rate = view.path.as_ref().map_or(args.rate.map(Rate::Said), |path| path.rate);
     let found_rtt_s = view.path.as_ref().and_then(|path| path.rtt_s);
     view.target = Target::of(args.rtt.map(|rtt| rtt.as_secs_f64()), found_rtt_s, rate);
+    view.cluster = args.cluster.as_deref().map(cluster::at).transpose()?;
     add_data(&mut view, args)?;
     Ok(view)
 }

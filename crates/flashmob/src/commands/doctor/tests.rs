@@ -51,6 +51,7 @@ fn what_cannot_be_is_named() {
         ("--fix --root /tmp", "cannot be used with"),
         ("--fix --undo", "cannot be used with"),
         ("--peer x --root /tmp", "cannot be used with"),
+        ("--cluster x:1 --root /tmp", "cannot be used with"),
         ("--yes", "--fix"),
         ("--force", "--undo"),
         ("--only receive-bufer", "did you mean 'receive-buffer'"),

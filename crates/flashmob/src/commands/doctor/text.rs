@@ -1,4 +1,4 @@
-//! The findings as text: worst first; checks without problems only as a count.
+//! The findings as text: worst first; checks without problems only as a count, unless they have advice.
 
 use std::fmt::Write;
 
@@ -23,10 +23,11 @@ fn write_all(out: &mut String, diagnosis: &Diagnosis, all: bool) -> std::fmt::Re
     for check in of(Outcome::Unknown) {
         line(out, "unknown", check)?;
     }
+    for check in of(Outcome::Well).filter(|check| all || !check.advice.is_empty()) {
+        // Nothing is wrong, and something is worth to know.
+        line(out, if check.advice.is_empty() { "well" } else { "note" }, check)?;
+    }
     if all {
-        for check in of(Outcome::Well) {
-            line(out, "well", check)?;
-        }
         for check in of(Outcome::NotApplicable) {
             line(out, "-", check)?;
         }

@@ -111,6 +111,14 @@ fn print(
     }
 }
 
+/// The state of the process at an admin address.
+///
+/// # Errors
+/// It cannot be had, and why.
+pub(in crate::commands) fn report(target: &str) -> anyhow::Result<Report> {
+    read(&fetch_status(target)?).with_context(|| format!("cannot read the status of {target}"))
+}
+
 fn state(target: &str, output: Output, colour: bool) -> anyhow::Result<String> {
     let body = fetch_status(target)?;
     let report = read(&body).with_context(|| format!("cannot read the status of {target}"))?;

@@ -35,7 +35,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
 }
 
 /// The volumes of the gateway at an address, and the text that they were read from.
-fn volumes(target: &str) -> anyhow::Result<(VolumesReport, String)> {
+pub(in crate::commands) fn volumes(target: &str) -> anyhow::Result<(VolumesReport, String)> {
     let body = fetch_volumes(target)?;
     let report: VolumesReport =
         serde_json::from_slice(&body).with_context(|| format!("cannot read the volumes of {target}"))?;
