@@ -36,12 +36,12 @@ PROGRAMS_PEERS := nbdkit:nbdkit nbd-server:nbd-server qemu-nbd:qemu-utils qemu-s
   nbdfuse:libnbd-bin fusermount3:fuse3 redis-server:redis-server fio:fio iperf3:iperf3 strace:strace
 # A virtual machine with Debian's kernel, for what this one's lacks.
 PROGRAMS_VM := qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio dpkg-deb:dpkg apt-get:apt mkfs.ext4:e2fsprogs mkfs.f2fs:f2fs-tools \
-  mkfs.xfs:xfsprogs jq:jq
+  mkfs.xfs:xfsprogs jq:jq dmsetup:dmsetup
 
 # The app: Android's tools, and Maven to fetch the jars (packaging/android/pom.xml).
 PROGRAMS_ANDROID := javac:default-jdk-headless mvn:maven aapt2:aapt zipalign:zipalign apksigner:apksigner zip:zip unzip:unzip readelf:binutils
 
-.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth figures test-mmc termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
+.PHONY: planted help demo build programs test test-slow test-all test-fresh fmt-check docs-check clippy unit unit-root unit-long faults faults-commit bench-instructions fuzz-short e2e e2e-slow canaries bench-peers bench-fio bench-net bench-lab bench-growth figures test-mmc test-power termux test-termux android-syscalls deny install clean deps-demo deps-test deps-lab deps-peers deps-vm deps-termux fuzz-tools apk test-app deps-android deps-cross cross test-arm arm msrv
 
 help: ## this text
 	@echo 'flashmob: one fast volume out of many small devices'
@@ -183,6 +183,9 @@ figures: build ## docs/figures.md: the papers' figures from the simulator, model
 
 test-mmc: deps-vm build ## flashmob trace on a real MMC driver: Debian's kernel and an emulated SD card in a virtual machine, 1 minute
 	@tests/mmc/run
+
+test-power: deps-vm deps-test build ## power cuts of nodes' devices on ext4, f2fs and XFS, by dm-flakey in a virtual machine with Debian's kernel, 10 minutes
+	@tests/power/run
 
 # Termux's word for an architecture, and the binary of `make cross` for it.
 TERMUX := aarch64=$(CROSS)/flashmob-aarch64 arm=$(CROSS)/flashmob-armv7

@@ -15,6 +15,7 @@ pub mod cache;
 mod cpuinfo;
 pub mod device;
 pub mod emulation;
+pub mod flushes;
 mod mounts;
 mod names;
 pub mod place;

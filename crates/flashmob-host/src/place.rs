@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use flashmob_results::device::Place;
 
+use super::flushes::Flushes;
 use super::mounts::{self, Dev, Mount};
 use super::{number, text};
 
@@ -99,6 +100,8 @@ pub struct Located {
     pub disk: Option<Disk>,
     /// Where its file system is mounted.
     pub mount_point: Option<PathBuf>,
+    /// Whether fdatasync reaches the flash.
+    pub flushes: Flushes,
 }
 
 /// The place of the file or block device `path`; if it does not exist yet, of its nearest existing folder.
@@ -130,9 +133,9 @@ pub fn locate_below(root: &Path, path: &Path) -> Located {
 pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> Located {
     let mounts = mounted(root);
     let mount = if is_device { None } else { mounts::of_file(&mounts, path, dev) };
-    let disk = by_number(root, dev)
-        .or_else(|| mount.and_then(|mount| by_source(root, &mounts, mount)))
-        .and_then(|device| whole_disk(&device));
+    let device = by_number(root, dev).or_else(|| mount.and_then(|mount| by_source(root, &mounts, mount)));
+    let disk = device.as_deref().and_then(whole_disk);
+    let device = device.as_ref().and_then(|device| device.file_name()?.to_str());
     let mut place = Place {
         filesystem: mount.map(|mount| mount.filesystem.clone()),
         mount_options: mount.map(|mount| mount.options.clone()),
@@ -148,7 +151,8 @@ pub fn locate_at(root: &Path, path: &Path, dev: (u32, u32), is_device: bool) -> 
         place.disk_id = disk.id(root).map(id_text);
         place.readahead_bytes = number::<u64>(queue.join("read_ahead_kb")).and_then(|kib| kib.checked_mul(1024));
     }
-    Located { place, disk, mount_point: mount.map(|mount| mount.point.clone()) }
+    let flushes = mount.map_or(Flushes::Reach, |mount| Flushes::of(root, mount, device));
+    Located { place, disk, mount_point: mount.map(|mount| mount.point.clone()), flushes }
 }
 
 impl Disk {

@@ -1,5 +1,7 @@
 //! The data's file system and disk.
 
+use flashmob_host::flushes::Flushes;
+
 use super::{Finding, without_data};
 use crate::bytes;
 use crate::change::{Change, Place};
@@ -57,36 +59,32 @@ pub(super) fn place(view: &View) -> Finding {
     Finding::well(format!("{path} lies on {filesystem}"))
 }
 
-/// Whether a flush reaches the flash: file systems can be mounted so that it does not.
-///
-/// `nobarrier` and `barrier=0` (ext4, btrfs, older XFS) never flush the disk's cache; f2fs's `fsync_mode=nobarrier`, which some phones use,
-/// does not for fsync.
+/// Whether a flush reaches the flash.
 pub(super) fn barriers(view: &View) -> Finding {
     let Some(data) = &view.data else { return without_data() };
-    let place = &data.located.place;
-    let Some(filesystem) = place.filesystem.as_deref() else {
+    let Some(filesystem) = data.located.place.filesystem.as_deref() else {
         return Finding::not_applicable("the data lies on no file system that is known");
     };
-    let options = place.mount_options.as_deref().unwrap_or_default();
-    let without =
-        options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0" | "fsync_mode=nobarrier"));
-    let Some(option) = without else {
-        return Finding::well(format!("{filesystem} is mounted with write barriers"));
-    };
     let point = data.located.mount_point.as_ref().map_or("MOUNT-POINT".into(), |point| point.display().to_string());
-    let remedy = match (filesystem, option) {
-        ("f2fs", "fsync_mode=nobarrier") => format!("mount -o remount,fsync_mode=posix {point}"),
-        ("f2fs", _) => String::new(),
-        _ => format!("mount -o remount,barrier=1 {point}"),
-    };
-    Finding::severe(
-        format!("{} lies on {filesystem}, which is mounted with {option}", data.path.display()),
-        "a flush does not reach the flash: a power cut loses writes that were confirmed as permanent",
-    )
-    .with_command(remedy)
-    .with_advice(
-        "where it cannot be changed, as on most phones: two copies, on devices that do not lose power together",
-    )
+    let remount = |option: &str| format!("mount -o remount,{option} {point}");
+    match &data.located.flushes {
+        Flushes::Reach => Finding::well(format!("on {filesystem} a flush reaches the flash")),
+        Flushes::NeedSyncfs(why) if filesystem == "f2fs" => Finding::wrong(
+            format!("{why}: fsync sends no flush to the flash"),
+            "nodes and gateways flush all of the file system instead, with what other programs have written",
+        )
+        .with_command(remount("fsync_mode=posix")),
+        Flushes::NeedSyncfs(why) => Finding::well(format!("{why}: fsync may send no flush to the flash"))
+            .with_advice("nodes and gateways flush all of the file system instead"),
+        Flushes::Never(why) => Finding::severe(
+            format!("{why}: a flush does not reach the flash"),
+            "a power cut loses writes that were confirmed as permanent",
+        )
+        .with_command(if filesystem == "ext4" { remount("barrier=1") } else { String::new() })
+        .with_advice(
+            "where it cannot be changed, as on some phones: two copies, on devices that do not lose power together",
+        ),
+    }
 }
 
 /// Schedulers that wait for neighbouring requests, which pays only on rotating disks.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::trees::{self, Tree};
 use crate::device::{describe, describe_at};
+use crate::flushes::Flushes;
 use crate::place::{Located, is_accounted, locate, locate_at, parse_schedulers};
 
 fn at(tree: &Tree, path: &str, dev: (u32, u32)) -> Located {
@@ -148,4 +149,47 @@ proptest! {
             prop_assert!(all.contains(&current));
         }
     }
+}
+
+#[test]
+fn flushes_that_do_not_reach_the_flash_are_told_by_mount_and_journal() {
+    let under = |release: &str, filesystem: &str, options: &str, journal: Option<&str>| {
+        let mounts = format!("1 1 254:0 / /data rw,noatime - {filesystem} /dev/mmcblk0p4 {options}\n");
+        let tree = Tree::new(&[("proc/self/mountinfo", &mounts)]);
+        tree.file("proc/sys/kernel/osrelease", release);
+        tree.device("mmcblk0/mmcblk0p4", "254:0", &[]);
+        if let Some(task) = journal {
+            tree.file("sys/fs/ext4/mmcblk0p4/journal_task", task);
+        }
+        at(&tree, "/data/x", (254, 0)).flushes
+    };
+    let of = |filesystem: &str, options: &str, journal: Option<&str>| {
+        under("6.1.0-56-amd64\n", filesystem, options, journal)
+    };
+    for (filesystem, options, journal) in [
+        ("ext4", "rw", Some("377\n")),
+        ("ext4", "rw,barrier=1", None),
+        ("f2fs", "rw,fsync_mode=posix", None),
+        ("f2fs", "rw,fsync_mode=strict", Some("<none>\n")),
+        ("xfs", "rw", None),
+        ("ext4", "rw,nobarriers", Some("377\n")),
+    ] {
+        assert_eq!(of(filesystem, options, journal), Flushes::Reach, "{filesystem} {options}");
+    }
+    let needs = |why: &str| Flushes::NeedSyncfs(why.to_string());
+    let no_journal = |release: &str| under(release, "ext4", "rw", Some("<none>\n"));
+    for (release, expected) in [
+        ("6.4.99\n", needs("ext4 has no journal, and Linux is older than 6.5")),
+        ("3.1.10-g05b777c\n", needs("ext4 has no journal, and Linux is older than 6.5")),
+        ("6.5.0\n", Flushes::Reach),
+        ("7.0-rc1\n", Flushes::Reach),
+        ("10.1\n", Flushes::Reach),
+    ] {
+        assert_eq!(no_journal(release), expected, "{release}");
+    }
+    assert_eq!(of("f2fs", "rw,fsync_mode=nobarrier", None), needs("f2fs is mounted with fsync_mode=nobarrier"));
+    let never = |why: &str| Flushes::Never(why.to_string());
+    assert_eq!(of("ext4", "rw,nobarrier", Some("<none>\n")), never("ext4 is mounted with nobarrier"));
+    assert_eq!(of("ext4", "rw,barrier=0", None), never("ext4 is mounted with barrier=0"));
+    assert_eq!(of("f2fs", "rw,nobarrier,fsync_mode=nobarrier", None), never("f2fs is mounted with nobarrier"));
 }

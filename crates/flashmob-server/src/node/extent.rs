@@ -152,6 +152,12 @@ impl Extent {
         self.host.store.is_damaged()
     }
 
+    /// Why a power cut may lose what was flushed, if the file system is mounted so.
+    #[must_use]
+    pub fn flush_warning(&self) -> Option<String> {
+        self.host.store.flush_warning()
+    }
+
     /// Statistics of the memory mapping; `None` without one.
     #[must_use]
     pub fn mapped_status(&self) -> Option<MappedStatus> {

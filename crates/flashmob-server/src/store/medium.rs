@@ -83,6 +83,8 @@ pub(super) struct Medium {
 impl Medium {
     /// The medium for what was opened at `path`.
     pub fn new(path: &Path, opened: Opened) -> Medium {
+        // A durable write is an fdatasync of its range, with what that lacks.
+        let durable_missing = opened.permanent.needs_syncfs();
         Medium {
             path: path.to_path_buf(),
             opened,
@@ -90,7 +92,7 @@ impl Medium {
             sums: OnceLock::new(),
             sync_failed: AtomicBool::new(false),
             nowait_missing: AtomicBool::new(false),
-            durable_missing: AtomicBool::new(false),
+            durable_missing: AtomicBool::new(durable_missing),
             failures: Default::default(),
             mapped: None,
             mapping_lost: AtomicBool::new(false),
@@ -373,7 +375,23 @@ impl Medium {
                 Err(e) => return Err(self.sync_broke(e)),
             }
         }
-        self.sums.get().map_or(Ok(()), |sums| sums.sync().map_err(|e| self.sync_broke(e)))
+        self.sums.get().map_or(Ok(()), |sums| sums.sync().map_err(|e| self.sync_broke(e)))?;
+        self.finish_sync()
+    }
+
+    /// What the file system wants besides to flush the disk's cache.
+    fn finish_sync(&self) -> Result<(), Failure> {
+        self.opened.permanent.finish(&self.opened.file).map_err(|e| self.sync_broke(e))
+    }
+
+    /// Whether a flush takes more than one `fdatasync`.
+    pub fn needs_syncfs(&self) -> bool {
+        self.opened.permanent.needs_syncfs()
+    }
+
+    /// Why a power cut may lose what was flushed.
+    pub fn flush_warning(&self) -> Option<String> {
+        self.opened.permanent.warning()
     }
 
     /// Trims the whole blocks in the range. Trimming is advice, so it also succeeds where it is not supported.

@@ -35,6 +35,7 @@ mod mapped;
 mod medium;
 mod modelled;
 mod open;
+mod permanent;
 mod stamp;
 pub mod sums;
 mod sys;
@@ -57,6 +58,7 @@ use medium::Medium;
 use modelled::Modelled;
 pub use modelled::{LATE_NS, ModelStatus};
 pub(crate) use open::{sync_parent, take_lock};
+pub(crate) use permanent::Permanent;
 pub use stamp::SumsStamp;
 use sums::{Sums, SumsError, SumsStatus};
 use threads::Pool;
@@ -259,6 +261,12 @@ impl Store {
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.medium.is_damaged()
+    }
+
+    /// Why a power cut may lose what was flushed, if the file system is mounted so.
+    #[must_use]
+    pub fn flush_warning(&self) -> Option<String> {
+        self.medium.flush_warning()
     }
 
     /// Tells the time, counted from the start that [`Store::open`] was given: at least once per turn of the loop that calls

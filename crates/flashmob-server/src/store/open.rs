@@ -17,6 +17,7 @@ use super::direct::CHUNK_BYTES;
 use super::error::{StoreError, open_error};
 use super::holes;
 use super::identity::sidecar_path;
+use super::permanent::Permanent;
 
 /// How long to wait for another process's lock. udev locks a device for a moment after each close, and the kernel may keep a
 /// killed process's files open until its io_uring has ended.
@@ -39,6 +40,8 @@ pub(super) struct Opened {
     pub hole_align_bytes: u64,
     /// Whether its holes can be told: not those of block devices, nor of files whose file system does not know all that was written.
     pub tells_holes: bool,
+    /// How what is written is made permanent.
+    pub permanent: Permanent,
 }
 
 /// Opens `path` for an extent of `size_bytes` (what it has, if it exists, for `None`), with O_DIRECT if `direct`.
@@ -182,10 +185,12 @@ fn make(path: &Path, file: &File, size_bytes: u64) -> Result<(), StoreError> {
 /// directory (FAT, some FUSE) say EINVAL; there is nothing better to do on them.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match rustix::fs::fsync(File::open(parent)?) {
-        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        other => Ok(other?),
+    let parent_file = File::open(parent)?;
+    match rustix::fs::fsync(&parent_file) {
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        other => other?,
     }
+    Ok(Permanent::of(parent).finish(&parent_file)?)
 }
 
 /// A block device: its size is what the kernel says, or less if asked for.
@@ -223,7 +228,11 @@ fn finish(path: &Path, file: File, size_bytes: u64, is_device: bool, direct: boo
     }
     let page_bytes = rustix::param::page_size() as u64;
     let tells_holes = !is_device && holes::are_coherent(&file);
-    let mut opened = Opened { file, durable, size_bytes, is_device, align_bytes: 1, hole_align_bytes: 1, tells_holes };
+    // A sync of a block device always has it flush its cache.
+    let permanent = if is_device { Permanent::default() } else { Permanent::at(path) };
+    let (align_bytes, hole_align_bytes) = (1, 1);
+    let mut opened =
+        Opened { file, durable, size_bytes, is_device, align_bytes, hole_align_bytes, tells_holes, permanent };
     if is_device {
         // The kernel takes whole logical blocks only; whole pages spare it the ends of those.
         opened.hole_align_bytes = page_bytes;

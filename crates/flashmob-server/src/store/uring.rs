@@ -235,7 +235,8 @@ impl Driver {
             return op.op != Op::Read || !self.medium.has_units_of(op.offset_bytes, u64::from(op.len_bytes));
         }
         match op.op {
-            Op::Read | Op::Flush => false,
+            Op::Read => false,
+            Op::Flush => self.medium.needs_syncfs(),
             Op::Write => !whole || (is_durable(op) && !self.medium.writes_durably()),
             Op::Trim | Op::WriteZeroes | Op::Map | Op::Digest => true,
         }

@@ -27,7 +27,7 @@ use flashmob_core::copies::{MapImage, Replayed, encode_snapshot, replay};
 use flashmob_core::units::{Bytes, GIB, KIB};
 use rustix::fs::FallocateFlags;
 
-use crate::store::{sync_parent, take_lock};
+use crate::store::{Permanent, sync_parent, take_lock};
 pub use error::MapFileError;
 pub use writer::{MapDone, MapFailure, MapWriter};
 
@@ -55,6 +55,8 @@ pub struct MapFile {
     snapshot_bytes: u64,
     /// Whether a write or a sync has failed.
     is_spent: bool,
+    /// How a batch is made permanent.
+    permanent: Permanent,
 }
 
 impl MapFile {
@@ -75,7 +77,9 @@ impl MapFile {
         let file = open_locked(&real, &real, false)?;
         let Replayed { image, valid_bytes, torn_bytes, snapshot_bytes, .. } = read(&real, &file)?;
         let identity = identity_of(&real, &file)?;
-        let mut map = MapFile { path: real, file, identity, end_bytes: valid_bytes, snapshot_bytes, is_spent: false };
+        let permanent = Permanent::at(&real);
+        let end_bytes = valid_bytes;
+        let mut map = MapFile { path: real, file, identity, end_bytes, snapshot_bytes, is_spent: false, permanent };
         if torn_bytes > 0 {
             let path = map.path.display();
             log::warn!(
@@ -105,7 +109,9 @@ impl MapFile {
         sync_parent(&path).map_err(|e| MapFileError::new("sync the directory of", &path, e))?;
         let snapshot_bytes = snapshot.len() as u64;
         let identity = identity_of(&path, &file)?;
-        let map = MapFile { path, file, identity, end_bytes: snapshot_bytes, snapshot_bytes, is_spent: false };
+        let permanent = Permanent::at(&path);
+        let end_bytes = snapshot_bytes;
+        let map = MapFile { path, file, identity, end_bytes, snapshot_bytes, is_spent: false, permanent };
         map.reserve();
         log::info!("{}: created, {}", map.path.display(), Bytes(snapshot_bytes));
         Ok(map)
@@ -123,7 +129,8 @@ impl MapFile {
             return Err(MapFileError::Spent { path: self.path.clone() });
         }
         self.must_be_there()?;
-        let written = self.file.write_all_at(batch, self.end_bytes).and_then(|()| self.file.sync_data());
+        let written = self.file.write_all_at(batch, self.end_bytes);
+        let written = written.and_then(|()| Ok(self.permanent.sync(&self.file)?));
         if let Err(source) = written {
             self.is_spent = true;
             // So that a start finds whole batches only. If this fails as well, it finds a torn tail.

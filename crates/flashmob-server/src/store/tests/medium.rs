@@ -5,6 +5,8 @@ use std::fs::OpenOptions;
 
 use flashmob_core::wire::map::put_all_data;
 
+use crate::store::permanent::Permanent;
+
 const SIZE_BYTES: u64 = 1 << 20;
 
 fn open(path: &Path) -> File {
@@ -23,6 +25,7 @@ fn full_medium() -> Medium {
         align_bytes: 1,
         hole_align_bytes: 1,
         tells_holes: false,
+        permanent: Permanent::default(),
     };
     Medium::new(path, opened)
 }

@@ -136,6 +136,9 @@ impl Medium {
             Change::Sums { first, sums: new } => {
                 let stored = if durable { sums.store_durably(*first, new) } else { sums.store(*first, new) };
                 stored.map_err(|e| if durable { self.sync_broke(e) } else { failed(e) })?;
+                if durable {
+                    self.finish_sync()?;
+                }
                 (*first, new.len() as u64)
             }
             Change::Zeros { first, count } => {
