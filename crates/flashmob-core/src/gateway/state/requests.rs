@@ -85,3 +85,42 @@ impl Requests {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> InHand {
+        InHand {
+            serial: 0,
+            client: ClientId::GATEWAY,
+            cookie: 0,
+            op: Op::Read,
+            flags: OpFlags::NONE,
+            volume: 0,
+            len_bytes: 0,
+            offset_bytes: 0,
+            pieces_left: 1,
+            failure: None,
+            buffer: Vec::new(),
+            reserved_bytes: 0,
+            received: Time::default(),
+            inner: 0,
+            sample: 0,
+        }
+    }
+
+    #[test]
+    fn no_request_has_the_key_of_a_forgotten_one() {
+        for last in [0, u32::MAX - 1, u32::MAX] {
+            let mut requests = Requests { next_serial: last, ..Requests::default() };
+            for _ in 0..2 {
+                // Always in the first slot, which is that of the key.
+                let key = requests.insert(request());
+                assert_eq!(key.index, 0);
+                assert!(requests.get(RequestKey::default()).is_none(), "after serial {last}");
+                requests.remove(key);
+            }
+        }
+    }
+}
