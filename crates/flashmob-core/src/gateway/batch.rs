@@ -1,8 +1,8 @@
 //! Sending batches: which link takes the pieces of a node's queue, and when.
 
 use super::state::queue::{BatchLimits, Piece};
-use super::state::{Link, LinkId, SentBatch, State};
-use super::{BatchMode, Gateway};
+use super::state::{Link, LinkId, Node, SentBatch, State};
+use super::{BatchMode, Gateway, VolumeSpec};
 use crate::op::Op;
 use crate::planted::{self, Bug};
 use crate::stages::GatewayInterval;
@@ -92,10 +92,9 @@ impl Gateway {
         self.one_way(now, node).filter_map(|(_, link)| link.sent.back()).max_by_key(|batch| batch.sent)
     }
 
-    /// Whether all links of a node count as one when batches are made: where frames are expensive, as few as possible are sent.
     fn links_are_one_way(&self, node: usize) -> bool {
         let state = &self.nodes[node];
-        self.volumes[state.volume].spec.batch == BatchMode::Auto && state.way.has_dear_frames()
+        are_links_one_way(&self.volumes[state.volume].spec, state)
     }
 
     /// When a link of this node with room will take whatever has gathered; or when one without room counts as stuck, so that others may.
@@ -155,9 +154,10 @@ impl Gateway {
         }
         let is_together = pieces.len() > 1 && self.wants_answers_together(now, node);
         let requests = &self.requests;
-        let mut payload_bytes = 0;
+        let (mut payload_bytes, mut reads) = (0, 0);
         for of_one_time in pieces.chunk_by(|a, b| a.received == b.received) {
             payload_bytes += of_one_time.iter().map(|p| p.wire().payload_bytes() as usize).sum::<usize>();
+            reads += of_one_time.iter().filter(|p| p.op == Op::Read).count();
             let waited_nanos = now.nanos_since(of_one_time[0].received);
             self.metrics.stages.record_n(GatewayInterval::Batched, waited_nanos, of_one_time.len() as u64);
         }
@@ -196,7 +196,7 @@ impl Gateway {
         link.counters.batches_together += u64::from(is_together);
         link.counters.pieces += pieces.len() as u64;
         let left = pieces.len();
-        link.sent.push_back(SentBatch { seq, pieces, left, sent: now, written: false });
+        link.sent.push_back(SentBatch { seq, pieces, left, reads_left: reads, sent: now, written: false });
         self.batches.out += 1;
         if is_resting {
             self.begin_to_keep_alive(now, id);
@@ -204,4 +204,9 @@ impl Gateway {
         self.links.mark(id);
         true
     }
+}
+
+/// Whether all links of a node count as one when batches are made: where frames are expensive, as few as possible are sent.
+pub(super) fn are_links_one_way(spec: &VolumeSpec, node: &Node) -> bool {
+    spec.batch == BatchMode::Auto && node.way.has_dear_frames()
 }

@@ -65,7 +65,6 @@ impl Gateway {
             self.metrics.samples.returned(now, id, run);
         }
         let is_read = pieces.get(usize::from(run.first)).is_some_and(|piece| piece.op == Op::Read);
-        let mut count = 0;
         let mut result = Ok(());
         let range = usize::from(run.first)..usize::from(run.first) + usize::from(run.span);
         let whole = pieces.get_mut(range).filter(|_| run.is_dense() && run.outcome.is_ok());
@@ -73,7 +72,7 @@ impl Gateway {
             Some(run) => self.complete_reads(now, run, rest),
             None => (0, false),
         };
-        count += done;
+        let (mut count, mut reads) = (done, done);
         let others = (!is_done).then(|| run.indices().skip(done)).into_iter().flatten();
         for index in others {
             match pieces.get_mut(usize::from(index)).filter(|p| !p.answered) {
@@ -93,6 +92,7 @@ impl Gateway {
                     let piece = *piece;
                     *rest = later;
                     count += 1;
+                    reads += usize::from(piece.op == Op::Read);
                     self.complete_piece(now, node, &piece, run.outcome.map(|()| data));
                 }
                 None => {
@@ -113,6 +113,7 @@ impl Gateway {
         link.counters.failures += if run.outcome.is_err() { count as u64 } else { 0 };
         let batch = &mut link.sent[at];
         batch.left -= count;
+        batch.reads_left -= reads;
         batch.pieces = pieces;
         if batch.left == 0
             && let Some(mut batch) = link.sent.remove(at)

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::testing::{CopiesBed, answer, frames};
+use crate::testing::{CopiesBed, answer, answer_some, frames, welcome};
 use flashmob_core::copies::Marks;
-use flashmob_core::gateway::LinkId;
+use flashmob_core::gateway::{CopiesSpec, GatewayConfig, LinkId};
 use flashmob_core::op::{Failure, Op};
 use flashmob_core::units::KIB;
 use flashmob_core::wire::frame::FrameKind;
+use flashmob_core::wire::hello::Welcome;
 
 const CHUNKS: u64 = 16;
 /// Later than any answer here.
@@ -18,7 +19,11 @@ struct Bed(CopiesBed);
 impl Bed {
     /// After so many reads that were answered soon.
     fn after(reads: u64) -> Bed {
-        let mut bed = Bed(CopiesBed::with(CHUNKS, Marks::default(), |_| ()));
+        Bed::begun(reads, CopiesBed::with(CHUNKS, Marks::default(), |_| ()))
+    }
+
+    fn begun(reads: u64, bed: CopiesBed) -> Bed {
+        let mut bed = Bed(bed);
         // What the map has of the nodes becomes durable.
         bed.0.pass(Duration::ZERO);
         for read in 0..reads {
@@ -69,9 +74,40 @@ impl Bed {
         for batch in batches {
             answer(&batch, &mut bytes);
         }
-        self.0.bed.gateway.link_rx(LinkId(node)).extend(&bytes);
+        self.receive(node, &bytes);
+    }
+
+    /// It answers only the reads of that.
+    fn answer_reads(&mut self, node: usize, taken: &[u8]) {
+        let mut bytes = Vec::new();
+        for batch in frames(taken).into_iter().filter(|frame| frame.kind == FrameKind::Batch) {
+            answer_some(&batch, |piece| (piece.op == Op::Read).then_some(Ok(())), &mut bytes);
+        }
+        self.receive(node, &bytes);
+    }
+
+    fn receive(&mut self, node: usize, bytes: &[u8]) {
+        self.0.bed.gateway.link_rx(LinkId(node)).extend(bytes);
         self.0.bed.gateway.process_link(self.0.bed.now, LinkId(node));
         self.0.bed.turn();
+    }
+
+    /// A chunk that is read from this node while nothing else is read.
+    fn chunk_of(&mut self, node: usize) -> u64 {
+        (0..CHUNKS).find(|&chunk| self.home(chunk) == node).unwrap()
+    }
+
+    /// A write that both nodes have, and neither answers.
+    fn write(&mut self, chunk: u64) {
+        self.0.bed.submit(self.0.client, Op::Write, chunk * CopiesBed::CHUNK_BYTES, 512);
+        self.0.bed.turn();
+        // The map says that the chunk is open.
+        self.0.pass(Duration::ZERO);
+    }
+
+    /// Bytes of the gateway's memory that are reserved.
+    fn used_bytes(&self) -> u64 {
+        self.0.bed.gateway.status().memory_bytes.0
     }
 
     /// Late reads that were sent to a second copy as well, and those that it answered first.
@@ -207,4 +243,177 @@ fn reads_that_no_other_copy_would_answer_sooner_stay_where_they_wait() {
         ended += bed.0.bed.ended();
     }
     assert_eq!(ended, 65);
+}
+
+#[test]
+fn a_read_that_goes_to_the_same_node_again_went_nowhere_else() {
+    let mut bed = Bed(CopiesBed::build(1, (CHUNKS, Marks::default()), |_| (), |_| ()));
+    bed.0.pass(Duration::ZERO);
+    let (node, _) = bed.read_unanswered(3, 512);
+    let now = bed.0.bed.now;
+    bed.0.bed.gateway.link_closed(now, LinkId(node), "it is gone");
+    // Its device restarts, and it has the only copy.
+    bed.0.pass(Duration::from_secs(1));
+    let (id, size_bytes) = ([node as u8 + 1; 16], CHUNKS * CopiesBed::CHUNK_BYTES);
+    let again = Welcome { extent_id: id, boot_id: [7; 16], keeps_alive: false, ..welcome(size_bytes) };
+    bed.0.bed.link(node, &again);
+    bed.0.pass(Duration::ZERO);
+    assert_eq!((bed.0.bed.answer(node), bed.0.bed.ended()), (1, 1));
+    let counters = bed.0.bed.gateway.copies_status(bed.0.bed.now, 0).unwrap().counters;
+    assert_eq!((counters.reboots, counters.rerouted_reads), (1, 0));
+}
+
+/// A node has just taken long for a read of this chunk, whose home it is.
+fn after_a_slow_read() -> (Bed, usize, u64) {
+    let mut bed = Bed::after(40);
+    let slow = 1;
+    let chunk = bed.chunk_of(slow);
+    bed.read(chunk, 512);
+    let taken = bed.take(slow);
+    bed.pass(Duration::from_millis(3));
+    assert_eq!(bed.0.bed.answer(1 - slow), 1, "it is late");
+    bed.pass(4 * LATE);
+    bed.answer_taken(slow, &taken);
+    assert_eq!(bed.0.bed.ended(), 1);
+    (bed, slow, chunk)
+}
+
+#[test]
+fn whether_a_slow_node_is_fast_again_is_found_out_by_one_read() {
+    let (mut bed, slow, chunk) = after_a_slow_read();
+    bed.pass(Duration::from_millis(900));
+    assert_eq!(bed.home(chunk), 1 - slow, "it was slow just now");
+    bed.pass(Duration::from_millis(200));
+    bed.read(chunk, 512);
+    let taken = bed.take(slow);
+    assert!(!taken.is_empty(), "who knows");
+    assert_eq!(bed.home(chunk), 1 - slow, "one read is enough to know");
+    bed.answer_taken(slow, &taken);
+    assert_eq!(bed.0.bed.ended(), 1);
+    assert_eq!(bed.home(chunk), slow, "it is fast");
+}
+
+#[test]
+fn a_slow_node_is_read_again_though_it_has_changes_all_the_time() {
+    let (mut bed, slow, chunk) = after_a_slow_read();
+    // A write that it does not answer, and the other does.
+    bed.write((chunk + 1) % CHUNKS);
+    bed.take(slow);
+    bed.0.bed.answer(1 - slow);
+    bed.pass(Duration::from_millis(900));
+    assert_eq!(bed.home(chunk), 1 - slow, "it was slow just now");
+    bed.pass(Duration::from_millis(200));
+    assert_eq!(bed.home(chunk), slow, "who knows");
+    assert_eq!(bed.home(chunk), slow, "it is fast");
+}
+
+#[test]
+fn a_node_that_takes_long_for_a_change_is_not_late_with_reads() {
+    let mut bed = Bed::after(40);
+    let (busy, chunk) = (1, bed.chunk_of(1));
+    bed.write((chunk + 1) % CHUNKS);
+    let before = bed.take(busy);
+    bed.0.bed.answer(1 - busy);
+    bed.pass(4 * LATE);
+    bed.read(chunk, 512);
+    assert_eq!(bed.0.bed.answer(1 - busy), 0, "it is asked");
+    bed.pass(Duration::from_millis(1));
+    assert_eq!(bed.hedged(), (0, 0), "and is not late after a millisecond");
+    assert_eq!(bed.0.bed.answer(busy), 1);
+    assert_eq!(bed.0.bed.ended(), 1);
+    bed.answer_taken(busy, &before);
+    assert_eq!(bed.0.bed.ended(), 1, "the write");
+    // The same if a read was sent together with a change, and is answered before it.
+    bed.0.bed.submit(bed.0.client, Op::Write, (chunk + 1) % CHUNKS * CopiesBed::CHUNK_BYTES, 512);
+    bed.read(chunk, 512);
+    let both = bed.take(busy);
+    bed.answer_reads(busy, &both);
+    assert_eq!(bed.0.bed.ended(), 1, "the read");
+    bed.0.bed.answer(1 - busy);
+    bed.pass(4 * LATE);
+    bed.read(chunk, 512);
+    assert_eq!((bed.0.bed.answer(1 - busy), bed.0.bed.answer(busy)), (0, 1));
+}
+
+#[test]
+fn what_cannot_be_sent_for_changes_that_take_long_goes_to_another_copy() {
+    let mut bed = Bed::after(40);
+    let (busy, chunk) = (1, bed.chunk_of(1));
+    // As many batches as may be out.
+    for other in [1, 2] {
+        bed.write((chunk + other) % CHUNKS);
+        bed.take(busy);
+        bed.0.bed.answer(1 - busy);
+    }
+    bed.read(chunk, 512);
+    bed.pass(Duration::from_millis(1));
+    assert_eq!((bed.take(busy).len(), bed.0.bed.ended()), (0, 0), "it waits");
+    bed.pass(LATE);
+    assert_eq!(bed.0.bed.answer(1 - busy), 1);
+    assert_eq!((bed.0.bed.ended(), bed.hedged()), (1, (0, 0)), "and is asked once");
+    let counters = bed.0.bed.gateway.copies_status(bed.0.bed.now, 0).unwrap().counters;
+    assert_eq!(counters.rerouted_reads, 1);
+    bed.read(chunk, 512);
+    assert_eq!(bed.0.bed.answer(1 - busy), 1, "at once, as long as that lasts");
+}
+
+#[test]
+fn a_read_that_begins_anew_earns_nothing() {
+    for (before, hedged) in [(17, 0), (18, 1)] {
+        let mut bed = Bed::after(before);
+        let (chunk, late) = (3, 5);
+        let (home, taken) = bed.read_unanswered(chunk, 512);
+        // A write of the same chunk fails on the copy that is read: what that shows may be nowhere else.
+        bed.write(chunk);
+        assert_eq!(bed.0.bed.answer_with(home, |_| Err(Failure::NoSpace)), 1);
+        assert_eq!(bed.0.bed.answer(1 - home), 1);
+        bed.0.pass(Duration::ZERO);
+        assert_eq!(bed.0.bed.ended(), 1, "the write");
+        bed.answer_taken(home, &taken);
+        assert_eq!((bed.0.bed.answer(1 - home), bed.0.bed.ended()), (1, 1), "it is read anew from the other");
+        bed.read_unanswered(late, 512);
+        bed.pass(LATE);
+        assert_eq!(bed.hedged().0, hedged, "after {before} others");
+    }
+}
+
+#[test]
+fn nothing_is_looked_for_where_no_read_can_be_asked_twice() {
+    let wakes_in = |copies, is_home_only| {
+        let set = |spec: &mut CopiesSpec| spec.home_only = is_home_only;
+        let mut bed = Bed(CopiesBed::build(copies, (CHUNKS, Marks::default()), set, |_| ()));
+        bed.0.pass(Duration::ZERO);
+        bed.0.bed.submit(bed.0.client, Op::Read, 0, 512);
+        bed.pass(Duration::ZERO);
+        bed.0.bed.gateway.next_timeout().unwrap() - bed.0.bed.now
+    };
+    let late = Duration::from_millis(2);
+    assert_eq!(wakes_in(2, false), late);
+    assert!(wakes_in(2, true) > late);
+    assert!(wakes_in(1, false) > late);
+}
+
+#[test]
+fn a_second_question_needs_memory() {
+    let len_bytes = 4096;
+    let bed = |memory_bytes| {
+        let configure = |config: &mut GatewayConfig| config.memory_bytes = memory_bytes;
+        Bed::begun(40, CopiesBed::build(2, (CHUNKS, Marks::default()), |_| (), configure))
+    };
+    let mut roomy = bed(1 << 20);
+    roomy.read_unanswered(3, len_bytes);
+    let of_read = roomy.used_bytes();
+    roomy.pass(LATE);
+    assert_eq!(roomy.hedged(), (1, 0));
+    let of_both = roomy.used_bytes();
+    assert!(of_both >= of_read + u64::from(len_bytes));
+    for (memory_bytes, hedged) in [(of_both - 1, 0), (of_both, 1), (of_both + 1, 1)] {
+        let mut bed = bed(memory_bytes);
+        let (late, taken) = bed.read_unanswered(3, len_bytes);
+        bed.pass(LATE);
+        assert_eq!(bed.hedged().0, hedged, "{memory_bytes} of {of_both} bytes");
+        bed.answer_taken(late, &taken);
+        bed.0.bed.answer(1 - late);
+        assert_eq!((bed.0.bed.ended(), bed.used_bytes()), (1, 0), "all is given back");
+    }
 }

@@ -53,6 +53,28 @@ fn the_slowest_reads_hardly_feel_a_weak_node() {
 }
 
 #[test]
+fn reads_beside_writes_hardly_feel_it_either() {
+    // A quarter of the writes have a copy on the weak node and wait for it: less than one request in a hundred.
+    let mixed = |change: &dyn Fn(&mut Settings)| {
+        calm(|s| {
+            s.read_percent = 97.0;
+            change(s);
+        })
+    };
+    let healthy = mixed(&|_| ());
+    for by in [Weakness::Flash(10.0), Weakness::Throttled(10.0), Weakness::Lossy(300_000)] {
+        let weak = Some(Weak { nodes: 1, by });
+        let chosen = mixed(&|s| s.weak = weak);
+        let fixed = mixed(&|s| (s.weak, s.copies) = (weak, Some(Copies { copies: 2, home_only: true })));
+        let (by_choice, by_home) = (times(&chosen, &healthy, 0.99), times(&fixed, &healthy, 0.99));
+        assert!(by_choice < 1.3, "{by:?}: {by_choice:.2} times as long");
+        assert!(by_home > 1.3, "{by:?}: it would not be slow: {by_home:.2} times as long");
+        assert!(chosen.hedged_reads * 50 < chosen.requests, "{by:?}: {} of {}", chosen.hedged_reads, chosen.requests);
+        assert_eq!(chosen.errors, 0);
+    }
+}
+
+#[test]
 fn on_a_full_air_nothing_is_asked_twice() {
     for (air, outstanding) in [("11n-2014", 256), ("11n-2014", 1600), ("11n", 256), ("11n", 4000)] {
         let full = calm(|s| (s.air, s.outstanding) = (Profile::parse(air).unwrap(), outstanding));

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::buffers::Budget;
+use crate::gateway::batch::are_links_one_way;
 use crate::gateway::state::queue::Piece;
-use crate::gateway::state::{ClientId, Links, Node, Queues, RequestKey, Requests};
-use crate::gateway::{Action, Event};
+use crate::gateway::state::{ClientId, Links, Node, Queues, RequestKey, Requests, SentBatch, State};
+use crate::gateway::{Action, Event, VolumeSpec};
 use crate::op::{Failure, Op};
 use crate::units::Time;
 
@@ -13,7 +15,7 @@ use crate::units::Time;
 pub struct Cx<'a> {
     pub now: Time,
     pub volume: u32,
-    pub volume_name: &'a str,
+    pub spec: &'a VolumeSpec,
     pub requests: &'a mut Requests,
     pub queues: &'a mut Queues,
     pub nodes: &'a [Node],
@@ -22,8 +24,7 @@ pub struct Cx<'a> {
     pub actions: &'a mut VecDeque<Action>,
     /// Parts of clients' requests that have ended.
     pub ended: VecDeque<(RequestKey, Option<Failure>)>,
-    /// Bytes of the budget to release.
-    pub freed_bytes: u64,
+    pub budget: &'a mut Budget,
     /// Requests whose reservation a change has taken over, and how much of it.
     pub taken: Vec<(ClientId, u64)>,
     /// Nodes whose links are to be broken: they do not answer.
@@ -59,21 +60,45 @@ impl Cx<'_> {
         self.links.of(node).iter().map(|link| link.heard).max().unwrap_or_default()
     }
 
-    /// When the oldest batch was sent that a member has not answered.
-    pub(super) fn first_sent(&self, member: u16) -> Option<Time> {
-        let node = self.nodes.get(self.node(member))?;
-        self.links.of(node).iter().filter_map(|link| link.sent.front()).map(|batch| batch.sent).min()
+    fn sent_to<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b SentBatch> + 'b {
+        self.links.of(node).iter().flat_map(|link| &link.sent)
     }
 
-    /// For how long a member has answered nothing, while batches are out.
+    /// When the oldest batch was sent that a member has not answered.
+    pub(super) fn first_sent(&self, member: u16) -> Option<Time> {
+        self.sent_to(self.nodes.get(self.node(member))?).map(|batch| batch.sent).min()
+    }
+
+    /// When the oldest batch was sent that a read waits for which the member is given now: one with reads; any, if no more may be out. A flush or
+    /// a change that takes long says nothing about reads beside it.
+    fn read_waits_since(&self, member: u16) -> Option<Time> {
+        let node = self.nodes.get(self.node(member))?;
+        let is_full = self.is_window_full(node);
+        self.sent_to(node).filter(|batch| batch.reads_left > 0 || is_full).map(|batch| batch.sent).min()
+    }
+
+    /// The same for the reads that it has been given; `None` without any.
+    pub(super) fn reads_wait_since(&self, member: u16) -> Option<Time> {
+        self.has_reads_after(member, Duration::MAX).then(|| self.read_waits_since(member))?
+    }
+
+    /// For how long a member has answered nothing, while a read would wait for what it has.
     pub(super) fn silence(&self, member: u16) -> Duration {
-        self.first_sent(member).map_or(Duration::ZERO, |sent| self.now - sent.max(self.answered(member)))
+        self.read_waits_since(member).map_or(Duration::ZERO, |since| self.now - since.max(self.answered(member)))
+    }
+
+    /// Whether as many batches are out to a node as may be.
+    fn is_window_full(&self, node: &Node) -> bool {
+        let window = self.spec.outstanding_batches.max(1);
+        let ready = self.links.of(node).iter().filter(|link| link.state == State::Ready);
+        let mut out = ready.map(|link| link.sent.len());
+        if are_links_one_way(self.spec, node) { out.sum::<usize>() >= window } else { out.all(|out| out >= window) }
     }
 
     /// Pieces that are out to a member.
     pub(super) fn pieces_out(&self, member: u16) -> usize {
         let Some(node) = self.nodes.get(self.node(member)) else { return 0 };
-        self.links.of(node).iter().flat_map(|link| &link.sent).map(|batch| batch.left).sum()
+        self.sent_to(node).map(|batch| batch.left).sum()
     }
 
     /// Pieces that wait for a member or are out.
@@ -89,16 +114,16 @@ impl Cx<'_> {
     /// The reads that were sent to a member so long ago and are not answered, and when they were sent.
     pub(super) fn late_reads(&self, member: u16, late_after: Duration) -> Vec<(Piece, Time)> {
         let Some(node) = self.nodes.get(self.node(member)) else { return Vec::new() };
-        let batches = self.links.of(node).iter().flat_map(|link| &link.sent);
-        let late = batches.filter(|batch| self.now - batch.sent >= late_after);
+        let late = self.sent_to(node).filter(|batch| self.now - batch.sent >= late_after);
         let pieces = late.flat_map(|batch| batch.pieces.iter().map(|piece| (*piece, batch.sent)));
         pieces.filter(|(piece, _)| piece.op == Op::Read && !piece.answered).collect()
     }
 
-    /// Whether batches are out to a member that were sent later than that.
-    pub(super) fn reads_out_after(&self, member: u16, late_after: Duration) -> bool {
+    /// Whether reads wait for a member, or were sent to it later than that.
+    pub(super) fn has_reads_after(&self, member: u16, late_after: Duration) -> bool {
         let Some(node) = self.nodes.get(self.node(member)) else { return false };
-        self.links.of(node).iter().flat_map(|link| &link.sent).any(|batch| self.now - batch.sent < late_after)
+        let is_recent = |batch: &SentBatch| self.now - batch.sent < late_after && batch.reads_left > 0;
+        self.queues[self.node(member)].reads_len() > 0 || self.sent_to(node).any(is_recent)
     }
 
     /// Forgets a client's piece that is out to a member. False if it is not, or was answered.
@@ -106,7 +131,7 @@ impl Cx<'_> {
         let number = self.node(member);
         let Some(node) = self.nodes.get(number) else { return false };
         let is_it = |p: &Piece| p.request == key && p.buffer_at == buffer_at && !p.answered;
-        let is_out = self.links.of(node).iter().flat_map(|link| &link.sent).any(|batch| batch.pieces.iter().any(is_it));
+        let is_out = self.sent_to(node).any(|batch| batch.pieces.iter().any(is_it));
         if is_out {
             self.superseded.push((number, key, buffer_at));
         }
@@ -119,7 +144,7 @@ impl Cx<'_> {
 
     /// Tells the owner something about the volume.
     pub(super) fn tell_of_volume(&mut self, text: String) {
-        let name = self.volume_name.to_string();
+        let name = self.spec.name.clone();
         self.tell(Event::VolumeWarning(name, text));
     }
 

@@ -28,7 +28,7 @@ impl Gateway {
         let mut cx = Cx {
             now,
             volume: volume as u32,
-            volume_name: &state.spec.name,
+            spec: &state.spec,
             requests: &mut self.requests,
             queues: &mut self.queues,
             nodes: &self.nodes,
@@ -36,7 +36,7 @@ impl Gateway {
             first_node,
             actions: &mut self.actions,
             ended: VecDeque::new(),
-            freed_bytes: 0,
+            budget: &mut self.memory.budget,
             taken: Vec::new(),
             breaks: Vec::new(),
             probes: Vec::new(),
@@ -46,10 +46,9 @@ impl Gateway {
         };
         let result = event(copies, &mut cx);
         copies.end_void_jobs(&mut cx);
-        let Cx { ended, freed_bytes, taken, breaks, probes, has_dead_pieces, losses, superseded, .. } = cx;
+        let Cx { ended, taken, breaks, probes, has_dead_pieces, losses, superseded, .. } = cx;
         state.losses += losses;
         self.metrics.counters.losses += losses;
-        self.memory.budget.release(freed_bytes);
         for (client, bytes) in taken {
             if let Some(client) = self.clients.get_mut(client) {
                 client.held_bytes -= bytes;

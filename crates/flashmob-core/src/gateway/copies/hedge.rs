@@ -1,7 +1,7 @@
 //! Reads that are late: another copy is asked as well, and the first answer counts.
 //!
 //! ```text
-//!  a batch is out for longer than 19 of 20 of its node's ─▶ its unanswered reads: at most 1 of 20, and not where others queue, too
+//!  a read is out for longer than 19 of 20 answers of its node take ─▶ at most 1 of 20, and not where others queue, too
 //!     ─▶ the copy that is expected to answer first ─▶ its answer first: the late piece is forgotten where it is out
 //!                                                  ─▶ second: dropped
 //! ```
@@ -19,10 +19,12 @@ use crate::units::{KIB, Time};
 
 /// One read in so many may be sent twice.
 const SHARE: u32 = 20;
-/// How many in a row, if none were for long.
+/// Credit for so many is kept: as many may follow each other when a node falls silent, however few reads begin meanwhile.
 const CREDIT_MAX: u32 = 64 * SHARE;
 /// Longer reads are for throughput, and a second answer would cost others much.
 const BYTES_MAX: u32 = 64 * KIB as u32;
+/// Bytes of the budget that one holds, beside the room for its bytes.
+const COST_BYTES: u64 = 256;
 /// How soon is looked again for what could not be sent twice.
 const AGAIN: Duration = Duration::from_millis(5);
 /// A member that is silent for so long, and eight times what is late, does not only wait for its turn on a full air.
@@ -64,8 +66,11 @@ impl Copies {
 
     /// A part of a client's read was given to a member.
     pub(super) fn expect_answer(&mut self, cx: &Cx<'_>, member: u16) {
-        if let Some(state) = self.members.get(usize::from(member)).filter(|_| self.is_hedging()) {
-            self.hedge_at(cx.now + state.speed.late_after());
+        let Some(state) = self.members.get_mut(usize::from(member)) else { return };
+        state.speed.try_now(cx.now);
+        let late_after = state.speed.late_after();
+        if self.is_hedging() {
+            self.hedge_at(cx.now + late_after);
         }
     }
 
@@ -82,9 +87,9 @@ impl Copies {
         let is_full = self.is_full(cx);
         for member in 0..self.members.len() as u16 {
             let late_after = self.members[usize::from(member)].speed.late_after();
-            let Some(first) = cx.first_sent(member) else { continue };
-            if cx.now - first < late_after {
-                self.hedge_at(first + late_after);
+            let Some(since) = cx.reads_wait_since(member) else { continue };
+            if cx.now - since < late_after {
+                self.hedge_at(since + late_after);
                 continue;
             }
             let is_stuck = cx.silence(member) >= STUCK_MIN.max(8 * late_after);
@@ -100,7 +105,7 @@ impl Copies {
             for (piece, sent) in cx.late_reads(member, late_after) {
                 is_any_left |= !self.ask_another(cx, member, &piece, cx.now - sent);
             }
-            if is_any_left || cx.reads_out_after(member, late_after) {
+            if is_any_left || cx.has_reads_after(member, late_after) {
                 self.hedge_at(cx.now + AGAIN.max(late_after / 4));
             }
         }
@@ -132,20 +137,27 @@ impl Copies {
         let Some((copy, _)) = self.fastest(cx, chunk, others).filter(|(_, expected)| *expected < waited / 2) else {
             return others == 0;
         };
-        if self.hedging.credit < SHARE {
+        let len = piece.len_bytes;
+        let Some((other, offset_bytes)) = self.locate(chunk, copy, at) else { return true };
+        let reserved_bytes = COST_BYTES + u64::from(len);
+        if self.hedging.credit < SHARE || !cx.budget.try_reserve(reserved_bytes) {
             return false;
         }
         self.hedging.credit -= SHARE;
         self.counters.hedged_reads += 1;
-        let len = piece.len_bytes;
         let hedge = Hedge { of: piece.request, round, member, buffer_at: piece.buffer_at, chunk, at, len, copy };
-        let Some((other, offset_bytes)) = self.locate(chunk, copy, at) else { return true };
         if let Some(read) = self.read_mut(cx, piece.request) {
             read.hedged.push(piece.buffer_at);
         }
         let buffer = vec![0; len as usize];
         let key = self.insert_inner(cx, Inner::Hedge(hedge), Op::Read, OpFlags::NONE, buffer);
+        if let Some(own) = cx.requests.get_mut(key) {
+            own.reserved_bytes = reserved_bytes;
+        }
         self.send(cx, key, other, (Op::Read, OpFlags::NONE), (offset_bytes, len));
+        if let Some(state) = self.members.get_mut(usize::from(other)) {
+            state.speed.try_now(cx.now);
+        }
         true
     }
 

@@ -59,7 +59,7 @@ impl Copies {
     /// Forgets a request of the gateway's own, and returns it.
     pub(super) fn remove_inner(&mut self, cx: &mut Cx<'_>, key: RequestKey) -> Option<(Inner, InHand)> {
         let request = cx.requests.remove(key)?;
-        cx.freed_bytes += request.reserved_bytes;
+        cx.budget.release(request.reserved_bytes);
         let inner = self.inner.try_remove(request.inner.checked_sub(1)? as usize)?;
         Some((inner, request))
     }

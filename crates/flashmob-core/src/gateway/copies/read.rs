@@ -65,7 +65,9 @@ impl Copies {
         if let Some(request) = cx.requests.get_mut(key) {
             request.inner = place;
         }
-        self.give_reads(cx, key, spans)
+        let count = self.give_reads(cx, key, spans);
+        self.add_credit(count);
+        count
     }
 
     fn give_reads(&mut self, cx: &mut Cx<'_>, key: RequestKey, spans: &[(u64, u32)]) -> u32 {
@@ -77,10 +79,10 @@ impl Copies {
                 count += 1;
             }
         }
-        self.add_credit(count);
         count
     }
 
+    /// Sends a part of a read to one of the current copies, once the chunk may be read. Returns the member that was given it.
     fn route_read(
         &mut self,
         cx: &mut Cx<'_>,
@@ -88,17 +90,17 @@ impl Copies {
         (chunk, at, len): (u32, u32, u32),
         buffer_at: u32,
         failed: Option<usize>,
-    ) {
+    ) -> Option<u16> {
         if self.is_on_hold(chunk) {
             let state = self.chunks.entry(chunk).or_default();
             state.waiting.push_back(Waiting::Read { request, at, len, buffer_at });
             self.compare_soon(cx, chunk);
-        } else {
-            self.give_read(cx, request, (chunk, at, len), buffer_at, failed);
+            return None;
         }
+        self.give_read(cx, request, (chunk, at, len), buffer_at, failed)
     }
 
-    /// Queues a part of a read for one of the current copies.
+    /// Queues a part of a read for one of the current copies. Returns its member.
     pub(super) fn give_read(
         &mut self,
         cx: &mut Cx<'_>,
@@ -106,13 +108,13 @@ impl Copies {
         (chunk, at, len): (u32, u32, u32),
         buffer_at: u32,
         failed: Option<usize>,
-    ) {
-        let Some(request) = cx.requests.get(key) else { return };
+    ) -> Option<u16> {
+        let request = cx.requests.get(key)?;
         let (client, received, sample) = (request.client, request.received, request.sample);
         let avoid = self.avoided(cx, key, (chunk, at));
         let asked = if failed.is_some() { self.asked(cx, key, chunk) } else { 0 };
-        let Some(copy) = self.choose(cx, chunk, avoid, (failed, asked)) else { return };
-        let Some((member, offset_bytes)) = self.locate(chunk, copy, at) else { return };
+        let copy = self.choose(cx, chunk, avoid, (failed, asked))?;
+        let (member, offset_bytes) = self.locate(chunk, copy, at)?;
         let piece = Piece {
             request: key,
             client: client.index as u32,
@@ -133,6 +135,7 @@ impl Copies {
         }
         self.expect_answer(cx, member);
         self.look_at(cx.now + super::watch::WATCH_INTERVAL);
+        Some(member)
     }
 
     /// What is known of a client's read.
@@ -279,8 +282,8 @@ impl Copies {
             });
             match another {
                 Some((chunk, at)) => {
-                    self.counters.rerouted_reads += 1;
-                    self.route_read(cx, piece.request, (chunk, at, piece.len_bytes), piece.buffer_at, None);
+                    let to = self.route_read(cx, piece.request, (chunk, at, piece.len_bytes), piece.buffer_at, None);
+                    self.counters.rerouted_reads += u64::from(to.is_some_and(|to| to != member));
                 }
                 None => stay.push(piece),
             }
@@ -289,5 +292,26 @@ impl Copies {
             let node = cx.node(member);
             cx.queues.requeue(node, stay);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_is_asked_again_is_listed_once() {
+        let mut read = Read {
+            spans: Vec::new(),
+            failures: 0,
+            asked: Vec::new(),
+            avoid: Vec::new(),
+            was_held: false,
+            is_void: false,
+            round: 0,
+            hedged: Vec::new(),
+        };
+        [(7, 0), (7, 1), (7, 0), (8, 0), (7, 1)].into_iter().for_each(|(chunk, copy)| read.note_asked(chunk, copy));
+        assert_eq!(read.asked, [(7, 0), (7, 1), (8, 0)]);
     }
 }

@@ -1,10 +1,13 @@
 //! How fast a member answers reads.
+//!
+//! An answer is what comes back together of one batch: as many reads as it may hold, of whatever length, those of the gateway itself too. All of
+//! them load the node, and a client's read waits among them.
 
 use std::time::Duration;
 
 use crate::units::Time;
 
-/// What was measured is believed for so long. Then one read finds out anew.
+/// What was measured is believed for so long. Then one read finds out anew; while it is not answered, another does after as long again.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 /// Pieces that make no difference: with few outstanding, the way is longer than the work.
 pub const FEW: u64 = 4;
@@ -22,6 +25,8 @@ pub struct Speed {
     late_after: Duration,
     /// When it last answered.
     noted: Option<Time>,
+    /// When it was last given a read.
+    tried: Option<Time>,
 }
 
 impl Speed {
@@ -46,12 +51,21 @@ impl Speed {
         self.noted = Some(now);
     }
 
-    /// How long one more read is expected to take, for a member that has `pieces` and has been silent for `silence` while it had some. Of
-    /// that, `way` does not depend on the load. Zero if that has to be found out.
+    /// The member is given a read.
+    pub fn try_now(&mut self, now: Time) {
+        self.tried = Some(now);
+    }
+
+    /// How long one more read is expected to take, for a member that has `pieces`, changes too, and has been silent for `silence` while it had
+    /// reads. Of that, `way` does not depend on the load. No longer than the silence if that has to be found out: a member that is given
+    /// changes all the time must not stay unread because it was slow once.
     pub fn expected(&self, now: Time, way: Duration, pieces: usize, silence: Duration) -> Duration {
-        let Some(noted) = self.noted else { return if pieces == 0 { Duration::ZERO } else { Duration::MAX } };
-        if now - noted > BELIEVED_FOR && pieces == 0 {
-            return Duration::ZERO;
+        let is_long_ago = |at: Option<Time>| at.is_none_or(|at| now - at > BELIEVED_FOR);
+        if is_long_ago(self.noted) && is_long_ago(self.tried) {
+            return silence;
+        }
+        if self.noted.is_none() {
+            return Duration::MAX;
         }
         let way = way.min(self.took);
         let load = 256 * (pieces as u64 + FEW);
@@ -102,14 +116,18 @@ mod tests {
 
     #[test]
     fn what_is_long_ago_is_found_out_again_by_one_read() {
-        let speed = of(ms(500), 1);
-        let expected = |at_ms, pieces| speed.expected(at(at_ms), ms(0), pieces, ms(0));
-        assert!(expected(1_099, 0) >= ms(400));
-        assert_eq!(expected(1_100, 0), ms(0));
-        assert!(expected(1_100, 1) >= ms(400), "another does not follow");
-        let unknown = Speed::default();
-        assert_eq!(unknown.expected(at(1), ms(0), 0, ms(0)), ms(0));
-        assert_eq!(unknown.expected(at(1), ms(0), 1, ms(0)), Duration::MAX);
+        let mut speed = of(ms(500), 1);
+        let expected = |speed: &Speed, at_ms| speed.expected(at(at_ms), ms(0), 8, ms(0));
+        assert!(expected(&speed, 1_099) >= ms(400));
+        assert_eq!(expected(&speed, 1_100), ms(0), "though it has changes to do");
+        speed.try_now(at(1_100));
+        assert!(expected(&speed, 2_100) >= ms(400), "another does not follow");
+        assert_eq!(expected(&speed, 2_101), ms(0), "unless that was not answered");
+        assert_eq!(speed.expected(at(2_101), ms(0), 8, ms(1_001)), ms(1_001), "and is out still");
+        let mut unknown = Speed::default();
+        assert_eq!(expected(&unknown, 1), ms(0));
+        unknown.try_now(at(1));
+        assert_eq!(expected(&unknown, 1), Duration::MAX);
     }
 
     #[test]

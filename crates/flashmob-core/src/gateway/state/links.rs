@@ -50,7 +50,9 @@ impl Default for State {
 pub struct SentBatch {
     pub seq: u32,
     pub pieces: Vec<Piece>,
+    /// Pieces that are not answered, and the reads among them.
     pub left: usize,
+    pub reads_left: usize,
     /// When it was made, or, once it is written, when that was.
     pub sent: Time,
     pub written: bool,

@@ -119,6 +119,11 @@ impl NodeQueue {
         self.reads.len() + self.ordered.len()
     }
 
+    /// Reads in the queue.
+    pub fn reads_len(&self) -> usize {
+        self.reads.len()
+    }
+
     /// Whether a batch could be made now.
     pub fn has_ready(&self) -> bool {
         !self.reads.is_empty() || !self.ordered.is_empty()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{GatewayBed, gateway_config, volume, welcome};
 use flashmob_core::copies::{MapImage, Marks, Member, Record};
-use flashmob_core::gateway::{Action, ClientId, CopiesSpec, VolumeSpec};
+use flashmob_core::gateway::{Action, ClientId, CopiesSpec, GatewayConfig, VolumeSpec};
 use flashmob_core::layout::LayoutKind;
 use flashmob_core::wire::hello::Welcome;
 
@@ -30,6 +30,17 @@ impl CopiesBed {
     /// Of several chunks with these marks.
     #[must_use]
     pub fn with(chunks: u64, marks: Marks, set: impl FnOnce(&mut CopiesSpec)) -> CopiesBed {
+        CopiesBed::build(2, (chunks, marks), set, |_| ())
+    }
+
+    /// With so many copies, and another configuration of the gateway.
+    #[must_use]
+    pub fn build(
+        copies: usize,
+        (chunks, marks): (u64, Marks),
+        set: impl FnOnce(&mut CopiesSpec),
+        configure: impl FnOnce(&mut GatewayConfig),
+    ) -> CopiesBed {
         let size_bytes = chunks * CopiesBed::CHUNK_BYTES;
         let member = |n: u8| Member {
             extent_id: [n; 16],
@@ -38,20 +49,22 @@ impl CopiesBed {
             size_bytes,
             domain: format!("node{n}"),
         };
-        let mut map = MapImage::new([9; 16], CopiesBed::CHUNK_BYTES, 2, vec![member(1), member(2)]).unwrap();
+        let mut map = MapImage::new([9; 16], CopiesBed::CHUNK_BYTES, copies, vec![member(1), member(2)]).unwrap();
         if marks != Marks::default() {
             map.apply(&Record::Marks { first_chunk: 0, count: map.chunks(), marks }).unwrap();
         }
-        let mut copies = CopiesSpec::new(map);
-        set(&mut copies);
+        let mut of_copies = CopiesSpec::new(map);
+        set(&mut of_copies);
         let spec = VolumeSpec {
             layout: LayoutKind::Mapped { chunk_bytes: CopiesBed::CHUNK_BYTES },
             links: 1,
             timeout: Duration::from_secs(120),
-            copies: Some(Box::new(copies)),
+            copies: Some(Box::new(of_copies)),
             ..volume(&[size_bytes; 2])
         };
-        let mut bed = GatewayBed::new(gateway_config(spec));
+        let mut config = gateway_config(spec);
+        configure(&mut config);
+        let mut bed = GatewayBed::new(config);
         for link in 0..2 {
             let id = [link as u8 + 1; 16];
             // It answers no probes: all that is heard of it are its answers.

@@ -49,6 +49,15 @@ pub fn answer_with(
     mut outcome_of: impl FnMut(&WirePiece) -> Result<(), Failure>,
     to: &mut Vec<u8>,
 ) -> usize {
+    answer_some(batch, |piece| Some(outcome_of(piece)), to)
+}
+
+/// The same for those of its pieces that have an outcome yet.
+pub fn answer_some(
+    batch: &Frame,
+    mut outcome_of: impl FnMut(&WirePiece) -> Option<Result<(), Failure>>,
+    to: &mut Vec<u8>,
+) -> usize {
     assert_eq!(batch.kind, FrameKind::Batch);
     let mut pieces = Vec::new();
     let seq = decode_batch(&batch.meta, batch.payload.len(), &mut pieces).expect("a batch");
@@ -56,7 +65,7 @@ pub fn answer_with(
     replies.clear();
     let mut data_bytes = 0;
     for (index, piece) in (0..).zip(&pieces) {
-        let outcome = outcome_of(piece);
+        let Some(outcome) = outcome_of(piece) else { continue };
         data_bytes += if outcome.is_ok() { piece.reply_bytes() as usize } else { 0 };
         replies.push(seq, &[index], outcome, 0);
     }

@@ -14,7 +14,7 @@ mod node;
 mod spec;
 
 pub use copies::CopiesBed;
-pub use frames::{answer, bytes_of, frames};
+pub use frames::{answer, answer_some, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};
 pub use node::{NodeBed, node_with_link};
