@@ -11,6 +11,9 @@ After a failed write a block holds the old bytes or the new ones (a failed write
 must be one of them until a write succeeds, after which nothing else is right. Once a read has shown a block as a failed
 write left it, the old bytes are wrong as well. A block never written is zeros.
 
+With --rate it begins so many requests a second, whether earlier ones are answered or not, as long as no more than D are
+outstanding. Their time counts from when they were due: what waits for its turn behind slow ones is slow, too.
+
 SIGTERM or SIGINT ends it in good order: outstanding requests are waited for. SIGUSR1 begins a new phase of
 measurement. The result is one JSON object on stdout, with figures per phase and extent; --progress FILE holds a
 small one, renewed ten times a second. --model FILE keeps what was written from one run to the next.
@@ -154,8 +157,8 @@ class Load:
                 return block
         return None
 
-    def issue(self, index, extent):
-        """Puts one request for the extent on connection index; False when there is nothing to do."""
+    def issue(self, index, extent, due=None):
+        """Puts one request for the extent on connection index; False when there is nothing to do. It was due now, or earlier."""
         if self.todo is not None:
             block = next(self.todo, None)
             if block is None:
@@ -178,7 +181,7 @@ class Load:
         offset = block * self.args.block + start
         self.out[index] += REQUEST.pack(REQUEST_MAGIC, 0, command, self.cookie, offset, length) + data
         self.clients[index].replies.expect(self.cookie, length if command == READ else 0)
-        self.outstanding[self.cookie] = (index, extent, block, command, start, version, time.monotonic())
+        self.outstanding[self.cookie] = (index, extent, block, command, start, version, due or time.monotonic())
         return True
 
     def answered(self, cookie, error, data):
@@ -251,13 +254,15 @@ class Load:
         os.rename(self.args.progress + ".new", self.args.progress)
 
     def run(self):
-        args, selector = self.args, selectors.DefaultSelector()
+        # The other kind waits whole milliseconds.
+        args, selector = self.args, selectors.SelectSelector() if self.args.rate else selectors.DefaultSelector()
         for index, client in enumerate(self.clients):
             client.sock.setblocking(False)
             selector.register(client.sock, selectors.EVENT_READ, index)
             for extent in range(args.extents):
-                for _ in range(args.depth):
+                for _ in range(0 if args.rate else args.depth):
                     self.issue(index, extent)
+        self.due = time.monotonic()
         end = time.monotonic() + args.seconds if args.seconds else None
         next_progress, give_up = 0.0, None
         while any(self.clients):
@@ -273,6 +278,7 @@ class Load:
                 give_up = give_up or now + args.drain
                 if not self.outstanding or now >= give_up:
                     break
+            wait = self.issue_due(now) if args.rate and not self.stopping else 0.05
             for index, client in enumerate(self.clients):
                 if client and self.out[index]:
                     try:
@@ -280,9 +286,17 @@ class Load:
                     except ConnectionError:
                         selector.unregister(client.sock)
                         self.closed(index)
-            for key, events in selector.select(0.05):
+            for key, events in selector.select(wait):
                 if self.clients[key.data] and events & selectors.EVENT_READ:
                     self.take(key.data, selector)
+
+    def issue_due(self, now):
+        """Begins what is due, on each connection and extent in turn. Returns the time until more is."""
+        places = [(index, extent) for index, client in enumerate(self.clients) if client for extent in range(self.args.extents)]
+        while self.due <= now and len(self.outstanding) < self.args.depth * len(places):
+            self.issue(*places[self.cookie % len(places)], self.due)
+            self.due += 1 / self.args.rate
+        return min(self.due - now, 0.05) if self.due > now else 0.05
 
     def take(self, index, selector):
         """Reads what has come on a connection and issues a new request for each answer."""
@@ -300,7 +314,7 @@ class Load:
         client.replies.feed(data)
         for cookie, error, body in client.replies.parse():
             _, extent = self.answered(cookie, error, body)
-            if not self.stopping:
+            if not self.stopping and not self.args.rate:
                 self.issue(index, extent)
 
     def report(self):
@@ -326,6 +340,7 @@ def main():
     parser.add_argument("--extents", type=int, default=1)
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--depth", type=int, default=16, help="outstanding per extent and connection")
+    parser.add_argument("--rate", type=float, help="requests begun in a second, in place of one for each answer")
     parser.add_argument("--block", type=int, default=4096, help="bytes per block and write")
     parser.add_argument("--bytes", type=int, help="use only so many bytes at the start of the volume")
     parser.add_argument("--read-bytes", type=int, help="bytes per read, at a random place in a block; default: a block")

@@ -104,6 +104,10 @@ listed! {
         FairnessOff => "fairness-off",
         /// While one node does not answer, nothing is sent to the others.
         SilentNodeHoldsOthers => "silent-node-holds-others",
+        /// Late reads are not asked of another copy.
+        LateReadsWait => "late-reads-wait",
+        /// Reads go to the home of their chunk, however slow it is, and to one copy only.
+        SlowNodesRead => "slow-nodes-read",
         /// The gateway leaks a part of each request's memory.
         GatewayLeaks => "gateway-leaks",
         /// The node leaks a part of each reply's memory.

@@ -31,12 +31,17 @@ impl Copies {
         let candidates = if usable == 0 { current } else { usable };
         let home = each(candidates).nth(home(chunk, candidates.count_ones()))?;
         let others = candidates & !bit(home);
-        if others == 0 || self.home_only {
+        if others == 0 || self.is_home_only() {
             return Some(home);
         }
         let expected = self.expected(cx, self.member_of(chunk, home));
         let best = self.fastest(cx, chunk, others);
         Some(best.filter(|(_, best)| expected / 2 > *best).map_or(home, |(copy, _)| copy))
+    }
+
+    /// Whether reads go to the home of their chunk, however slow it is.
+    pub(super) fn is_home_only(&self) -> bool {
+        self.home_only || planted::is(Bug::SlowNodesRead)
     }
 
     /// Which of some copies is expected to answer a read first, and after what time.

@@ -15,6 +15,7 @@ use super::{Copies, Cx, Inner, bit};
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, RequestKey};
 use crate::op::{Failure, Op, OpFlags};
+use crate::planted::{self, Bug};
 use crate::units::{KIB, Time};
 
 /// One read in so many may be sent twice.
@@ -61,7 +62,8 @@ impl Copies {
 
     /// Whether late reads are asked of another copy at all.
     fn is_hedging(&self) -> bool {
-        !self.home_only && self.image.copies() > 1 && self.deposed.is_none()
+        let may_choose = !self.is_home_only() && self.image.copies() > 1 && self.deposed.is_none();
+        may_choose && !planted::is(Bug::LateReadsWait)
     }
 
     /// A part of a client's read was given to a member.
