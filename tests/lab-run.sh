@@ -32,6 +32,16 @@ lab_ok 'flashmob itself is found, and knows the cluster' --nodes 3 --air ideal -
     flashmob status "$FLASHMOB_ADMIN" --output json; test -r "$FLASHMOB_CONFIG"'
 check 'three nodes are ready' jq -e '[.gateway.volumes[0].nodes[] | select(.state == "ready")] | length == 3' "$DIR/lab.out"
 
+# Copies, of which some are behind a lossy way, or on a slower flash.
+# shellcheck disable=SC2016
+lab_ok 'a volume with copies is compared when the command begins, one of its nodes slower' --nodes 3 --air ideal --extent 16MiB --copies 2 \
+    --weak 1:flash=3 -- sh -ec '
+    test "$(nbdinfo --size "$FLASHMOB_URI")" = $((6 * 4 * 1024 * 1024))
+    flashmob status "$FLASHMOB_ADMIN" --output json; for node in 2 3 4; do flashmob status 10.77.0.$node:7412 --output json; done'
+check 'none of its copies is in question' jq -es '.[0].gateway.volumes[0].copies | .copies == 2 and .chunks == 6 and .uncompared_chunks == 0' "$DIR/lab.out"
+check 'the last node is the slow one' \
+    jq -es '[.[1:][].node.model.description | endswith("; 3 times as slow")] == [false, false, true]' "$DIR/lab.out"
+
 # The round trip is twice the delay. The kernel's own measure of it, so that no clock of this test matters.
 # shellcheck disable=SC2016
 lab_ok 'requests over 20 ms each way' --nodes 1 --air wan,delay=20ms --no-io -- sh -ec '
@@ -52,6 +62,9 @@ lab_ok 'the lab is asked' --nodes 2 --air 11n --extent 1GiB -- sh -ec "
     flashmob bench nbd \"\$FLASHMOB_URI\" --block-size 1 --time 0.5 >&2; $PYTHON '$DIR/ask.py'"
 check 'it says what is modelled' jq -e '.nodes == 2 and .air.profile == "11n" and .flash.profile == "nexus7-emmc"' "$DIR/lab.out"
 check 'it says what happened on the air' jq -e '.counters.frames > 0 and .counters.busy_ns > 0 and .lateness.max_us > 0' "$DIR/lab.out"
+lab_ok 'a lab with a node behind a lossy way is asked' --nodes 2 --air 11n --no-io --weak 1:loss=50% -- sh -ec "
+    flashmob bench nbd \"\$FLASHMOB_URI\" --block-size 1 --outstanding 4 --requests 2000 >&2; $PYTHON '$DIR/ask.py'"
+check 'it says which nodes are weak, and frames were sent again' jq -e '.weak == "1:loss=50%" and .counters.retries > 200' "$DIR/lab.out"
 
 # Exit statuses.
 status_of() { local status=0; lab --nodes 1 --air ideal --no-io -- "$@" >/dev/null 2>&1 || status=$?; echo $status; }
@@ -71,4 +84,9 @@ check 'they know who they are' [ "$(tr '\n' ' ' <"$DIR/lab.out")" = '0 10.77.0.2
 
 refused 'an air that does not exist' "no modelled air|11n" "$FLASHMOB" lab run --air 11m -- true
 refused 'a congestion control that does not exist' 'cubic' "$FLASHMOB" lab run --air ideal --nodes 1 --congestion nonsense -- true
+refused 'more copies than nodes' 'there are 2 nodes' "$FLASHMOB" lab run --nodes 2 --copies 3 -- true
+refused 'more weak nodes than nodes' '1 to the number of nodes' "$FLASHMOB" lab run --nodes 2 --weak 3:flash=2 -- true
+refused 'a slow flash where there is none' 'no modelled flash' "$FLASHMOB" lab run --no-io --weak 1:flash=2 -- true
+refused 'losses of an ideal air' 'another --air' "$FLASHMOB" lab run --air ideal --weak 1:loss=2% -- true
+refused 'a node that dozes' 'flashmob simulate' "$FLASHMOB" lab run --weak 1:doze=200ms/2s -- true
 refused 'more nodes than a machine can run' 'at most 200' "$FLASHMOB" lab run --nodes 201 -- true

@@ -26,7 +26,7 @@ pub struct Cluster {
     /// The copies of a simulated volume; absent if it is linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopiesModel>,
-    /// Simulated nodes that are weaker than the others, as `--weak` has it; absent if all are alike.
+    /// Modelled nodes that are weaker than the others, as `--weak` has it; absent if all are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weak: Option<String>,
     /// One for each combination of parameters, in the order in which they were measured first.

@@ -17,7 +17,7 @@ mod weak;
 mod world;
 
 pub use settings::{CELLS_MAX, LINKS_MAX, NODES_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX};
-pub use weak::{Weak, Weakness};
+pub use weak::{SLOWER_MAX, Weak, Weakness};
 
 use std::time::Duration;
 

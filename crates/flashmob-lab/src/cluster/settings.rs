@@ -2,7 +2,7 @@
 
 use flashmob_core::copies::COPIES_MAX;
 
-use super::{Settings, SettingsError, Weakness};
+use super::{Settings, SettingsError};
 
 /// Maximum nodes.
 pub const NODES_MAX: u32 = 1000;
@@ -62,20 +62,7 @@ impl Settings {
             return wrong("the number of loaded nodes", "all nodes, for a volume with copies");
         }
         if let Some(weak) = self.weak {
-            if !(1..=self.nodes).contains(&weak.nodes) {
-                return wrong("the number of weak nodes", "1 to the number of nodes");
-            }
-            let is_possible = match weak.by {
-                Weakness::Flash(factor) | Weakness::Throttled(factor) => (1.0..=1000.0).contains(&factor),
-                Weakness::Dozes { every, time } => !time.is_zero() && time < every && every.as_secs() <= 3600,
-                Weakness::Lossy(ppm) => ppm <= 900_000,
-            };
-            if !is_possible {
-                return wrong(
-                    "the weakness of nodes",
-                    "a factor of 1 to 1000, pauses shorter than an hour and their period, or at most 90 % of loss",
-                );
-            }
+            weak.check(self.nodes)?;
         }
         if !(0.0..=100.0).contains(&self.read_percent) {
             return wrong("the share of reads", "0 to 100 %");

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use flashmob_core::units::Time;
 
-use super::{Cost, Settings};
+use super::{Cost, Settings, SettingsError};
 use crate::flash::Profile;
+
+/// How many times slower than others a node may be.
+pub const SLOWER_MAX: f64 = 1000.0;
 
 /// The last nodes of a cluster differ from the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,22 +37,45 @@ pub enum Weakness {
     Lossy(u32),
 }
 
+impl Weak {
+    /// How this one of so many nodes is weak.
+    #[must_use]
+    pub fn of(self, node: u32, nodes: u32) -> Option<Weakness> {
+        (node >= nodes - self.nodes.min(nodes)).then_some(self.by)
+    }
+
+    /// Checks the limits, for a cluster of so many nodes.
+    ///
+    /// # Errors
+    /// The first number that is out of range.
+    pub fn check(self, nodes: u32) -> Result<(), SettingsError> {
+        if !(1..=nodes).contains(&self.nodes) {
+            return Err(SettingsError::OutOfRange("the number of weak nodes", "1 to the number of nodes"));
+        }
+        let is_possible = match self.by {
+            Weakness::Flash(factor) | Weakness::Throttled(factor) => (1.0..=SLOWER_MAX).contains(&factor),
+            Weakness::Dozes { every, time } => !time.is_zero() && time < every && every.as_secs() <= 3600,
+            Weakness::Lossy(ppm) => ppm <= 900_000,
+        };
+        is_possible.then_some(()).ok_or(SettingsError::OutOfRange(
+            "the weakness of nodes",
+            "a factor of 1 to 1000, pauses shorter than an hour and their period, or at most 90 % of loss",
+        ))
+    }
+}
+
 impl Settings {
     fn weakness(&self, node: u32) -> Option<Weakness> {
-        self.weak.filter(|weak| node >= self.nodes - weak.nodes.min(self.nodes)).map(|weak| weak.by)
+        self.weak?.of(node, self.nodes)
     }
 
     /// The flash of a node.
     pub(super) fn flash_of(&self, node: u32) -> Option<Profile> {
-        let mut flash = self.flash?;
-        if let Some(Weakness::Flash(factor) | Weakness::Throttled(factor)) = self.weakness(node) {
-            let longer = |ns: &mut u64| *ns = (*ns as f64 * factor) as u64;
-            for cost in [&mut flash.read, &mut flash.write] {
-                [&mut cost.access_ns, &mut cost.sequential_ns, &mut cost.block_ns].into_iter().for_each(longer);
-            }
-            [&mut flash.flush_ns, &mut flash.flush_clean_ns].into_iter().for_each(longer);
-        }
-        Some(flash)
+        let flash = self.flash?;
+        Some(match self.weakness(node) {
+            Some(Weakness::Flash(factor) | Weakness::Throttled(factor)) => flash.slower(factor),
+            _ => flash,
+        })
     }
 
     /// The processor of a node.

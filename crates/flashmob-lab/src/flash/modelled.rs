@@ -11,12 +11,23 @@ use super::request::REQUEST_BYTES_MAX;
 use super::{BLOCK_BYTES, Completion, FlashModel, Op, Profile, Request, Scheduler};
 
 /// A flash model to be started.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
-    /// The device.
-    pub profile: Profile,
-    /// The random seed of service times.
-    pub seed: u64,
+    profile: Profile,
+    seed: u64,
+    description: String,
+}
+
+impl Model {
+    /// Of a device that is so many times slower than its profile. Service times are drawn from `seed`.
+    #[must_use]
+    pub fn new(profile: Profile, slower: f64, seed: u64) -> Model {
+        let description = match slower {
+            1.0 => profile.description.to_string(),
+            _ => format!("{}; {slower} times as slow", profile.description),
+        };
+        Model { profile: profile.slower(slower), seed, description }
+    }
 }
 
 /// A started model.
@@ -33,7 +44,7 @@ impl DeviceModel for Model {
     }
 
     fn description(&self) -> &str {
-        self.profile.description
+        &self.description
     }
 
     fn seed(&self) -> u64 {

@@ -116,6 +116,17 @@ impl Profile {
         slots + slots.max(4) + self.rotation.map_or(0, |rotation| rotation.queue as usize)
     }
 
+    /// The same device, with services that take so many times as long.
+    #[must_use]
+    pub fn slower(mut self, factor: f64) -> Profile {
+        let longer = |ns: &mut u64| *ns = (*ns as f64 * factor) as u64;
+        for cost in [&mut self.read, &mut self.write] {
+            [&mut cost.access_ns, &mut cost.sequential_ns, &mut cost.block_ns].into_iter().for_each(longer);
+        }
+        [&mut self.flush_ns, &mut self.flush_clean_ns].into_iter().for_each(longer);
+        self
+    }
+
     /// Validates the numbers.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ mod times;
 #[cfg(target_os = "linux")]
 mod trace;
 mod volume;
+pub(crate) mod weak;
 mod whole_file;
 
 use std::io::Write;

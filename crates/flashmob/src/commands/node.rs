@@ -71,6 +71,9 @@ pub struct NodeArgs {
     /// Random seed for the modelled flash's service times.
     #[arg(long, default_value_t = 1, value_name = "N", requires = "model")]
     model_seed: u64,
+    /// The modelled flash takes so many times as long.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", requires = "model", value_parser = super::weak::factor)]
+    model_slower: f64,
     #[command(flatten)]
     memory: memory::MemoryArgs,
     /// Maximum number of links.
@@ -133,7 +136,9 @@ pub fn run(args: NodeArgs) -> anyhow::Result<()> {
             MappedArg::Off => Mapping::Off,
         },
         no_io: args.no_io,
-        model: args.model.map(|profile| Arc::new(Model { profile, seed: args.model_seed }) as Arc<dyn DeviceModel>),
+        model: args
+            .model
+            .map(|profile| Arc::new(Model::new(profile, args.model_slower, args.model_seed)) as Arc<dyn DeviceModel>),
     };
     let extent = ExtentConfig {
         store,

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
+use flashmob_lab::cluster::Weakness;
 
 use super::host::Host;
 use super::status::{CONFIG_VARIABLE, SOCKET_VARIABLE};
@@ -15,6 +17,8 @@ use super::{Plan, address, signals};
 use crate::commands::command_line;
 use crate::process::{Process, of_this_binary};
 use flashmob_server::config::Config;
+use flashmob_server::net::fetch::fetch_status;
+use flashmob_server::status::report::Report;
 
 /// The port that nodes listen on. Each has its own network, so ports never collide.
 const NODE_PORT: u16 = 7411;
@@ -26,6 +30,8 @@ const GATEWAY_LISTEN: &str = "127.0.0.1:10809";
 const GATEWAY_ADMIN: &str = "127.0.0.1:10810";
 /// The volume's name.
 const VOLUME: &str = "lab";
+/// Time limit for the copies of a new volume to be compared.
+const COMPARED_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The processes and their hosts.
 pub struct Cluster<'lab> {
@@ -55,8 +61,30 @@ impl<'lab> Cluster<'lab> {
             let command = of_this_binary(&["gateway".to_string(), path.display().to_string()])?;
             let gateway = cluster.start_in(address::GATEWAY.0, "gateway", command)?;
             gateway.await_line(&format!("volume {VOLUME} ready"))?;
+            if plan.copies.is_some() {
+                cluster.await_compared()?;
+            }
         }
         Ok(cluster)
+    }
+
+    /// Waits until the copies of a new volume are known to be equal: what is measured before also waits for that.
+    fn await_compared(&self) -> anyhow::Result<()> {
+        let until = Instant::now() + COMPARED_TIMEOUT;
+        loop {
+            let report: Report = serde_json::from_slice(&self.hosts[0].inside(|| fetch_status(GATEWAY_ADMIN))??)?;
+            let volumes = report.gateway.into_iter().flat_map(|gateway| gateway.volumes);
+            let left: u32 = volumes.filter_map(|volume| volume.copies).map(|copies| copies.uncompared_chunks).sum();
+            if left == 0 {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                Instant::now() < until,
+                "{left} chunks were not compared after {} s; give a smaller --extent",
+                COMPARED_TIMEOUT.as_secs()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Starts the command; from then on it gets the signals that reach the lab.
@@ -130,6 +158,9 @@ impl<'lab> Cluster<'lab> {
             Some(flash) => {
                 option("--model", flash.name.to_string());
                 option("--model-seed", plan.seed.wrapping_add(u64::from(number)).to_string());
+                if let Some(Weakness::Flash(factor)) = plan.weakness(number) {
+                    option("--model-slower", factor.to_string());
+                }
             }
             None => args.push("--no-io".to_string()),
         }
@@ -151,9 +182,15 @@ impl<'lab> Cluster<'lab> {
              [[volume]]\nname = \"{VOLUME}\"\nbatch = {batch}\nlinks = {}\n",
             self.plan.links
         );
+        if let Some(copies) = self.plan.copies {
+            text.push_str(&format!("layout = \"mapped\"\ncopies = {copies}\n"));
+        }
         for number in 0..self.plan.nodes {
             let ip = address::ip(address::node(number));
             text.push_str(&format!("\n[[volume.node]]\naddress = \"{ip}:{NODE_PORT}\"\n"));
+            if self.plan.copies.is_some() {
+                text.push_str(&format!("size = \"{}\"\n", self.plan.extent_bytes));
+            }
         }
         Config::parse(&text, "gateway.toml", self.dir)?;
         Ok(text)

@@ -13,6 +13,7 @@ use super::lateness::is_late;
 use super::medium::{MediumHandle, Snapshot};
 use super::nodes::Nodes;
 use super::status::LabStatus;
+use crate::commands::weak;
 
 /// Bytes of a request, including its line feed.
 const WORD_BYTES_MAX: u64 = 16;
@@ -80,6 +81,7 @@ impl Control {
             flash: self.plan.flash_model(),
             order: self.plan.order_model(),
             extent_bytes: self.plan.extent_bytes,
+            weak: self.plan.weak.map(weak::text),
             counters: snapshot.counters.into(),
             lateness: snapshot.lateness,
             is_late: is_late(&snapshot.lateness),

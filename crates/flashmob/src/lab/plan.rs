@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use flashmob_core::elevator::IssueOrder;
 use flashmob_core::gateway::BatchMode;
+use flashmob_lab::cluster::{Weak, Weakness};
 use flashmob_lab::{air, flash};
 use flashmob_results::cluster::{AirModel, Attachment, FlashModel, Order};
 
@@ -34,6 +35,10 @@ pub struct Plan {
     pub links: u16,
     /// Pieces in a batch.
     pub batch: BatchMode,
+    /// Copies of each chunk; `None`: a linear volume.
+    pub copies: Option<u32>,
+    /// Nodes that are weaker than the others, in their flash or on their way.
+    pub weak: Option<Weak>,
     /// Congestion control of TCP over the air.
     pub congestion: String,
     /// A shell command that runs in each node's host in place of a node.
@@ -52,6 +57,12 @@ impl Plan {
     pub fn attachments(&self) -> Vec<air::Attachment> {
         let nodes = (0..self.nodes).map(|_| air::Attachment::Wireless);
         std::iter::once(self.gateway).chain(nodes).collect()
+    }
+
+    /// How a node is weak.
+    #[must_use]
+    pub fn weakness(&self, node: u32) -> Option<Weakness> {
+        self.weak?.of(node, self.nodes)
     }
 
     /// The air in the format of results.

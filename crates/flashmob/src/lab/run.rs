@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use flashmob_lab::air::{Air, Port};
+use flashmob_lab::cluster::Weakness;
 
 use super::cluster::{Cluster, NODE_ADMIN_PORT};
 use super::control::Control;
@@ -15,7 +16,7 @@ use super::host::Host;
 use super::lateness::{LATE_FRACTION_MAX, LATE_NS, LATENESS_NS_MAX, is_late};
 use super::medium::{self, Snapshot};
 use super::nodes::Nodes;
-use super::{Plan, STATUS_LATE, STATUS_NOT_FOUND, STATUS_NOT_RUN, namespace, signals};
+use super::{Plan, STATUS_LATE, STATUS_NOT_FOUND, STATUS_NOT_RUN, address, namespace, signals};
 
 /// Sets up a lab with this plan, runs its command in it, and returns the exit status for both. The caller must have only one
 /// thread.
@@ -41,7 +42,13 @@ fn supervise(plan: Plan, dir: &Path) -> anyhow::Result<u8> {
         hosts.push(host);
         taps.push(tap);
     }
-    let medium = medium::start(Air::new(&plan.air, &attachments, plan.seed), taps)?;
+    let mut air = Air::new(&plan.air, &attachments, plan.seed);
+    for number in 0..plan.nodes {
+        if let Some(Weakness::Lossy(ppm)) = plan.weakness(number) {
+            air.set_loss(address::node(number), ppm);
+        }
+    }
+    let medium = medium::start(air, taps)?;
     let hosts = Arc::new(hosts);
     let nodes = plan.flash_model().map(|_| Nodes::new(Arc::clone(&hosts), NODE_ADMIN_PORT));
     let control = Control::new(Arc::clone(&plan), medium, nodes);

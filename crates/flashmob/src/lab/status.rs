@@ -30,6 +30,9 @@ pub struct LabStatus {
     pub order: Option<Order>,
     /// Bytes that each node serves.
     pub extent_bytes: u64,
+    /// Nodes that are weaker than the others, as `--weak` has it; absent if all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weak: Option<String>,
     /// The air's counters.
     pub counters: AirCounters,
     /// Lateness of frames, and of the answers of the nodes' modelled flash.

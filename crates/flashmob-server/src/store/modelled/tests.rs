@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 
 fn model(name: &str) -> Option<Arc<dyn DeviceModel>> {
     // Without jitter a lower bound can be computed.
-    Some(Arc::new(Model { profile: Profile { jitter_percent: 0, ..Profile::named(name).unwrap() }, seed: 1 }))
+    Some(Arc::new(Model::new(Profile { jitter_percent: 0, ..Profile::named(name).unwrap() }, 1.0, 1)))
 }
 
 fn modelled(path: &Path, name: &str) -> StoreConfig {
@@ -193,7 +193,7 @@ fn what_was_submitted_is_written_when_the_store_is_dropped() {
 #[test]
 fn the_store_holds_more_than_the_slots_so_that_none_runs_dry() {
     for profile in Profile::ALL {
-        let depth = Model { profile, seed: 0 }.depth();
+        let depth = Model::new(profile, 1.0, 0).depth();
         assert!(depth >= profile.slots as usize + 4, "{}", profile.name);
         assert!(depth <= 4 * profile.slots as usize + 64, "{}: something is left to sort", profile.name);
     }

@@ -39,7 +39,7 @@ pub struct Subject {
     pub disk_ids: Vec<Option<String>>,
     /// The copies of a simulated volume.
     pub copies: Option<CopiesModel>,
-    /// Simulated nodes that are weaker than the others.
+    /// Modelled nodes that are weaker than the others.
     pub weak: Option<String>,
     /// Warnings about all points.
     pub warnings: Vec<Warning>,

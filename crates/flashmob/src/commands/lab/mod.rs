@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use flashmob_core::copies::COPIES_MAX;
 use flashmob_core::gateway::BatchMode;
+use flashmob_lab::air::Medium;
+use flashmob_lab::cluster::{Weak, Weakness};
 
 use super::cluster_args::{ModelArgs, batch};
-use super::command_line;
+use super::{command_line, weak};
 use crate::lab::{self, NODES_MAX, Plan};
 
 /// Run real processes and real TCP over a modelled air on this machine.
@@ -35,6 +38,7 @@ Examples:
   flashmob lab run --air 11n -- sh -c 'flashmob bench nbd $FLASHMOB_URI --block-size 1'
   flashmob lab run --nodes 2 --air ideal -- flashmob status 127.0.0.1:10810
   flashmob lab run --gateway wireless --no-io -- ./my-benchmark.sh
+  flashmob lab run --copies 2 --weak 1:flash=50 -- sh -c 'flashmob bench nbd $FLASHMOB_URI -o 8'
   flashmob lab run --air wan,delay=20ms --extent 8MiB -- sh -c 'nbdcopy $FLASHMOB_URI copy.img'
   flashmob lab run --nodes 1 --node-command 'exec nbdkit -f -i $ADDRESS memory 1G' -- \\
       sh -c 'until nbdinfo nbd://10.77.0.2; do sleep 0.1; done'
@@ -84,6 +88,13 @@ struct LabOptions {
     /// Batch size: auto (self-clocked), or a fixed maximum with one batch in flight per link (P1's k).
     #[arg(long, visible_alias = "aggregate", default_value = "auto", value_name = "K", value_parser = batch)]
     batch: BatchMode,
+    /// Copies of each chunk: a volume with copies in place of a linear one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=COPIES_MAX as i64))]
+    copies: Option<u32>,
+    /// The last N nodes are weaker than the others: N:flash=FACTOR (so many times slower), or N:loss=PERCENT (of frames, on
+    /// the way to them).
+    #[arg(long, value_name = "N:HOW", value_parser = weak::parse)]
+    weak: Option<Weak>,
     /// TCP congestion control over the air: any that this kernel has.
     #[arg(long, default_value = "cubic", value_name = "NAME", value_parser = congestion)]
     congestion: String,
@@ -101,10 +112,19 @@ struct LabOptions {
 
 impl LabOptions {
     fn plan(self, command: Vec<OsString>) -> anyhow::Result<Plan> {
+        if let Some(weak) = self.weak {
+            self.check_weak(weak)?;
+        }
         let model = self.model;
         ensure_value!(
             model.nodes <= NODES_MAX,
             "--nodes {} is too many to run in real time on one machine; give at most {NODES_MAX}, or use 'flashmob simulate'",
+            model.nodes
+        );
+        ensure_value!(
+            self.copies.is_none_or(|copies| copies <= model.nodes),
+            "--copies {}: there are {} nodes, and each has one copy of a chunk; give fewer, or more --nodes",
+            self.copies.unwrap_or_default(),
             model.nodes
         );
         Ok(Plan {
@@ -117,12 +137,37 @@ impl LabOptions {
             seed: model.parts.seed,
             links: self.links,
             batch: self.batch,
+            copies: self.copies,
+            weak: self.weak,
             congestion: self.congestion,
             has_gateway: !self.no_gateway && (self.with_gateway || self.node_command.is_none()),
             node_command: self.node_command,
             command,
             command_line: Some(command_line::recorded()),
         })
+    }
+}
+
+impl LabOptions {
+    /// Refuses weak nodes that a lab cannot have.
+    fn check_weak(&self, weak: Weak) -> anyhow::Result<()> {
+        let model = &self.model;
+        if let Err(error) = weak.check(model.nodes) {
+            bail_value!("--weak {}: {error}", weak::text(weak));
+        }
+        let lacks = match weak.by {
+            Weakness::Flash(_) if model.parts.no_io || self.node_command.is_some() => {
+                "these nodes have no modelled flash"
+            }
+            Weakness::Lossy(_) if matches!(model.parts.air.medium, Medium::Ideal { .. }) => {
+                "an ideal air loses nothing; choose another --air"
+            }
+            Weakness::Throttled(_) | Weakness::Dozes { .. } => {
+                "the processors of a lab are those of this machine; use 'flashmob simulate', or stop a node with 'kill -STOP'"
+            }
+            Weakness::Flash(_) | Weakness::Lossy(_) => return Ok(()),
+        };
+        bail_value!("--weak {}: {lacks}", weak::text(weak));
     }
 }
 

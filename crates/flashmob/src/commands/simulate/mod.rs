@@ -1,7 +1,6 @@
 //! `flashmob simulate`: a cluster in virtual time, with the same measurements as `bench cluster` in the lab.
 
 mod runner;
-mod weak;
 
 use std::process::ExitCode;
 
@@ -15,7 +14,7 @@ use flashmob_results::cluster::{AirModel, Attachment, CopiesModel, Setting};
 use super::cluster::{self, Subject, Sweep, figures};
 use super::cluster_args::{LoadArgs, PartsArgs};
 use super::result_args::ResultArgs;
-use super::tell;
+use super::{tell, weak};
 use crate::lab::status::order_of;
 use runner::Simulator;
 

@@ -141,6 +141,7 @@ fn subject(
         subject.setting = Setting::Lab;
         subject.air = Some(status.air);
         subject.flash = status.flash.map(modelled).transpose()?;
+        subject.weak = status.weak;
         subject.extent_bytes = extent_bytes;
         if let Some(order) = status.order {
             sweep.set_order(order);

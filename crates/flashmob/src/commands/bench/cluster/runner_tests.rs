@@ -37,6 +37,7 @@ fn lab(factor: u64) -> LabStatus {
         flash: None,
         order: None,
         extent_bytes: 1 << 30,
+        weak: None,
         counters,
         lateness: Lateness { p50_us: 1.0, ..Lateness::default() },
         is_late: false,

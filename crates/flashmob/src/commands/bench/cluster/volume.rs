@@ -31,6 +31,11 @@ pub fn config(path: &Path, name: Option<&str>) -> anyhow::Result<Config> {
     let Some(volume) = place.filter(|&place| place < known.len()).map(|place| config.volumes.swap_remove(place)) else {
         anyhow::bail!("{} has no volume '{}'; it has {}", path.display(), name.unwrap_or_default(), known.join(", "));
     };
+    anyhow::ensure!(
+        volume.copies.is_none(),
+        "volume '{}' has copies, of which only one gateway can be in charge; measure it through its gateway, with 'flashmob bench nbd'",
+        volume.name
+    );
     config.volumes = vec![volume];
     Ok(config)
 }

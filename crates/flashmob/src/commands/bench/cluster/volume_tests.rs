@@ -41,3 +41,18 @@ fn each_group_of_nodes_that_shares_a_disk_is_named() {
     let told = facts(nodes).shared_disks(5).unwrap();
     assert!(told.contains("those of nodes 1, 3; those of nodes 2, 4. Together"), "{told}");
 }
+
+#[test]
+fn a_volume_with_copies_is_measured_through_its_gateway() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cluster.toml");
+    let volume = |name: &str, of_it: &str| {
+        let node = |n: u8| format!("[[volume.node]]\naddress = \"192.0.2.{n}\"\nsize = \"8MiB\"\n");
+        format!("[[volume]]\nname = \"{name}\"\n{of_it}{}{}", node(1), node(2))
+    };
+    let copies = "layout = \"mapped\"\ncopies = 2\n";
+    std::fs::write(&path, volume("plain", "") + &volume("safe", copies).replace("192.0.2", "198.51.100")).unwrap();
+    assert_eq!(config(&path, None).unwrap().volumes[0].name, "plain");
+    let refusal = config(&path, Some("safe")).unwrap_err().to_string();
+    assert!(refusal.contains("'safe' has copies") && refusal.contains("bench nbd"), "{refusal}");
+}
