@@ -28,6 +28,11 @@
 //! and overlap a waiting mutation wait behind it, so it cannot starve on a busy range. (A read that waits for very many mutations does
 //! the same: see `order`.) While no mutation is waiting or in flight, a read costs no bookkeeping.
 //!
+//! # Background
+//!
+//! A digest with [`OpFlags::BACKGROUND`] is outside of sweeps and constraints: it waits for nothing and nothing waits for it. It is issued
+//! when no other entry is ready, or after [`BACKGROUND_AFTER`] others, one at a time.
+//!
 //! # Merging
 //!
 //! Neighbours in a sweep become one operation if both are reads or both writes, have the same flags, and are contiguous; reads may
@@ -38,6 +43,7 @@ mod order;
 mod removal;
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use slab::Slab;
@@ -45,6 +51,10 @@ use slab::Slab;
 use self::order::Order;
 use crate::op::{Op, OpFlags};
 use crate::units::KIB;
+
+/// So many issues of others may pass one that is done in the background. It is some 256 KiB, a few milliseconds of a flash that is busy all
+/// the time: so background takes a few percent of it, and is done within a fraction of a second.
+const BACKGROUND_AFTER: u32 = 256;
 
 /// The order in which ready entries are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +146,12 @@ pub struct Elevator<T> {
     sweep: Vec<Key>,
     /// The entries of the next sweep.
     gathered: Vec<Key>,
+    /// The entries that are done in the background, in the order of arrival.
+    background: VecDeque<u32>,
+    /// How many issues have passed the first of these.
+    passed: u32,
+    /// The ticket of the one that is in flight.
+    background_out: Option<u64>,
     order: Order,
     flights: Slab<Flight>,
     arrivals: u64,
@@ -196,6 +212,9 @@ impl<T> Elevator<T> {
             entries: Slab::new(),
             sweep: Vec::new(),
             gathered: Vec::new(),
+            background: VecDeque::new(),
+            passed: 0,
+            background_out: None,
             order: Order::default(),
             flights: Slab::new(),
             arrivals: 0,
@@ -235,6 +254,11 @@ impl<T> Elevator<T> {
         let slot = self.entries.vacant_key() as u32;
         let arrival = self.arrivals;
         self.arrivals += 1;
+        if entry.op.is_background(entry.flags) {
+            self.background.push_back(slot);
+            self.entries.insert(Waiting { entry, arrival, ready: true, node: None });
+            return;
+        }
         let (node, ready) = self.order.admit(entry.op, self.config.range(&entry), arrival, slot);
         let waiting = Waiting { entry, arrival, ready, node };
         if ready {
@@ -250,6 +274,11 @@ impl<T> Elevator<T> {
         if self.sweep.is_empty() {
             std::mem::swap(&mut self.sweep, &mut self.gathered);
             self.sweep.sort_unstable_by_key(|&key| Reverse(key));
+        }
+        if !self.background.is_empty()
+            && let Some(issue) = self.next_background(parts)
+        {
+            return Some(issue);
         }
         let first = self.sweep.pop()?;
         let mut nodes = None;
@@ -267,11 +296,35 @@ impl<T> Elevator<T> {
                 parts.push(part);
             }
         }
+        let ticket = self.fly(nodes);
+        Some(Issue { ticket, op, flags, offset_bytes, len_bytes })
+    }
+
+    /// The next of those in the background, if it is its turn.
+    #[cold]
+    fn next_background(&mut self, parts: &mut Vec<Entry<T>>) -> Option<Issue> {
+        let is_its_turn = self.sweep.is_empty() || self.passed >= BACKGROUND_AFTER;
+        if !is_its_turn || self.background_out.is_some() {
+            self.passed = self.passed.saturating_add(u32::from(!self.sweep.is_empty()));
+            return None;
+        }
+        let slot = self.background.pop_front()?;
+        self.passed = 0;
+        let Waiting { entry, .. } = self.entries.remove(slot as usize);
+        let (op, flags, offset_bytes, len_bytes) = (entry.op, entry.flags, entry.offset_bytes, entry.len_bytes);
+        parts.push(entry);
+        let ticket = self.fly(None);
+        self.background_out = Some(ticket);
+        Some(Issue { ticket, op, flags, offset_bytes, len_bytes })
+    }
+
+    /// Notes an issue as in flight. Returns its ticket.
+    fn fly(&mut self, nodes: Option<u32>) -> u64 {
         let slot = self.flights.vacant_key() as u64;
         let ticket = u64::from(self.issues) << 32 | slot;
         self.issues = self.issues.wrapping_add(1);
         self.flights.insert(Flight { ticket, nodes });
-        Some(Issue { ticket, op, flags, offset_bytes, len_bytes })
+        ticket
     }
 
     /// The issue with this ticket has ended, with or without success. Returns whether it was in flight; otherwise it has no effect.
@@ -279,6 +332,9 @@ impl<T> Elevator<T> {
         let slot = ticket as u32 as usize;
         if self.flights.get(slot).is_none_or(|flight| flight.ticket != ticket) {
             return false;
+        }
+        if self.background_out == Some(ticket) {
+            self.background_out = None;
         }
         let mut next = self.flights.remove(slot).nodes;
         while let Some(node) = next {

@@ -40,10 +40,17 @@ impl Op {
     }
 
     /// Whether it must not be executed beside an overlapping change: changes keep their order, and a map or a digest shows those before
-    /// it.
+    /// it, unless it is done in the background.
     #[must_use]
-    pub fn excludes_changes(self) -> bool {
-        self.mutates() || matches!(self, Op::Map | Op::Digest)
+    pub fn excludes_changes(self, flags: OpFlags) -> bool {
+        self.mutates() || matches!(self, Op::Map | Op::Digest) && !self.is_background(flags)
+    }
+
+    /// Whether it is done after all else: see [`OpFlags::BACKGROUND`].
+    #[inline]
+    #[must_use]
+    pub fn is_background(self, flags: OpFlags) -> bool {
+        self == Op::Digest && flags.has(OpFlags::BACKGROUND)
     }
 
     /// Bytes of payload of the answer to a piece of `len_bytes`.
@@ -77,6 +84,13 @@ impl OpFlags {
     /// Read bytes although their checksums do not match, and make the checksums match. For gateways of volumes with copies, which
     /// have decided that these bytes are the right ones; clients cannot ask for it.
     pub const UNVERIFIED: OpFlags = OpFlags(8);
+    /// Of a digest: hash what the flash has, past the page cache. The bit is that of FUA, which means nothing else there: a node of an earlier
+    /// build hashes what the page cache has.
+    pub const FROM_FLASH: OpFlags = OpFlags::FUA;
+    /// Of a digest: it comes after all that waits at the node, one at a time, and neither waits for changes of the same bytes nor delays
+    /// them: its hashes may be from before, between or after them. The bit is that of NO_HOLE, and means nothing to a node of an earlier
+    /// build.
+    pub const BACKGROUND: OpFlags = OpFlags::NO_HOLE;
 
     /// The bits that have a meaning on the wire for an operation.
     #[must_use]
@@ -141,7 +155,10 @@ mod tests {
         let of = |is: fn(Op) -> bool| Op::ALL.into_iter().filter(|&op| is(op)).map(Op::name).collect::<Vec<_>>();
         assert_eq!(of(Op::mutates), ["write", "trim", "write_zeroes"]);
         assert_eq!(of(Op::returns_data), ["read", "map", "digest"]);
-        assert_eq!(of(Op::excludes_changes), ["write", "trim", "write_zeroes", "map", "digest"]);
+        assert_eq!(of(|op| op.excludes_changes(OpFlags::NONE)), ["write", "trim", "write_zeroes", "map", "digest"]);
+        assert_eq!(of(|op| op.excludes_changes(OpFlags::BACKGROUND)), ["write", "trim", "write_zeroes", "map"]);
+        assert_eq!(of(|op| op.is_background(OpFlags::BACKGROUND.with(OpFlags::FROM_FLASH))), ["digest"]);
+        assert_eq!(of(|op| op.is_background(OpFlags::FROM_FLASH)), [""; 0]);
         assert_eq!(Op::ALL.map(|op| op.reply_bytes(8192)), [8192, 0, 0, 0, 0, 512, 16]);
     }
 

@@ -33,6 +33,7 @@ impl<T> Elevator<T> {
         }
         self.sweep.retain(|key| self.entries.contains(key.slot()));
         self.gathered.retain(|key| self.entries.contains(key.slot()));
+        self.background.retain(|&slot| self.entries.contains(slot as usize));
         if tied {
             self.rebuild_order();
         }

@@ -82,8 +82,11 @@ impl Gateway {
 
     /// A change, map or flush has ended at its node.
     fn settle_change(&mut self, node: usize, piece: &Piece, succeeded: bool) {
+        if piece.op.is_background(piece.flags) {
+            return;
+        }
         let queue = &mut self.queues[node];
-        if piece.op.excludes_changes() {
+        if piece.op.excludes_changes(piece.flags) {
             queue.change_ended(piece);
         } else if succeeded {
             queue.flushed(piece);
@@ -106,7 +109,7 @@ impl Gateway {
         let (others, gone): (Vec<Piece>, Vec<Piece>) =
             others.into_iter().partition(|p| self.requests.get(p.request).is_some());
         // A map or digest whose request is gone can be forgotten: executed late it changes nothing.
-        gone.iter().filter(|p| p.op.excludes_changes()).for_each(|p| self.queues[node].change_ended(p));
+        gone.iter().filter(|p| p.op.excludes_changes(p.flags)).for_each(|p| self.queues[node].change_ended(p));
         link.unresolved.extend(changes);
         link.counters.resent += others.len() as u64;
         let volume = self.nodes[node].volume;

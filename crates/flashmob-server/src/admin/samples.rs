@@ -247,6 +247,7 @@ pub fn node() -> Report {
                 mismatches: 5,
                 adopted_blocks: 1,
                 settled_blocks: 4,
+                rewritten_blocks: 6,
                 units_without: 7,
             }),
             waiting: 17,

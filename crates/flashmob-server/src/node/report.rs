@@ -71,6 +71,7 @@ impl NodeServer {
                     mismatches: sums.mismatches,
                     adopted_blocks: sums.adopted_blocks,
                     settled_blocks: sums.settled_blocks,
+                    rewritten_blocks: sums.rewritten_blocks,
                     units_without: sums.units_without,
                 }),
                 waiting: status.waiting,

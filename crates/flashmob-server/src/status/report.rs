@@ -282,6 +282,9 @@ pub struct SumsReport {
     pub adopted_blocks: u64,
     /// Blocks whose change was finished at the start, because the node had been killed in the middle of it.
     pub settled_blocks: u64,
+    /// Blocks that were wrong on the flash and right in the page cache, and were written again from there.
+    #[serde(default)]
+    pub rewritten_blocks: u64,
     /// Units of 4 MiB whose checksums are made when they are first used, because they held data before.
     pub units_without: u64,
 }

@@ -40,7 +40,9 @@ use super::open::Opened;
 use super::sums::Sums;
 use super::sys;
 use super::{StoreOp, TryRead};
+use flash::Flash;
 
+mod flash;
 mod summed;
 
 /// Bits of a medium's state: truncated by others, so that all operations fail; with checksums.
@@ -63,6 +65,8 @@ pub(super) struct Medium {
     /// [`DAMAGED`], [`SUMMED`]: 0 for most.
     state: AtomicU8,
     sums: OnceLock<Sums>,
+    /// The way to the flash past the page cache, once it was asked for.
+    flash: OnceLock<Flash>,
     /// An fdatasync has failed: see the module's documentation.
     sync_failed: AtomicBool,
     /// `preadv2` with RWF_NOWAIT is not supported.
@@ -90,6 +94,7 @@ impl Medium {
             opened,
             state: AtomicU8::new(0),
             sums: OnceLock::new(),
+            flash: OnceLock::new(),
             sync_failed: AtomicBool::new(false),
             nowait_missing: AtomicBool::new(false),
             durable_missing: AtomicBool::new(durable_missing),
@@ -323,11 +328,16 @@ impl Medium {
     }
 
     fn read_exact(&self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), Failure> {
+        self.read_exact_by(&self.opened.file, self.align_bytes(), offset_bytes, buf)
+    }
+
+    /// The same by an open file of the medium that has this alignment.
+    fn read_exact_by(&self, file: &File, align_bytes: u64, offset_bytes: u64, buf: &mut [u8]) -> Result<(), Failure> {
         let mut done = 0;
         while done < buf.len() {
             let wanted = buf.len() - done;
-            match rustix::io::pread(&self.opened.file, &mut buf[done..], offset_bytes + done as u64) {
-                Ok(n) => match counted(n, wanted, self.align_bytes()) {
+            match rustix::io::pread(file, &mut buf[done..], offset_bytes + done as u64) {
+                Ok(n) => match counted(n, wanted, align_bytes) {
                     0 => return Err(self.ended_early()),
                     n => done += n,
                 },

@@ -272,7 +272,7 @@ fn enable_direct(path: &Path, opened: &Opened) -> Result<u64, StoreError> {
 ///
 /// From `statx(2)` since Linux 6.1; before, the logical block size of a device, and for files 4,096 bytes, which all file
 /// systems on flash accept.
-fn direct_alignment(file: &File, is_device: bool) -> Option<u64> {
+pub(super) fn direct_alignment(file: &File, is_device: bool) -> Option<u64> {
     const FILE_ALIGN_BYTES: u32 = 4096;
     if let Ok(stat) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0

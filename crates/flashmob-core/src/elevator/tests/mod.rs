@@ -367,3 +367,66 @@ fn senseless_offsets_are_ordered_like_any_other() {
     }
     assert_eq!(served, 40);
 }
+
+/// A digest in the background.
+fn background(offset_bytes: u64, tag: u32) -> Entry<u32> {
+    Entry { flags: OpFlags::BACKGROUND, ..entry(Op::Digest, offset_bytes, 8, tag) }
+}
+
+#[test]
+fn background_comes_last_and_one_at_a_time() {
+    let mut elevator = plain();
+    elevator.push(background(50, 0));
+    elevator.push(background(0, 1));
+    elevator.push(entry(Op::Read, 70, 1, 2));
+    elevator.push(entry(Op::Write, 10, 1, 3));
+    let others = [3, 2].map(|tag| expect(&mut elevator, tag));
+    let first = expect(&mut elevator, 0);
+    assert_eq!(step(&mut elevator), None, "one is in flight");
+    elevator.push(entry(Op::Read, 60, 1, 4));
+    expect(&mut elevator, 4);
+    assert!(elevator.complete(first));
+    expect(&mut elevator, 1);
+    assert!(others.into_iter().all(|ticket| elevator.complete(ticket)) && elevator.is_empty());
+}
+
+#[test]
+fn background_neither_waits_for_changes_nor_delays_them() {
+    let mut elevator = plain();
+    elevator.push(entry(Op::Write, 0, 8, 0));
+    let write = expect(&mut elevator, 0);
+    elevator.push(background(0, 1));
+    expect(&mut elevator, 1);
+    elevator.push(entry(Op::Write, 0, 8, 2));
+    assert_eq!(step(&mut elevator), None, "it waits for the first write");
+    assert!(elevator.complete(write));
+    expect(&mut elevator, 2);
+}
+
+#[test]
+fn a_busy_node_gets_to_its_background_now_and_then() {
+    for passed in [BACKGROUND_AFTER - 1, BACKGROUND_AFTER, BACKGROUND_AFTER + 1] {
+        let mut elevator = plain();
+        elevator.push(background(0, 0));
+        for n in 0..passed {
+            elevator.push(entry(Op::Read, 1, 1, n + 1));
+            elevator.push(entry(Op::Read, 2, 1, n + 1));
+            let (issue, tags) = step(&mut elevator).expect("an issue");
+            assert!(elevator.complete(issue.ticket));
+            assert_eq!(tags == [0], n == BACKGROUND_AFTER, "after {n} others");
+        }
+        let (_, tags) = step(&mut elevator).expect("an issue");
+        assert_eq!(tags == [0], passed == BACKGROUND_AFTER, "after {passed} others");
+    }
+}
+
+#[test]
+fn background_that_is_removed_leaves_no_trace() {
+    let mut elevator = plain();
+    for tag in 0..4 {
+        elevator.push(background(u64::from(tag), tag));
+    }
+    expect(&mut elevator, 0);
+    assert_eq!(elevator.remove_where(|tag| tag % 2 == 1).len(), 2);
+    assert_eq!((elevator.len(), step(&mut elevator)), (1, None));
+}

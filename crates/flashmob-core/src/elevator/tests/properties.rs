@@ -23,9 +23,14 @@ enum Action {
 
 fn pushes() -> impl Strategy<Value = Action> {
     let op = prop_oneof![
-        6 => Just(Op::Read), 6 => Just(Op::Write), 1 => Just(Op::Trim), 1 => Just(Op::WriteZeroes), 1 => Just(Op::Flush)
+        6 => Just(Op::Read),
+        6 => Just(Op::Write),
+        1 => Just(Op::Trim),
+        1 => Just(Op::WriteZeroes),
+        1 => Just(Op::Flush),
+        2 => Just(Op::Digest),
     ];
-    let flags = prop_oneof![5 => Just(OpFlags::NONE), 1 => Just(FUA)];
+    let flags = prop_oneof![5 => Just(OpFlags::NONE), 1 => Just(FUA), 2 => Just(OpFlags::BACKGROUND)];
     (op, flags, 0u64..64, 0u32..12).prop_map(|(op, flags, offset_bytes, len_bytes)| Action::Push {
         op,
         flags,
@@ -81,11 +86,13 @@ struct Model {
     /// The rest of the sweep and what gathers: place and arrival of each entry.
     sweep: BTreeSet<(u64, u32)>,
     gathered: BTreeSet<(u64, u32)>,
+    /// How many issues have passed the first one that is done in the background.
+    passed: u32,
 }
 
 impl Model {
     fn new(config: ElevatorConfig) -> Model {
-        Model { config, all: Vec::new(), sweep: BTreeSet::new(), gathered: BTreeSet::new() }
+        Model { config, all: Vec::new(), sweep: BTreeSet::new(), gathered: BTreeSet::new(), passed: 0 }
     }
 
     fn overlap(&self, a: &Entry<u32>, b: &Entry<u32>) -> bool {
@@ -97,8 +104,16 @@ impl Model {
         a_any && b_any && a_from < b_to && b_from < a_to
     }
 
+    fn is_background(&self, arrival: u32) -> bool {
+        let entry = &self.all[arrival as usize].entry;
+        entry.op.is_background(entry.flags)
+    }
+
     /// The rules, word for word.
     fn is_blocked(&self, arrival: u32) -> bool {
+        if self.is_background(arrival) {
+            return false;
+        }
         let entry = &self.all[arrival as usize].entry;
         self.all[..arrival as usize].iter().any(|earlier| {
             let unfinished_mutation = earlier.entry.op.mutates() && earlier.state != State::Over;
@@ -116,7 +131,8 @@ impl Model {
     fn gather(&mut self) {
         for arrival in 0..self.all.len() as u32 {
             let known = &self.all[arrival as usize];
-            if known.state == State::Waiting && known.before_max.is_none() && !self.is_blocked(arrival) {
+            let is_new = known.state == State::Waiting && known.before_max.is_none();
+            if is_new && !self.is_background(arrival) && !self.is_blocked(arrival) {
                 let others = self.sweep.len() + self.gathered.len();
                 // Who is ready before the next sweep begins may come before it too.
                 for &(_, other) in &self.gathered {
@@ -132,6 +148,17 @@ impl Model {
     fn next(&mut self) -> Vec<u32> {
         if self.sweep.is_empty() {
             std::mem::swap(&mut self.sweep, &mut self.gathered);
+        }
+        let of_background = |state: fn(&State) -> bool| {
+            (0..self.all.len() as u32).find(|&n| self.is_background(n) && state(&self.all[n as usize].state))
+        };
+        if let Some(first) = of_background(|state| *state == State::Waiting) {
+            let is_out = of_background(|state| matches!(state, State::InFlight(_))).is_some();
+            if !is_out && (self.sweep.is_empty() || self.passed >= BACKGROUND_AFTER) {
+                self.passed = 0;
+                return vec![first];
+            }
+            self.passed += u32::from(!self.sweep.is_empty());
         }
         let mut parts: Vec<u32> = Vec::new();
         let (mut from, mut to) = (0, 0);
@@ -258,6 +285,9 @@ impl Pair {
 
     /// Nobody starves: while an entry was ready, no more went before it than its bound allows.
     fn check_wait(&mut self, issued: &[u32]) {
+        if issued.iter().any(|&arrival| self.model.is_background(arrival)) {
+            return;
+        }
         for (i, &arrival) in issued.iter().enumerate() {
             let before_max = self.model.all[arrival as usize].before_max.expect("ready");
             assert!(before_max >= i, "{arrival} was overtaken too often");

@@ -63,7 +63,7 @@ pub struct BatchLimits {
 pub struct NodeQueue {
     /// Reads, in lanes.
     reads: Lanes,
-    /// Changes, maps and flushes, by serial. A batch takes those that the rules above allow and holds the others.
+    /// Changes, maps, digests and flushes, by serial. A batch takes those that the rules above allow and holds the others.
     ordered: VecDeque<Piece>,
     /// The next turn is a lane of reads, not the ordered ones.
     is_turn_of_reads: bool,
@@ -178,7 +178,7 @@ impl NodeQueue {
 
     /// Whether a change, map or flush may be sent now. If not, it is held until those before it have ended.
     fn may_go(&mut self, piece: Piece) -> bool {
-        if piece.op.excludes_changes() && !(piece.op == Op::Map && planted::is(Bug::MapOvertakesWrite)) {
+        if piece.op.excludes_changes(piece.flags) && !(piece.op == Op::Map && planted::is(Bug::MapOvertakesWrite)) {
             if piece.op.mutates() {
                 self.unfinished.insert(piece.serial);
             }
@@ -294,7 +294,7 @@ impl NodeQueue {
     /// unfinished: no flush passes them.
     pub fn requeue(&mut self, mut pieces: Vec<Piece>) {
         pieces.sort_unstable_by_key(|p| p.serial);
-        for piece in pieces.iter().filter(|p| p.op.excludes_changes()) {
+        for piece in pieces.iter().filter(|p| p.op.excludes_changes(p.flags)) {
             self.open_ranges.remove(piece);
         }
         let is_ordered = pieces.iter().any(|piece| piece.op != Op::Read);

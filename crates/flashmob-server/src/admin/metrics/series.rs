@@ -313,6 +313,11 @@ pub(super) const SUMS: &[Series<SumsReport>] = &[
     counter("flashmob_extent_settled_blocks_total", "Blocks whose change by a killed process was finished", |s| {
         one(s.settled_blocks)
     }),
+    counter(
+        "flashmob_extent_rewritten_blocks_total",
+        "Blocks that were written again because the flash had others",
+        |s| one(s.rewritten_blocks),
+    ),
     gauge("flashmob_extent_units_without_checksums", "Units of 4 MiB whose checksums are made at first use", |s| {
         one(s.units_without)
     }),

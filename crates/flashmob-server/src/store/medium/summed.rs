@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 
 use flashmob_core::op::{Failure, Op, OpFlags};
 use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, DIGEST_BYTES, put_corrupt, put_digest};
-use rustix::fs::Advice;
 use rustix::io::Errno;
 
 use super::super::direct::{Bounce, CHUNK_BYTES, Window};
@@ -134,7 +133,10 @@ impl Medium {
                 let mapped = holes::map(&self.opened, offset, op.len_bytes, &mut op.data);
                 mapped.map_err(|e| self.failed("seek", e))
             }
-            Op::Digest => self.digest_summed(sums, offset, op.len_bytes as usize, &mut op.data, bounce),
+            Op::Digest => {
+                let is_from_flash = op.flags.has(OpFlags::FROM_FLASH);
+                self.digest_summed(sums, offset, op.len_bytes as usize, is_from_flash, &mut op.data, bounce)
+            }
             // Copies have to stay equal, so what is trimmed has to be zeros everywhere.
             Op::Trim | Op::WriteZeroes => {
                 let keep_space = op.flags.has(OpFlags::NO_HOLE);
@@ -251,11 +253,8 @@ impl Medium {
         let mut expected = [0];
         for is_again in [false, true] {
             if is_again && !self.is_direct() {
-                // The bytes may be right on the flash, and were damaged on the way or in memory. Bytes that the flash does not have yet
-                // stay.
-                self.forget_mapped(at, bytes.len() as u64);
-                let len_bytes = std::num::NonZeroU64::new(bytes.len() as u64);
-                let _ = rustix::fs::fadvise(&self.opened.file, at, len_bytes, Advice::DontNeed);
+                // The bytes may be right on the flash, and were damaged on the way or in memory.
+                self.drop_pages(at, bytes.len() as u64);
             }
             self.read(at, bytes, &mut bounce)?;
             sums.load(block, &mut expected).map_err(|e| self.sums_failed("read", e))?;
@@ -272,14 +271,44 @@ impl Medium {
             );
             return Ok(());
         }
+        Err(self.found_bad(sums, block))
+    }
+
+    fn found_bad(&self, sums: &Sums, block: u64) -> Failure {
         if sums.found_bad(block) {
             log::error!(
-                "{}: the block at {at} does not match its checksum: the flash returned other bytes than were written. \
+                "{}: the block at {} does not match its checksum: the flash returned other bytes than were written. \
                  It is answered as an error until it is written again, from another copy",
-                self.path.display()
+                self.path.display(),
+                block * BLOCK,
             );
         }
-        Err(Failure::Corrupt)
+        Failure::Corrupt
+    }
+
+    /// Looks again at a block that did not match on the flash, with no change of it under way. If the page cache has the right bytes, they are
+    /// written again: they may be the last ones.
+    fn judge_flash(&self, sums: &Sums, block: u64, bytes: &mut [u8]) -> Result<(), Failure> {
+        let _section = sums.enter(block, 1);
+        if !self.reads_past_cache() {
+            return self.judge_within(sums, block, bytes, false);
+        }
+        let (at, mut expected) = (block * BLOCK, [0]);
+        sums.load(block, &mut expected).map_err(|e| self.sums_failed("read", e))?;
+        self.read_flash(at, bytes)?;
+        if sum_of(bytes) == expected[0] {
+            return Ok(());
+        }
+        if !self.is_direct() && self.read_exact(at, bytes).is_ok() && sum_of(bytes) == expected[0] {
+            self.write_exact(at, bytes, false)?;
+            sums.rewritten();
+            log::warn!(
+                "{}: the block at {at} was wrong on the flash and right in the page cache; it is written again",
+                self.path.display()
+            );
+            return Ok(());
+        }
+        Err(self.found_bad(sums, block))
     }
 
     /// Hashes blocks. One that does not match its checksum has a mark in place of a hash.
@@ -288,18 +317,31 @@ impl Medium {
         sums: &Sums,
         offset_bytes: u64,
         len_bytes: usize,
+        is_from_flash: bool,
         out: &mut [u8],
         bounce: &mut Bounce,
     ) -> Result<(), Failure> {
+        // Aligned for O_DIRECT, which the others may not be.
+        let mut aligned = Bounce::new(BLOCK);
         let mut done = 0;
         while done < len_bytes {
             let window = self.window(offset_bytes + done as u64, len_bytes - done);
             self.sum_units(sums, &window, bounce)?;
-            let blocks = bounce.slice(window.len_bytes);
-            self.read_exact(window.start_bytes, blocks)?;
+            let blocks = if is_from_flash && !self.is_direct() { &mut aligned } else { &mut *bounce };
+            let blocks = blocks.slice(window.len_bytes);
+            if is_from_flash {
+                self.read_flash(window.start_bytes, blocks)?;
+            } else {
+                self.read_exact(window.start_bytes, blocks)?;
+            }
             let (mut corrupt, mut result) = (Vec::new(), Ok(()));
             self.verify(sums, window.start_bytes, blocks, |block, bytes| {
-                match self.judge(sums, block, bytes, false) {
+                let judged = if is_from_flash {
+                    self.judge_flash(sums, block, bytes)
+                } else {
+                    self.judge(sums, block, bytes, false)
+                };
+                match judged {
                     Err(Failure::Corrupt) => corrupt.push((block * BLOCK).wrapping_sub(offset_bytes)),
                     judged => result = result.and(judged),
                 }

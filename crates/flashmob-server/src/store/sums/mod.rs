@@ -46,6 +46,8 @@ pub struct SumsStatus {
     pub adopted_blocks: u64,
     /// Blocks whose change a killed process had not finished, and which got their new checksums at the start.
     pub settled_blocks: u64,
+    /// Blocks that were wrong on the flash and right in the page cache, and were written again from there.
+    pub rewritten_blocks: u64,
     /// Units of 4 MiB that have no checksums yet, because they held data before: each gets them when it is first used.
     pub units_without: u64,
 }
@@ -63,6 +65,7 @@ pub struct Sums {
     mismatches: AtomicU64,
     adopted_blocks: AtomicU64,
     settled_blocks: AtomicU64,
+    rewritten_blocks: AtomicU64,
     /// Checksums were written since the last sync began.
     is_dirty: AtomicBool,
     syncing: Mutex<()>,
@@ -118,6 +121,7 @@ impl Sums {
             mismatches: AtomicU64::new(0),
             adopted_blocks: AtomicU64::new(0),
             settled_blocks: AtomicU64::new(0),
+            rewritten_blocks: AtomicU64::new(0),
             is_dirty: AtomicBool::new(false),
             syncing: Mutex::new(()),
         }
@@ -139,6 +143,7 @@ impl Sums {
             mismatches: get(&self.mismatches),
             adopted_blocks: get(&self.adopted_blocks),
             settled_blocks: get(&self.settled_blocks),
+            rewritten_blocks: get(&self.rewritten_blocks),
             units_without: self.shape().units().saturating_sub(with),
         }
     }
@@ -256,6 +261,11 @@ impl Sums {
     pub(super) fn adopted(&self, block: u64) {
         self.adopted_blocks.fetch_add(1, Ordering::Relaxed);
         self.healed(block, 1);
+    }
+
+    /// Counts a block that was written again because the flash had other bytes than the page cache.
+    pub(super) fn rewritten(&self) {
+        self.rewritten_blocks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts blocks that got the checksums of unfinished changes.

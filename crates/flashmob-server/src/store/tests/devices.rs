@@ -143,3 +143,41 @@ fn child_on_a_device_that_loses_writes() {
         }
     }
 }
+
+#[test]
+#[ignore = "needs root and a loop device"]
+fn what_the_page_cache_has_and_the_flash_has_not_is_written_again() {
+    use flashmob_core::wire::digest::{CORRUPT, answer_bytes, digest_of, digests};
+    use std::os::unix::fs::FileExt;
+    const BLOCK: usize = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    std::fs::File::create(&image).unwrap().set_len(SIZE_BYTES).unwrap();
+    let device = Loop::over(&image);
+    let mut rig = Rig::open(config(&device.0, SIZE_BYTES, (Engine::Threads, false)));
+    rig.store.make_sums(&dir.path().join("sums"), ExtentId([7; 16]), ExtentId([8; 16])).unwrap();
+    let all = pattern(5, 8 * BLOCK);
+    rig.result(write(1, 0, all.clone())).unwrap();
+    assert_eq!(rig.result(bare(Op::Flush, 0, 0)), Ok(()));
+    // Under the device: its page cache does not see it.
+    let flash = std::fs::File::options().read(true).write(true).open(&image).unwrap();
+    flash.write_all_at(&[0; BLOCK], 2 * BLOCK as u64).unwrap();
+    let mut digest = |flags| {
+        let data = vec![9; answer_bytes(8 * BLOCK as u32) as usize];
+        let done = rig.one(StoreOp { data, flags, ..bare(Op::Digest, 0, 8 * BLOCK as u32) });
+        assert_eq!(done.result, Ok(()));
+        (digests(&done.data).collect::<Vec<_>>(), rig.store.sums_status().unwrap().rewritten_blocks)
+    };
+    let right: Vec<u64> = all.chunks(BLOCK).map(digest_of).collect();
+    assert_eq!(digest(OpFlags::NONE), (right.clone(), 0), "the page cache has it");
+    assert_eq!(digest(OpFlags::FROM_FLASH), (right.clone(), 1), "it is not lost");
+    assert_eq!(digest(OpFlags::FROM_FLASH), (right.clone(), 1), "it is on the flash");
+    let mut bytes = vec![0; 8 * BLOCK];
+    flash.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, all);
+    // And without the page cache.
+    flash.write_all_at(&[0; BLOCK], 2 * BLOCK as u64).unwrap();
+    shell(&format!("blockdev --flushbufs {}", device.0.display()));
+    let (found, rewritten) = digest(OpFlags::FROM_FLASH);
+    assert_eq!((found[2], found[1], rewritten), (CORRUPT, right[1], 1));
+}

@@ -71,8 +71,13 @@ impl Bed {
     }
 
     fn digest(&mut self, offset_bytes: usize, len_bytes: usize) -> Vec<u64> {
+        self.digest_with(OpFlags::NONE, offset_bytes, len_bytes)
+    }
+
+    fn digest_with(&mut self, flags: OpFlags, offset_bytes: usize, len_bytes: usize) -> Vec<u64> {
         let data = vec![9; answer_bytes(len_bytes as u32) as usize];
-        let done = self.rig.one(StoreOp { data, ..bare(Op::Digest, offset_bytes as u64, len_bytes as u32) });
+        let asked = StoreOp { data, flags, ..bare(Op::Digest, offset_bytes as u64, len_bytes as u32) };
+        let done = self.rig.one(asked);
         assert_eq!(done.result, Ok(()));
         digests(&done.data).collect()
     }
@@ -535,3 +540,50 @@ proptest! {
 
 // A change in a slot is one window of a write.
 const _: () = assert!(SLOT_BLOCKS_MAX * BLOCK_BYTES == 128 * 1024);
+
+#[test]
+fn a_digest_from_the_flash_finds_damage_and_takes_nothing_else_for_it() {
+    for variant in variants() {
+        let mut bed = Bed::new(variant);
+        let all = blocks(1, 80);
+        bed.write(3 * BLOCK, &all).unwrap();
+        let hashes = |all: &[u8]| all.chunks(BLOCK).map(digest_of).collect::<Vec<_>>();
+        let flags = OpFlags::FROM_FLASH.with(OpFlags::BACKGROUND);
+        let found = bed.digest_with(flags, 3 * BLOCK, 60 * BLOCK);
+        assert_eq!(found, hashes(&all[..60 * BLOCK]), "{variant:?}: what is not on the flash yet is written first");
+        bed.damage(10 * BLOCK + 5, &[all[7 * BLOCK + 5] ^ 1]);
+        let mut expected = hashes(&all);
+        expected[7] = CORRUPT;
+        assert_eq!(bed.digest_with(flags, 3 * BLOCK, 60 * BLOCK), expected[..60], "{variant:?}");
+        assert_eq!(bed.digest_with(flags, 10 * BLOCK, BLOCK), [CORRUPT], "{variant:?}");
+        assert_eq!(bed.digest_with(flags, 0, 3 * BLOCK), [digest_of(&[0; BLOCK]); 3], "{variant:?}: a hole");
+        assert_eq!(bed.read(10 * BLOCK, BLOCK), Err(Failure::Corrupt), "{variant:?}");
+        // Healed, and not flushed.
+        bed.write(10 * BLOCK, &all[7 * BLOCK..8 * BLOCK]).unwrap();
+        assert_eq!(bed.digest_with(flags, 3 * BLOCK, 60 * BLOCK), hashes(&all[..60 * BLOCK]), "{variant:?}");
+        let SumsStatus { bad_blocks, rewritten_blocks, .. } = bed.status();
+        assert_eq!((bad_blocks, rewritten_blocks), (0, 0), "{variant:?}");
+    }
+}
+
+#[test]
+fn a_digest_from_the_flash_beside_changes_takes_none_of_them_for_damage() {
+    for variant in variants() {
+        let mut bed = Bed::new(variant);
+        for round in 0..20u64 {
+            let writes =
+                (0..16).map(|n| StoreOp { id: n, ..write(1, (n * 3000) % 40_000, pattern(round * 99 + n, 9000)) });
+            let asked = (16..24).map(|id| StoreOp {
+                id,
+                data: vec![9; answer_bytes(64 << 10) as usize],
+                flags: OpFlags::FROM_FLASH.with(OpFlags::BACKGROUND),
+                ..bare(Op::Digest, 0, 64 << 10)
+            });
+            for (id, done) in bed.rig.run(writes.chain(asked).collect()) {
+                assert_eq!(done.result, Ok(()), "{variant:?}");
+                assert!(id < 16 || digests(&done.data).all(|hash| hash != CORRUPT), "{variant:?}");
+            }
+        }
+        assert_eq!(bed.status().mismatches, 0, "{variant:?}");
+    }
+}

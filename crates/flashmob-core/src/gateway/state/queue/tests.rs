@@ -323,3 +323,26 @@ fn a_map_makes_nothing_dirty_and_no_flush_waits_for_it() {
     queue.push(piece(Op::Flush, 0, 0));
     assert_eq!(take(&mut queue, LIMITS).len(), 2, "both at once");
 }
+
+#[test]
+fn a_digest_in_the_background_is_kept_from_nothing_and_keeps_nothing() {
+    let digest = |flags| Piece { flags, ..piece(Op::Digest, 0, 8192) };
+    for (flags, with_write) in [(OpFlags::NONE, vec![4096]), (OpFlags::BACKGROUND, vec![4096, 0])] {
+        let mut queue = NodeQueue::default();
+        queue.push(piece(Op::Write, 4096, 10));
+        queue.push(digest(flags));
+        assert_eq!(offsets(&take(&mut queue, LIMITS)), with_write);
+    }
+    let mut queue = NodeQueue::default();
+    queue.push(digest(OpFlags::BACKGROUND));
+    queue.push(piece(Op::Write, 4096, 10));
+    queue.push(piece(Op::Flush, 0, 0));
+    let batch = take(&mut queue, LIMITS);
+    assert_eq!(offsets(&batch), [0, 4096]);
+    queue.change_ended(&batch[1]);
+    assert_eq!(take(&mut queue, LIMITS).len(), 1, "a flush does not wait for it either");
+    // Sent again after a lost link, it is still in nobody's way.
+    queue.requeue(vec![batch[0]]);
+    queue.push(piece(Op::Write, 0, 10));
+    assert_eq!(take(&mut queue, LIMITS).len(), 2);
+}
