@@ -99,6 +99,10 @@ listed! {
         FailedTargetEqual => "failed-target-equal",
         /// A trim is sent to the copies as advice.
         TrimIsAdvice => "trim-is-advice",
+        /// A scrub makes copies that differ equal to the first of them, though each matches its checksum.
+        ScrubMendsByGuess => "scrub-mends-by-guess",
+        /// A scrub verifies what the page cache has.
+        ScrubTrustsCache => "scrub-trusts-cache",
         // From here on: for the canaries of slow end-to-end tests, which judge time and memory. The simulator does not find them.
         /// A client's share of a turn or a batch is not limited, and all reads wait in one lane.
         FairnessOff => "fairness-off",
@@ -133,7 +137,7 @@ listed! {
 
 impl Bug {
     /// The last one that the simulator can find; those of volumes with copies are its last ones.
-    const LAST_OF_COPIES: Bug = Bug::TrimIsAdvice;
+    const LAST_OF_COPIES: Bug = Bug::ScrubTrustsCache;
 
     /// Whether the fault simulator (`make faults`) can find it. The others are for tests with real processes.
     #[must_use]

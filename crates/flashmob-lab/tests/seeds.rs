@@ -18,7 +18,7 @@ fn totals_of(seeds: u64, scenario: fn(u64) -> Scenario) -> Totals {
 }
 
 /// The kinds of faults that only volumes with copies have.
-fn faults_of_copies() -> [Fault; 10] {
+fn faults_of_copies() -> [Fault; 13] {
     let time = Duration::ZERO;
     [
         Fault::Replace(0, time),
@@ -31,6 +31,9 @@ fn faults_of_copies() -> [Fault; 10] {
         Fault::GatewayStall(time),
         Fault::Lie(0, time),
         Fault::SecondGateway(time),
+        Fault::ColdRot(0, 1),
+        Fault::Misdirect(0),
+        Fault::Scrub,
     ]
 }
 
@@ -57,6 +60,8 @@ fn no_seed_with_copies_fails_and_all_that_they_are_for_happens() {
         assert!(totals.faults[fault.kind()] >= 5, "{}: {totals:?}", Fault::KINDS[fault.kind()]);
     }
     assert!(totals.mended > 10, "{totals:?}");
+    assert!(totals.scrubs > 600 && totals.scrub_corrupt > 100 && totals.scrub_differing > 20, "{totals:?}");
+    assert!(totals.rewritten > 20, "{totals:?}");
     assert!(totals.hedged > 20 && totals.hedges_first > 5, "{totals:?}");
     assert!(evicted_copies > 20 && resynced > 20 && compared > 50 && held_answers > 100, "{totals:?}");
     assert!(totals.errors * 20 < totals.answers, "{} of {}", totals.errors, totals.answers);

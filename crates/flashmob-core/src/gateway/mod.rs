@@ -44,7 +44,8 @@ pub use alive::USED_FOR;
 pub use config::{BatchMode, ExtentSpec, GatewayConfig, VolumeSpec};
 use copies::Copies;
 pub use copies::{
-    CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, MemberStatus, ReplaceError, Replaced, SETTLE_AFTER,
+    BAD_BLOCKS_MAX, BadBlock, BadRange, CopiesCounters, CopiesSpec, CopiesStatus, EVICT_AFTER, Flaw, MemberStatus,
+    PassKept, PassStatus, ReplaceError, Replaced, SETTLE_AFTER, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
 };
 pub use late::LATENESS_MAX;
 pub use local::{LocalExtents, NoLocal};
@@ -217,6 +218,7 @@ impl Gateway {
         if !self.draining {
             self.draining = true;
             self.links.find_due(self.draining);
+            self.end_scrubs();
         }
     }
 

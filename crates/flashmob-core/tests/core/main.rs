@@ -7,6 +7,7 @@ mod copies_hedge;
 mod copies_loss;
 mod copies_open;
 mod copies_rot;
+mod copies_scrub;
 mod copies_silence;
 mod digests;
 mod fairness;

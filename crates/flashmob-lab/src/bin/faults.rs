@@ -239,6 +239,10 @@ fn tell_totals(t: &Totals) {
             "copies: {} declared behind, {} made current again, {} chunks compared; {} corrupt blocks mended; {} answers waited for changes; {} hedged reads, {} of them answered by the second copy first",
             t.evicted_copies, t.resynced, t.compared, t.mended, t.held_answers, t.hedged, t.hedges_first
         );
+        println!(
+            "scrubs: {}; {} corrupt blocks found, {} that differ; {} written again by their nodes",
+            t.scrubs, t.scrub_corrupt, t.scrub_differing, t.rewritten
+        );
     }
     println!("events: {}, virtual time {:.0} s", t.events, t.virtual_ns as f64 / 1e9);
 }

@@ -69,10 +69,16 @@ pub enum Fault {
     Lie(usize, Duration),
     /// A second gateway takes over while the first runs, for so much longer. Of volumes with copies.
     SecondGateway(Duration),
+    /// So many times a bit flips on the node's flash, under a page that is right. Of volumes with copies.
+    ColdRot(usize, u32),
+    /// A write lands at the wrong place of the node's flash. Of volumes with copies.
+    Misdirect(usize),
+    /// Somebody wants the volume scrubbed. Of volumes with copies.
+    Scrub,
 }
 
 /// How many kinds of faults there are.
-pub const FAULT_KINDS: usize = 25;
+pub const FAULT_KINDS: usize = 28;
 
 impl Fault {
     /// The names of all kinds.
@@ -102,6 +108,9 @@ impl Fault {
         "gateway stall",
         "lie",
         "second gateway",
+        "cold rot",
+        "misdirected write",
+        "scrub",
     ];
 
     /// Its kind, as a place in [`Fault::KINDS`].
@@ -133,15 +142,20 @@ impl Fault {
             Fault::GatewayStall(_) => 22,
             Fault::Lie(..) => 23,
             Fault::SecondGateway(_) => 24,
+            Fault::ColdRot(..) => 25,
+            Fault::Misdirect(_) => 26,
+            Fault::Scrub => 27,
         }
     }
 
     /// Whether a device may lose data by it.
     pub(super) fn loses_data(&self) -> bool {
-        use Fault::{Blackout, Death, Lie, PowerLoss, Replace, Restore, Rot, StoreErrors, Swap};
+        use Fault::{Blackout, ColdRot, Death, Lie, Misdirect, PowerLoss, Replace, Restore, Rot, StoreErrors, Swap};
         matches!(
             self,
-            PowerLoss(..)
+            ColdRot(..)
+                | Misdirect(_)
+                | PowerLoss(..)
                 | Blackout(..)
                 | Lie(..)
                 | Death(_)
@@ -332,6 +346,11 @@ impl World {
             Fault::Blackout(struck, lasts, apart) => self.black_out(struck, lasts, apart),
             Fault::Restore(node, lasts) => self.back_up(node, lasts),
             Fault::SecondGateway(lasts) => self.take_over(lasts),
+            Fault::ColdRot(node, times) => {
+                (0..times).for_each(|_| self.nodes[node].store.rot_cold(&mut self.ctx.rng));
+            }
+            Fault::Misdirect(node) => self.nodes[node].store.misdirect(&mut self.ctx.rng),
+            Fault::Scrub => self.begin_scrub(),
             Fault::Rot(node, times) => (0..times).for_each(|_| self.nodes[node].store.rot(&mut self.ctx.rng)),
             Fault::ClientCut(client) => {
                 if let Some(conn) = self.clients[client].conn() {

@@ -119,6 +119,7 @@ impl World {
                 return self.ctx.fail(format!("copies are not made equal: {:?}", self.copies_state()));
             }
             self.check_copies(&dead);
+            self.check_scrubs(&dead);
         } else if self.ctx.violation.is_none() {
             self.check_stores(&dead);
         }
@@ -222,6 +223,10 @@ impl World {
             self.ctx.totals.compared += copies.compared;
             self.ctx.totals.held_answers += copies.held_answers;
             self.ctx.totals.mended += copies.mended;
+            self.ctx.totals.scrubs += copies.scrubs;
+            self.ctx.totals.scrub_corrupt += copies.scrub_corrupt;
+            self.ctx.totals.scrub_differing += copies.scrub_differing;
+            self.ctx.totals.rewritten += self.nodes.iter().map(|node| node.store.rewritten).sum::<u64>();
             self.ctx.totals.hedged += copies.hedged_reads;
             self.ctx.totals.hedges_first += copies.hedges_first;
             evictions = copies.evictions;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flashmob_core::copies::MapImage;
 use flashmob_core::gateway::{
     Action, ClientId, Completion, CopiesSpec, Event as Told, ExtentSpec, Gateway, GatewayConfig, LinkId, LinkPhase,
-    LocalExtents, NativeCall, Sampling, VolumeSpec,
+    LocalExtents, NativeCall, Sampling, ScrubSpec, VolumeSpec,
 };
 use flashmob_core::node::TryRead;
 use flashmob_core::op::Failure;
@@ -69,7 +69,7 @@ impl LocalExtents for Local<'_> {
     }
 }
 
-fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImage>) -> GatewayConfig {
+fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImage>, scrub: ScrubSpec) -> GatewayConfig {
     let extents = scenario.extents_bytes.iter().enumerate().map(|(n, &size)| ExtentSpec {
         size_bytes: scenario.sizes_configured.then_some(size),
         is_local: scenario.local_nodes & (1 << n.min(63)) != 0,
@@ -77,7 +77,7 @@ fn config(scenario: &Scenario, (number, session): (u8, u64), map: Option<MapImag
     });
     let copies = map.zip(scenario.copies.as_ref()).map(|(map, plan)| {
         let (evict_after, settle_after) = (plan.evict_after, plan.settle_after);
-        Box::new(CopiesSpec { evict_after, settle_after, ..CopiesSpec::new(map) })
+        Box::new(CopiesSpec { evict_after, settle_after, scrub, ..CopiesSpec::new(map) })
     });
     let volume = VolumeSpec { extents: extents.collect(), copies, ..scenario.volume.clone() };
     GatewayConfig {
@@ -130,7 +130,8 @@ impl World {
         }
         self.gateway.session += 1;
         let map = self.load_map();
-        match Gateway::new(config(&self.scenario, (self.gateway.number, self.gateway.session), map)) {
+        let scrub = self.scrub_spec();
+        match Gateway::new(config(&self.scenario, (self.gateway.number, self.gateway.session), map, scrub)) {
             Ok(mut core) => {
                 let one_in = self.scenario.sampled_one_in;
                 core.set_sampling(Sampling { one_in, clock_start_ns: CLOCK_START_NS });
@@ -274,6 +275,7 @@ impl World {
             }
         }
         self.gateway.core = Some(core);
+        self.keep_scrub();
         self.note_decisions();
         for Completion { client, cookie, result } in completions {
             if let Some((&c, _)) = self.gateway.natives.iter().find(|(_, id)| **id == client) {

@@ -31,6 +31,8 @@ pub struct CopiesPlan {
     pub evict_after: Duration,
     /// How long a chunk stays open.
     pub settle_after: Duration,
+    /// How often the volume is scrubbed by itself.
+    pub scrub_every: Option<Duration>,
 }
 
 /// The file of the map.

@@ -14,6 +14,7 @@
 //! | `lie.rs` | a flash lies |
 //! | `stall.rs` | the gateway stands still |
 //! | `map_trouble.rs` | the disk under the map is full, or slow |
+//! | `scrub.rs` | scrubs, and what they must have found |
 //! | `second.rs` | a second gateway on a volume with copies |
 //! | `copy.rs` | a second device that shows the same extent |
 //! | `net.rs` | connections |
@@ -40,6 +41,7 @@ mod replace;
 mod samples;
 mod scenario;
 mod scenario_copies;
+mod scrub;
 mod second;
 mod stall;
 mod store;
@@ -195,6 +197,14 @@ pub struct Totals {
     pub held_answers: u64,
     /// Blocks that did not match their checksums and were written again.
     pub mended: u64,
+    /// Blocks that nodes wrote again, as the flash had other bytes than the page cache.
+    pub rewritten: u64,
+    /// Scrubs that went through all of a volume or of a node's copies.
+    pub scrubs: u64,
+    /// Blocks that scrubs found not to match.
+    pub scrub_corrupt: u64,
+    /// Blocks that were found to differ between copies though each matches.
+    pub scrub_differing: u64,
     /// Hedged reads: late ones that were sent to a second copy as well.
     pub hedged: u64,
     /// Those of them that the second copy answered first.
@@ -231,6 +241,10 @@ impl Totals {
             (&mut self.compared, other.compared),
             (&mut self.held_answers, other.held_answers),
             (&mut self.mended, other.mended),
+            (&mut self.rewritten, other.rewritten),
+            (&mut self.scrubs, other.scrubs),
+            (&mut self.scrub_corrupt, other.scrub_corrupt),
+            (&mut self.scrub_differing, other.scrub_differing),
             (&mut self.hedged, other.hedged),
             (&mut self.hedges_first, other.hedges_first),
             (&mut self.corruptions, other.corruptions),
@@ -294,6 +308,8 @@ struct World {
     map: mapped::MapDisk,
     dark: Option<blackout::Dark>,
     map_trouble: map_trouble::MapTrouble,
+    /// What the shell keeps of scrubs, and for which news.
+    scrub_kept: (u64, flashmob_core::gateway::ScrubKept),
     /// No faults happen any more.
     is_healed: bool,
 }
@@ -342,6 +358,7 @@ impl World {
             map: mapped::MapDisk::default(),
             dark: blackout::Dark::new(&scenario),
             map_trouble: map_trouble::MapTrouble::default(),
+            scrub_kept: Default::default(),
             is_healed: false,
             scenario,
         };

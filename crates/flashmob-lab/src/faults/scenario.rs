@@ -54,6 +54,8 @@ pub struct Scenario {
     pub clocks_ahead_ns: Vec<i64>,
     /// The volume's copies; its layout is [`LayoutKind::Mapped`] then.
     pub copies: Option<CopiesPlan>,
+    /// The nodes that may lose data: fewer than there are copies.
+    pub victims: Vec<usize>,
 }
 
 /// One client.
@@ -125,6 +127,7 @@ impl Scenario {
             sampled_one_in: 0,
             clocks_ahead_ns: vec![0; nodes],
             copies: None,
+            victims: Vec::new(),
         }
     }
 

@@ -19,6 +19,7 @@ use super::map_trouble;
 use super::mapped::CopiesPlan;
 use super::replace;
 use super::scenario::{Scenario, draw_busy, draw_client, draw_quality, pick};
+use super::scrub;
 use super::second;
 use super::stall;
 use super::store::StoreQuality;
@@ -77,6 +78,7 @@ impl Scenario {
                 commit_ns: *pick(rng, &[100_000, 2_000_000, 30_000_000]),
                 evict_after,
                 settle_after: Duration::from_millis(*pick(rng, &[5, 100, 1000])),
+                scrub_every: None,
             }),
             extents_bytes,
             ..plain
@@ -104,6 +106,7 @@ impl Scenario {
         map_trouble::draw(&mut SmallRng::seed_from_u64(seed ^ 0xd15_cf11), &mut scenario);
         stall::draw(&mut SmallRng::seed_from_u64(seed ^ 0x57a_11ed), &mut scenario);
         second::draw(&mut scenario);
+        scrub::draw(&mut SmallRng::seed_from_u64(seed ^ 0x005c_20bb), &mut scenario);
         scenario
     }
 }
@@ -125,6 +128,7 @@ fn draw_faults(rng: &mut SmallRng, scenario: &mut Scenario, copies: usize) {
         }
     }
     let is_lossless = rng.random_ratio(1, 3);
+    scenario.victims = if is_lossless { Vec::new() } else { victims.clone() };
     let volume = &scenario.volume;
     let back_after = volume.reconnect_max + volume.connect_timeout * 2 + Duration::from_millis(200);
     if let Some(plan) = scenario.copies.as_mut().filter(|_| !is_lossless) {

@@ -4,7 +4,7 @@
 //! flash it reaches for sure only by a flush that began afterwards, or at once with FUA. It must do nothing that a real disk
 //! would not do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flashmob_core::node::{StoreDone, StoreOp, TryRead};
@@ -20,7 +20,7 @@ use rand::rngs::SmallRng;
 const SECTOR_BYTES: u64 = 512;
 
 /// What has a checksum.
-const BLOCK_BYTES: u64 = DIGEST_BLOCK_BYTES as u64;
+pub(super) const BLOCK_BYTES: u64 = DIGEST_BLOCK_BYTES as u64;
 
 /// How a store behaves.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +74,12 @@ pub(super) struct Store {
     corrupt: BTreeSet<u64>,
     /// Those that would be so after a loss of power.
     durable_corrupt: BTreeSet<u64>,
+    /// Bits that have flipped on the flash under pages that are right: by block, the byte and the bits.
+    cold: BTreeMap<u64, (usize, u8)>,
+    /// What blocks had before they were last changed.
+    older: BTreeMap<u64, Vec<u8>>,
+    /// Blocks that were written again because the flash had other bytes than the page cache.
+    pub rewritten: u64,
     /// It keeps checksums.
     pub has_sums: bool,
     unflushed: Vec<Unflushed>,
@@ -93,6 +99,9 @@ impl Store {
             live: content,
             corrupt: BTreeSet::new(),
             durable_corrupt: BTreeSet::new(),
+            cold: BTreeMap::new(),
+            older: BTreeMap::new(),
+            rewritten: 0,
             has_sums: false,
             unflushed: Vec::new(),
             next_serial: 0,
@@ -104,7 +113,8 @@ impl Store {
     pub fn copied(&self) -> Store {
         let mut store = Store::new(self.durable.clone(), self.quality.clone());
         (store.slowness, store.has_sums) = (self.slowness, self.has_sums);
-        (store.corrupt, store.durable_corrupt) = (self.durable_corrupt.clone(), self.durable_corrupt.clone());
+        let corrupt: BTreeSet<u64> = self.durable_corrupt.iter().chain(self.cold.keys()).copied().collect();
+        (store.corrupt, store.durable_corrupt) = (corrupt.clone(), corrupt);
         store
     }
 
@@ -134,10 +144,80 @@ impl Store {
         self.durable_corrupt.insert(at as u64 / BLOCK_BYTES);
     }
 
+    /// A bit flips on the flash alone, under a page that stays in memory until the power fails. Nothing happens where the flash lacks something.
+    pub fn rot_cold(&mut self, rng: &mut SmallRng) {
+        let at = rng.random_range(0..self.live.len());
+        let (block, flip) = (at as u64 / BLOCK_BYTES, 1 << rng.random_range(0..8));
+        if self.is_settled(block) {
+            self.durable[at] ^= flip;
+            self.cold.insert(block, (at, flip));
+        }
+    }
+
+    /// A write lands in the place of another block, and is missing in its own.
+    pub fn misdirect(&mut self, rng: &mut SmallRng) {
+        let blocks = self.live.len() as u64 / BLOCK_BYTES;
+        let (from, to) = (rng.random_range(0..blocks), rng.random_range(0..blocks));
+        if from == to || !self.is_settled(from) || !self.is_settled(to) {
+            return;
+        }
+        let bytes = self.block(from).to_vec();
+        self.replace_block(to, &bytes);
+        let mut struck = vec![to];
+        if let Some(older) = self.older.get(&from).cloned() {
+            self.replace_block(from, &older);
+            struck.push(from);
+        }
+        self.corrupt.extend(&struck);
+        self.durable_corrupt.extend(&struck);
+    }
+
+    /// A block turns into what it was before it was last changed, checksum and all: the flash has lost that write. Returns the block, if there
+    /// is one that has changed.
+    pub fn lose_write(&mut self, rng: &mut SmallRng) -> Option<u64> {
+        let has_changed =
+            |&(&block, older): &(&u64, &Vec<u8>)| self.is_settled(block) && self.block(block) != &older[..];
+        let changed: Vec<u64> = self.older.iter().filter(has_changed).map(|(&block, _)| block).collect();
+        let block = *changed.get(rng.random_range(0..changed.len().max(1)))?;
+        let older = self.older[&block].clone();
+        self.replace_block(block, &older);
+        Some(block)
+    }
+
+    fn block_range(&self, block: u64) -> std::ops::Range<usize> {
+        let at = (block * BLOCK_BYTES) as usize;
+        at..self.live.len().min(at + BLOCK_BYTES as usize)
+    }
+
+    /// The bytes of a block.
+    pub fn block(&self, block: u64) -> &[u8] {
+        &self.live[self.block_range(block)]
+    }
+
+    fn replace_block(&mut self, block: u64, bytes: &[u8]) {
+        let range = self.block_range(block);
+        self.live[range.clone()].copy_from_slice(bytes);
+        self.durable[range].copy_from_slice(bytes);
+    }
+
+    /// Whether all of a block is on the flash, and right.
+    fn is_settled(&self, block: u64) -> bool {
+        let is_of = |u: &Unflushed| Store::blocks(u.offset, u.data.len() as u64).contains(&block);
+        let is_bad = self.corrupt.contains(&block) || self.durable_corrupt.contains(&block);
+        !is_bad && !self.cold.contains_key(&block) && !self.unflushed.iter().any(is_of)
+    }
+
+    /// The page of a block is written again: the flash has the right bytes.
+    fn rewrite(&mut self, block: u64) {
+        if let Some((at, flip)) = self.cold.remove(&block) {
+            self.durable[at] ^= flip;
+        }
+    }
+
     /// Whether a byte does not match its checksum, or would not after a loss of power.
     pub fn is_rotten(&self, at: u64) -> bool {
         let block = at / BLOCK_BYTES;
-        self.corrupt.contains(&block) || self.durable_corrupt.contains(&block)
+        self.corrupt.contains(&block) || self.durable_corrupt.contains(&block) || self.cold.contains_key(&block)
     }
 
     fn blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
@@ -247,6 +327,12 @@ impl Store {
             Op::Trim if rng.random_bool(0.7) => self.write(op.offset_bytes, vec![0; op.len_bytes as usize]),
             Op::Trim | Op::Flush => {}
             Op::Digest => {
+                if op.flags.has(OpFlags::FROM_FLASH) {
+                    for block in self.cold.range(blocks.clone()).map(|(&block, _)| block).collect::<Vec<_>>() {
+                        self.rewrite(block);
+                        self.rewritten += 1;
+                    }
+                }
                 put_digest(&self.live[range], &mut op.data);
                 for block in self.corrupt.range(blocks.clone()) {
                     put_corrupt(&mut op.data, (block - blocks.start) as usize);
@@ -284,6 +370,12 @@ impl Store {
 
     fn write(&mut self, offset: u64, data: Vec<u8>) {
         let at = offset as usize;
+        for block in Store::blocks(offset, data.len() as u64) {
+            // Pages are written whole.
+            self.rewrite(block);
+            let before = self.block(block).to_vec();
+            self.older.insert(block, before);
+        }
         self.live[at..at + data.len()].copy_from_slice(&data);
         self.unflushed.push(Unflushed { serial: self.next_serial, offset, data });
         self.next_serial += 1;
@@ -359,6 +451,7 @@ impl Store {
                 }
             }
         }
+        self.durable_corrupt.extend(std::mem::take(&mut self.cold).into_keys());
         let changed = differences(&self.live, &self.durable);
         self.live.clone_from(&self.durable);
         self.corrupt.clone_from(&self.durable_corrupt);

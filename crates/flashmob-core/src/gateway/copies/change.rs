@@ -11,6 +11,7 @@ use crate::gateway::state::RequestKey;
 use crate::op::{Failure, Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::units::Time;
+use crate::wire::digest::DIGEST_BLOCK_BYTES;
 
 /// What one copy has of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,6 +282,12 @@ impl Copies {
     fn tell_change(&mut self, cx: &mut Cx<'_>, place: usize, failure: Option<Failure>) {
         let Some(change) = self.changes.get_mut(place) else { return };
         self.untold.remove(&change.serial);
+        if failure.is_none() {
+            // What could not be mended is written anew.
+            let block = DIGEST_BLOCK_BYTES;
+            let blocks = change.at.div_ceil(block)..(change.at + change.len) / block;
+            self.scrub.bad.clear(change.chunk, blocks, |_| true);
+        }
         let held = std::mem::take(&mut change.held);
         if let Some(request) = change.request.take() {
             let is_over = !change.is_sent || !change.copies.contains(&At::Sent);

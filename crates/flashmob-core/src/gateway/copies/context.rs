@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::buffers::Budget;
+use crate::condition::Condition;
 use crate::gateway::batch::are_links_one_way;
 use crate::gateway::state::queue::Piece;
 use crate::gateway::state::{ClientId, Links, Node, Queues, RequestKey, Requests, SentBatch, State};
@@ -136,6 +137,11 @@ impl Cx<'_> {
             self.superseded.push((number, key, buffer_at));
         }
         is_out
+    }
+
+    /// The condition of a member's device, as it was last reported.
+    pub(super) fn condition(&self, member: u16) -> Option<&Condition> {
+        self.nodes.get(self.node(member))?.condition.as_ref().map(|(condition, _)| condition)
     }
 
     pub(super) fn name(&self, member: u16) -> String {

@@ -99,8 +99,14 @@ impl Copies {
     pub(super) fn finish_job(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         let Some(job) = self.jobs.get_mut(&chunk) else { return };
         let (goal, targets) = (job.goal, job.targets);
-        if goal == Goal::Mend {
-            return self.end_mend(cx, chunk);
+        match goal {
+            Goal::Mend => return self.end_mend(cx, chunk),
+            Goal::Scrub => {
+                self.scrub.last_job = self.jobs.remove(&chunk).map(|job| job.serial);
+                self.unlock(cx, chunk);
+                return self.forget_if_idle(chunk);
+            }
+            Goal::Compare | Goal::Resync => {}
         }
         if goal == Goal::Compare {
             self.set_step(chunk, Step::Commit);

@@ -123,6 +123,7 @@ impl Gateway {
             request.len_bytes = len;
         }
         self.with_copies(now, volume, |copies, cx| {
+            copies.note_use(now);
             let count = if copies.deposed.is_some() {
                 cx.ended.push_back((key, Some(Failure::Io)));
                 1
@@ -201,6 +202,10 @@ impl Gateway {
                 Inner::Job { chunk, serial, copy } => {
                     let data = std::mem::take(&mut request.buffer);
                     copies.job_answered(cx, (chunk, serial, copy), key, result.map(|()| data));
+                }
+                Inner::Scrub { serial, copy } => {
+                    let data = std::mem::take(&mut request.buffer);
+                    copies.scrub_answered(cx, (serial, copy), key, result.map(|()| data));
                 }
                 Inner::Read(_) | Inner::Client | Inner::Change(_) => {}
             }
@@ -286,7 +291,8 @@ impl Gateway {
     #[cold]
     pub(in crate::gateway) fn copies_due(&self) -> Option<Time> {
         let copies = self.with_copies.iter().filter_map(|&volume| self.volumes[volume].copies.as_deref());
-        copies.flat_map(|copies| copies.due().into_iter().chain(copies.hedge_due())).min()
+        let dues = copies.flat_map(|copies| [copies.due(), copies.hedge_due(), copies.scrub_due()]);
+        dues.flatten().min()
     }
 
     /// Does what time demands of volumes with copies.
@@ -299,6 +305,19 @@ impl Gateway {
             }
             if self.volumes[volume].copies.as_deref().and_then(Copies::hedge_due).is_some_and(|due| now >= due) {
                 self.with_copies(now, volume, |copies, cx| copies.hedge(cx));
+            }
+            if self.volumes[volume].copies.as_deref().and_then(Copies::scrub_due).is_some_and(|due| now >= due) {
+                self.with_copies(now, volume, |copies, cx| copies.scrub(cx));
+            }
+        }
+    }
+
+    /// No scrub is begun any more.
+    #[cold]
+    pub(in crate::gateway) fn end_scrubs(&mut self) {
+        for &volume in &self.with_copies {
+            if let Some(copies) = self.volumes[volume].copies.as_deref_mut() {
+                copies.end_scrubs();
             }
         }
     }

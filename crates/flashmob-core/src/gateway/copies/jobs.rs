@@ -20,6 +20,15 @@ pub enum Goal {
     Resync,
     /// Blocks that do not match their checksums are written again.
     Mend,
+    /// A scrub has found that copies differ: it is looked again.
+    Scrub,
+}
+
+impl Goal {
+    /// Whether it is for what the flash has. The others are for what readers get.
+    fn is_of_flash(self) -> bool {
+        matches!(self, Goal::Mend | Goal::Scrub)
+    }
 }
 
 #[derive(Debug)]
@@ -71,7 +80,20 @@ impl Copies {
     }
 
     pub(super) fn begin_job(&mut self, cx: &mut Cx<'_>, chunk: u32, goal: Goal, source: usize, targets: u8) {
+        self.begin_job_on(cx, chunk, goal, (source, targets), None);
+    }
+
+    /// The same on some ranges of the chunk. Returns its serial.
+    pub(super) fn begin_job_on(
+        &mut self,
+        cx: &mut Cx<'_>,
+        chunk: u32,
+        goal: Goal,
+        (source, targets): (usize, u8),
+        data: Option<DataRanges>,
+    ) -> u64 {
         self.next_serial += 1;
+        let serial = self.next_serial;
         let step = self.first_step(chunk, goal, targets);
         let state = self.chunks.entry(chunk).or_default();
         if goal == Goal::Resync {
@@ -80,12 +102,12 @@ impl Copies {
             state.voided &= !targets;
         }
         let job = Job {
-            serial: self.next_serial,
+            serial,
             goal,
             source,
             targets,
             range: (0, 0),
-            data: None,
+            data,
             step,
             runs: Vec::new(),
             open: Vec::new(),
@@ -93,6 +115,7 @@ impl Copies {
         };
         self.jobs.insert(chunk, job);
         self.advance(cx, chunk);
+        serial
     }
 
     /// Something that the job on a chunk may wait for has ended.
@@ -152,6 +175,7 @@ impl Copies {
                 }
                 Step::Lock => {
                     let (range, all) = (job.range, job.targets | bit(job.source));
+                    let flags = if job.goal.is_of_flash() { OpFlags::FROM_FLASH } else { OpFlags::NONE };
                     if self.is_range_busy(chunk, range) && !planted::is(Bug::ResyncOverwritesNewer) {
                         return;
                     }
@@ -159,7 +183,7 @@ impl Copies {
                     let len = range.1 - range.0;
                     for copy in each(all) {
                         let room = vec![0; Op::Digest.reply_bytes(len) as usize];
-                        self.ask(cx, chunk, copy, (Op::Digest, OpFlags::NONE), (range.0, len), room);
+                        self.ask(cx, chunk, copy, (Op::Digest, flags), (range.0, len), room);
                     }
                     return;
                 }

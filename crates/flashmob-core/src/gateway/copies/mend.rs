@@ -1,6 +1,6 @@
 //! Blocks that do not match their checksums: found by reads, and written again with what another current copy has.
 //!
-//! Nothing is recorded: a gateway that starts anew finds them again when they are read.
+//! Nothing is recorded: a gateway that starts anew finds them again when they are read or scrubbed.
 
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(super) const TELL_EVERY: Duration = Duration::from_secs(10);
 pub struct Rot {
     /// Ranges of whole blocks, in order, and the copies that are corrupt there.
     ranges: Vec<(u32, u32, u8)>,
+    /// Found where the job under way has been: for the next one.
+    missed: Vec<(u32, u32, u8)>,
     try_at: Time,
 }
 
@@ -33,11 +35,16 @@ impl Copies {
     /// A copy has answered that a range does not match its checksums.
     pub(super) fn found_corrupt(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, (at, len): (u32, u32)) {
         self.counters.corrupt += 1;
-        let member = self.member_of(chunk, copy);
         if self.current(chunk) & !bit(copy) == 0 {
             // Nothing to mend it with. It is found again when it is read.
             return self.tell_unreadable(cx, chunk, at / DIGEST_BLOCK_BYTES * DIGEST_BLOCK_BYTES);
         }
+        self.remember_rot(cx, chunk, copy, (at, len));
+    }
+
+    /// A range of a copy does not match, and others are current: has it mended. False if too much is remembered already.
+    pub(super) fn remember_rot(&mut self, cx: &mut Cx<'_>, chunk: u32, copy: usize, (at, len): (u32, u32)) -> bool {
+        let member = self.member_of(chunk, copy);
         if cx.now >= self.tell_rot_at {
             self.tell_rot_at = cx.now + TELL_EVERY;
             let text =
@@ -47,18 +54,23 @@ impl Copies {
         let block = DIGEST_BLOCK_BYTES;
         let (from, to) = (at / block * block, (at + len).next_multiple_of(block));
         if self.rot.len() >= CHUNKS_MAX && !self.rot.contains_key(&chunk) {
-            return;
+            return false;
         }
+        let done = self.jobs.get(&chunk).filter(|job| job.goal == Goal::Mend).map_or(0, |job| job.range.1);
         let rot = self.rot.entry(chunk).or_default();
-        let known = rot.ranges.iter().position(|range| (range.0, range.1) == (from, to));
-        if let Some(range) = known.and_then(|at| rot.ranges.get_mut(at)) {
+        let ranges = if from < done { &mut rot.missed } else { &mut rot.ranges };
+        let known = ranges.iter().position(|range| (range.0, range.1) == (from, to));
+        if let Some(range) = known.and_then(|at| ranges.get_mut(at)) {
             range.2 |= bit(copy);
-        } else if rot.ranges.len() < RANGES_MAX {
-            rot.ranges.push((from, to, bit(copy)));
-            rot.ranges.sort_unstable();
+        } else if ranges.len() < RANGES_MAX {
+            ranges.push((from, to, bit(copy)));
+            ranges.sort_unstable();
+        } else {
+            return false;
         }
         self.mend(cx, chunk);
         self.look_at(cx.now + PAUSE);
+        true
     }
 
     /// Begins to mend a chunk, if copies are there to do it with.
@@ -108,7 +120,11 @@ impl Copies {
     /// All ranges were gone through.
     pub(super) fn end_mend(&mut self, cx: &mut Cx<'_>, chunk: u32) {
         self.jobs.remove(&chunk);
-        self.rot.remove(&chunk);
+        let missed = self.rot.get_mut(&chunk).map(|rot| std::mem::take(&mut rot.missed)).unwrap_or_default();
+        match self.rot.get_mut(&chunk).filter(|_| !missed.is_empty()) {
+            Some(rot) => (rot.ranges, rot.try_at) = (missed, cx.now),
+            None => drop(self.rot.remove(&chunk)),
+        }
         self.unlock(cx, chunk);
         self.forget_if_idle(chunk);
         self.look_at(cx.now);

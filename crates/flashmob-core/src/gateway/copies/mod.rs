@@ -11,6 +11,7 @@
 //!  flush   ─▶ changes before it have ended ─▶ every dirty member ─▶ answered                                    (flush.rs)
 //!  idle    ─▶ all current copies synced ─▶ `open` cleared, early if many are open                               (settle.rs)
 //!  behind  ─▶ joined: gets changes ─▶ ranges proven equal ─▶ flushed ─▶ `behind` cleared                        (jobs.rs)
+//!  now and then ─▶ all copies are hashed from the flash ─▶ what does not match or differs is looked at again        (scrub.rs)
 //! ```
 //!
 //! The map ([`crate::copies`]) holds what was decided; a decision has effect when the log says that it is durable.
@@ -34,6 +35,7 @@ mod ranges;
 mod read;
 mod repair;
 mod replace;
+mod scrub;
 mod settle;
 mod speed;
 mod status;
@@ -64,6 +66,10 @@ use mend::Rot;
 use own::Inner;
 use pace::Pace;
 pub use replace::{ReplaceError, Replaced};
+use scrub::Scrub;
+pub use scrub::{
+    BAD_BLOCKS_MAX, BadBlock, BadRange, Flaw, PassKept, PassStatus, ScrubError, ScrubKept, ScrubSpec, ScrubStatus,
+};
 pub use status::{CopiesCounters, CopiesStatus, MemberStatus};
 
 /// How long a copy may leave a change unanswered that others have done, before it is declared behind.
@@ -90,6 +96,8 @@ pub struct CopiesSpec {
     pub open_max: usize,
     /// Reads go to the home of their chunk, however slow it is, and to one copy only: to measure what a choice is worth.
     pub home_only: bool,
+    /// Scrubs, and what is known of earlier ones.
+    pub scrub: ScrubSpec,
 }
 
 impl CopiesSpec {
@@ -104,6 +112,7 @@ impl CopiesSpec {
             settle_after: SETTLE_AFTER,
             open_max,
             home_only: false,
+            scrub: ScrubSpec::default(),
         }
     }
 }
@@ -176,6 +185,8 @@ pub struct Copies {
     hedging: Hedging,
     /// Reads go to the home of their chunk, however slow it is.
     home_only: bool,
+    /// Scrubs, and what they found that cannot be mended.
+    scrub: Scrub,
     pub counters: status::CopiesCounters,
 }
 
@@ -260,6 +271,7 @@ impl Copies {
             pace: Pace::default(),
             hedging: Hedging::default(),
             home_only: spec.home_only,
+            scrub: Scrub::new(&spec.scrub, image.members().len(), image.chunks(), image.chunk_bytes()),
             counters: status::CopiesCounters::default(),
             image,
         };
@@ -456,5 +468,10 @@ impl Copies {
     /// When [`Copies::hedge`] must be called.
     pub fn hedge_due(&self) -> Option<Time> {
         self.hedging.due
+    }
+
+    /// When [`Copies::scrub`] must be called.
+    pub fn scrub_due(&self) -> Option<Time> {
+        self.scrub.due
     }
 }

@@ -24,6 +24,8 @@ pub enum Inner {
     Hedge(Hedge),
     /// A piece of the job on a chunk.
     Job { chunk: u32, serial: u64, copy: usize },
+    /// A copy of a range that is scrubbed.
+    Scrub { serial: u64, copy: usize },
 }
 
 impl Copies {

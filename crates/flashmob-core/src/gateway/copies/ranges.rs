@@ -20,6 +20,11 @@ pub struct DataRanges {
 }
 
 impl DataRanges {
+    /// The range that begins there alone.
+    pub fn only(at: u32, chunk_bytes: u32) -> DataRanges {
+        DataRanges { numbers: BTreeSet::from([at / range_bytes(chunk_bytes)]) }
+    }
+
     /// Adds those of a copy, by its map of the whole chunk. What the map does not tell is taken for data.
     pub fn add(&mut self, map: &[u8], chunk_bytes: u32) {
         let mut at = 0;

@@ -5,8 +5,10 @@
 
 use super::jobs::{Goal, Step};
 use super::mend::{STUCK_FOR, TELL_EVERY};
+use super::scrub::{BadBlock, Flaw};
 use super::{Copies, Cx, bit, each, mask};
 use crate::op::{Op, OpFlags};
+use crate::planted::{self, Bug};
 use crate::wire::digest::{CORRUPT, DIGEST_BLOCK_BYTES, are_equal, digests};
 
 /// Most bytes that are copied at once.
@@ -38,9 +40,18 @@ impl Copies {
             digests(answers[copy].as_deref().unwrap_or_default()).nth(index).unwrap_or(CORRUPT)
         };
         let blocks = answers[preferred].as_deref().map_or(0, |digest| digests(digest).len());
+        let is_of_flash = matches!(goal, Goal::Mend | Goal::Scrub);
         let (mut runs, mut has_unreadable): (Vec<Run>, bool) = (Vec::new(), false);
         for index in 0..blocks {
             let is_good = |copy: &usize| hash(*copy, index) != CORRUPT;
+            let good = mask(each(all).filter(is_good));
+            let mut hashes = each(good).map(|copy| hash(copy, index));
+            let first = hashes.next();
+            if is_of_flash && hashes.any(|hash| Some(hash) != first) && !planted::is(Bug::ScrubMendsByGuess) {
+                // Nothing says which of them is right: none is made equal to another, nor one that does not match to either.
+                self.tell_differs(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES, good);
+                continue;
+            }
             let source = Some(preferred).filter(is_good).or_else(|| each(believed).find(is_good));
             // After all copies lost power, a block may be torn on each. One that is behind has nothing that would have to be kept.
             let is_adopted = source.is_none() && is_torn;
@@ -52,12 +63,13 @@ impl Copies {
                 continue;
             };
             let expected = hash(source, index);
-            let differs = |copy: &usize| {
-                // Copies that differ though they match their checksums are not mended by guess.
-                let is_wanted = goal != Goal::Mend || hash(*copy, index) == CORRUPT;
-                *copy != source && is_wanted && !are_equal(hash(*copy, index), expected)
-            };
+            let differs = |copy: &usize| *copy != source && !are_equal(hash(*copy, index), expected);
             let targets = mask(each(all).filter(differs));
+            if goal != Goal::Resync {
+                let is_whole = goal == Goal::Compare || all == self.current(chunk);
+                let block = from / DIGEST_BLOCK_BYTES + index as u32;
+                self.scrub.bad.clear(chunk, block..block + 1, |flaw| is_whole || flaw == Flaw::Unreadable);
+            }
             if targets == 0 && !is_adopted {
                 continue;
             }
@@ -134,6 +146,8 @@ impl Copies {
     /// No current copy has a block. Told now and then, as clients may read it as often as they like.
     pub(super) fn tell_unreadable(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32) {
         self.counters.unreadable += 1;
+        let (block, copies) = (at / DIGEST_BLOCK_BYTES, self.current(chunk));
+        self.scrub.bad.note(BadBlock { chunk, block, flaw: Flaw::Unreadable, copies });
         if cx.now < self.tell_unreadable_at {
             return;
         }
@@ -145,7 +159,7 @@ impl Copies {
         cx.tell_of_volume(text);
     }
 
-    fn volume_offset(&self, chunk: u32, at: u32) -> u64 {
+    pub(super) fn volume_offset(&self, chunk: u32, at: u32) -> u64 {
         u64::from(chunk) * self.image.chunk_bytes() + u64::from(at)
     }
 }

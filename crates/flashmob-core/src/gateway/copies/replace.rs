@@ -113,6 +113,7 @@ impl Copies {
         (state.usable_from, state.is_born, state.out_since) = (None, false, Some(cx.now));
         state.seen.clear();
         self.unlinked(cx, member);
+        self.forget_scrub_of(cx, member);
         self.give_up_member(cx, member);
         self.after_bulk(cx, member);
         Ok(seq)

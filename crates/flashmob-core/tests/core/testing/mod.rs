@@ -2,11 +2,13 @@
 //!
 //! A test states what it is about and takes the rest from here, so that a new field of a configuration, of a hello or of a welcome
 //! is added in one place. A *bed* is one machine with its surroundings played by the test: [`GatewayBed`] a gateway whose
-//! nodes are bytes, [`CopiesBed`] the same with a volume of two copies, [`NodeBed`] a node whose gateway and store are.
+//! nodes are bytes, [`CopiesBed`] the same with a volume of two copies, [`FlashBed`] one whose nodes have data, [`NodeBed`] a node whose
+//! gateway and store are.
 //!
 //! Helpers panic where a test would: an `unwrap` here is an assertion.
 
 mod copies;
+mod flashes;
 mod frames;
 mod gateway;
 mod host;
@@ -14,6 +16,7 @@ mod node;
 mod spec;
 
 pub use copies::CopiesBed;
+pub use flashes::{BLOCK, FlashBed};
 pub use frames::{answer, answer_some, bytes_of, frames};
 pub use gateway::{GatewayBed, native_call, welcome_link};
 pub use host::{FakeHost, Reads};

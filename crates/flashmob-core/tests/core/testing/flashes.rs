@@ -1,0 +1,247 @@
+//! A gateway with a volume with copies whose nodes have bytes, some of which do not match their checksums.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{GatewayBed, bytes_of, frames, gateway_config, volume, welcome};
+use flashmob_core::condition::Condition;
+use flashmob_core::copies::{MapImage, Member};
+use flashmob_core::gateway::{Action, ClientId, CopiesSpec, LinkId, VolumeSpec};
+use flashmob_core::layout::LayoutKind;
+use flashmob_core::op::{Failure, Op};
+use flashmob_core::wire::batch::{WirePiece, decode_batch};
+use flashmob_core::wire::condition::put_condition;
+use flashmob_core::wire::digest::{DIGEST_BLOCK_BYTES, put_corrupt, put_digest};
+use flashmob_core::wire::frame::{FrameKind, encode_frame};
+use flashmob_core::wire::hello::Welcome;
+use flashmob_core::wire::map::MapWriter;
+use flashmob_core::wire::replies::RepliesEncoder;
+
+/// Bytes of a block.
+pub const BLOCK: u64 = DIGEST_BLOCK_BYTES as u64;
+
+/// What a node has.
+#[derive(Debug, Clone)]
+pub struct Flash {
+    /// Its extent.
+    pub bytes: Vec<u8>,
+    /// Blocks that do not match their checksums.
+    pub corrupt: BTreeSet<u64>,
+    /// It fails digests.
+    pub fails: bool,
+    /// It answers nothing.
+    pub is_silent: bool,
+    /// What it was sent.
+    pub seen: Vec<WirePiece>,
+}
+
+impl Flash {
+    fn blocks(piece: &WirePiece) -> std::ops::Range<u64> {
+        piece.offset_bytes / BLOCK..(piece.offset_bytes + u64::from(piece.len_bytes)).div_ceil(BLOCK)
+    }
+
+    /// Does what a piece asks for. Returns the data of the answer.
+    fn serve(&mut self, piece: &WirePiece, payload: &[u8]) -> Result<Vec<u8>, Failure> {
+        let (at, blocks) = (piece.offset_bytes as usize, Flash::blocks(piece));
+        let range = at..at + piece.len_bytes as usize;
+        let mut data = vec![0; piece.reply_bytes() as usize];
+        match piece.op {
+            Op::Read if self.corrupt.range(blocks.clone()).next().is_some() => return Err(Failure::Corrupt),
+            Op::Read => data.copy_from_slice(&self.bytes[range]),
+            Op::Write | Op::WriteZeroes => {
+                let is_whole = (piece.offset_bytes | u64::from(piece.len_bytes)).is_multiple_of(BLOCK);
+                if !is_whole && self.corrupt.range(blocks.clone()).next().is_some() {
+                    return Err(Failure::Corrupt);
+                }
+                self.corrupt.retain(|block| !blocks.contains(block));
+                match piece.op {
+                    Op::Write => self.bytes[range].copy_from_slice(payload),
+                    _ => self.bytes[range].fill(0),
+                }
+            }
+            Op::Digest if self.fails => return Err(Failure::Io),
+            Op::Digest => {
+                put_digest(&self.bytes[range], &mut data);
+                let corrupt = self.corrupt.range(blocks.clone());
+                corrupt.for_each(|block| put_corrupt(&mut data, (block - blocks.start) as usize));
+            }
+            Op::Map => drop(MapWriter::new(&mut data).push(piece.len_bytes, false)),
+            Op::Flush => {}
+            Op::Trim => return Err(Failure::NotSupported),
+        }
+        Ok(data)
+    }
+}
+
+/// A volume with copies on such nodes, which are linked, and a client. Node n is behind link n.
+#[derive(Debug)]
+pub struct FlashBed {
+    /// The gateway.
+    pub bed: GatewayBed,
+    /// The client.
+    pub client: ClientId,
+    /// The nodes.
+    pub nodes: Vec<Flash>,
+}
+
+impl FlashBed {
+    /// Bytes of a chunk: it is scrubbed in 16 ranges of a block.
+    pub const CHUNK_BYTES: u64 = 16 * BLOCK;
+
+    /// All copies are equal, and no two blocks of the volume.
+    #[must_use]
+    pub fn new(nodes: usize, copies: usize, chunks_of_node: u64, set: impl FnOnce(&mut CopiesSpec)) -> FlashBed {
+        let size_bytes = chunks_of_node * FlashBed::CHUNK_BYTES;
+        let id = |n: usize| [n as u8 + 1; 16];
+        let member =
+            |n| Member { extent_id: id(n), boot_id: Some(id(n)), seen: None, size_bytes, domain: format!("node{n}") };
+        let map = MapImage::new([9; 16], FlashBed::CHUNK_BYTES, copies, (0..nodes).map(member).collect()).unwrap();
+        let mut spec = CopiesSpec::new(map.clone());
+        set(&mut spec);
+        let config = gateway_config(VolumeSpec {
+            layout: LayoutKind::Mapped { chunk_bytes: FlashBed::CHUNK_BYTES },
+            links: 1,
+            timeout: Duration::from_secs(120),
+            copies: Some(Box::new(spec)),
+            ..volume(&vec![size_bytes; nodes])
+        });
+        let mut bed = GatewayBed::new(config);
+        for link in 0..nodes {
+            bed.link(link, &Welcome { extent_id: id(link), boot_id: id(link), ..welcome(size_bytes) });
+        }
+        let client = bed.gateway.native_opened(0).unwrap();
+        let flash = Flash {
+            bytes: vec![0; size_bytes as usize],
+            corrupt: BTreeSet::new(),
+            fails: false,
+            is_silent: false,
+            seen: Vec::new(),
+        };
+        let mut bed = FlashBed { bed, client, nodes: vec![flash; nodes] };
+        for chunk in 0..map.chunks() {
+            for block in 0..16 {
+                let number = u64::from(chunk) * 16 + block;
+                let content: Vec<u8> = (0..BLOCK).map(|at| (number * 7 + at / 8 + 1) as u8).collect();
+                (0..copies).for_each(|copy| bed.put(chunk, copy, block, &content));
+            }
+        }
+        bed.serve();
+        bed
+    }
+
+    /// The node that has a copy.
+    #[must_use]
+    pub fn place_of(&self, chunk: u32, copy: usize) -> usize {
+        self.place(chunk, copy, 0).0
+    }
+
+    fn place(&self, chunk: u32, copy: usize, block: u64) -> (usize, usize) {
+        let place = self.bed.gateway.map(0).expect("a map").places(chunk)[copy];
+        (place.member.into(), (u64::from(place.slot) * FlashBed::CHUNK_BYTES + block * BLOCK) as usize)
+    }
+
+    /// Puts bytes in the place of a block of a copy, and a checksum that matches.
+    pub fn put(&mut self, chunk: u32, copy: usize, block: u64, bytes: &[u8]) {
+        let (node, at) = self.place(chunk, copy, block);
+        self.nodes[node].bytes[at..at + BLOCK as usize].copy_from_slice(bytes);
+    }
+
+    /// The bytes of a block of a copy.
+    #[must_use]
+    pub fn block(&self, chunk: u32, copy: usize, block: u64) -> Vec<u8> {
+        let (node, at) = self.place(chunk, copy, block);
+        self.nodes[node].bytes[at..at + BLOCK as usize].to_vec()
+    }
+
+    /// A bit of a block of a copy flips.
+    pub fn rot(&mut self, chunk: u32, copy: usize, block: u64) {
+        let (node, at) = self.place(chunk, copy, block);
+        self.nodes[node].bytes[at] ^= 1;
+        self.nodes[node].corrupt.insert(at as u64 / BLOCK);
+    }
+
+    /// Whether no block of any node fails to match.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.nodes.iter().all(|node| node.corrupt.is_empty())
+    }
+
+    /// Node n reports its device's condition.
+    pub fn report(&mut self, n: usize, condition: &Condition) {
+        self.bed.gateway.link_rx(LinkId(n)).extend(&bytes_of(|out| put_condition(out, condition)));
+        self.bed.gateway.process_link(self.bed.now, LinkId(n));
+    }
+
+    /// Node n does what it was sent, and answers. False if there was nothing.
+    pub fn answer(&mut self, n: usize) -> bool {
+        if self.nodes[n].is_silent {
+            return false;
+        }
+        let out = self.bed.gateway.link_out(LinkId(n)).take_all();
+        let mut bytes = Vec::new();
+        for frame in frames(&out).into_iter().filter(|frame| frame.kind == FrameKind::Batch) {
+            let mut pieces = Vec::new();
+            let seq = decode_batch(&frame.meta, frame.payload.len(), &mut pieces).expect("a batch");
+            let mut replies = RepliesEncoder::default();
+            replies.clear();
+            let (mut at, mut data) = (0, Vec::new());
+            for (index, piece) in (0..).zip(&pieces) {
+                let payload = &frame.payload[at..at + piece.payload_bytes() as usize];
+                at += payload.len();
+                self.nodes[n].seen.push(*piece);
+                let served = self.nodes[n].serve(piece, payload);
+                replies.push(seq, &[index], served.as_ref().map(|_| ()).map_err(|failure| *failure), 0);
+                data.extend(served.unwrap_or_default());
+            }
+            let put = |meta: &mut Vec<u8>| meta.extend_from_slice(replies.finish());
+            encode_frame(&mut bytes, FrameKind::Replies, put, |out| out.extend_from_slice(&data));
+        }
+        self.bed.gateway.link_rx(LinkId(n)).extend(&bytes);
+        self.bed.gateway.process_link(self.bed.now, LinkId(n));
+        !bytes.is_empty()
+    }
+
+    /// A turn of the loop, after which decisions are durable.
+    pub fn turn(&mut self) {
+        self.bed.turn();
+        for action in self.bed.actions() {
+            if let Action::Commit { volume, number, .. } = action {
+                self.bed.gateway.committed(self.bed.now, volume, number, Ok(()));
+                self.bed.turn();
+            }
+        }
+    }
+
+    /// All nodes answer at once until nothing is left to answer.
+    pub fn serve(&mut self) {
+        for _ in 0..100_000 {
+            self.turn();
+            let answers = (0..self.nodes.len()).filter(|&n| self.answer(n)).count();
+            if answers == 0 {
+                return;
+            }
+        }
+        panic!("it spins");
+    }
+
+    /// Time goes by, and nodes answer at once.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.bed.now + time;
+        while self.bed.now < end {
+            let due = self.bed.gateway.next_timeout().unwrap_or(end).min(end).max(self.bed.now);
+            self.bed.now = due;
+            self.bed.gateway.handle_timeout(due);
+            self.serve();
+            if due == self.bed.now && self.bed.gateway.next_timeout().is_some_and(|next| next <= due) {
+                self.bed.now = due + Duration::from_millis(1);
+            }
+        }
+    }
+
+    /// How the calls of the client ended, in the order of their making.
+    pub fn results(&mut self) -> Vec<Result<Vec<u8>, Failure>> {
+        let mut ended = std::mem::take(self.bed.gateway.completions());
+        ended.sort_by_key(|completion| completion.cookie);
+        ended.into_iter().map(|completion| completion.result).collect()
+    }
+}
