@@ -17,6 +17,7 @@ pub mod nbd;
 pub mod nbd_client;
 pub mod node_frames;
 pub mod node_host;
+pub mod scrub_file;
 pub mod seeds;
 pub mod sums_file;
 pub mod texts;
@@ -27,7 +28,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its file in `libfuzzer/targets/`.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("nbd_handshake", nbd::handshake),
     ("nbd_requests", nbd::requests),
     ("node_frames", node_frames::run),
@@ -43,6 +44,7 @@ pub const TARGETS: [Target; 18] = [
     ("heard", heard::run),
     ("iperf3", iperf3::run),
     ("map_log", map_log::run),
+    ("scrub_file", scrub_file::run),
     ("sums_file", sums_file::run),
     ("trace_format", trace::format),
     ("trace_page", trace::page),

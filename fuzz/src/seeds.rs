@@ -35,6 +35,7 @@ pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
         "heard" => crate::heard::seeds(),
         "iperf3" => iperf3(),
         "map_log" => crate::map_log::seeds(),
+        "scrub_file" => crate::scrub_file::seeds(),
         "sums_file" => crate::sums_file::seeds(),
         "trace_format" => crate::trace::format_seeds(),
         "trace_page" => crate::trace::page_seeds(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::testing::{BLOCK, FlashBed};
 use flashmob_core::condition::Condition;
+use flashmob_core::copies::{Marks, Record};
 use flashmob_core::gateway::{
     CopiesCounters, CopiesSpec, Flaw, LinkId, PassStatus, ScrubError, ScrubSpec, ScrubStatus,
 };
@@ -389,4 +390,29 @@ fn what_is_found_where_a_repair_has_been_is_mended_by_the_next() {
     bed.pass(SECOND / 10);
     assert!(bed.is_clean());
     assert!(bed.results().iter().all(Result::is_ok));
+}
+
+#[test]
+fn a_comparison_after_a_crash_leaves_what_differs_as_it_was_found() {
+    let old = vec![7; BLOCK as usize];
+    let mut bed = two();
+    bed.put(1, 0, 6, &old);
+    bed.put(1, 1, 8, &old);
+    scrub(&mut bed);
+    assert_eq!(listed(&bed).len(), 2);
+    let kept = bed.bed.gateway.scrub_kept(bed.bed.now, 0).unwrap();
+    let new = bed.block(1, 1, 6);
+    // The next gateway finds the chunk open. A write of one of the blocks was under way: one copy has it.
+    let mut again = FlashBed::new(2, 2, 4, |spec| {
+        let marks = Marks { is_open: true, ..Marks::default() };
+        spec.map.apply(&Record::Marks { first_chunk: 1, count: 1, marks }).unwrap();
+        spec.scrub.kept = kept;
+    });
+    again.put(1, 0, 6, &old);
+    again.put(1, 1, 8, &[9; BLOCK as usize]);
+    again.pass(20 * SECOND);
+    assert_eq!(counters(&again).compared, 1);
+    assert_eq!((again.block(1, 0, 6), again.block(1, 1, 6)), (old, new));
+    assert_eq!(again.block(1, 0, 8), again.block(1, 1, 8), "clients may have read either");
+    assert_eq!(listed(&again), [(FlashBed::CHUNK_BYTES + 6 * BLOCK, BLOCK, Flaw::Differs)]);
 }

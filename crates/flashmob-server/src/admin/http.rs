@@ -1,7 +1,7 @@
 //! The HTTP server behind `--admin`: `/status`, `/metrics` and a page that names them.
 //!
-//! It only reads, with one exception: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
-//! ([`crate::discovery::hear`]). No client, however slow or many, may cost the event loop more than one report or announcement at a time
+//! It only reads, with few exceptions: nodes announce themselves at `/join`, where a gateway or `flashmob discover` listens
+//! ([`crate::discovery::hear`]); a gateway replaces extents and scrubs volumes. No client, however slow or many, may cost the event loop more than one report or announcement at a time
 //! or the process more than a fixed amount of memory.
 //!
 //! hyper does HTTP/1.1, on a tokio runtime with one thread of its own. hyper has the limits that an exposed port needs (size,
@@ -88,7 +88,7 @@ fn serve_with(listener: TcpListener, asker: Asker, timeouts: Timeouts) -> io::Re
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Only `Reporter::ask`, `Ear::hear` and `Reporter::replace` block, each one at a time; one thread more is for one whose asker has been
+        // Only `Reporter::ask` and `scrub`, `Ear::hear` and `Reporter::replace` block, each one at a time; one thread more is for one whose asker has been
         // cut off.
         .max_blocking_threads(3)
         .thread_keep_alive(Duration::from_secs(1))

@@ -66,6 +66,11 @@ impl<T: Copy> Limits<T> {
 
 const SECOND_MS: u64 = 1_000;
 const HOUR_MS: u64 = 3_600 * SECOND_MS;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// A time of so many days.
+const fn days(count: u64) -> Period {
+    Period(Duration::from_secs(count * 24 * 3_600))
+}
 
 /// NBD clients at once.
 pub(super) const CONNECTIONS: Limits<Count> =
@@ -92,6 +97,17 @@ pub(super) const MIN_CURRENT: Limits<Count> = count(1, 4, "no more than `copies`
 pub(super) const EVICT_AFTER: Limits<Period> =
     period(500, 600 * SECOND_MS, "a node that dozes or roams is away for seconds")
         .default(Period(Duration::from_secs(3)));
+/// In place of a time, for what is not to happen by itself.
+pub(super) const OFF: &str = "off";
+/// How often the copies on each node are verified.
+pub(super) const SCRUB: Limits<Period> = period(
+    HOUR_MS,
+    366 * DAY_MS,
+    "a scrub reads all that the flash has, and what it finds grows with the time between",
+)
+.default(days(7));
+/// How often all copies of a volume are compared.
+pub(super) const COMPARE: Limits<Period> = SCRUB.default(days(30));
 /// Requests in one batch (P1's k).
 pub(super) const BATCH: Limits<Count> = count(1, 4096, "a batch is one frame, and a frame holds at most 4096 requests");
 /// Payload bytes that one batch may carry or request.

@@ -100,6 +100,11 @@ impl Quantity for Period {
     const EXAMPLES: &'static str = "such as \"500ms\", \"10s\", \"2m\" or \"1h\"";
 
     fn to_toml(self) -> String {
+        const DAY: u128 = 86_400_000_000_000;
+        let nanos = self.0.as_nanos();
+        if nanos > 0 && nanos.is_multiple_of(DAY) {
+            return format!("\"{}d\"", nanos / DAY);
+        }
         format!("\"{}\"", exact_duration(self.0))
     }
 

@@ -37,6 +37,8 @@ pub(super) const VOLUME: Schema = Schema {
         "copies",
         "min_current",
         "evict_after",
+        "scrub",
+        "compare",
         "read_only",
         "batch",
         "batch_bytes",

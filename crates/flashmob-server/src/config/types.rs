@@ -80,6 +80,10 @@ pub struct CopiesConfig {
     pub min_current: usize,
     /// How long a node may leave changes unanswered that others have done.
     pub evict_after: Duration,
+    /// How often the copies on each node are verified; `None`: never by itself.
+    pub scrub: Option<Duration>,
+    /// How often all copies are compared; `None`: never by itself.
+    pub compare: Option<Duration>,
 }
 
 /// Options of a volume's sockets; `None` leaves one to the kernel.

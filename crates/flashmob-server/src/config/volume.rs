@@ -7,9 +7,9 @@ use toml::de::DeValue;
 
 use super::gateway::Reader;
 use super::limits::{
-    BATCH, BATCH_BYTES, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, COPIES, DESCRIPTION_BYTES_MAX, EVICT_AFTER, KEEP_AWAKE,
-    KEEPALIVE, LINKS, MIN_CURRENT, NAME_BYTES_MAX, NODES_MAX, OUTSTANDING_BATCHES, OUTSTANDING_BATCHES_DEFAULT_AUTO,
-    RECONNECT_MAX, RECONNECT_MIN, SOCKET_BUFFER, STRIPE, TIMEOUT,
+    BATCH, BATCH_BYTES, COMPARE, CONGESTION_BYTES_MAX, CONNECT_TIMEOUT, COPIES, DESCRIPTION_BYTES_MAX, EVICT_AFTER,
+    KEEP_AWAKE, KEEPALIVE, LINKS, Limits, MIN_CURRENT, NAME_BYTES_MAX, NODES_MAX, OFF, OUTSTANDING_BATCHES,
+    OUTSTANDING_BATCHES_DEFAULT_AUTO, RECONNECT_MAX, RECONNECT_MIN, SCRUB, SOCKET_BUFFER, STRIPE, TIMEOUT,
 };
 use super::node::read_node;
 use super::quantity::{Count, Period, Quantity, Size, type_name};
@@ -128,7 +128,9 @@ fn read_copies(
     timeout: Option<Period>,
 ) -> Option<CopiesConfig> {
     if !matches!(layout?, LayoutKind::Mapped { .. }) {
-        for key in ["copies", "min_current", "evict_after"].into_iter().filter(|key| section.has(key)) {
+        for key in
+            ["copies", "min_current", "evict_after", "scrub", "compare"].into_iter().filter(|key| section.has(key))
+        {
             section.wrong(
                 key,
                 format!("`{key}` is set, but the volume has no copies"),
@@ -161,7 +163,17 @@ fn read_copies(
         copies: copies.unwrap_or(default) as usize,
         min_current: min_current as usize,
         evict_after: read_evict_after(section, timeout, copies.unwrap_or(default)),
+        scrub: read_every(section, "scrub", &SCRUB),
+        compare: read_every(section, "compare", &COMPARE),
     })
+}
+
+/// How often something happens by itself; `None` if it is off.
+fn read_every(section: &Section<'_>, key: &'static str, limits: &Limits<Period>) -> Option<Duration> {
+    if matches!(section.value(key), Some((DeValue::String(text), _)) if text == OFF) {
+        return None;
+    }
+    Some(section.get(key, limits).0)
 }
 
 /// How long a node may be silent. Requests wait for it for so long, and then for the map and for other copies: half of `timeout` is left for

@@ -4,6 +4,7 @@ use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use super::error::ToTomlError;
+use super::limits::OFF;
 use super::quantity::{Period, Quantity, Size};
 use super::types::{
     Batch, Config, Engine, LayoutKind, Mapping, NodeConfig, NodeSource, Sizing, SocketConfig, VolumeConfig,
@@ -74,6 +75,9 @@ fn write_volume(volume: &VolumeConfig, lines: &mut Lines) {
         lines.line("copies", copies.copies);
         lines.line("min_current", copies.min_current);
         lines.line("evict_after", Period(copies.evict_after).to_toml());
+        for (key, every) in [("scrub", copies.scrub), ("compare", copies.compare)] {
+            lines.line(key, every.map_or_else(|| in_quotes(OFF), |every| Period(every).to_toml()));
+        }
     }
     lines.line("read_only", volume.read_only);
     match volume.batch {

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flashmob_core::copies::{MapImage, Marks, Member, Record, encode_batch, unknown_extent};
-use flashmob_core::gateway::{CopiesSpec, Gateway};
+use flashmob_core::gateway::{CopiesSpec, Gateway, ScrubSpec};
 use flashmob_core::units::Time;
 
 use super::identity::home_of;
 use super::map_file::{MapDone, MapFile, MapWriter};
 use super::memory::state_path;
+use super::scrub_file::ScrubFile;
 use crate::config::{Config, CopiesConfig, LayoutKind, NodeSource, VolumeConfig};
 use crate::net::Wake;
 use crate::store::extent_id::unique_id;
@@ -20,6 +21,8 @@ use crate::store::extent_id::unique_id;
 #[derive(Debug, Default)]
 pub(super) struct Maps {
     writers: Vec<Option<MapWriter>>,
+    /// What is known of scrubs, beside each map.
+    scrubs: Vec<Option<ScrubFile>>,
 }
 
 impl Maps {
@@ -34,6 +37,7 @@ impl Maps {
         for volume in &config.volumes {
             let Some(copies) = &volume.copies else {
                 maps.writers.push(None);
+                maps.scrubs.push(None);
                 specs.push(None);
                 continue;
             };
@@ -41,12 +45,15 @@ impl Maps {
                 let name = &volume.name;
                 format!("volume '{name}' has copies: it needs a gateway with a configuration file, beside which its map lies")
             })?;
-            let (file, image) = take_charge(volume, copies, &map_path(path, volume), takes_over)
+            let (file, image) = take_charge(volume, copies, &volume_path(path, volume, "map"), takes_over)
                 .with_context(|| format!("volume '{}': its map cannot be used", volume.name))?;
             let wake = wake.clone();
             maps.writers.push(Some(MapWriter::start(file, move || wake.wake())?));
+            let (scrubs, kept) = ScrubFile::open(volume_path(path, volume, "scrub"), image.map_id())?;
+            maps.scrubs.push(Some(scrubs));
             let (min_current, evict_after) = (copies.min_current, copies.evict_after);
-            specs.push(Some(CopiesSpec { min_current, evict_after, ..CopiesSpec::new(image) }));
+            let scrub = ScrubSpec { verify_every: copies.scrub, compare_every: copies.compare, kept };
+            specs.push(Some(CopiesSpec { min_current, evict_after, scrub, ..CopiesSpec::new(image) }));
         }
         Ok((maps, specs))
     }
@@ -65,6 +72,21 @@ impl Maps {
         }
     }
 
+    /// Keeps what is to be kept of scrubs, where it is time; all of it at the `end`.
+    pub fn keep_scrubs(&mut self, gateway: &Gateway, now: Time, is_end: bool) {
+        for (volume, file) in self.scrubs.iter_mut().enumerate() {
+            if let Some(file) = file {
+                file.keep(gateway, volume, now, is_end);
+            }
+        }
+    }
+
+    /// When to call that at the latest.
+    pub fn scrubs_due(&self, gateway: &Gateway) -> Option<Time> {
+        let files = self.scrubs.iter().enumerate();
+        files.filter_map(|(volume, file)| file.as_ref()?.due(gateway, volume)).min()
+    }
+
     /// Tells the state machine what is durable.
     pub fn take_done(&mut self, gateway: &mut Gateway, now: Time) {
         for (volume, writer) in self.writers.iter_mut().enumerate() {
@@ -81,11 +103,11 @@ impl Maps {
     }
 }
 
-/// Where the map of a volume is.
-fn map_path(config_path: &Path, volume: &VolumeConfig) -> PathBuf {
+/// Where a file of a volume is: its map, or what is known of its scrubs.
+fn volume_path(config_path: &Path, volume: &VolumeConfig, kind: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = volume.id.chars().map(plain).take(100).collect();
-    state_path(config_path, &format!(".{name}.map"))
+    state_path(config_path, &format!(".{name}.{kind}"))
 }
 
 /// Opens or makes a map, and counts this start in it. One that was last used elsewhere is refused, unless this gateway `takes_over`.

@@ -11,6 +11,7 @@ mod native;
 mod open;
 mod place;
 mod report;
+pub mod scrub_file;
 mod server;
 mod surplus;
 mod volumes;

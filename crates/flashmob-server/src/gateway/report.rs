@@ -1,11 +1,13 @@
 //! A gateway's report: the state machine's status, joined with what the kernel knows of each connection.
 
-use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus};
+use std::time::Duration;
+
+use flashmob_core::gateway::{CopiesStatus, LinkPhase, LinkStatus, NodeStatus, ScrubStatus};
 
 use super::server::GatewayServer;
 use crate::status::report::{
-    ConditionReport, CopiesReport, GatewayReport, LinkReport, NodeOfVolume, Rebuild, Report, TraceCounters,
-    VolumeReport, stage_reports,
+    ConditionReport, CopiesReport, GatewayReport, LinkReport, NodeOfVolume, Rebuild, Report, ScrubReport,
+    TraceCounters, VolumeReport, stage_reports,
 };
 use crate::status::trace::TraceReport;
 
@@ -20,7 +22,10 @@ impl GatewayServer {
             .map(|(number, v)| VolumeReport {
                 name: v.name.clone(),
                 size_bytes: v.size_bytes,
-                copies: self.gateway.copies_status(now, number).map(copies_report),
+                copies: self.gateway.copies_status(now, number).map(|status| {
+                    let scrub = self.gateway.scrub_status(now, number).unwrap_or_default();
+                    copies_report(status, scrub_report(&scrub))
+                }),
                 nodes: v.nodes.iter().map(|n| self.node_report(n)).collect(),
             })
             .collect();
@@ -97,8 +102,25 @@ impl GatewayServer {
     }
 }
 
-fn copies_report(status: CopiesStatus) -> CopiesReport {
+fn scrub_report(status: &ScrubStatus) -> ScrubReport {
+    let seconds = |time: Duration| time.as_secs_f64();
+    let verified: Option<Vec<Duration>> = status.verify.iter().map(|pass| pass.done_ago).collect();
+    let mut passes = std::iter::once(&status.compare).chain(&status.verify);
+    ScrubReport {
+        is_comparing: status.compare.is_running,
+        verifying_nodes: status.verify.iter().filter(|pass| pass.is_running).count(),
+        compared_bytes: status.compare.is_running.then_some(status.compare.done_bytes),
+        waits: passes.find_map(|pass| pass.waits.clone()),
+        compared_seconds_ago: status.compare.done_ago.map(seconds),
+        verified_seconds_ago: verified.and_then(|ago| ago.into_iter().max()).map(seconds),
+        bad_blocks: status.bad_blocks as u64 + status.unlisted_blocks,
+        mending_chunks: status.mending,
+    }
+}
+
+fn copies_report(status: CopiesStatus, scrub: ScrubReport) -> CopiesReport {
     CopiesReport {
+        scrub,
         copies: status.copies,
         fewest_current: status.fewest_current,
         chunk_bytes: status.chunk_bytes,
@@ -124,6 +146,11 @@ fn warnings(volume: &VolumeReport) -> Vec<String> {
             warnings.push(format!("{place}: some chunks have one copy left; do not switch off its node"));
         } else if copies.fewest_current < copies.copies {
             warnings.push(format!("{place}: some chunks have {} of {} copies", copies.fewest_current, copies.copies));
+        }
+        let bad = copies.scrub.bad_blocks;
+        if bad > 0 {
+            let blocks = if bad == 1 { "a block".to_string() } else { format!("{bad} blocks") };
+            warnings.push(format!("{place}: {blocks} cannot be mended; `flashmob volume show` lists them"));
         }
         let trouble = copies.map_trouble.iter().map(|why| format!("{place}: its map cannot be written: {why}"));
         let deposed = copies.deposed.iter().map(|why| format!("{place}: another gateway is in charge: {why}"));

@@ -236,7 +236,9 @@ impl GatewayServer {
 
     /// Serves until stopped.
     pub fn run(&mut self) -> io::Result<()> {
-        self.run_loop(None)
+        let result = self.run_loop(None);
+        self.maps.keep_scrubs(&self.gateway, self.clock.now(), true);
+        result
     }
 
     /// Serves until `resident` has finished, or until stopped.
@@ -287,7 +289,8 @@ impl GatewayServer {
             || self.clients.iter().any(|(_, c)| c.closing.is_some());
         let soon = closing.then_some(Duration::from_millis(20));
         let surplus = self.surplus.due(self.gateway.memory_used_bytes());
-        let due = self.gateway.next_timeout().into_iter().chain(surplus).min().map(|at| self.clock.until(at));
+        let dues = self.gateway.next_timeout().into_iter().chain(surplus).chain(self.maps.scrubs_due(&self.gateway));
+        let due = dues.min().map(|at| self.clock.until(at));
         soon.into_iter().chain(due).chain(resident.map(Resident::wakes_in)).min()
     }
 
@@ -331,6 +334,7 @@ impl GatewayServer {
         if self.surplus.is_due(now, self.gateway.memory_used_bytes()) {
             give_back();
         }
+        self.maps.keep_scrubs(&self.gateway, now, false);
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
             self.links.look(&self.gateway);

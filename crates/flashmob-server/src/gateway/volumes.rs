@@ -1,17 +1,19 @@
-//! A gateway's volumes in detail, and the replacement of an extent that somebody gives up.
+//! A gateway's volumes in detail, the replacement of an extent that somebody gives up, and scrubs.
 
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
-use flashmob_core::gateway::{CopiesStatus, MemberStatus, ReplaceError, Replaced};
+use flashmob_core::gateway::{BadRange, CopiesStatus, MemberStatus, PassStatus, ReplaceError, Replaced, ScrubStatus};
 use flashmob_core::units::Time;
 
 use super::server::GatewayServer;
 use crate::status::VolumeQuestion;
 use crate::status::replace::{News, Refusal, Replacement};
 use crate::status::report::NodeOfVolume;
+use crate::status::scrub::Scrubbing;
 use crate::status::volumes::{
-    CopiesDetails, MemberDetails, NodeDetails, Rebuild, ReplaceAnswer, ReplaceRequest, SCHEMA, VolumeDetails,
-    VolumesReport,
+    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, Rebuild, ReplaceAnswer, ReplaceRequest, SCHEMA,
+    ScrubAnswer, ScrubDetails, ScrubRequest, VolumeDetails, VolumesReport,
 };
 use crate::store::ExtentId;
 
@@ -41,6 +43,11 @@ impl GatewayServer {
                     Err(refusal) => drop(news.try_send(News::Refused(refusal))),
                 }
             }
+            VolumeQuestion::Scrub(Scrubbing { request, claim, answer }) => {
+                if claim.take() {
+                    let _ = answer.try_send(self.scrub(now, &request));
+                }
+            }
         }
     }
 
@@ -57,11 +64,16 @@ impl GatewayServer {
         let volumes = self.report().gateway.map(|gateway| gateway.volumes).unwrap_or_default();
         let details = volumes.into_iter().enumerate().map(|(number, volume)| {
             let members = self.gateway.members_status(now, number).unwrap_or_default();
-            let mut members = members.into_iter();
+            let status = self.gateway.scrub_status(now, number).unwrap_or_default();
+            let mut members = members.into_iter().zip(status.verify.iter().map(pass_details));
+            let copies = self.gateway.copies_status(now, number).map(|copies| {
+                let bad = self.gateway.bad_ranges(number).into_iter().map(bad_place).collect();
+                copies_details(copies, &status, bad)
+            });
             VolumeDetails {
                 name: volume.name,
                 size_bytes: volume.size_bytes,
-                copies: self.gateway.copies_status(now, number).map(copies_details),
+                copies,
                 nodes: (0..)
                     .zip(volume.nodes)
                     .map(|(number, node)| node_details(number, node, members.next()))
@@ -72,15 +84,35 @@ impl GatewayServer {
         VolumesReport { schema: SCHEMA, version: env!("CARGO_PKG_VERSION").to_string(), volumes }
     }
 
+    /// The place of a volume among all.
+    fn volume_named(&self, name: &str) -> Result<usize, Refusal> {
+        let names: Vec<String> = self.gateway.status().volumes.into_iter().map(|volume| volume.name).collect();
+        names
+            .iter()
+            .position(|known| known == name)
+            .ok_or_else(|| Refusal::Unknown(format!("there is no volume '{name}'; there are: {}", names.join(", "))))
+    }
+
+    fn scrub(&mut self, now: Time, request: &ScrubRequest) -> Result<ScrubAnswer, Refusal> {
+        if request.stop && request.now {
+            return Err(Refusal::Bad("a scrub is begun now, or stopped".to_string()));
+        }
+        let volume = self.volume_named(&request.volume)?;
+        let done = match request.stop {
+            true => self.gateway.stop_scrub(now, volume),
+            false => self.gateway.begin_scrub(now, volume, request.now),
+        };
+        done.map_err(|error| Refusal::Conflict(error.to_string()))?;
+        let is_running = self.gateway.scrub_status(now, volume).is_some_and(|status| status.compare.is_running);
+        log::info!("volume {}: {}", request.volume, if request.stop { "scrubs are stopped" } else { "it is scrubbed" });
+        Ok(ScrubAnswer { volume: request.volume.clone(), is_running })
+    }
+
     /// Returns the answer, and the volume with the number of the record that must be durable.
     fn replace(&mut self, now: Time, request: &ReplaceRequest) -> Result<(ReplaceAnswer, (usize, u64)), Refusal> {
         let no_extent = |_| Refusal::Bad("an extent is 32 hexadecimal digits".to_string());
         let extent: ExtentId = request.extent.parse().map_err(no_extent)?;
-        let names: Vec<String> = self.gateway.status().volumes.into_iter().map(|volume| volume.name).collect();
-        let Some(volume) = names.iter().position(|name| *name == request.volume) else {
-            let text = format!("there is no volume '{}'; there are: {}", request.volume, names.join(", "));
-            return Err(Refusal::Unknown(text));
-        };
+        let volume = self.volume_named(&request.volume)?;
         let node = self.gateway.node_number(volume, request.node);
         let replaced = self.gateway.replace_extent(now, volume, request.node, Some(extent.0));
         let Replaced { given_up, copies, number, .. } = replaced.map_err(|error| match error {
@@ -105,8 +137,37 @@ impl GatewayServer {
     }
 }
 
-fn copies_details(status: CopiesStatus) -> CopiesDetails {
+fn pass_details(status: &PassStatus) -> PassDetails {
+    let seconds = |time: Duration| time.as_secs_f64();
+    PassDetails {
+        is_running: status.is_running,
+        is_now: status.is_forced,
+        done_bytes: status.done_bytes,
+        total_bytes: status.total_bytes,
+        eta_seconds: status.eta.map(seconds),
+        waits: status.waits.clone(),
+        done_seconds_ago: status.done_ago.map(seconds),
+        due_in_seconds: status.due_in.map(seconds),
+        found_blocks: status.found,
+        left_out: status.left_out,
+    }
+}
+
+fn bad_place((offset_bytes, bytes, range, members): (u64, u64, BadRange, Vec<u16>)) -> BadPlace {
+    let nodes = members.into_iter().map(usize::from).collect();
+    BadPlace { offset_bytes, bytes, flaw: range.first.flaw.name().to_string(), nodes }
+}
+
+fn copies_details(status: CopiesStatus, scrub: &ScrubStatus, bad: Vec<BadPlace>) -> CopiesDetails {
     CopiesDetails {
+        scrub: ScrubDetails {
+            compare: pass_details(&scrub.compare),
+            corrupt_blocks: status.counters.scrub_corrupt,
+            mended_blocks: status.counters.mended,
+            mending_chunks: scrub.mending,
+            bad,
+            unlisted_blocks: scrub.unlisted_blocks,
+        },
         copies: status.copies,
         fewest_current: status.fewest_current,
         chunks: status.chunks,
@@ -117,10 +178,10 @@ fn copies_details(status: CopiesStatus) -> CopiesDetails {
     }
 }
 
-fn node_details(number: usize, node: NodeOfVolume, member: Option<MemberStatus>) -> NodeDetails {
+fn node_details(number: usize, node: NodeOfVolume, member: Option<(MemberStatus, PassDetails)>) -> NodeDetails {
     let hex = |id: [u8; 16]| ExtentId(id).to_string();
-    let size_bytes = member.as_ref().map(|member| member.size_bytes).or(node.size_bytes);
-    let member = member.map(|member| MemberDetails {
+    let size_bytes = member.as_ref().map(|(member, _)| member.size_bytes).or(node.size_bytes);
+    let member = member.map(|(member, scrub)| MemberDetails {
         extent: member.extent_id.map(hex),
         domain: member.domain,
         copies: member.copies,
@@ -129,6 +190,7 @@ fn node_details(number: usize, node: NodeOfVolume, member: Option<MemberStatus>)
         only: member.only,
         out_seconds: member.out_for.map(|out| out.as_secs_f64()),
         offered: member.offered.map(hex),
+        scrub,
     });
     NodeDetails { number, name: node.name, state: node.state, refusal: node.refusal, size_bytes, member }
 }

@@ -5,6 +5,7 @@
 pub mod condition;
 pub mod replace;
 pub mod report;
+pub mod scrub;
 pub mod trace;
 pub mod volumes;
 
@@ -12,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use replace::Replacement;
 use report::Report;
+use scrub::Scrubbing;
 use trace::TraceReport;
 use volumes::VolumesReport;
 
@@ -35,6 +37,8 @@ pub enum VolumeQuestion {
     Show(SyncSender<VolumesReport>),
     /// To give up the extent of a node.
     Replace(Replacement),
+    /// To scrub one.
+    Scrub(Scrubbing),
 }
 
 /// Maximum number of questions that wait for the loop.

@@ -153,6 +153,9 @@ pub struct CopiesReport {
     /// What is left to be made current, and how fast that goes.
     #[serde(default)]
     pub rebuild: Rebuild,
+    /// Scrubs.
+    #[serde(default)]
+    pub scrub: ScrubReport,
     /// The number of the gateway's start, as nodes know it.
     pub epoch: u64,
     /// Why the map cannot be written, while it cannot.
@@ -164,6 +167,31 @@ pub struct CopiesReport {
     /// What happened since the start.
     #[serde(flatten)]
     pub counters: CopiesCounters,
+}
+
+/// Scrubs of a volume's copies. `/volumes` has more, and the places of what cannot be mended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    /// All copies are being compared.
+    pub is_comparing: bool,
+    /// Nodes whose copies are being verified.
+    pub verifying_nodes: usize,
+    /// Bytes of the volume that were compared, of the comparison under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_bytes: Option<u64>,
+    /// Why a scrub does not go on now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// How long ago all copies were last compared; absent if never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_seconds_ago: Option<f64>,
+    /// How long ago the copies of the node were last verified for which that is longest ago; absent if one never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_seconds_ago: Option<f64>,
+    /// Blocks that cannot be mended: no current copy matches, or copies differ.
+    pub bad_blocks: u64,
+    /// Chunks with blocks that are to be written again.
+    pub mending_chunks: usize,
 }
 
 /// One node as its gateway sees it.

@@ -1,4 +1,4 @@
-//! The volumes of a gateway in detail, by node: the JSON of `/volumes` and of `flashmob volume show`; and the replacement of an extent.
+//! The volumes of a gateway in detail, by node: the JSON of `/volumes` and of `flashmob volume show`; the replacement of an extent, and scrubs.
 //!
 //! `schema/volumes-1.json` describes it. Fields may be added; none changes its meaning without a new `schema`.
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The version of this form.
 pub const SCHEMA: u32 = 1;
-/// The largest request to replace an extent, in bytes.
+/// The largest request to replace an extent or to scrub a volume, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 4096;
 
 /// All volumes of a gateway.
@@ -56,6 +56,71 @@ pub struct CopiesDetails {
     /// Why this gateway is no longer in charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<String>,
+    /// Scrubs of all copies, and what they found that cannot be mended.
+    #[serde(default)]
+    pub scrub: ScrubDetails,
+}
+
+/// Scrubs of all copies of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ScrubDetails {
+    /// All copies are read from the flash, verified and compared.
+    pub compare: PassDetails,
+    /// Blocks of 4 KiB that scrubs found not to match their checksums, since the gateway's start.
+    pub corrupt_blocks: u64,
+    /// Blocks that were written again with what another copy has, by whatever they were found, since the gateway's start.
+    pub mended_blocks: u64,
+    /// Chunks with blocks that are known not to match, and are to be written again.
+    pub mending_chunks: usize,
+    /// The places of what cannot be mended.
+    pub bad: Vec<BadPlace>,
+    /// Blocks that cannot be mended, and found no room in that list.
+    pub unlisted_blocks: u64,
+}
+
+/// One kind of scrubs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PassDetails {
+    /// One is under way.
+    pub is_running: bool,
+    /// It goes on whatever devices do: charging or not, cool or hot.
+    pub is_now: bool,
+    /// Bytes of the volume, or of a node's copies, that it has gone through.
+    pub done_bytes: u64,
+    /// All of them.
+    pub total_bytes: u64,
+    /// In what time it is through, at the speed so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_seconds: Option<f64>,
+    /// Why it does not go on now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// How long ago the last one ended; absent if none has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_seconds_ago: Option<f64>,
+    /// In what time the next is due; absent if none is planned, or one is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_in_seconds: Option<f64>,
+    /// Blocks that it, or the last one since the gateway's start, found not to match or to differ.
+    pub found_blocks: u64,
+    /// Ranges that the same one left out, of some copies or of all: their nodes were away or failed to read them.
+    pub left_out: u32,
+}
+
+/// Neighbouring blocks that cannot be mended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BadPlace {
+    /// Their first byte in the volume.
+    pub offset_bytes: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// `unreadable`: they match their checksums on no current copy, and reads of them fail. `differs`: copies differ, though each matches.
+    pub flaw: String,
+    /// The nodes with these copies, by their numbers.
+    pub nodes: Vec<usize>,
 }
 
 /// Copies that lack something are made current.
@@ -128,6 +193,32 @@ pub struct MemberDetails {
     /// The extent that is at its address instead, and is refused: `flashmob volume replace` takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<String>,
+    /// Its copies are read from the flash and verified.
+    #[serde(default)]
+    pub scrub: PassDetails,
+}
+
+/// Asks a gateway to scrub a volume, or to stop that: the body of a POST to `/volumes/scrub`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubRequest {
+    /// The volume's name.
+    pub volume: String,
+    /// Whatever devices do: charging or not, cool or hot.
+    #[serde(default)]
+    pub now: bool,
+    /// Ends what is under way instead.
+    #[serde(default)]
+    pub stop: bool,
+}
+
+/// It is scrubbed, or no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubAnswer {
+    /// The volume's name.
+    pub volume: String,
+    /// A scrub of all its copies is under way.
+    pub is_running: bool,
 }
 
 /// Asks a gateway to give up the extent of a node, and to take the one that is at its address instead: the body of a POST to

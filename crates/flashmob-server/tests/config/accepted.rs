@@ -181,13 +181,17 @@ fn a_volume_with_copies_has_defaults_and_domains() {
     let nodes = node("a", "") + &node("b", "domain = \"shelf\"");
     let text = |more: &str| format!("[[volume]]\nname = \"pool\"\nlayout = \"mapped\"\ncopies = 2\n{more}\n{nodes}");
     let config = parse(&text("")).expect("a configuration");
-    let copies = CopiesConfig { copies: 2, min_current: 1, evict_after: Duration::from_secs(3) };
+    let days = |count: u64| Some(Duration::from_secs(count * 24 * 3600));
+    let evict_after = Duration::from_secs(3);
+    let copies = CopiesConfig { copies: 2, min_current: 1, evict_after, scrub: days(7), compare: days(30) };
     assert_eq!(config.volumes[0].layout, LayoutKind::Mapped { chunk_bytes: 4 << 20 });
     assert_eq!(config.volumes[0].copies, Some(copies));
     let domains: Vec<Option<&str>> = config.volumes[0].nodes.iter().map(|node| node.domain.as_deref()).collect();
     assert_eq!(domains, [None, Some("shelf")]);
-    let config = parse(&text("min_current = 2\nevict_after = \"500ms\"")).expect("a configuration");
-    let copies = CopiesConfig { copies: 2, min_current: 2, evict_after: Duration::from_millis(500) };
+    let more = "min_current = 2\nevict_after = \"500ms\"\nscrub = \"1d\"\ncompare = \"off\"";
+    let config = parse(&text(more)).expect("a configuration");
+    let evict_after = Duration::from_millis(500);
+    let copies = CopiesConfig { copies: 2, min_current: 2, evict_after, scrub: days(1), compare: None };
     assert_eq!(config.volumes[0].copies, Some(copies));
 }
 

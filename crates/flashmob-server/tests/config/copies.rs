@@ -109,6 +109,25 @@ error: `evict_after` must be between \"500ms\" and \"10m\", not \"{evict_after}\
 }
 
 #[test]
+fn scrubs_are_an_hour_to_a_year_apart_or_off() {
+    for key in ["scrub", "compare"] {
+        for every in ["1h", "366d", "8784h", "off", "90m"] {
+            let lines = format!("copies = 2\n{key} = \"{every}\"");
+            assert!(parse(&mapped(&lines, 2)).is_ok(), "{key} = {every}");
+        }
+        for (every, said) in
+            [("59m", "\"59m\""), ("3599999ms", "\"3599999ms\""), ("8785h", "\"8785h\""), ("367d", "\"367d\"")]
+        {
+            let message = refusal(&mapped(&format!("copies = 2\n{key} = \"{every}\""), 2));
+            let wanted = format!("error: `{key}` must be between \"1h\" and \"366d\", not {said}\n");
+            assert!(message.starts_with(&wanted), "{message}");
+        }
+        let message = refusal(&mapped(&format!("copies = 2\n{key} = \"never\""), 2));
+        assert!(message.starts_with(&format!("error: `{key}` must be a length of time, not 'never'\n")), "{message}");
+    }
+}
+
+#[test]
 fn requests_wait_longer_than_a_node_may_be_silent() {
     let volume = |evict_after, timeout| {
         mapped(&format!("copies = 2\nevict_after = \"{evict_after}\"\ntimeout = \"{timeout}\""), 2)
@@ -219,8 +238,8 @@ error: this node has no `size`, and the volume is mapped
 #[test]
 fn other_layouts_have_no_copies() {
     for layout in ["", "layout = \"linear\"", "layout = \"striped\""] {
-        let text =
-            mapped("copies = 2\nmin_current = 1\nevict_after = \"3s\"", 2).replace("layout = \"mapped\"", layout);
+        let text = mapped("copies = 2\nmin_current = 1\nevict_after = \"3s\"\nscrub = \"off\"\ncompare = \"30d\"", 2)
+            .replace("layout = \"mapped\"", layout);
         check(
             &(text + "domain = \"shelf\"\n"),
             r#"error: `copies` is set, but the volume has no copies
@@ -244,14 +263,28 @@ error: `evict_after` is set, but the volume has no copies
   |               ^^^^
   = help: write layout = "mapped" as well, or remove this line
 
+error: `scrub` is set, but the volume has no copies
+ --> gateway.toml:7:9
+  |
+7 | scrub = "off"
+  |         ^^^^^
+  = help: write layout = "mapped" as well, or remove this line
+
+error: `compare` is set, but the volume has no copies
+ --> gateway.toml:8:11
+  |
+8 | compare = "30d"
+  |           ^^^^^
+  = help: write layout = "mapped" as well, or remove this line
+
 error: `domain` is set, but the volume has no copies
-  --> gateway.toml:13:10
+  --> gateway.toml:15:10
    |
-13 | domain = "shelf"
+15 | domain = "shelf"
    |          ^^^^^^^
    = help: write layout = "mapped" and copies = 2 below [[volume]] for copies, or remove this line
 
-error: gateway.toml has 4 problems"#,
+error: gateway.toml has 6 problems"#,
         );
     }
 }

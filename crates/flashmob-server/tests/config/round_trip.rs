@@ -85,6 +85,8 @@ fn volumes() -> impl Strategy<Value = VolumeConfig> {
                 copies: 1,
                 min_current: 1,
                 evict_after: one.max(Duration::from_millis(500)).min(Duration::from_secs(600)),
+                scrub: read_only.then(|| other.max(Duration::from_secs(3600))),
+                compare: (!read_only).then_some(Duration::from_secs(86_400 * links as u64)),
             });
             let timeout = if copies.is_some() { Duration::from_secs(601).max(timeout) } else { timeout };
             let layout = if copies.is_some() { LayoutKind::Mapped { chunk_bytes: 4 << 20 } } else { layout };

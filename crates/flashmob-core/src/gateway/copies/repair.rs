@@ -7,6 +7,7 @@ use super::jobs::{Goal, Step};
 use super::mend::{STUCK_FOR, TELL_EVERY};
 use super::scrub::{BadBlock, Flaw};
 use super::{Copies, Cx, bit, each, mask};
+use crate::copies::COPIES_MAX;
 use crate::op::{Op, OpFlags};
 use crate::planted::{self, Bug};
 use crate::wire::digest::{CORRUPT, DIGEST_BLOCK_BYTES, are_equal, digests};
@@ -49,7 +50,14 @@ impl Copies {
             let first = hashes.next();
             if is_of_flash && hashes.any(|hash| Some(hash) != first) && !planted::is(Bug::ScrubMendsByGuess) {
                 // Nothing says which of them is right: none is made equal to another, nor one that does not match to either.
-                self.tell_differs(cx, chunk, from + index as u32 * DIGEST_BLOCK_BYTES, good);
+                let mut hashes = [0; COPIES_MAX];
+                each(good).for_each(|copy| hashes[copy] = hash(copy, index));
+                self.tell_differs(cx, (chunk, from + index as u32 * DIGEST_BLOCK_BYTES), good, hashes);
+                continue;
+            }
+            let number = from / DIGEST_BLOCK_BYTES + index as u32;
+            if goal == Goal::Compare && self.scrub.bad.differs_as_listed(chunk, number, all, |copy| hash(copy, index)) {
+                // No change of it was under way when the gateway was killed: it is as a scrub has found it.
                 continue;
             }
             let source = Some(preferred).filter(is_good).or_else(|| each(believed).find(is_good));
@@ -67,8 +75,7 @@ impl Copies {
             let targets = mask(each(all).filter(differs));
             if goal != Goal::Resync {
                 let is_whole = goal == Goal::Compare || all == self.current(chunk);
-                let block = from / DIGEST_BLOCK_BYTES + index as u32;
-                self.scrub.bad.clear(chunk, block..block + 1, |flaw| is_whole || flaw == Flaw::Unreadable);
+                self.scrub.bad.clear(chunk, number..number + 1, |flaw| is_whole || flaw == Flaw::Unreadable);
             }
             if targets == 0 && !is_adopted {
                 continue;
@@ -147,7 +154,7 @@ impl Copies {
     pub(super) fn tell_unreadable(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32) {
         self.counters.unreadable += 1;
         let (block, copies) = (at / DIGEST_BLOCK_BYTES, self.current(chunk));
-        self.scrub.bad.note(BadBlock { chunk, block, flaw: Flaw::Unreadable, copies });
+        self.scrub.bad.note(BadBlock { chunk, block, flaw: Flaw::Unreadable, copies, hashes: [0; COPIES_MAX] });
         if cx.now < self.tell_unreadable_at {
             return;
         }

@@ -11,6 +11,7 @@ use hyper::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use super::super::Reporter;
@@ -19,7 +20,7 @@ use crate::discovery::announcement::BODY_BYTES_MAX;
 use crate::discovery::hear::{Ear, Unheard};
 use crate::status::replace::{Asking, Claim, Outcome, Refusal};
 use crate::status::report::Report;
-use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest};
+use crate::status::volumes::{REQUEST_BYTES_MAX, ReplaceRequest, ScrubRequest};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -96,6 +97,9 @@ pub(super) async fn answer(
     }
     if path == "/volumes/replace" {
         return Ok(replace(&asker, request).await);
+    }
+    if path == "/volumes/scrub" {
+        return Ok(scrub(&asker, request).await);
     }
     if !["/", "/status", "/metrics", "/trace", "/volumes"].contains(&path) {
         let why = "Not found. The pages are /, /status, /metrics, /trace and /volumes.\n";
@@ -183,25 +187,44 @@ async fn volumes(asker: &Asker) -> Response<Full<Bytes>> {
     }
 }
 
-/// The extent of a node is given up.
-async fn replace(asker: &Asker, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_volumes) else { return no_volumes() };
+/// What a request to change something asks for, if it comes from where it may.
+async fn change_of<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Response<Full<Bytes>>> {
     if let Some(refusal) = not_posted_json(&request) {
-        return refusal;
+        return Err(refusal);
     }
     if !names_this_host(request.headers()) {
         let why = "The Host header must be an IP address or localhost: a page of another site may have sent this.\n";
-        return response(StatusCode::BAD_REQUEST, TEXT, why);
+        return Err(response(StatusCode::BAD_REQUEST, TEXT, why));
     }
-    let body = match body_of(request, REQUEST_BYTES_MAX).await {
-        Ok(body) => body,
+    let body = body_of(request, REQUEST_BYTES_MAX).await?;
+    let no_such = |error| response(StatusCode::BAD_REQUEST, TEXT, format!("The body is no such request: {error}.\n"));
+    serde_json::from_slice(&body).map_err(no_such)
+}
+
+/// A volume is scrubbed, or no longer.
+async fn scrub(asker: &Asker, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_volumes) else { return no_volumes() };
+    let request: ScrubRequest = match change_of(request).await {
+        Ok(request) => request,
         Err(refusal) => return refusal,
     };
-    let request: ReplaceRequest = match serde_json::from_slice(&body) {
+    let _one_at_a_time = asker.last.lock().await;
+    let claim = Claim::default();
+    // If the client leaves before the loop has the request, it is not carried out.
+    let _asking = Asking(claim.clone());
+    match tokio::task::spawn_blocking(move || reporter.scrub(request, claim)).await.ok().flatten() {
+        Some(Ok(answer)) => written(JSON, serde_json::to_vec(&answer).map_err(|e| e.to_string())),
+        Some(Err(refusal)) => refused(refusal),
+        None => busy(),
+    }
+}
+
+/// The extent of a node is given up.
+async fn replace(asker: &Asker, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let Some(reporter) = asker.reporter.clone().filter(Reporter::has_volumes) else { return no_volumes() };
+    let request: ReplaceRequest = match change_of(request).await {
         Ok(request) => request,
-        Err(error) => {
-            return response(StatusCode::BAD_REQUEST, TEXT, format!("The body is no such request: {error}.\n"));
-        }
+        Err(refusal) => return refusal,
     };
     let Ok(_one_at_a_time) = asker.replacing.try_lock() else {
         let why = "Another extent is being replaced. Nothing was changed; try again.\n";
@@ -225,9 +248,7 @@ fn replaced(outcome: Outcome) -> Response<Full<Bytes>> {
             }
             response
         }
-        Outcome::Refused(Refusal::Bad(why)) => response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n")),
-        Outcome::Refused(Refusal::Unknown(why)) => response(StatusCode::NOT_FOUND, TEXT, format!("{why}\n")),
-        Outcome::Refused(Refusal::Conflict(why)) => response(StatusCode::CONFLICT, TEXT, format!("{why}\n")),
+        Outcome::Refused(refusal) => refused(refusal),
         Outcome::NotTaken => {
             let why = "The process does not answer: it is exiting or overloaded. Nothing was changed.\n";
             with_header(response(StatusCode::SERVICE_UNAVAILABLE, TEXT, why), RETRY_AFTER, "1")
@@ -237,6 +258,15 @@ fn replaced(outcome: Outcome) -> Response<Full<Bytes>> {
             response(StatusCode::GATEWAY_TIMEOUT, TEXT, why)
         }
     }
+}
+
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    let (status, why) = match refusal {
+        Refusal::Bad(why) => (StatusCode::BAD_REQUEST, why),
+        Refusal::Unknown(why) => (StatusCode::NOT_FOUND, why),
+        Refusal::Conflict(why) => (StatusCode::CONFLICT, why),
+    };
+    response(status, TEXT, format!("{why}\n"))
 }
 
 /// Whether a request was sent to an address, not to a name: the owner of a name can let it lead here from a page in a browser.

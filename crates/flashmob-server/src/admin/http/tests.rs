@@ -1,4 +1,5 @@
 mod replace;
+mod scrub;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream as StdStream;

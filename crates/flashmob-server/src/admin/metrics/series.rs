@@ -163,6 +163,24 @@ pub(super) const COPIES: &[Series<CopiesReport>] = &[
     gauge("flashmob_volume_rebuild_eta_seconds", "Time until all copies are current at that rate", |c| {
         maybe(c.rebuild.eta_seconds)
     }),
+    gauge("flashmob_volume_scrubs_running", "Scrubs under way, by kind", |c| {
+        let of = |kind, count: u64| (vec![("kind", kind)], Value::from(count));
+        vec![of("compare", c.scrub.is_comparing.into()), of("verify", c.scrub.verifying_nodes as u64)]
+    }),
+    gauge("flashmob_volume_scrub_compared_bytes", "Bytes compared by the scrub under way; absent without one", |c| {
+        maybe(c.scrub.compared_bytes)
+    }),
+    gauge(
+        "flashmob_volume_scrub_age_seconds",
+        "Time since all copies were compared, and since the copies of the node were verified that waits longest; absent before that",
+        |c| {
+            let ages = [("compare", c.scrub.compared_seconds_ago), ("verify", c.scrub.verified_seconds_ago)];
+            ages.into_iter().filter_map(|(kind, age)| Some((vec![("kind", kind)], Value::from(age?)))).collect()
+        },
+    ),
+    gauge("flashmob_volume_bad_blocks", "Blocks that cannot be mended: no copy matches, or copies differ", |c| {
+        one(c.scrub.bad_blocks)
+    }),
 ];
 
 /// The states that are always present, so that queries find those that have not occurred yet.

@@ -1,6 +1,7 @@
-//! `flashmob volume`: the volumes of a gateway by node, and the replacement of a lost node's extent.
+//! `flashmob volume`: the volumes of a gateway by node, the replacement of a lost node's extent, and scrubs.
 
 mod replace;
+mod scrub;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand};
 use flashmob_server::net::fetch::fetch_volumes;
 use flashmob_server::status::volumes::{NodeDetails, SCHEMA, VolumeDetails, VolumesReport};
 
-/// Show the volumes of a gateway by node, and replace a lost node's extent.
+/// Show the volumes of a gateway by node, replace a lost node's extent, and scrub copies.
 #[derive(Debug, Args)]
 pub struct VolumeArgs {
     #[command(subcommand)]
@@ -24,6 +25,7 @@ pub struct VolumeArgs {
 enum Command {
     Show(show::ShowArgs),
     Replace(replace::ReplaceArgs),
+    Scrub(scrub::ScrubArgs),
 }
 
 /// Runs the subcommand.
@@ -31,6 +33,7 @@ pub fn run(args: &VolumeArgs) -> anyhow::Result<()> {
     match &args.command {
         Command::Show(args) => show::run(args),
         Command::Replace(args) => replace::run(args),
+        Command::Scrub(args) => scrub::run(args),
     }
 }
 

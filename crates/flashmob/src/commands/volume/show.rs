@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 use flashmob_core::units::Bytes;
-use flashmob_server::status::volumes::{CopiesDetails, MemberDetails, NodeDetails, Rebuild, VolumeDetails};
+use flashmob_server::status::volumes::{
+    BadPlace, CopiesDetails, MemberDetails, NodeDetails, PassDetails, Rebuild, VolumeDetails,
+};
 use flashmob_text::Side::{Left, Right};
 use flashmob_text::{Colour, Row, Side, Table};
 
@@ -13,6 +15,8 @@ use crate::commands::status::units::{printable, shortened, uptime};
 use crate::commands::tell::Form;
 
 const WIDTH: usize = 120;
+/// More places that cannot be mended are counted.
+const BAD_LINES_MAX: usize = 20;
 const SIDES: [Side; 9] = [Right, Left, Left, Left, Right, Right, Right, Right, Right];
 const HEADINGS: [&str; 9] = ["node", "address", "state", "domain", "size", "copies", "behind", "doubtful", "only"];
 
@@ -86,9 +90,65 @@ fn copies_lines(copies: &CopiesDetails) -> Vec<String> {
     let s = if wanted == 1 { "copy" } else { "copies" };
     lines.push(format!("{wanted} {s} of {chunks} chunks of {}", Bytes(chunk_bytes)));
     lines.extend(left(&copies.rebuild));
+    lines.push(scrub_line(&copies.scrub.compare));
+    if copies.scrub.mending_chunks > 0 {
+        lines.push(format!("{} chunks have blocks that are to be written again", copies.scrub.mending_chunks));
+    }
+    lines.extend(bad_lines(&copies.scrub.bad, copies.scrub.unlisted_blocks));
     let trouble = copies.map_trouble.iter().map(|why| format!("its map cannot be written: {}", printable(why)));
     let deposed = copies.deposed.iter().map(|why| format!("another gateway is in charge: {}", printable(why)));
     lines.extend(trouble.chain(deposed));
+    lines
+}
+
+/// When all copies were compared, or how far that is.
+fn scrub_line(compare: &PassDetails) -> String {
+    if compare.is_running {
+        let done =
+            format!("all copies are being compared: {} of {}", Bytes(compare.done_bytes), Bytes(compare.total_bytes));
+        return match (&compare.waits, compare.eta_seconds) {
+            (Some(why), _) => format!("{done}; waiting: {}", printable(why)),
+            (None, Some(eta)) => format!("{done}, {} left", uptime(eta)),
+            (None, None) => done,
+        };
+    }
+    let next = compare.due_in_seconds.map(|due| format!("in {}", uptime(due)));
+    match (compare.done_seconds_ago, next) {
+        (Some(ago), Some(next)) => format!("all copies were compared {} ago, and will be again {next}", uptime(ago)),
+        (Some(ago), None) => format!("all copies were compared {} ago", uptime(ago)),
+        (None, Some(next)) => format!("all copies will be compared for the first time {next}"),
+        (None, None) => "the copies were never compared by a scrub, and none is planned".to_string(),
+    }
+}
+
+/// The places of what cannot be mended, if there are any.
+pub(super) fn bad_lines(bad: &[BadPlace], unlisted_blocks: u64) -> Vec<String> {
+    if bad.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec!["cannot be mended; a write of all of a block heals it:".to_string()];
+    lines.extend(bad.iter().take(BAD_LINES_MAX).map(|place| {
+        let BadPlace { offset_bytes, bytes, flaw, nodes } = place;
+        let what = match &**flaw {
+            "unreadable" => "no copy matches its checksum".to_string(),
+            "differs" => "copies differ, though each matches its checksum".to_string(),
+            other => printable(other),
+        };
+        let nodes: Vec<String> = nodes.iter().map(usize::to_string).collect();
+        format!(
+            "  bytes {offset_bytes} to {} ({}): {what}; nodes {}",
+            offset_bytes + bytes - 1,
+            Bytes(*bytes),
+            nodes.join(", ")
+        )
+    }));
+    let more = bad.len().saturating_sub(BAD_LINES_MAX);
+    if more > 0 {
+        lines.push(format!("  and {more} more places; --output json has them all"));
+    }
+    if unlisted_blocks > 0 {
+        lines.push(format!("  and at least {unlisted_blocks} more blocks, for which the list had no room"));
+    }
     lines
 }
 
@@ -135,6 +195,11 @@ fn row(node: &NodeDetails, has_copies: bool) -> Row {
 fn notes(volume: &str, node: &NodeDetails) -> Vec<String> {
     let mut notes = Vec::new();
     let number = node.number;
+    if let Some(scrub) = node.member.as_ref().map(|member| &member.scrub).filter(|scrub| scrub.is_running) {
+        let waits = scrub.waits.as_ref().map(|why| format!("; waiting: {}", printable(why))).unwrap_or_default();
+        let (done, total) = (Bytes(scrub.done_bytes), Bytes(scrub.total_bytes));
+        notes.push(format!("node {number}: its copies are being verified, {done} of {total}{waits}"));
+    }
     if let Some(out) = node.member.as_ref().and_then(|member| member.out_seconds).filter(|_| node.refusal.is_none()) {
         notes.push(format!("node {number} has not answered for {}", uptime(out)));
     }

@@ -1,7 +1,7 @@
 //! The page of a volume, and the choice of a node.
 
 use super::*;
-use flashmob_server::status::volumes::{CopiesDetails, MemberDetails, Rebuild};
+use flashmob_server::status::volumes::{BadPlace, CopiesDetails, MemberDetails, PassDetails, Rebuild, ScrubDetails};
 
 fn details(number: usize) -> NodeDetails {
     let member = MemberDetails {
@@ -13,6 +13,7 @@ fn details(number: usize) -> NodeDetails {
         only: 0,
         out_seconds: None,
         offered: None,
+        scrub: PassDetails::default(),
     };
     NodeDetails {
         number,
@@ -36,6 +37,15 @@ fn volume() -> VolumeDetails {
             rebuild: Rebuild::default(),
             map_trouble: None,
             deposed: None,
+            scrub: ScrubDetails {
+                compare: PassDetails {
+                    total_bytes: 64 << 20,
+                    done_seconds_ago: Some(3.0 * 86_400.0),
+                    due_in_seconds: Some(27.0 * 86_400.0),
+                    ..PassDetails::default()
+                },
+                ..ScrubDetails::default()
+            },
         }),
         nodes: vec![details(0), details(1)],
     }
@@ -46,6 +56,7 @@ fn a_healthy_volume_is_a_table() {
     let expected = "\
 volume pool, 64 MiB, 2 nodes
 2 copies of 16 chunks of 4 MiB
+all copies were compared 3 d 0 h ago, and will be again in 27 d 0 h
 node  address            state  domain    size  copies  behind  doubtful  only
    0  192.168.1.10:7411  ready  shelf   64 MiB      16       0         0     0
    1  192.168.1.11:7411  ready  shelf   64 MiB      16       0         0     0
@@ -95,4 +106,46 @@ fn nodes_go_by_number_or_name() {
         let text = node(&volume, which).unwrap_err().to_string();
         assert!(text.contains("0 to 1"), "{text}");
     }
+}
+
+#[test]
+fn scrubs_say_how_far_they_are_and_what_they_wait_for() {
+    let mut volume = volume();
+    let scrub = &mut volume.copies.as_mut().unwrap().scrub;
+    scrub.compare =
+        PassDetails { is_running: true, done_bytes: 1 << 20, eta_seconds: Some(63.0), ..scrub.compare.clone() };
+    let text = show::page(&volume, false);
+    assert!(text.contains("all copies are being compared: 1 MiB of 64 MiB, 1 min 3 s left\n"), "{text}");
+    let waits = Some("node 192.168.1.11:7411 is not charging".to_string());
+    volume.copies.as_mut().unwrap().scrub.compare.waits.clone_from(&waits);
+    let member = volume.nodes[1].member.as_mut().unwrap();
+    member.scrub = PassDetails { is_running: true, total_bytes: 8 << 20, waits, ..PassDetails::default() };
+    let text = show::page(&volume, false);
+    assert!(text.contains("1 MiB of 64 MiB; waiting: node 192.168.1.11:7411 is not charging\n"), "{text}");
+    assert!(text.contains("node 1: its copies are being verified, 0 B of 8 MiB; waiting: "), "{text}");
+}
+
+#[test]
+fn what_cannot_be_mended_is_listed_up_to_twenty_places() {
+    let mut volume = volume();
+    let place =
+        |n: u64, flaw: &str| BadPlace { offset_bytes: n << 20, bytes: 8192, flaw: flaw.to_string(), nodes: vec![0, 1] };
+    let scrub = &mut volume.copies.as_mut().unwrap().scrub;
+    scrub.bad = (0..20).map(|n| place(n, if n == 0 { "differs" } else { "unreadable" })).collect();
+    let text = show::page(&volume, false);
+    assert!(
+        text.contains("  bytes 0 to 8191 (8 KiB): copies differ, though each matches its checksum; nodes 0, 1\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  bytes 19922944 to 19931135 (8 KiB): no copy matches its checksum; nodes 0, 1\n"),
+        "{text}"
+    );
+    assert!(!text.contains(" more "), "{text}");
+    let scrub = &mut volume.copies.as_mut().unwrap().scrub;
+    scrub.bad.push(place(20, "unreadable"));
+    scrub.unlisted_blocks = 7;
+    let text = show::page(&volume, false);
+    assert!(text.contains("  and 1 more places; --output json has them all\n"), "{text}");
+    assert!(text.contains("  and at least 7 more blocks"), "{text}");
 }

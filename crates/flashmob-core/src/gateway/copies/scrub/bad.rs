@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use super::super::each;
+use crate::copies::COPIES_MAX;
 use crate::enums::listed;
 
 /// Most blocks that are listed: their list is kept by the shell as a whole. More are counted.
@@ -32,6 +34,8 @@ pub struct BadBlock {
     pub flaw: Flaw,
     /// The copies that it was found on, one bit each.
     pub copies: u8,
+    /// What copies that differ have: the hash of each, as in a digest.
+    pub hashes: [u64; COPIES_MAX],
 }
 
 /// Neighbouring blocks of one chunk with the same flaw.
@@ -43,10 +47,13 @@ pub struct BadRange {
     pub count: u32,
 }
 
+/// What is known of a block.
+type Known = (Flaw, u8, [u64; COPIES_MAX]);
+
 /// The list.
 #[derive(Debug, Default)]
 pub struct BadBlocks {
-    blocks: BTreeMap<(u32, u32), (Flaw, u8)>,
+    blocks: BTreeMap<(u32, u32), Known>,
     /// How many found no room since it was last full.
     unlisted: u64,
     /// Grows with each change.
@@ -78,7 +85,7 @@ impl BadBlocks {
 
     /// Lists a block. True if that is news.
     pub fn note(&mut self, bad: BadBlock) -> bool {
-        let (place, what) = ((bad.chunk, bad.block), (bad.flaw, bad.copies));
+        let (place, what) = ((bad.chunk, bad.block), (bad.flaw, bad.copies, bad.hashes));
         if self.blocks.get(&place) == Some(&what) {
             return false;
         }
@@ -87,7 +94,7 @@ impl BadBlocks {
             return false;
         }
         self.version += 1;
-        self.blocks.insert(place, what).is_none_or(|(flaw, _)| flaw != bad.flaw)
+        self.blocks.insert(place, what).is_none_or(|(flaw, ..)| flaw != bad.flaw)
     }
 
     /// Some blocks of a chunk have none of these flaws any more.
@@ -96,7 +103,7 @@ impl BadBlocks {
             return;
         }
         let listed = self.blocks.range((chunk, blocks.start)..(chunk, blocks.end));
-        let cleared: Vec<_> = listed.filter(|(_, (flaw, _))| is_cleared(*flaw)).map(|(&place, _)| place).collect();
+        let cleared: Vec<_> = listed.filter(|(_, (flaw, ..))| is_cleared(*flaw)).map(|(&place, _)| place).collect();
         for place in cleared {
             self.blocks.remove(&place);
             self.version += 1;
@@ -104,9 +111,21 @@ impl BadBlocks {
         }
     }
 
+    /// Whether a block is listed as one that differs between these copies, and each has what it had then.
+    pub fn differs_as_listed(&self, chunk: u32, block: u32, copies: u8, hash: impl Fn(usize) -> u64) -> bool {
+        let listed = self.blocks.get(&(chunk, block)).filter(|known| (known.0, known.1) == (Flaw::Differs, copies));
+        listed.is_some_and(|(.., hashes)| each(copies).all(|copy| hashes.get(copy) == Some(&hash(copy))))
+    }
+
     /// All of them, by their places.
     pub fn all(&self) -> impl Iterator<Item = BadBlock> + '_ {
-        self.blocks.iter().map(|(&(chunk, block), &(flaw, copies))| BadBlock { chunk, block, flaw, copies })
+        self.blocks.iter().map(|(&(chunk, block), &(flaw, copies, hashes))| BadBlock {
+            chunk,
+            block,
+            flaw,
+            copies,
+            hashes,
+        })
     }
 
     /// The same, neighbours together.
@@ -132,7 +151,7 @@ mod tests {
     use super::*;
 
     fn bad(chunk: u32, block: u32, flaw: Flaw) -> BadBlock {
-        BadBlock { chunk, block, flaw, copies: 3 }
+        BadBlock { chunk, block, flaw, copies: 3, hashes: [0; COPIES_MAX] }
     }
 
     #[test]
@@ -168,6 +187,18 @@ mod tests {
         }
         let full: Vec<BadBlock> = (0..BAD_BLOCKS_MAX as u32 + 1).map(|n| bad(n, 0, Flaw::Differs)).collect();
         assert_eq!(BadBlocks::new(&full, u32::MAX, 1).len(), BAD_BLOCKS_MAX);
+    }
+
+    #[test]
+    fn a_block_differs_as_listed_while_no_copy_has_changed() {
+        let mut list = BadBlocks::default();
+        list.note(BadBlock { hashes: [7, 8, 0, 0], ..bad(1, 2, Flaw::Differs) });
+        list.note(BadBlock { hashes: [7, 8, 0, 0], ..bad(1, 3, Flaw::Unreadable) });
+        let hashes = |first, second| move |copy: usize| [first, second, 9, 9][copy];
+        assert!(list.differs_as_listed(1, 2, 3, hashes(7, 8)));
+        assert!(!list.differs_as_listed(1, 2, 3, hashes(7, 7)) && !list.differs_as_listed(1, 2, 3, hashes(8, 7)));
+        assert!(!list.differs_as_listed(1, 2, 7, hashes(7, 8)) && !list.differs_as_listed(1, 2, 1, hashes(7, 8)));
+        assert!(!list.differs_as_listed(1, 3, 3, hashes(7, 8)) && !list.differs_as_listed(1, 4, 3, hashes(7, 8)));
     }
 
     #[test]

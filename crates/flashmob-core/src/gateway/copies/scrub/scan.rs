@@ -271,9 +271,15 @@ impl Copies {
     }
 
     /// Copies of a block differ, though each matches its checksum.
-    pub(in super::super) fn tell_differs(&mut self, cx: &mut Cx<'_>, chunk: u32, at: u32, copies: u8) {
+    pub(in super::super) fn tell_differs(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (chunk, at): (u32, u32),
+        copies: u8,
+        hashes: [u64; COPIES_MAX],
+    ) {
         self.counters.scrub_differing += 1;
-        let bad = BadBlock { chunk, block: at / DIGEST_BLOCK_BYTES, flaw: Flaw::Differs, copies };
+        let bad = BadBlock { chunk, block: at / DIGEST_BLOCK_BYTES, flaw: Flaw::Differs, copies, hashes };
         if let Some(run) = self.scrub.run_mut(Of::Compare) {
             run.found += 1;
         }

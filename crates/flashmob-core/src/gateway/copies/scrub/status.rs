@@ -44,6 +44,8 @@ pub struct ScrubStatus {
     pub bad_blocks: usize,
     /// How many more there are at least, which found no room in the list.
     pub unlisted_blocks: u64,
+    /// Chunks with blocks that are known not to match, and are to be mended.
+    pub mending: usize,
 }
 
 impl Scrub {
@@ -84,6 +86,7 @@ impl Copies {
                 .collect(),
             bad_blocks: scrub.bad.len(),
             unlisted_blocks: scrub.bad.unlisted(),
+            mending: self.rot.len(),
         }
     }
 }
